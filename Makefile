@@ -1,0 +1,52 @@
+# Everything runs from a private virtual environment that the first target makes. Python 3.11 or newer is all it needs.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help run run-all test lint types rooms generate check-generated explore clean
+
+help: ## Show what can be made
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[native,spark,s3,dev]'
+	touch $@
+
+run: $(READY) ## The main job: a Spark-run workload on real flights data, checked row by row (revision B)
+	$(BIN)/memwal validate --out out/validate
+
+run-all: $(READY) ## The main job under every revision
+	for revision in B A R; do $(BIN)/memwal validate --revision $$revision --out out/validate-$$revision || exit 1; done
+
+test: $(READY) lint types rooms check-generated ## Everything that has to be green: style, types, rooms, generated files, tests
+	$(BIN)/python -m pytest
+
+lint: $(READY) ## Style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY) ## Types
+	$(BIN)/mypy
+
+rooms: $(READY) ## Which package may import which
+	$(BIN)/lint-imports
+
+generate: $(READY) ## Write the generated files anew: protobuf code, vectors, clause matrix, notes, gallery
+	$(BIN)/python protos/generate.py
+	$(BIN)/python conformance/vectors/bless.py
+	$(BIN)/python -m memwal_conformance.matrix clauses --write
+	$(BIN)/python -m memwal_conformance.matrix notes --write
+	$(BIN)/memwal gallery --write
+
+check-generated: $(READY) ## Compare the generated files with what would be written
+	$(BIN)/python protos/generate.py --check
+
+explore: $(READY) ## The long explorations
+	$(BIN)/memwal explore two_writers --faults 1
+
+clean: ## Remove the virtual environment and all output
+	rm -rf $(VENV) out

@@ -1,0 +1,217 @@
+"""The harness's side of an adapter: one operating-system process, JSON lines, time limits, SIGKILL as the crash."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO
+
+from memwal_conformance import protocol
+from memwal_conformance.protocol import AdapterError, Hello, Json, ProtocolViolation
+
+LINE_LIMIT_BYTES = 256 * 1024 * 1024
+"""A reply line longer than this is a protocol violation."""
+STDERR_LINES = 30
+"""How many of the last lines of standard error a report shows."""
+
+
+class AdapterCrash(Exception):
+    """The process ended although nobody asked it to; carries the exit status and the end of standard error."""
+
+    def __init__(self, during: str, status: int, stderr: str) -> None:
+        how = f"signal {-status}" if status < 0 else f"exit status {status}"
+        super().__init__(f"the adapter ended ({how}) during {during}" + (f"; it wrote:\n{stderr}" if stderr else ""))
+        self.status, self.stderr = status, stderr
+
+
+class AdapterTimeout(Exception):
+    """No answer in time; the process was killed."""
+
+    def __init__(self, during: str, limit_s: float, stderr: str) -> None:
+        super().__init__(f"no answer to {during} in {limit_s:g} s" + (f"; it wrote:\n{stderr}" if stderr else ""))
+
+
+class AdapterMissing(Exception):
+    """The command of the adapter could not be started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """One request and what came of it, for the run log."""
+
+    actor: str
+    message: str
+    params: Json
+    outcome: Json
+    """``{"result": …}``, ``{"error": …}``, or ``{"broken": text}`` if there was no valid answer."""
+    seconds: float
+
+
+class AdapterProcess:
+    """A running adapter. Use as a context manager: leaving it ends the process, by force if need be."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        actor: str = "adapter",
+        limit_s: float = 60.0,
+        environment: Mapping[str, str] | None = None,
+        log: Callable[[Exchange], None] | None = None,
+    ) -> None:
+        """Start ``command`` in a session of its own. Raises `AdapterMissing` if that fails."""
+        self.actor = actor
+        self.limit_s = limit_s
+        self.hello: Hello | None = None
+        self._log = log
+        self._number = 0
+        self._buffer = b""
+        self._stderr: IO[bytes] = tempfile.TemporaryFile(prefix="memwal-stderr-")  # noqa: SIM115 - closed in _close
+        try:
+            self._process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._stderr,
+                env=dict(environment) if environment is not None else None,
+                start_new_session=True,
+                bufsize=0,
+            )
+        except OSError as error:
+            self._stderr.close()
+            raise AdapterMissing(f"cannot start {' '.join(command)}: {error.strerror}") from error
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
+        os.set_blocking(self._stdout.fileno(), False)
+
+    def __enter__(self) -> AdapterProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.poll() is None
+
+    @property
+    def status(self) -> int | None:
+        """Exit status, negative for a signal; None while the process runs."""
+        return self._process.poll()
+
+    def stderr_tail(self) -> str:
+        """The last lines of standard error."""
+        if self._stderr.closed:
+            return ""
+        self._stderr.seek(0)
+        lines = self._stderr.read().decode("utf-8", "replace").splitlines()
+        return "\n".join(lines[-STDERR_LINES:])
+
+    def greet(self) -> Hello:
+        """Send ``hello``; the answer is kept in ``hello``."""
+        self.hello = Hello.of(self.call("hello", {"protocol": protocol.VERSION}))
+        return self.hello
+
+    def call(self, message: str, params: Json) -> Json:
+        """Send one request and wait for its result.
+
+        Raises `AdapterError` for an error reply, `AdapterCrash`, `AdapterTimeout`, or `ProtocolViolation`. After the
+        last three the process is gone.
+        """
+        self._number += 1
+        started = time.monotonic()
+        outcome: Json = {}
+        try:
+            line = protocol.request(self._number, message, params)
+            self._send(line, message, started)
+            result = protocol.reply(self._receive(message, started), self._number, message)
+            outcome = {"result": result}
+            return result
+        except AdapterError as error:
+            outcome = {"error": {"kind": error.kind, "message": error.native}}
+            raise
+        except (AdapterCrash, AdapterTimeout, ProtocolViolation) as error:
+            outcome = {"broken": str(error)}
+            self.kill()
+            raise
+        finally:
+            if self._log is not None:
+                seconds = round(time.monotonic() - started, 4)
+                self._log(Exchange(actor=self.actor, message=message, params=params, outcome=outcome, seconds=seconds))
+
+    def _send(self, line: bytes, message: str, started: float) -> None:
+        os.set_blocking(self._stdin.fileno(), False)
+        left = memoryview(line)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._stdin, selectors.EVENT_WRITE)
+            while left:
+                if not selector.select(self._time_left(message, started)):
+                    continue
+                try:
+                    left = left[os.write(self._stdin.fileno(), left) :]
+                except BrokenPipeError:
+                    raise self._crashed(message) from None
+
+    def _receive(self, message: str, started: float) -> bytes:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._stdout, selectors.EVENT_READ)
+            while b"\n" not in self._buffer:
+                if len(self._buffer) > LINE_LIMIT_BYTES:
+                    raise ProtocolViolation(f"the answer to {message} is longer than {LINE_LIMIT_BYTES} bytes")
+                if not selector.select(self._time_left(message, started)):
+                    continue
+                piece = os.read(self._stdout.fileno(), 1 << 20)
+                if not piece:
+                    raise self._crashed(message)
+                self._buffer += piece
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    def _time_left(self, message: str, started: float) -> float:
+        left = started + self.limit_s - time.monotonic()
+        if left <= 0:
+            raise AdapterTimeout(message, self.limit_s, self.stderr_tail())
+        return left
+
+    def _crashed(self, message: str) -> AdapterCrash:
+        try:
+            status = self._process.wait(timeout=self.limit_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return AdapterCrash(f"{message} (it closed its output without ending)", 0, self.stderr_tail())
+        return AdapterCrash(message, status, self.stderr_tail())
+
+    def kill(self) -> bool:
+        """SIGKILL the process and everything that it started; whether the process was running until then."""
+        was_running = self._process.poll() is None
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            was_running = False
+        status = self._process.wait()
+        self._close()
+        return was_running and status == -signal.SIGKILL
+
+    def end(self) -> None:
+        """Ask the process to shut down, and kill it if it does not."""
+        if self.alive and self.hello is not None:
+            try:
+                self.call("shutdown", {})
+                self._process.wait(timeout=self.limit_s)
+            except (AdapterError, AdapterCrash, AdapterTimeout, ProtocolViolation, subprocess.TimeoutExpired):
+                # Nothing is judged by how an actor leaves; the kill below ends it in any case.
+                pass
+        self.kill()
+
+    def _close(self) -> None:
+        self._stdin.close()
+        self._stdout.close()
+        self._stderr.close()

@@ -1,0 +1,309 @@
+"""The reference engine behind the adapter protocol: ``python -m memwal_conformance.adapters.reference``.
+
+Tables, writers, readers and jobs go through the engine's public blocking API; the ``eval`` messages through its codecs.
+Settings of ``configure``: ``profile`` (``strict`` or ``literal``), and ``wal_collection`` (``on`` or ``off``).
+"""
+
+from __future__ import annotations
+
+import base64
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import memwal
+import pyarrow.compute as pc
+from memwal import paths
+from memwal.errors import (
+    AlreadyExists,
+    AlreadyMerged,
+    ArtifactError,
+    Conflict,
+    Fenced,
+    InvalidArgument,
+    NotFound,
+    OutcomeUnknown,
+    StorageError,
+    Throttled,
+    WriterStopped,
+)
+from memwal.ids import ManifestVersion, TableVersion, WalPosition
+from memwal.index.spec_requests import FieldRequest, SpecRequest
+from memwal.revisions import REVISIONS, Revision
+
+from memwal_conformance import cells
+from memwal_conformance.adapters import reference_views as views
+from memwal_conformance.adapters.serve import Handler, serve
+from memwal_conformance.cells import CellError
+from memwal_conformance.protocol import ROLES, ErrorKind, Json, messages
+
+KINDS: dict[type[Exception], ErrorKind] = {
+    Fenced: "fenced",
+    WriterStopped: "cancelled",
+    AlreadyMerged: "conflict",
+    Conflict: "conflict",
+    NotFound: "not_found",
+    AlreadyExists: "already_exists",
+    ArtifactError: "corrupt",
+    InvalidArgument: "invalid_argument",
+    CellError: "invalid_argument",
+    OutcomeUnknown: "storage",
+    Throttled: "storage",
+    StorageError: "storage",
+}
+"""Errors of the engine -> kinds of the protocol. A broken assertion of the engine ends the process."""
+
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+@dataclass(slots=True)
+class _Reader:
+    table: memwal.Table
+    consistency: str
+
+
+@dataclass(slots=True)
+class _State:
+    """What the adapter keeps between messages."""
+
+    revision: Revision = REVISIONS["B"]
+    profile: str = "strict"
+    wal_collection: bool = False
+    writers: dict[str, memwal.Writer] = field(default_factory=dict)
+    readers: dict[str, _Reader] = field(default_factory=dict)
+    opened: int = 0
+
+    def handle(self, kind: str) -> str:
+        self.opened += 1
+        return f"{kind}-{self.opened}"
+
+    def writer(self, params: Json) -> memwal.Writer:
+        return _known(self.writers, params["writer"])
+
+    def beside(self, params: Json) -> list[memwal.Writer]:
+        return [_known(self.writers, handle) for handle in params.get("writers", ())]
+
+
+def _known(handles: dict[str, Any], handle: str) -> Any:
+    if handle not in handles:
+        raise InvalidArgument(f"nothing is open under the handle {handle!r}")
+    return handles[handle]
+
+
+def handlers() -> dict[str, Handler]:
+    """A function per message, sharing a state of their own."""
+    state = _State()
+
+    def hello(_: Json) -> Json:
+        capabilities = [message.name for message in messages().values() if message.role == "capability"]
+        return {
+            "protocol": "1",
+            "implementation": "reference",
+            "version": _version(),
+            "revisions": list(REVISIONS),
+            "roles": list(ROLES),
+            "capabilities": capabilities,
+        }
+
+    def configure(params: Json) -> Json:
+        settings = dict(params["settings"])
+        state.revision = REVISIONS[params["revision"]]
+        state.profile = settings.pop("profile", "strict")
+        state.wal_collection = settings.pop("wal_collection", "off") == "on"
+        if settings:
+            raise InvalidArgument(f"the reference has no setting {', '.join(sorted(settings))}")
+        return {}
+
+    def shutdown(_: Json) -> Json:
+        state.writers.clear()
+        state.readers.clear()
+        return {}
+
+    def eval_name(params: Json) -> Json:
+        number = int(params["number"])
+        names = {
+            "wal": lambda: paths.wal(WalPosition(number), state.revision.wal_suffix),
+            "manifest": lambda: paths.manifest(ManifestVersion(number)),
+            "table_manifest": lambda: paths.table_manifest(TableVersion(number)),
+        }
+        return {"name": names[params["kind"]]().rpartition("/")[2]}
+
+    def eval_hash(params: Json) -> Json:
+        return {"hash": views.hash_of(params["function"], params["values"], state.revision)}
+
+    def eval_region(params: Json) -> Json:
+        return {"values": views.region_values(params["spec"], params["field_ids"], params["rows"], state.revision)}
+
+    def eval_decode(params: Json) -> Json:
+        data = base64.b64decode(params["data"])
+        kind = params["kind"]
+        return {kind: views.DECODERS[kind](data, state.revision, params.get("path", kind))}
+
+    def eval_encode(params: Json) -> Json:
+        ((kind, view),) = params.items()
+        return {"data": base64.b64encode(views.ENCODERS[kind](view, state.revision)).decode()}
+
+    def inspect(params: Json) -> Json:
+        table = memwal.open(params["table"])
+        return {
+            "version": str(table.version),
+            "primary_key": list(table.primary_key),
+            "regions": [
+                {
+                    "region_id": region.region_id,
+                    "manifest": None if region.manifest is None else views.manifest_view(region.manifest),
+                    "merged": str(region.merged),
+                }
+                for region in table.regions()
+            ],
+        }
+
+    def table_create(params: Json) -> Json:
+        fields = tuple(
+            FieldRequest(
+                field_id=asked["field_id"],
+                columns=tuple(asked["source_columns"]),
+                transform=asked.get("transform"),
+                parameters=tuple(asked.get("parameters", {}).items()),
+            )
+            for asked in params.get("region_fields", ())
+        )
+        table = memwal.create(
+            params["table"],
+            cells.to_table(params["rows"]),
+            primary_key=params["primary_key"],
+            revision=state.revision,
+            spec=SpecRequest(fields) if fields else None,
+            wal_collection=state.wal_collection,
+        )
+        return {"version": str(table.version)}
+
+    def writer_open(params: Json) -> Json:
+        table = memwal.open(params["table"], revision=state.revision)
+        values = params.get("values")
+        plain = None if values is None else {name: cells.value(tagged) for name, tagged in values.items()}
+        writer = table.writer(params.get("region_id"), values=plain, profile=state.profile)
+        handle = state.handle("writer")
+        state.writers[handle] = writer
+        return {"writer": handle, "region_id": writer.region_id, "epoch": str(writer.epoch)}
+
+    def writer_put(params: Json) -> Json:
+        state.writer(params).put(cells.to_table(params["rows"]), durable=params["durable"])
+        return {}
+
+    def writer_delete(params: Json) -> Json:
+        state.writer(params).delete(cells.to_table(params["keys"]), durable=params["durable"])
+        return {}
+
+    def writer_flush_wal(params: Json) -> Json:
+        state.writer(params).flush_wal()
+        return {}
+
+    def writer_flush_memtable(params: Json) -> Json:
+        generation = state.writer(params).flush()
+        return {"generation": None if generation is None else str(generation)}
+
+    def writer_status(params: Json) -> Json:
+        writer = state.writer(params)
+        return {
+            "region_id": writer.region_id,
+            "epoch": str(writer.epoch),
+            "next_position": str(writer.position_next),
+            "generation": str(writer.generation),
+        }
+
+    def writer_close(params: Json) -> Json:
+        writer = state.writer(params)
+        del state.writers[params["writer"]]
+        writer.close()
+        return {}
+
+    def merge_run(params: Json) -> Json:
+        merged = memwal.open(params["table"]).merge(params.get("region_id"), profile=state.profile).merged
+        return {"merged": [{"region_id": region, "generation": str(generation)} for region, generation in merged]}
+
+    def snapshot_run(params: Json) -> Json:
+        return {"regions": memwal.open(params["table"]).snapshot()}
+
+    def gc_run(params: Json) -> Json:
+        found = memwal.open(params["table"]).gc(retain_versions=params["retain_versions"])
+        names = [decision.name for decision in found.collected if decision.kind == "generation"]
+        removed = [(name.split("/")[-2], paths.generation_number(name.split("/")[-1])) for name in names]
+        return {"generations": [{"region_id": region, "generation": str(number)} for region, number in removed]}
+
+    def reader_open(params: Json) -> Json:
+        table = memwal.open(params["table"])
+        handle = state.handle("reader")
+        state.readers[handle] = _Reader(table, params["consistency"])
+        return {"reader": handle, "version": str(table.version)}
+
+    def reader_scan(params: Json) -> Json:
+        reader = _known(state.readers, params["reader"])
+        condition = None
+        for part in params.get("filter", ()):
+            wanted = cells.to_table({"columns": [_column(part)], "rows": [[part["value"]]]}).column(0)[0]
+            one = OPERATORS[part["op"]](pc.field(part["column"]), wanted)
+            condition = one if condition is None else condition & one
+        rows = reader.table.scan(
+            params.get("columns"),
+            condition,
+            consistency=reader.consistency,
+            writers=state.beside(params),
+            profile=state.profile,
+        )
+        return {"rows": cells.to_rows(rows)}
+
+    def reader_get(params: Json) -> Json:
+        reader = _known(state.readers, params["reader"])
+        keys = cells.to_table(params["keys"])
+        rows = reader.table.get(keys, params.get("columns"), writers=state.beside(params), profile=state.profile)
+        return {"rows": cells.to_rows(rows)}
+
+    return {
+        "hello": hello,
+        "configure": configure,
+        "shutdown": shutdown,
+        "eval.name": eval_name,
+        "eval.hash": eval_hash,
+        "eval.region": eval_region,
+        "eval.decode": eval_decode,
+        "eval.encode": eval_encode,
+        "inspect": inspect,
+        "table.create": table_create,
+        "writer.open": writer_open,
+        "writer.put": writer_put,
+        "writer.delete": writer_delete,
+        "writer.flush_wal": writer_flush_wal,
+        "writer.flush_memtable": writer_flush_memtable,
+        "writer.status": writer_status,
+        "writer.close": writer_close,
+        "merge.run": merge_run,
+        "snapshot.run": snapshot_run,
+        "gc.run": gc_run,
+        "reader.open": reader_open,
+        "reader.scan": reader_scan,
+        "reader.get": reader_get,
+    }
+
+
+def _column(part: Json) -> Json:
+    return {"name": part["column"], "type": part["value"]["t"], "nullable": True}
+
+
+def _version() -> str:
+    try:
+        return version("memwal")
+    except PackageNotFoundError:
+        return "from source"
+
+
+if __name__ == "__main__":
+    serve(handlers(), KINDS)

@@ -1,0 +1,115 @@
+"""The checks that scenarios name: each gives a finding about answers, or about the store as the judge reads it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .judge import content, store, structure, table
+from .judge.wire import Damaged
+from .oracle import History
+from .protocol import Json
+from .scenarios import Names, plain_rows
+from .verdicts import Finding
+
+
+@dataclass(slots=True)
+class Scene:
+    """What a check may look at."""
+
+    root: Path
+    revision: str
+    names: Names
+    history: History
+
+    def store(self) -> store.Store:
+        """The table's folder as it is now. Raises `Damaged`."""
+        return store.read(self.root, self.revision, self.history.key)
+
+
+def look(scene: Scene, step: Json) -> list[Finding]:
+    """The findings of one check step. Damage that the judge meets breaks the clauses of the step."""
+    if step["check"] == "structure":
+        return _structure(scene)
+    try:
+        broken = CHECKS[step["check"]](scene, step)
+    except Damaged as error:
+        broken = f"the judge cannot read the store: {error}"
+    clauses = tuple(step.get("clauses", ()))
+    return [Finding(clauses=clauses, broken=broken, ambiguity=step.get("ambiguity"), witness=not clauses)]
+
+
+def _structure(scene: Scene) -> list[Finding]:
+    try:
+        results = structure.run(scene.store())
+    except Damaged as error:
+        return [Finding(clauses=("GEN-019",), broken=f"the judge cannot read the store: {error}")]
+    return [
+        Finding(clauses=r.clauses, broken=f"{r.check}: {r.faults[0]}" if r.faults else None)
+        for r in results
+        if r.looked_at
+    ]
+
+
+def _history(scene: Scene, step: Json) -> str | None:
+    return scene.history.why_not(plain_rows(scene.names.resolve(step["of"])))
+
+
+def _durable(scene: Scene, _: Json) -> str | None:
+    return scene.history.why_not(content.live(content.durable(scene.store())))
+
+
+def _named(scene: Scene, plain: list[list[Any]]) -> list[Json]:
+    names = [column["name"] for column in scene.names.scenario.schema]
+    return [dict(zip(names, row, strict=True)) for row in plain]
+
+
+def _same_rows(found: list[Json], expected: list[Json]) -> str | None:
+    ours, theirs = (sorted(json.dumps(row, sort_keys=True) for row in rows) for rows in (expected, found))
+    return None if ours == theirs else f"the rows are {theirs}, expected {ours}"
+
+
+def _rows(scene: Scene, step: Json) -> str | None:
+    return _same_rows(plain_rows(scene.names.resolve(step["of"])), _named(scene, step["is"]))
+
+
+def _base(scene: Scene, step: Json) -> str | None:
+    return _same_rows(table.plain(table.rows(scene.root)), _named(scene, step["is"]))
+
+
+def _increases(scene: Scene, step: Json) -> str | None:
+    numbers = [int(scene.names.look_up(name)) for name in step["of"]]
+    growing = all(a < b for a, b in zip(numbers, numbers[1:], strict=False))
+    return None if growing else f"{' '.join(step['of'])} are {numbers}"
+
+
+def _equal(scene: Scene, step: Json) -> str | None:
+    found, expected = scene.names.resolve(step["of"]), scene.names.resolve(step["is"])
+    return None if found == expected else f"{step['of']} is {found}, expected {expected}"
+
+
+def _generations(scene: Scene, step: Json) -> str | None:
+    counts = [len(region.newest.generations) for region in scene.store().regions.values() if region.newest]
+    return None if sum(counts) == step["is"] else f"{sum(counts)} generations are listed, expected {step['is']}"
+
+
+def _entries(scene: Scene, step: Json) -> str | None:
+    regions = scene.store().regions.values()
+    count = sum(1 for region in regions for entry in region.wal.values() if entry.rows.num_rows)
+    return None if count >= step["is"] else f"{count} WAL entries with rows are stored, expected {step['is']} at least"
+
+
+CHECKS: dict[str, Callable[[Scene, Json], str | None]] = {
+    "history": _history,
+    "durable": _durable,
+    "rows": _rows,
+    "base": _base,
+    "increases": _increases,
+    "equal": _equal,
+    "generations": _generations,
+    "entries": _entries,
+}
+"""Name of a check -> what is wrong, or None. ``structure`` gives findings of its own."""

@@ -1,0 +1,332 @@
+"""Structural checks on a table's folder: cheap, without a client, and each pointing at the clause that is broken.
+
+Every check says how many things it looked at, so that a check that had nothing to look at proves nothing.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from . import content, table
+from .artifacts import Manifest
+from .store import Region, Store, generation_number, replay_start
+from .wire import Damaged
+
+Seen = Iterator[str | None]
+"""One item per thing looked at: None if it is in order, else what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A named check over a whole store."""
+
+    name: str
+    clauses: Mapping[str, tuple[str, ...]]
+    """Clauses by revision; a revision without any is not checked."""
+    look: Callable[[Store], Seen]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What one check found."""
+
+    check: str
+    clauses: tuple[str, ...]
+    looked_at: int
+    faults: tuple[str, ...]
+
+
+def run(store: Store) -> list[Result]:
+    """All checks that the store's revision has."""
+    results = []
+    for check in CHECKS:
+        clauses = check.clauses.get(store.layout.revision, ())
+        if clauses:
+            seen = list(check.look(store))
+            faults = tuple(fault for fault in seen if fault is not None)
+            results.append(Result(check=check.name, clauses=clauses, looked_at=len(seen), faults=faults))
+    return results
+
+
+def _everywhere(*clauses: str) -> dict[str, tuple[str, ...]]:
+    return {"A": clauses, "B": clauses, "R": clauses}
+
+
+def objects_decode(store: Store) -> Seen:
+    """Every manifest, hint and WAL entry decodes, and says what its path says."""
+    for region in store.regions.values():
+        yield from (f"{region.region_id}/{name}: {reason}" for name, reason in region.damaged)
+        yield from (None for _ in (*region.manifests, *region.wal))
+
+
+def region_folders(store: Store) -> Seen:
+    """Region folders are named by version 4 UUIDs and hold manifest/, wal/ and generation folders only."""
+    yield from (f"_mem_wal/{name} is no region id" for name in store.strangers)
+    for region in store.regions.values():
+        yield None if uuid.UUID(region.region_id).version == 4 else f"{region.region_id} is no version 4 UUID"
+        yield from (f"{region.region_id}/{name} has no place in the layout" for name in region.strangers)
+
+
+def wal_names(store: Store) -> Seen:
+    """WAL files are named by 64 binary digits and the one suffix of the revision."""
+    suffix = store.layout.container
+    for region in store.regions.values():
+        for name in region.wal_names:
+            stem, _, found = name.partition(".")
+            good = len(stem) == 64 and not set(stem) - {"0", "1"} and found == suffix
+            yield None if good else f"{region.region_id}/wal/{name} is not 64 binary digits and .{suffix}"
+
+
+def wal_positions(store: Store) -> Seen:
+    """Positions are contiguous from the first one; only collected entries below the replay pointer may be missing."""
+    for region in store.regions.values():
+        if not region.wal:
+            continue
+        positions = sorted(region.wal)
+        gaps = [a + 1 for a, b in pairwise(positions) if b != a + 1]
+        yield f"{region.region_id}: no WAL entry at {gaps[0]}, but at {positions[-1]}" if gaps else None
+        start = region.first_unflushed(store.layout)
+        if positions[0] > max(start, store.layout.first_position):
+            yield f"{region.region_id}: the WAL begins at {positions[0]}, replay at {start}"
+
+
+def wal_epochs(store: Store) -> Seen:
+    """Epochs along the WAL never decrease, and none is above the epoch that the manifest stores."""
+    for region in store.regions.values():
+        highest = 0
+        for position, entry in region.wal.items():
+            if entry.epoch < highest:
+                yield f"{region.region_id}: entry {position} has epoch {entry.epoch} after an entry of epoch {highest}"
+            elif region.newest is None or entry.epoch > region.newest.epoch:
+                stored = None if region.newest is None else region.newest.epoch
+                yield f"{region.region_id}: entry {position} has epoch {entry.epoch}, the manifest {stored}"
+            else:
+                yield None
+            highest = max(highest, entry.epoch)
+
+
+def wal_generations(store: Store) -> Seen:
+    """Generations along the WAL, where entries carry them, never decrease."""
+    for region in store.regions.values():
+        highest = 0
+        for position, entry in region.wal.items():
+            if entry.generation is not None:
+                low = entry.generation < highest
+                yield f"{region.region_id}: entry {position} goes back to {entry.generation}" if low else None
+                highest = max(highest, entry.generation)
+
+
+def manifest_versions(store: Store) -> Seen:
+    """Retained manifest versions are one block; every region with data has a manifest."""
+    for region in store.regions.values():
+        versions = sorted(region.manifests)
+        if not versions:
+            used = bool(region.wal or region.generations)
+            yield f"{region.region_id}: data, but no manifest" if used else None
+            continue
+        gaps = [a + 1 for a, b in pairwise(versions) if b != a + 1]
+        yield f"{region.region_id}: manifest version {gaps[0]} is missing" if gaps else None
+        if versions[0] == 0:
+            yield f"{region.region_id}: there is a manifest version 0"
+
+
+def _steps(store: Store) -> Iterator[tuple[Region, Manifest, Manifest]]:
+    for region in store.regions.values():
+        known = list(region.manifests.values())
+        yield from ((region, before, after) for before, after in pairwise(known))
+
+
+def _where(region: Region, after: Manifest) -> str:
+    return f"{region.region_id} manifest {after.version}"
+
+
+def epoch_steps(store: Store) -> Seen:
+    """writer_epoch never decreases, and rises by one at most."""
+    for region, before, after in _steps(store):
+        good = before.epoch <= after.epoch <= before.epoch + 1
+        yield None if good else f"{_where(region, after)}: epoch {before.epoch} -> {after.epoch}"
+
+
+def pointer_steps(store: Store) -> Seen:
+    """The replay pointer never moves back."""
+    for region, before, after in _steps(store):
+        back = after.replay_after < before.replay_after
+        yield f"{_where(region, after)}: pointer {before.replay_after} -> {after.replay_after}" if back else None
+
+
+def generation_steps(store: Store) -> Seen:
+    """current_generation never decreases and is above every listed generation."""
+    for region in store.regions.values():
+        before = 0
+        for manifest in region.manifests.values():
+            listed = max((g.number for g in manifest.generations), default=0)
+            now = manifest.current_generation
+            good = now >= before and (now > listed or not manifest.generations)
+            yield None if good else f"{_where(region, manifest)}: generation {before} -> {now}, newest listed {listed}"
+            before = now
+
+
+def spec_steps(store: Store) -> Seen:
+    """The region spec id is the same in every version."""
+    for region, before, after in _steps(store):
+        same = before.spec_id == after.spec_id
+        yield None if same else f"{_where(region, after)}: spec {before.spec_id} -> {after.spec_id}"
+
+
+def triggers(store: Store) -> Seen:
+    """Every new version changes the fields of exactly one trigger; the last-seen hint may always rise."""
+    for region, before, after in _steps(store):
+        yield None if trigger(before, after) else f"{_where(region, after)}: no trigger makes this change"
+
+
+def trigger(before: Manifest, after: Manifest) -> str | None:
+    """Which trigger of revision A, "Region Manifest", turns ``before`` into ``after``; None if none does."""
+    raised = after.last_seen >= before.last_seen
+    claimed = after.epoch == before.epoch + 1
+    pointer = after.replay_after - before.replay_after
+    counted = after.current_generation - before.current_generation
+    numbers, now = ({g.number for g in m.generations} for m in (before, after))
+    if after.epoch not in (before.epoch, before.epoch + 1) or not raised or after.spec_id != before.spec_id:
+        return None
+    if claimed:
+        return "claim" if pointer == 0 and counted == 0 and numbers == now else None
+    if pointer >= 0 and counted == 1 and now == numbers | {before.current_generation}:
+        return "flush"
+    if pointer or counted:
+        return None
+    if now < numbers:
+        return "collection"
+    return "hint" if now == numbers and after.last_seen > before.last_seen else None
+
+
+def generation_list(store: Store) -> Seen:
+    """Each generation is listed once, under a folder name of its own number that exists."""
+    for region in store.regions.values():
+        newest = region.newest
+        if newest is None:
+            continue
+        numbers = [g.number for g in newest.generations]
+        for generation in newest.generations:
+            name = f"{region.region_id}: generation {generation.number} at {generation.path!r}"
+            if numbers.count(generation.number) > 1:
+                yield f"{name} is listed {numbers.count(generation.number)} times"
+            elif generation_number(generation.path) != generation.number:
+                yield f"{name}: the folder name is not eight hexadecimal digits, _gen_ and the number"
+            elif generation.path not in region.generations:
+                yield f"{name} does not exist"
+            else:
+                yield None
+
+
+def generation_tables(store: Store) -> Seen:
+    """A listed generation is a Lance table with V2 manifest names that pylance opens, and has its bloom filter."""
+    for region in store.regions.values():
+        for generation in region.newest.generations if region.newest is not None else ():
+            folder = region.folder / generation.path
+            if not folder.is_dir():
+                continue
+            name = f"{region.region_id}/{generation.path}"
+            try:
+                table.newest(folder)
+                table.rows(folder)
+            except Damaged as error:
+                yield f"{name}: {error}"
+                continue
+            yield None if (folder / "bloom_filter.bin").is_file() else f"{name} has no bloom_filter.bin"
+
+
+def generation_content(store: Store) -> Seen:
+    """A generation holds the last row of each key of exactly the WAL entries that its flush covered."""
+    for region, before, after in _steps(store):
+        if trigger(before, after) != "flush":
+            continue
+        (path,) = (g.path for g in after.generations if g.number == before.current_generation)
+        first, last = replay_start(before, store.layout), after.replay_after
+        if (
+            not (region.folder / path).is_dir()
+            or not store.key
+            or any(p not in region.wal for p in range(first, last + 1))
+        ):
+            continue
+        try:
+            found = content.fold(content.generation_rows(region, path), store.key)
+        except Damaged as error:
+            yield f"{_where(region, after)}: {error}"
+            continue
+        expected = content.fold(content.wal_rows(region, first, last), store.key)
+        yield None if found == expected else f"{_where(region, after)}: {path} is not the rows of {first} to {last}"
+
+
+def hints(store: Store) -> Seen:
+    """A version hint names a version that exists or existed: never one above the newest."""
+    for region in store.regions.values():
+        if region.hint is not None:
+            ahead = region.newest is None or region.hint > region.newest.version
+            yield f"{region.region_id}: the hint says {region.hint}" if ahead else None
+
+
+def one_index(store: Store) -> Seen:
+    """The table has one MemWAL index, with one progress entry per region, below the generation being filled."""
+    yield None if len(store.table.memwal) == 1 else f"the table has {len(store.table.memwal)} MemWAL indexes"
+    for details in store.table.memwal:
+        regions = [region_id for region_id, _ in details.merged]
+        for region_id, generation in details.merged:
+            region = store.regions.get(region_id)
+            if regions.count(region_id) > 1:
+                yield f"merged_generations has {regions.count(region_id)} entries for {region_id}"
+            elif region is not None and region.newest and generation >= region.newest.current_generation:
+                yield f"{region_id}: merged {generation}, but the next generation is {region.newest.current_generation}"
+            else:
+                yield None
+
+
+def disjoint_regions(store: Store) -> Seen:
+    """No key is in two regions."""
+    owner: dict[content.Key, str] = {}
+    for region in store.regions.values():
+        try:
+            found = content.region_keys(region, store.key) if store.key else set()
+        except Damaged as error:
+            yield f"{region.region_id}: {error}"
+            continue
+        twice = sorted(repr(k) for k in found if k in owner)
+        owner.update((k, region.region_id) for k in found)
+        if found:
+            yield f"{region.region_id} shares key {twice[0]} with another region" if twice else None
+
+
+_CONTAINER = {"A": ("WAL-008", "WAL-010"), "B": ("WAL-009", "WAL-010"), "R": ("WAL-009", "WAL-010")}
+
+CHECKS: tuple[Check, ...] = (
+    Check(
+        name="objects decode",
+        clauses={r: (*c, "MANIFEST-002", "MANIFEST-003", "MANIFEST-004", "MANIFEST-026") for r, c in _CONTAINER.items()}
+        | {r: (*_CONTAINER[r], "MANIFEST-002", "MANIFEST-026") for r in ("B", "R")},
+        look=objects_decode,
+    ),
+    Check(name="region folders", clauses=_everywhere("REGION-006", "GEN-019"), look=region_folders),
+    Check(
+        name="WAL names",
+        clauses={"A": ("WAL-013", "WAL-014"), "B": ("WAL-013", "WAL-015"), "R": ("WAL-013", "WAL-015")},
+        look=wal_names,
+    ),
+    Check(name="WAL positions", clauses={"A": ("WAL-004",), "B": ("WAL-005",), "R": ("WAL-004",)}, look=wal_positions),
+    Check(name="WAL epochs", clauses=_everywhere("WAL-011", "FENCE-017"), look=wal_epochs),
+    Check(name="WAL generations", clauses={"R": ("WAL-018",)}, look=wal_generations),
+    Check(name="manifest versions", clauses=_everywhere("MANIFEST-018", "MANIFEST-020"), look=manifest_versions),
+    Check(name="epoch steps", clauses=_everywhere("MANIFEST-007", "FENCE-005"), look=epoch_steps),
+    Check(name="pointer steps", clauses=_everywhere("MANIFEST-009"), look=pointer_steps),
+    Check(name="generation steps", clauses=_everywhere("MANIFEST-014"), look=generation_steps),
+    Check(name="spec steps", clauses=_everywhere("REGION-011"), look=spec_steps),
+    Check(name="triggers", clauses={"A": ("MANIFEST-040",)}, look=triggers),
+    Check(name="generation list", clauses=_everywhere("GEN-004", "GEN-013", "MANIFEST-017"), look=generation_list),
+    Check(name="generation tables", clauses=_everywhere("GEN-001", "GEN-008", "GEN-010"), look=generation_tables),
+    Check(name="generation content", clauses=_everywhere("MANIFEST-009", "FLUSH-013"), look=generation_content),
+    Check(name="hints", clauses=_everywhere("MANIFEST-026"), look=hints),
+    Check(name="one MemWAL index", clauses=_everywhere("INDEX-001", "INDEX-018"), look=one_index),
+    Check(name="disjoint regions", clauses=_everywhere("REGION-002"), look=disjoint_regions),
+)
+"""In the order of reporting."""

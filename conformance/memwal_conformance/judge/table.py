@@ -1,0 +1,98 @@
+"""The base table: its manifests read field by field, its rows read by pylance, as any Lance user would."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from . import artifacts
+from .artifacts import IndexDetails
+from .wire import Damaged, Message, little_endian
+
+_V2 = re.compile(r"([0-9]{20})\.manifest")
+_FOOTER_BYTES = 16
+_UINT64_MAX = 2**64 - 1
+_DETAILS = "MemWalIndexDetails"
+
+
+def table_version(name: str) -> int | None:
+    """Version of a manifest name in the V2 scheme; None for any other name."""
+    found = _V2.fullmatch(name)
+    return _UINT64_MAX - int(found[1]) if found else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableManifest:
+    """What the judge needs of a table manifest."""
+
+    version: int
+    fragments: int
+    base_paths: tuple[str, ...]
+    memwal: tuple[IndexDetails, ...]
+    """Details of every MemWAL index: more than one is a fault."""
+    config: dict[str, str]
+
+
+def table_manifest(data: bytes) -> TableManifest:
+    """Decode a table manifest file. Raises `Damaged`."""
+    if len(data) < _FOOTER_BYTES or data[-4:] != b"LANC":
+        raise Damaged("not a table manifest: no LANC mark at the end")
+    message = _block(data, little_endian(data, len(data) - _FOOTER_BYTES, 8))
+    section = message.optional_uint(6)
+    indices = _block(data, section).messages(1) if section is not None else []
+    details = []
+    for index in indices:
+        described = index.message(6)
+        if described is not None and described.text(1).endswith(_DETAILS):
+            details.append(artifacts.index_details(described.blob(2) or b""))
+    return TableManifest(
+        version=message.uint(3),
+        fragments=len(message.blobs(2)),
+        base_paths=tuple(base.text(4) for base in message.messages(18)),
+        memwal=tuple(details),
+        config=message.text_map(16),
+    )
+
+
+def _block(data: bytes, at: int) -> Message:
+    size = little_endian(data, at, 4)
+    if at + 4 + size > len(data):
+        raise Damaged("a block is cut", at)
+    return Message.of(data[at + 4 : at + 4 + size])
+
+
+def versions(root: Path) -> dict[int, Path]:
+    """Table versions on the store, by number. Raises `Damaged` for a folder without any."""
+    folder = root / "_versions"
+    found = {v: p for p in folder.iterdir() if (v := table_version(p.name)) is not None} if folder.is_dir() else {}
+    if not found:
+        raise Damaged(f"{folder.name} of {root.name} holds no table manifest in the V2 scheme")
+    return dict(sorted(found.items()))
+
+
+def newest(root: Path) -> TableManifest:
+    """The newest table manifest. Raises `Damaged`."""
+    return table_manifest(list(versions(root).values())[-1].read_bytes())
+
+
+def rows(root: Path) -> pa.Table:
+    """All rows of a Lance table in row order, without its MemWAL regions, as pylance reads them.
+
+    Raises `Damaged` if pylance cannot open or read the table.
+    """
+    import lance
+
+    try:
+        return lance.dataset(str(root)).to_table(scan_in_order=True)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise Damaged(f"pylance cannot read the table: {str(error).splitlines()[0]}") from error
+
+
+def plain(table: pa.Table) -> list[dict[str, Any]]:
+    """Rows as dictionaries, for comparison."""
+    found: list[dict[str, Any]] = table.to_pylist()
+    return found

@@ -1,0 +1,192 @@
+"""The adapter protocol: JSON lines, one JSON Schema per message, nine kinds of error.
+
+A request is ``{"id", "message", "params"}``; its reply is ``{"id", "result"}``, or ``{"id", "error"}`` with the
+members ``kind`` and ``message``. The schemas under ``schema/`` are the definition; this module loads them, checks both directions against them, and
+holds what the harness and the Python adapters share. It knows no implementation.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any, Literal, get_args
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+from referencing import Registry, Resource
+
+VERSION = "1"
+"""Version of the protocol, answered by ``hello``."""
+
+RevisionName = Literal["A", "B", "R"]
+REVISIONS: tuple[RevisionName, ...] = get_args(RevisionName)
+
+ErrorKind = Literal[
+    "fenced",
+    "conflict",
+    "not_found",
+    "already_exists",
+    "invalid_argument",
+    "corrupt",
+    "storage",
+    "cancelled",
+    "internal",
+]
+ERROR_KINDS: tuple[ErrorKind, ...] = get_args(ErrorKind)
+
+ROLES = ("writer", "reader", "merger", "index_builder", "collector")
+"""Claiming a role in ``hello`` means answering all its messages."""
+
+Part = Literal["params", "result"]
+Json = dict[str, Any]
+"""One JSON object."""
+
+
+class ProtocolViolation(Exception):
+    """A message that breaks its schema, or bytes that are no message; the text says whose and where."""
+
+
+class AdapterError(Exception):
+    """An error reply: ``kind`` is one of `ERROR_KINDS`, ``native`` the implementation's own text, word for word."""
+
+    def __init__(self, kind: ErrorKind, native: str) -> None:
+        super().__init__(f"{kind}: {native}")
+        self.kind: ErrorKind = kind
+        self.native = native
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message of the protocol, as its schema file describes it."""
+
+    name: str
+    """Name on the wire, such as ``writer.put``."""
+    role: str
+    """A member of `ROLES`, ``capability`` (named in ``hello`` by itself) or ``all`` (every adapter answers it)."""
+    description: str
+    order: int
+    """Place in the documentation."""
+    schema: Json
+    """The whole schema file."""
+
+
+@functools.cache
+def _files() -> dict[str, Json]:
+    folder = resources.files(__package__) / "schema"
+    loaded = (json.loads(file.read_text("utf-8")) for file in folder.iterdir() if file.name.endswith(".json"))
+    return {schema["title"]: schema for schema in loaded}
+
+
+@functools.cache
+def _registry() -> Registry[Any]:
+    return Registry().with_resources([(schema["$id"], Resource.from_contents(schema)) for schema in _files().values()])
+
+
+@functools.cache
+def messages() -> dict[str, Message]:
+    """All messages by name, in the order of the documentation."""
+    found = [
+        Message(
+            name=name,
+            role=schema["x-role"],
+            description=schema["description"],
+            order=schema["x-order"],
+            schema=schema,
+        )
+        for name, schema in _files().items()
+        if "x-role" in schema
+    ]
+    return {message.name: message for message in sorted(found, key=lambda m: m.order)}
+
+
+@functools.cache
+def validator(reference: str) -> Draft202012Validator:
+    """Validator of one definition, such as ``urn:memwal:writer.put#/$defs/params``."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$ref": reference}
+    return Draft202012Validator(schema, registry=_registry())
+
+
+def schema_file(title: str) -> Json:
+    """A schema file by its title: a message, ``types``, ``envelope``, ``case`` or ``scenario``."""
+    return _files()[title]
+
+
+def problem(reference: str, value: object) -> str | None:
+    """Why ``value`` does not match the definition: the place and the reason, in one line; None if it does."""
+    error = best_match(validator(reference).iter_errors(value))
+    if error is None:
+        return None
+    text = error.message if len(error.message) <= 300 else error.message[:300] + "…"
+    return f"{error.json_path}: {text}"
+
+
+def check(message: str, part: Part, value: object) -> None:
+    """Hold the parameters or the result of a message against its schema. Raises `ProtocolViolation`."""
+    if message not in messages():
+        raise ProtocolViolation(f"there is no message {message!r}")
+    wrong = problem(f"urn:memwal:{message}#/$defs/{part}", value)
+    if wrong is not None:
+        raise ProtocolViolation(f"{part} of {message} break their schema at {wrong}")
+
+
+def request(number: int, message: str, params: Mapping[str, object]) -> bytes:
+    """One request line. Raises `ProtocolViolation` if the harness itself would send what the schema forbids."""
+    check(message, "params", params)
+    line = json.dumps({"id": str(number), "message": message, "params": params}, allow_nan=False)
+    return line.encode() + b"\n"
+
+
+def reply(line: bytes, number: int, message: str) -> Json:
+    """The result in one reply line to request ``number``.
+
+    Raises `AdapterError` for an error reply and `ProtocolViolation` for anything that is not a reply to that request.
+    """
+    try:
+        decoded = json.loads(line)
+    except ValueError:
+        raise ProtocolViolation(f"the answer to {message} is not JSON: {shown(line)}") from None
+    wrong = problem("urn:memwal:envelope#/$defs/reply", decoded)
+    if wrong is not None:
+        raise ProtocolViolation(f"the answer to {message} is not a reply: {wrong}")
+    if decoded["id"] != str(number):
+        raise ProtocolViolation(f"the answer to {message} has id {decoded['id']}, expected {number}")
+    if "error" in decoded:
+        raise AdapterError(decoded["error"]["kind"], decoded["error"]["message"])
+    result: Json = decoded["result"]
+    check(message, "result", result)
+    return result
+
+
+def shown(line: bytes) -> str:
+    """The beginning of a line for an error text."""
+    return repr(line[:120]) + ("…" if len(line) > 120 else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hello:
+    """What an adapter said about itself."""
+
+    implementation: str
+    version: str
+    revisions: tuple[RevisionName, ...]
+    roles: tuple[str, ...]
+    capabilities: frozenset[str]
+
+    @staticmethod
+    def of(result: Json) -> Hello:
+        """From the result of ``hello``."""
+        return Hello(
+            implementation=result["implementation"],
+            version=result["version"],
+            revisions=tuple(r for r in REVISIONS if r in result["revisions"]),
+            roles=tuple(r for r in ROLES if r in result["roles"]),
+            capabilities=frozenset(result["capabilities"]),
+        )
+
+    def answers(self, message: str) -> bool:
+        """Whether the implementation claims to answer ``message``."""
+        role = messages()[message].role
+        return role == "all" or role in self.roles or (role == "capability" and message in self.capabilities)

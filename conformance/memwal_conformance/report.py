@@ -1,0 +1,146 @@
+"""What a run came to: a table of area and verdict, one sentence per revision, and ``summary.json``."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .protocol import Hello
+from .verdicts import CaseResult, Finding, Verdict, level_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """The clauses and verdicts of one revision."""
+
+    revision: str
+    must: tuple[str, ...]
+    """MUST clauses that some case looked at, or should have."""
+    held: tuple[str, ...]
+    """Those of them that held wherever they were looked at."""
+    broken: tuple[str, ...]
+    verdicts: Mapping[Verdict, int]
+    ran: int
+    total: int
+    """Cases of the revision in the suite that was collected, before any selection."""
+
+    @property
+    def conforms(self) -> bool | None:
+        """True: shown. False: refuted. None: neither."""
+        if self.broken or self.verdicts[Verdict.FAIL] or self.verdicts[Verdict.CRASH]:
+            return False
+        unsettled = self.verdicts[Verdict.INCONCLUSIVE] + self.verdicts[Verdict.HARNESS_ERROR]
+        return True if len(self.held) == len(self.must) > 0 and not unsettled and self.ran == self.total else None
+
+
+def tally(revision: str, results: Sequence[CaseResult], levels: Mapping[str, str], total: int) -> Tally:
+    """Add up the cases of one revision.
+
+    A clause holds if some finding showed it and none broke it. Clauses of a crashed case count as not held, those of
+    an unsettled one as not held unless another case settled them; unsupported cases count for nothing.
+    """
+    held: set[str] = set()
+    lost: set[str] = set()
+    looked_at: set[str] = set()
+    for result in results:
+        if result.verdict is Verdict.UNSUPPORTED:
+            continue
+        looked_at |= set(result.clauses)
+        if result.verdict is Verdict.CRASH:
+            lost |= set(result.clauses)
+        settled = result.verdict not in (Verdict.INCONCLUSIVE, Verdict.HARNESS_ERROR, Verdict.CRASH)
+        for finding in result.findings:
+            looked_at |= set(finding.clauses)
+            verdict = level_of(finding, levels)
+            if verdict is Verdict.FAIL:
+                lost |= {c for c in finding.clauses if levels[c] == "MUST"}
+            elif settled and verdict in (Verdict.PASS, Verdict.OBSERVED):
+                held |= set(finding.clauses)
+    must = {clause for clause in looked_at if levels[clause] == "MUST"}
+    return Tally(
+        revision=revision,
+        must=tuple(sorted(must)),
+        held=tuple(sorted((held & must) - lost)),
+        broken=tuple(sorted(lost & must)),
+        verdicts=Counter(result.verdict for result in results),
+        ran=len(results),
+        total=total,
+    )
+
+
+def sentence(hello: Hello, tallied: Tally) -> str:
+    """The one sentence about a revision."""
+    words = {True: "conforms", False: "does not conform", None: "was not shown to conform"}[tallied.conforms]
+    roles = f"roles {', '.join(hello.roles)}" if hello.roles else "no roles"
+    counts = tallied.verdicts
+    text = (
+        f"{hello.implementation} {words} to revision {tallied.revision}, {roles}: "
+        f"{len(tallied.held)} of {len(tallied.must)} MUST, {counts[Verdict.WARN]} warnings, "
+        f"{counts[Verdict.INCONCLUSIVE]} inconclusive"
+    )
+    for verdict, name in ((Verdict.UNSUPPORTED, "unsupported"), (Verdict.CRASH, "crashed")):
+        if counts[verdict]:
+            text += f", {counts[verdict]} {name}"
+    if counts[Verdict.HARNESS_ERROR]:
+        text += f", {counts[Verdict.HARNESS_ERROR]} harness errors"
+    if tallied.ran < tallied.total:
+        text += f"; {tallied.ran} of {tallied.total} cases ran"
+    if tallied.broken:
+        text += f"; broken: {', '.join(tallied.broken)}"
+    return text
+
+
+def table(results: Iterable[CaseResult]) -> list[str]:
+    """Area x verdict, per revision, as lines of text; only verdicts that occur get a column."""
+    cells: Counter[tuple[str, str, Verdict]] = Counter((r.revision, r.area, r.verdict) for r in results)
+    shown = [verdict for verdict in Verdict if any(v is verdict for _, _, v in cells)]
+    head = ["", *(v.replace("_", " ").lower() for v in shown)]
+    places = sorted({(revision, area) for revision, area, _ in cells})
+    body = [[f"{r} {a}", *(str(cells[r, a, v] or "·") for v in shown)] for r, a in places]
+    widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
+    return [
+        "  ".join(text.ljust(width) if i == 0 else text.rjust(width) for i, (text, width) in enumerate(zip(row, widths)))  # noqa: B905
+        for row in [head, *body]
+    ]
+
+
+def summary(hello: Hello, tallies: Iterable[Tally], results: Iterable[CaseResult]) -> dict[str, Any]:
+    """Content of ``summary.json``: numbers, sentences, and every case with its findings."""
+    return {
+        "implementation": hello.implementation,
+        "version": hello.version,
+        "roles": list(hello.roles),
+        "capabilities": sorted(hello.capabilities),
+        "revisions": {
+            t.revision: {
+                "conforms": t.conforms,
+                "sentence": sentence(hello, t),
+                "must": list(t.must),
+                "held": list(t.held),
+                "broken": list(t.broken),
+                "verdicts": {verdict: t.verdicts[verdict] for verdict in Verdict if t.verdicts[verdict]},
+                "ran": t.ran,
+                "total": t.total,
+            }
+            for t in tallies
+        },
+        "cases": [asdict(result) for result in results],
+    }
+
+
+def to_text(result: CaseResult) -> str:
+    """A result as one JSON line, to travel with a test report."""
+    return json.dumps(asdict(result))
+
+
+def from_text(text: str) -> CaseResult:
+    """Inverse of `to_text`."""
+    read = json.loads(text)
+    read["verdict"] = Verdict(read["verdict"])
+    read["findings"] = tuple(Finding(**{**f, "clauses": tuple(f["clauses"])}) for f in read["findings"])
+    for name in ("clauses", "unmapped"):
+        read[name] = tuple(read[name])
+    return CaseResult(**read)

@@ -1,0 +1,84 @@
+"""A merger that works while Spark writes: in the driver, again and again, until it is told to stop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+
+import memwal
+from memwal.errors import Conflict
+
+_PAUSE_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """What a merger did so far."""
+
+    passes: int
+    """Calls of ``merge`` that ended."""
+    generations: int
+    rows: int
+    conflicts: int
+    """Passes that lost their commit to another one and were begun again."""
+
+
+class BackgroundMerger:
+    """Context manager: merges every flushed generation of the table at ``path`` from a thread of its own.
+
+    ``tell`` receives the progress after each pass that merged something. An error of the merger is raised when the
+    context is left, unless the body failed first.
+    """
+
+    def __init__(self, path: str, tell: Callable[[Merged], None]) -> None:
+        self._path = path
+        self._tell = tell
+        self._merged = Merged(passes=0, generations=0, rows=0, conflicts=0)
+        self._failure: BaseException | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="merger", daemon=True)
+
+    @property
+    def merged(self) -> Merged:
+        """Progress; final once the context was left."""
+        return self._merged
+
+    def __enter__(self) -> BackgroundMerger:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+        if self._failure is not None and error is None:
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.wait(_PAUSE_SECONDS):
+                self._pass()
+        except BaseException as failure:  # noqa: BLE001 - handed to the caller's thread by __exit__
+            self._failure = failure
+
+    def _pass(self) -> None:
+        before = self._merged
+        try:
+            report = memwal.open(self._path).merge()
+        except Conflict as conflict:
+            if not conflict.retryable:
+                raise
+            generations, rows, conflicts = 0, 0, 1
+        else:
+            generations, rows, conflicts = len(report.merged), report.rows, 0
+        self._merged = Merged(
+            passes=before.passes + 1,
+            generations=before.generations + generations,
+            rows=before.rows + rows,
+            conflicts=before.conflicts + conflicts,
+        )
+        if generations:
+            self._tell(self._merged)

@@ -1,0 +1,140 @@
+"""Options of the data source `memwal`, read and checked: names, defaults, and what to do about a wrong one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from memwal.errors import InvalidArgument
+from memwal.revisions import REVISIONS
+
+STORAGE_PREFIX = "storage."
+"""Options of this prefix go to the object store, without it."""
+
+READ: Mapping[str, str] = {
+    "path": "folder or address of the table",
+    "columns": "comma-separated columns to read; default: all",
+    "numPartitions": "reads that share out the regions among them; default 1, which is one consistent read",
+    "consistency": "strong (default) or eventual",
+    "version": "table version to read; default: the newest",
+    "revision": "revision A, B or R that the table must have",
+}
+"""Options for reading: name -> meaning."""
+
+WRITE: Mapping[str, str] = {
+    "path": "folder or address of the table",
+    "sequenceBy": "column by which the last row of a key wins; required",
+    "numRegions": "number of buckets that the table's region spec must have",
+    "regionColumn": "column with each row's region id, for tables without a region spec; it is not stored",
+    "flushEveryRows": "rows after which a task flushes its MemTable; default 250000",
+    "reportPath": "local file that receives what was written, as JSON",
+    "revision": "revision A, B or R that the table must have",
+}
+"""Options for writing: name -> meaning."""
+
+FLUSH_ROWS = 250_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Which table."""
+
+    path: str
+    revision: str | None = None
+    version: int | None = None
+    storage: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What to read."""
+
+    place: Place
+    columns: tuple[str, ...] | None = None
+    partitions: int = 1
+    consistency: str = "strong"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """How to write."""
+
+    place: Place
+    sequence_by: str
+    regions: int | None = None
+    region_column: str | None = None
+    flush_rows: int = FLUSH_ROWS
+    report_path: str | None = None
+
+
+def for_reading(options: Mapping[str, str]) -> ReadOptions:
+    """Options of ``spark.read``; raises InvalidArgument for an unknown, missing or malformed one."""
+    given, storage = _known(options, READ, "reading")
+    consistency = given.get("consistency", "strong")
+    if consistency not in ("strong", "eventual"):
+        raise _wrong("consistency", consistency, "strong or eventual")
+    columns = given.get("columns")
+    return ReadOptions(
+        place=_place(given, storage),
+        columns=tuple(name.strip() for name in columns.split(",")) if columns is not None else None,
+        partitions=_number(given, "numPartitions") or 1,
+        consistency=consistency,
+    )
+
+
+def for_writing(options: Mapping[str, str]) -> WriteOptions:
+    """Options of ``df.write``; raises InvalidArgument for an unknown, missing or malformed one."""
+    given, storage = _known(options, WRITE, "writing")
+    if "sequenceBy" not in given:
+        raise InvalidArgument(
+            "[MEMWAL_NO_SEQUENCE] option sequenceBy is required: a shuffle does not keep the order of rows, so name "
+            "the column by which the last row of a key wins, as in .option('sequenceBy', 'seq')"
+        )
+    return WriteOptions(
+        place=_place(given, storage),
+        sequence_by=given["sequenceBy"],
+        regions=_number(given, "numRegions"),
+        region_column=given.get("regionColumn"),
+        flush_rows=_number(given, "flushEveryRows") or FLUSH_ROWS,
+        report_path=given.get("reportPath"),
+    )
+
+
+def _known(options: Mapping[str, str], known: Mapping[str, str], what: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The options under their proper spelling (Spark ignores case), and those for the object store."""
+    spelling = {name.lower(): name for name in known}
+    given: dict[str, str] = {}
+    storage: dict[str, str] = {}
+    for name, value in options.items():
+        if name.lower().startswith(STORAGE_PREFIX):
+            storage[name[len(STORAGE_PREFIX) :]] = value
+        elif name.lower() in spelling:
+            given[spelling[name.lower()]] = value
+        else:
+            names = ", ".join([*known, f"{STORAGE_PREFIX}…"])
+            raise InvalidArgument(
+                f"[MEMWAL_UNKNOWN_OPTION] there is no option {name!r} for {what}; there are: {names}"
+            )
+    return given, storage
+
+
+def _place(given: Mapping[str, str], storage: dict[str, str]) -> Place:
+    if "path" not in given:
+        raise InvalidArgument("[MEMWAL_NO_PATH] option path is required: .option('path', 'the table') or .save(path)")
+    revision = given.get("revision")
+    if revision is not None and revision not in REVISIONS:
+        raise _wrong("revision", revision, ", ".join(REVISIONS))
+    return Place(path=given["path"], revision=revision, version=_number(given, "version"), storage=storage)
+
+
+def _number(given: Mapping[str, str], name: str) -> int | None:
+    text = given.get(name)
+    if text is None:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise _wrong(name, text, "a whole number from 1")
+    return int(text)
+
+
+def _wrong(name: str, value: str, wanted: str) -> InvalidArgument:
+    return InvalidArgument(f"[MEMWAL_OPTION] option {name} must be {wanted}, not {value!r}")

@@ -1,0 +1,184 @@
+"""Spark's own answer to "what is the last row of each key", and the comparison of a table with it, row by row.
+
+Nothing here is shared with the engine: the answer is one aggregation, the comparison a null-safe full outer join. The
+fingerprint beside it (count, sum and exclusive or of a 64-bit hash) takes another way to the same verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+EXAMPLES = 20
+"""Differing rows that are named with their history."""
+
+_LEFT, _RIGHT = "expected", "actual"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprint:
+    """Order-free summary of a set of rows."""
+
+    rows: int
+    keys: int
+    """Distinct keys; equal to ``rows`` unless a key is there twice."""
+    hash_sum: int
+    hash_xor: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One row that differs."""
+
+    kind: str
+    """``missing``, ``extra``, ``changed`` or ``duplicate``."""
+    key: dict[str, str]
+    columns: tuple[str, ...]
+    """Columns that differ (changed rows only)."""
+    expected: dict[str, str | None] | None
+    actual: dict[str, str | None] | None
+    history: tuple[dict[str, str | None], ...]
+    """Every event of this key in the change log, in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What differs between one reading of the table and the oracle."""
+
+    name: str
+    expected: Fingerprint
+    actual: Fingerprint
+    missing: int
+    extra: int
+    changed: int
+    duplicates: int
+    """Keys that the reading has more than once."""
+    differences: tuple[Difference, ...] = field(default=())
+    """The first `EXAMPLES` of them, in key order."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether both ways of comparing found nothing."""
+        return self.expected == self.actual and not (self.missing or self.extra or self.changed or self.duplicates)
+
+    @property
+    def summary(self) -> str:
+        """One sentence."""
+        if self.ok:
+            return f"{self.name}: {self.actual.rows:,} rows, equal"
+        if not (self.missing or self.extra or self.changed or self.duplicates):
+            return f"{self.name}: fingerprints differ"
+        return (
+            f"{self.name}: {self.missing:,} missing, {self.extra:,} extra, {self.changed:,} changed, "
+            f"{self.duplicates:,} duplicated"
+        )
+
+
+def last_rows(log: DataFrame, key: Sequence[str], sequence: str) -> DataFrame:
+    """The row with the highest ``sequence`` of each key; columns in the order of ``log``."""
+    rest = [name for name in log.columns if name not in key and name != sequence]
+    last = log.groupBy(*key).agg(F.max(F.struct(sequence, *rest)).alias("last"))
+    return last.select(*key, "last.*").select(*log.columns)
+
+
+def fingerprint(rows: DataFrame, key: Sequence[str]) -> Fingerprint:
+    """Count, distinct keys, sum and exclusive or of a hash over all columns (with their NULL marks)."""
+    marks = [F.col(name).isNull() for name in rows.columns]
+    hashed = rows.select(*key, F.xxhash64(*rows.columns, *marks).alias("hash"))
+    found = hashed.agg(
+        F.count(F.lit(1)).alias("rows"),
+        F.countDistinct(F.struct(*key)).alias("keys"),
+        F.coalesce(F.sum(F.col("hash").cast("decimal(38,0)")), F.lit(0)).alias("sum"),
+        F.coalesce(F.bit_xor("hash"), F.lit(0)).alias("xor"),
+    ).first()
+    assert found is not None, "an aggregation without groups has one row"
+    return Fingerprint(rows=found["rows"], keys=found["keys"], hash_sum=int(found["sum"]), hash_xor=found["xor"])
+
+
+def compare(
+    name: str,
+    expected: DataFrame,
+    actual: DataFrame,
+    *,
+    log: DataFrame,
+    key: Sequence[str],
+    sequence: str,
+    expected_fingerprint: Fingerprint | None = None,
+) -> Comparison:
+    """Compare ``actual`` with ``expected``: both have the columns of ``log``, in any order.
+
+    ``expected_fingerprint``: of ``expected``, if the caller has it already. Neither frame is cached here; give frames
+    that are cheap to read again.
+    """
+    columns = log.columns
+    actual = actual.select(*columns)
+    joined = _joined(expected.select(*columns), actual, key)
+    counts = {row["kind"]: row["count"] for row in joined.groupBy("kind").count().collect()}
+    twice = actual.groupBy(*key).count().where("count > 1")
+    duplicates = twice.count()
+    differences: tuple[Difference, ...] = ()
+    if duplicates or any(kind != "same" for kind in counts):
+        differences = _differences(joined, twice, log, key, sequence)
+    return Comparison(
+        name=name,
+        expected=expected_fingerprint or fingerprint(expected.select(*columns), key),
+        actual=fingerprint(actual, key),
+        missing=counts.get("missing", 0),
+        extra=counts.get("extra", 0),
+        changed=counts.get("changed", 0),
+        duplicates=duplicates,
+        differences=differences,
+    )
+
+
+def _joined(expected: DataFrame, actual: DataFrame, key: Sequence[str]) -> DataFrame:
+    """One row per key (more if it is there twice): key, expected row, actual row, kind."""
+    left = expected.select(F.struct(*key).alias("key_left"), F.struct(*expected.columns).alias(_LEFT))
+    right = actual.select(F.struct(*key).alias("key_right"), F.struct(*actual.columns).alias(_RIGHT))
+    kind = (
+        F.when(F.col(_RIGHT).isNull(), "missing")
+        .when(F.col(_LEFT).isNull(), "extra")
+        .when(F.col(_LEFT).eqNullSafe(F.col(_RIGHT)), "same")
+        .otherwise("changed")
+    )
+    both = left.join(right, F.col("key_left").eqNullSafe(F.col("key_right")), "full_outer")
+    return both.select(F.coalesce("key_left", "key_right").alias("key"), _LEFT, _RIGHT, kind.alias("kind")).select(
+        "key.*", _LEFT, _RIGHT, "kind"
+    )
+
+
+def _differences(
+    joined: DataFrame, twice: DataFrame, log: DataFrame, key: Sequence[str], sequence: str
+) -> tuple[Difference, ...]:
+    changed = joined.where("kind <> 'same'").orderBy(*key).limit(EXAMPLES).collect()
+    doubled = twice.orderBy(*key).limit(EXAMPLES - len(changed)).collect() if len(changed) < EXAMPLES else []
+    found = [(row["kind"], row, row[_LEFT], row[_RIGHT]) for row in changed]
+    found += [("duplicate", row, None, None) for row in doubled]
+    return tuple(
+        Difference(
+            kind=kind,
+            key={name: str(row[name]) for name in key},
+            columns=tuple(n for n in log.columns if left[n] != right[n]) if kind == "changed" else (),
+            expected=_texts(left),
+            actual=_texts(right),
+            history=tuple(
+                _texts(event) or {} for event in log.where(_is(row, key)).orderBy(sequence).limit(EXAMPLES).collect()
+            ),
+        )
+        for kind, row, left, right in found
+    )
+
+
+def _is(row: Row, key: Sequence[str]) -> Column:
+    return reduce(and_, (F.col(name).eqNullSafe(F.lit(row[name])) for name in key))
+
+
+def _texts(row: Row | None) -> dict[str, str | None] | None:
+    if row is None:
+        return None
+    return {name: None if value is None else str(value) for name, value in row.asDict().items()}

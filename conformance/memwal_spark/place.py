@@ -1,0 +1,30 @@
+"""From a `Place` to the open table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import memwal
+from memwal.errors import InvalidArgument, NotFound
+
+from .options import Place
+
+if TYPE_CHECKING:
+    from memwal import Table
+
+
+def open_table(place: Place) -> Table:
+    """Open the table; raises InvalidArgument if there is none, or if its revision is another than wanted."""
+    try:
+        table = memwal.open(place.path, version=place.version, storage_options=place.storage or None)
+    except NotFound as missing:
+        raise InvalidArgument(
+            f"[MEMWAL_NO_TABLE] there is no table at {place.path!r} ({missing}); create it first with "
+            "memwal.create(path, schema, primary_key=[…], spec=memwal.bucket('bucket', […], n))"
+        ) from missing
+    if place.revision is not None and table.revision.name != place.revision:
+        raise InvalidArgument(
+            f"[MEMWAL_REVISION] the table at {place.path!r} has revision {table.revision.name}, "
+            f"option revision says {place.revision}"
+        )
+    return table

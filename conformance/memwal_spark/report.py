@@ -1,0 +1,134 @@
+"""What the validation job found: one value, written as JSON, as a page, and on the terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .faults import Proof
+from .oracle import Comparison
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """One step of the job."""
+
+    name: str
+    seconds: float
+    rows: int | None = None
+    """Rows that the step handled, where a rate means something."""
+
+    @property
+    def rows_per_second(self) -> float | None:
+        """``rows`` over ``seconds``."""
+        return None if self.rows is None or not self.seconds else self.rows / self.seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionResult:
+    """One region after the job."""
+
+    region_id: str
+    values: dict[str, str | None]
+    rows: int
+    """Upserts that the successful attempt of its task wrote."""
+    puts: int
+    epoch: int
+    """Claims of the region so far: each attempt of its task and the final flush made one."""
+    generations: int
+    """Generations ever flushed."""
+    merged: int
+    """Generations merged into the base table."""
+    attempts: int
+    """Attempts of its task."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merging:
+    """What the merger did while Spark wrote."""
+
+    passes: int
+    generations: int
+    rows: int
+    conflicts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything that the job found."""
+
+    revision: str
+    seed: int
+    flights: int
+    upserts: int
+    comparisons: tuple[Comparison, ...]
+    phases: tuple[Phase, ...]
+    faults: tuple[Proof, ...] = ()
+    regions: tuple[RegionResult, ...] = ()
+    meanwhile: Merging | None = None
+    """None if the job only compared a table that was there already."""
+    unmerged_scanned: int | None = None
+    """Generations that the first scan merged in memory."""
+    peak_memory_bytes: int = 0
+    """Largest resident memory of driver, JVM and Python workers together."""
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What keeps the verdict from being "ok"."""
+        found = [comparison.summary for comparison in self.comparisons if not comparison.ok]
+        if not self.comparisons:
+            found.append("nothing was compared")
+        for proof in self.faults:
+            if not proof.happened:
+                seen = "; ".join(a.reason or "succeeded" for a in proof.attempts) or "no attempt was seen"
+                fault = proof.fault
+                found.append(f"the planned fault ({fault.kind}, partition {fault.partition}) did not happen: {seen}")
+        if self.meanwhile is not None and not self.meanwhile.generations:
+            found.append("no generation was merged while Spark wrote")
+        if self.unmerged_scanned == 0:
+            found.append("the first scan met no unmerged generation")
+        return tuple(found)
+
+    @property
+    def verdict(self) -> str:
+        """``ok``, or what differs."""
+        return "; ".join(self.problems) or "ok"
+
+    @property
+    def seconds(self) -> float:
+        """Sum of all phases."""
+        return sum(phase.seconds for phase in self.phases)
+
+    @property
+    def generations(self) -> int:
+        """Generations ever flushed, over all regions."""
+        return sum(region.generations for region in self.regions)
+
+    def rate(self, phase: str) -> float | None:
+        """Rows per second of the phase of that name; None if there is none."""
+        return next((p.rows_per_second for p in self.phases if p.name == phase), None)
+
+
+def to_json(report: Report) -> dict[str, Any]:
+    """The report as plain data, with the derived figures; the verdict comes first."""
+    phases = [asdict(p) | {"rows_per_second": p.rows_per_second} for p in report.phases]
+    faults = [asdict(p) | {"happened": p.happened} for p in report.faults]
+    comparisons = [asdict(c) | {"ok": c.ok} for c in report.comparisons]
+    derived = {"seconds": report.seconds, "generations": report.generations, "problems": list(report.problems)}
+    plain = asdict(report) | {"phases": phases, "faults": faults, "comparisons": comparisons}
+    return {"verdict": report.verdict, **derived, **plain}
+
+
+def write_json(report: Report, path: Path) -> None:
+    """Store `to_json` at ``path``."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(to_json(report), indent=2) + "\n")
+
+
+def region_label(values: Mapping[str, str | None]) -> str:
+    """``bucket=3``, or ``manual`` for a region without values."""
+    return ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in values.items()) or "manual"

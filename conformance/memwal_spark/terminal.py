@@ -1,0 +1,57 @@
+"""The validation report on a terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from .oracle import Difference
+from .report import Report
+
+_WIDTH = 100
+
+
+def show(report: Report, console: Console) -> None:
+    """Print a short form: figures, comparisons, faults, verdict; the first differences where there are any."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for name, value in _figures(report):
+        table.add_row(f"[dim]{name}", value)
+    console.print(table)
+    for comparison in report.comparisons:
+        console.print(f"{_mark(comparison.ok)} {escape(comparison.summary)}", highlight=False)
+        for difference in comparison.differences:
+            console.print(f"    {escape(line(difference))}", highlight=False)
+    for proof in report.faults:
+        what = "failed and was retried" if proof.happened else "did NOT happen"
+        text = f"planned fault ({proof.fault.kind}) of task {proof.fault.partition}: {what}"
+        console.print(f"{_mark(proof.happened)} {text}", highlight=False)
+    console.print(f"[bold {'green' if report.verdict == 'ok' else 'red'}]verdict: {escape(report.verdict)}")
+
+
+def line(difference: Difference) -> str:
+    """One difference in one line: kind, key, the columns that differ, and the numbers of its events."""
+    key = " ".join(difference.key.values())
+    changes = [
+        f"{name} {(difference.expected or {}).get(name)} -> {(difference.actual or {}).get(name)}"
+        for name in difference.columns
+    ]
+    events = ", ".join(" ".join(str(v) for v in list(event.values())[4:6]) for event in difference.history)
+    return f"{difference.kind} {key}" + (f": {'; '.join(changes)}" if changes else "") + f" (events: {events})"
+
+
+def _figures(report: Report) -> list[tuple[str, str]]:
+    figures = [("rows", f"{report.upserts:,} upserts of {report.flights:,} flights, revision {report.revision}")]
+    if report.regions:
+        merged = sum(region.merged for region in report.regions)
+        figures.append(("regions", f"{len(report.regions)}"))
+        figures.append(("generations", f"{report.generations:,} flushed, {merged:,} merged"))
+    rates = [f"{p.name} {p.rows_per_second:,.0f} rows/s" for p in report.phases if p.rows_per_second is not None]
+    figures.append(("throughput", "; ".join(rates)))
+    figures.append(("time", f"{report.seconds:,.1f} s"))
+    figures.append(("peak memory", f"{report.peak_memory_bytes / 2**30:.2f} GiB"))
+    return figures
+
+
+def _mark(ok: bool) -> str:
+    return "[green]equal  [/]" if ok else "[red]DIFFERS[/]"

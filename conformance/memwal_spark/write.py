@@ -1,0 +1,155 @@
+"""What one Spark task does to write its rows: one region, one claim, in sequence order.
+
+A task that Spark runs again claims the region again, with a higher epoch that fences its predecessor, and writes its
+rows again from the first. That is safe because its rows are all rows of the region in this job, in sequence order:
+whatever the failed attempt left in the WAL or in generations is older than what the new attempt writes, and for every
+key the row with the highest sequence is written last.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
+
+from memwal.errors import InvalidArgument
+from memwal.ids import region_id
+
+from .options import WriteOptions
+from .place import open_table
+
+if TYPE_CHECKING:
+    from memwal import Table, Writer
+
+ROUTE = "give every region a task of its own: df = memwal_spark.route.route(df, path, sequence_by=…)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written(WriterCommitMessage):  # type: ignore[misc] # pyspark's base has no annotations
+    """What one successful task wrote."""
+
+    partition: int
+    attempt: int
+    """0 for the first attempt of the task."""
+    task_attempt: int
+    """Spark's number for this attempt, unique in the application."""
+    region_id: str | None
+    """None if the task had no rows."""
+    epoch: int
+    rows: int
+    puts: int
+    generations: int
+    """MemTables that this task flushed."""
+    seconds: float
+
+
+class RegionTask:
+    """Writes the rows of one task. Use once."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+        self._last: pa.Scalar | None = None
+        self._values: dict[str, object] = {}
+        self._rows = self._puts = self._generations = self._unflushed = 0
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Written:
+        """Put every batch durably, flushing the MemTable now and then; the rest stays in the WAL.
+
+        Raises InvalidArgument for rows out of sequence or of two regions, or the engine's `Outcome`.
+        """
+        started = time.monotonic()
+        table = open_table(self._options.place)
+        filled = (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
+        first = next(filled, None)
+        if first is None:
+            return self._written(None, started)
+        with self._writer(table, first) as writer:
+            self._put(table, writer, first)
+            for rows in filled:
+                self._put(table, writer, rows)
+        return self._written(writer, started)
+
+    def _writer(self, table: Table, first: pa.Table) -> Writer:
+        column = self._options.region_column
+        if table.spec is not None:
+            self._values = table.region_values(self._stored(table, first.slice(0, 1))).to_pylist()[0]
+            return table.writer(values=self._values)
+        if column is None:
+            raise InvalidArgument(
+                "[MEMWAL_NO_REGION_COLUMN] the table has no region spec, so option regionColumn must name the column "
+                "that holds each row's region id"
+            )
+        return table.writer(region_id(first[column][0].as_py()))
+
+    def _put(self, table: Table, writer: Writer, rows: pa.Table) -> None:
+        self._check_order(rows)
+        self._check_region(writer, rows)
+        stored = self._stored(table, rows)
+        try:
+            writer.put(stored, durable=True)
+        except InvalidArgument as refused:
+            if table.spec is None or all(v == self._values for v in table.region_values(stored).to_pylist()):
+                raise
+            raise InvalidArgument(f"[MEMWAL_TWO_REGIONS] {refused}; {ROUTE}") from refused
+        self._rows += rows.num_rows
+        self._puts += 1
+        self._unflushed += rows.num_rows
+        if self._unflushed >= self._options.flush_rows:
+            self._generations += writer.flush() is not None
+            self._unflushed = 0
+
+    def _check_order(self, rows: pa.Table) -> None:
+        sequence = rows[self._options.sequence_by]
+        if sequence.null_count:
+            raise InvalidArgument(f"[MEMWAL_NULL_SEQUENCE] column {self._options.sequence_by} has NULLs")
+        before = sequence[0] if self._last is None else self._last
+        ordered = pa.concat_arrays([pa.array([before], sequence.type), *sequence.chunks])
+        falls = pc.less(ordered.slice(1), ordered.slice(0, len(ordered) - 1))
+        if pc.any(falls).as_py():
+            at = pc.index(falls, True).as_py()
+            raise InvalidArgument(
+                f"[MEMWAL_OUT_OF_SEQUENCE] {self._options.sequence_by} falls from {ordered[at]} to {ordered[at + 1]} "
+                f"within a task, so an older row would win; {ROUTE}"
+            )
+        self._last = sequence[-1]
+
+    def _check_region(self, writer: Writer, rows: pa.Table) -> None:
+        """For manual regions; under a region spec the engine's writer refuses foreign rows by itself."""
+        column = self._options.region_column
+        if column is None:
+            return
+        other = pc.fill_null(pc.not_equal(rows[column], pa.scalar(str(writer.region_id))), True)
+        if pc.any(other).as_py():
+            found = rows[column].filter(other)[0]
+            raise InvalidArgument(
+                f"[MEMWAL_TWO_REGIONS] a task has rows of regions {writer.region_id} and {found}; {ROUTE}"
+            )
+
+    def _stored(self, table: Table, rows: pa.Table) -> pa.Table:
+        """``rows`` with the table's columns and types; NULLs are the engine's to refuse."""
+        wanted = pa.schema([pa.field(column.name, column.type) for column in table.schema])
+        try:
+            return rows.select(wanted.names).cast(wanted)
+        except pa.ArrowInvalid as failure:
+            raise InvalidArgument(f"[MEMWAL_SCHEMA] the rows do not fit the table: {failure}") from failure
+
+    def _written(self, writer: Writer | None, started: float) -> Written:
+        context = TaskContext.get()
+        assert context is not None, "a task always has a context"
+        return Written(
+            partition=context.partitionId(),
+            attempt=context.attemptNumber(),
+            task_attempt=context.taskAttemptId(),
+            region_id=None if writer is None else str(writer.region_id),
+            epoch=0 if writer is None else int(writer.epoch),
+            rows=self._rows,
+            puts=self._puts,
+            generations=self._generations,
+            seconds=time.monotonic() - started,
+        )

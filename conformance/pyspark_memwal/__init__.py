@@ -1,0 +1,53 @@
+"""The Spark data source `memwal`. Spark finds this module by its name; nothing has to be registered.
+
+Reading::
+
+    spark.read.format("memwal").load("the/table")
+
+Writing is an upsert by primary key, one task for each region::
+
+    from memwal_spark.route import route
+
+    df = route(df, "the/table", sequence_by="seq")
+    df.write.format("memwal").option("sequenceBy", "seq").mode("append").save("the/table")
+
+Each put of a task is durable when it returns, and a task that fails and is run again claims its region again and
+writes its rows again. There is no atomic commit of a whole job: readers may see the rows of some tasks before others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+if TYPE_CHECKING:
+    from memwal_spark.source import MemWalReader, MemWalWriter
+    from pyspark.sql.types import StructType
+
+
+class DefaultSource(DataSource):
+    """Batch reader and writer of MemWAL tables; options: `memwal_spark.options`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "memwal"
+
+    def schema(self) -> StructType:
+        """Columns that a read gives."""
+        from memwal_spark.source import read_schema
+
+        return read_schema(self.options)
+
+    def reader(self, schema: StructType) -> MemWalReader:
+        """A reader of ``schema``, which may be the caller's own choice of columns."""
+        from memwal_spark.source import MemWalReader
+
+        return MemWalReader(self.options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> MemWalWriter:
+        """A writer of rows of ``schema``; raises InvalidArgument for ``overwrite``."""
+        from memwal_spark.source import MemWalWriter
+
+        return MemWalWriter(self.options, schema, overwrite=overwrite)

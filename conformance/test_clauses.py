@@ -1,0 +1,270 @@
+"""The registry, the markers and the generated pages agree with each other."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from memwal.errors import InvalidArgument
+from memwal_conformance import clauses as registry
+from memwal_conformance import matrix
+
+CRITICAL = {
+    7, 9, 13, 14, 19, 21, 24, 25, 26, 28, 29, 30, 31, 33, 41, 46, 52, 54, 55, 59, 60, 66, 69, 70, 71, 76, 81, 84, 86,
+    87, 88, 91, 92, 94, 99, 100, 101, 109, 113, 140, 142,
+}  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the registry that a test may damage."""
+    return Path(shutil.copytree(registry.CLAUSES, tmp_path / "clauses"))
+
+
+def damage(file: Path, old: str, new: str) -> None:
+    text = file.read_text("utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new, 1), "utf-8")
+
+
+def marked(tmp_path: Path, source: str) -> dict[str, tuple[str, ...]]:
+    """What `proven` finds in one test file with this source."""
+    file = tmp_path / "tests" / "test_example.py"
+    file.parent.mkdir()
+    file.write_text(source, "utf-8")
+    return registry.proven(tmp_path, ["tests"])
+
+
+def test_the_registry_has_every_clause_once() -> None:
+    ids = [clause.id for clause in registry.clauses()]
+    assert len(ids) == len(set(ids)) == 518
+
+
+def test_the_registry_has_every_note_once_and_41_are_critical() -> None:
+    notes = registry.ambiguities()
+    assert [note.number for note in notes] == list(range(1, 144))
+    assert {note.number for note in notes if note.severity == "critical"} == CRITICAL
+
+
+def test_the_texts_are_pinned_by_length_and_digest() -> None:
+    pinned = {text.name: (text.bytes, text.sha256[:8]) for text in registry.texts()}
+    assert pinned == {
+        "MemWAL revision A": (53708, "9a21d494"),
+        "MemWAL revision B": (33534, "e8003dca"),
+        "MemWAL revision 0": (4785, "2692fd7f"),
+        "table documents 1": (24088, "2f9c0b85"),
+        "table documents 2": (16393, "a58954ff"),
+    }
+
+
+def test_everything_that_code_claims_to_implement_is_in_the_registry() -> None:
+    known = {clause.id for clause in registry.clauses()} | {note.id for note in registry.ambiguities()}
+    assert set(registry.implemented()) - known == set()
+
+
+def test_everything_that_a_test_claims_to_prove_is_in_the_registry() -> None:
+    known = {clause.id for clause in registry.clauses()} | {note.id for note in registry.ambiguities()}
+    assert set(registry.proven()) - known == set()
+
+
+def test_every_note_that_code_names_is_in_the_registry() -> None:
+    assert set(registry.cited()) - {note.id for note in registry.ambiguities()} == set()
+
+
+def test_every_switch_belongs_to_a_note() -> None:
+    source = (registry.ROOT / "reference/memwal/revisions.py").read_text("utf-8")
+    body = next(n for n in ast.parse(source).body if isinstance(n, ast.ClassDef) and n.name == "Interpretation").body
+    fields = [n.target.id for n in body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]
+    assert sorted(registry.switches()) == sorted(fields)
+    assert registry.switches()["claim_barrier"] == "AMB-24"
+
+
+def test_notes_are_found_in_lists_ranges_and_through_their_switches(tmp_path: Path) -> None:
+    package = tmp_path / "reference" / "memwal"
+    (package / "region").mkdir(parents=True)
+    revisions = 'class Interpretation:\n    calm: bool = True\n    """AMB-50: yes."""\n'
+    (package / "revisions.py").write_text(revisions, "utf-8")
+    (package / "errors.py").write_text('"""AMB-60."""', "utf-8")
+    (package / "region" / "wal.py").write_text('"""AMB-07, 09, 13-15."""', "utf-8")
+    (package / "region" / "__init__.py").write_text("# AMB-100, 3 rows; AMB-101, AMB-07 and AMB-1234", "utf-8")
+    (package / "keys.py").write_text("if interpretation.calm: ...", "utf-8")
+    assert registry.cited(tmp_path) == {
+        "AMB-07": ("memwal.region", "memwal.region.wal"),
+        "AMB-09": ("memwal.region.wal",),
+        "AMB-100": ("memwal.region",),
+        "AMB-101": ("memwal.region",),
+        "AMB-13": ("memwal.region.wal",),
+        "AMB-14": ("memwal.region.wal",),
+        "AMB-15": ("memwal.region.wal",),
+        "AMB-50": ("memwal.keys",),
+    }
+
+
+def test_no_clause_is_excluded_and_tested_at_once() -> None:
+    tests = registry.proven()
+    statuses = {registry.status_of(clause, tests) for clause in registry.clauses()}
+    assert statuses <= {"tested", "open", "excluded", "ambiguous"}
+
+
+def test_the_page_of_clauses_is_up_to_date() -> None:
+    assert matrix.CLAUSES_PAGE.read_text("utf-8") == matrix.current_clauses_page(), (
+        "run: python -m memwal_conformance.matrix clauses --write"
+    )
+
+
+def test_the_notes_are_up_to_date_and_decisions_have_code() -> None:
+    assert matrix.NOTES_PAGE.read_text("utf-8") == matrix.current_notes_page(), (
+        "run: python -m memwal_conformance.matrix notes --write"
+    )
+
+
+def test_a_note_cannot_be_called_decided_without_code_that_names_it() -> None:
+    notes = registry.ambiguities()
+    decided = next(note for note in notes if note.decided)
+    code = {id_: modules for id_, modules in registry.cited().items() if id_ != decided.id}
+    with pytest.raises(InvalidArgument, match=f"no module names them: {decided.id}$"):
+        matrix.check_decisions(notes, code)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "complaint"),
+    [
+        ("FENCE.toml", 'id = "FENCE-002"', 'id = "FENCE-001"', "FENCE.toml: FENCE-001: .* used twice"),
+        ("FENCE.toml", 'id = "FENCE-002"', 'id = "WAL-002"', "FENCE.toml: WAL-002: .* another group"),
+        ("FENCE.toml", 'level = "SHOULD"', 'level = "should"', "FENCE.toml: FENCE-002: level is none of MUST"),
+        ("FENCE.toml", 'kind = "performance-intent"\n', "", "FENCE.toml: FENCE-002: kind is missing"),
+        ("FENCE.toml", 'level = "SHOULD"', "level = 2", "FENCE.toml: FENCE-002: level is not str"),
+        ("FENCE.toml", 'level = "SHOULD"', 'level = "SHOULD"\nlever = 2', "FENCE-002: unknown keys: lever"),
+        ("FENCE.toml", '"AMB-27"', '"AMB-144"', "FENCE.toml: FENCE-001: unknown notes: AMB-144"),
+        ("FENCE.toml", 'place = ["MemWAL revision A: Region"]', 'place = ["MemWAL: Region"]', "unknown texts: MemWAL"),
+        ("FENCE.toml", 'revisions = ["A"]', 'revisions = ["C"]', "FENCE.toml: FENCE-002: unknown revisions: C"),
+        ("FENCE.toml", 'level = "SHOULD"', 'level = "SHOULD"\nstatus = "excluded"', "FENCE-002: a reason belongs"),
+        ("FENCE.toml", 'level = "SHOULD"', 'level = "SHOULD"\nreason = "late"', "FENCE-002: a reason belongs"),
+        ("FENCE.toml", 'level = "SHOULD"', 'level = "SHOULD"\nstatus = "tested"', "status is none of open"),
+        (
+            "FENCE.toml",
+            'level = "SHOULD"',
+            'level = "SHOULD"\nstatus = "ambiguous"\nreason = "open"',
+            "FENCE.toml: FENCE-002: a note belongs",
+        ),
+        ("ambiguities.toml", "number = 8\n", "number = 9\n", "ambiguities.toml: 9: 8 comes next"),
+        ("ambiguities.toml", 'severity = "critical"', 'severity = "major"', "ambiguities.toml: 7: a scenario belongs"),
+        ("ambiguities.toml", "decided = false", "decided = 0", "ambiguities.toml: [0-9]+: decided is not bool"),
+        ("seeds.toml", 'sha256 = "9a21', 'sha256 = "9A21', "seeds.toml: MemWAL revision A: sha256"),
+        ("seeds.toml", "[[text]]", "[[texts]]", "seeds.toml: holds texts, text instead of"),
+        ("seeds.toml", "[[text]]", "[[text]", "seeds.toml: .*line"),
+    ],
+)
+def test_a_damaged_registry_is_refused_with_file_and_entry(
+    folder: Path, file: str, old: str, new: str, complaint: str
+) -> None:
+    damage(folder / file, old, new)
+    with pytest.raises(InvalidArgument, match=complaint):
+        registry.clauses(folder)
+
+
+def test_an_excluded_clause_keeps_its_reason_and_must_not_be_tested(folder: Path) -> None:
+    damage(folder / "FENCE.toml", 'level = "SHOULD"', 'level = "SHOULD"\nstatus = "excluded"\nreason = "no effect"')
+    clause = next(c for c in registry.clauses(folder) if c.id == "FENCE-002")
+    assert (registry.status_of(clause, {}), clause.reason) == ("excluded", "no effect")
+    with pytest.raises(InvalidArgument, match=r"FENCE.toml: FENCE-002: excluded, yet t.py::test_a tests it"):
+        registry.status_of(clause, {"FENCE-002": ("t.py::test_a",)})
+
+
+def test_an_open_clause_is_tested_as_soon_as_one_test_marks_it() -> None:
+    clause = registry.clauses()[0]
+    assert registry.status_of(clause, {}) == "open"
+    assert registry.status_of(clause, {clause.id: ("t.py::test_a",)}) == "tested"
+
+
+def test_markers_count_on_functions_classes_parameters_and_modules(tmp_path: Path) -> None:
+    source = """
+import pytest
+pytestmark = [pytest.mark.slow, pytest.mark.clause("M-1")]
+@pytest.mark.clause("F-1", "F-2")
+def test_a(): ...
+@pytest.mark.parametrize("x", [pytest.param(1, marks=pytest.mark.clause("P-1")), 2])
+async def test_b(x): ...
+@pytest.mark.clause("C-1")
+class TestC:
+    @pytest.mark.clause("C-2")
+    def test_d(self): ...
+@pytest.mark.clause("S-1")
+class TestStates(Machine.TestCase): ...
+@pytest.mark.clause("F-1")
+@pytest.mark.skip(reason="off")
+def test_e(): ...
+def helper(): ...
+"""
+    f = "tests/test_example.py::"
+    assert marked(tmp_path, source) == {
+        "C-1": (f + "TestC::test_d",),
+        "C-2": (f + "TestC::test_d",),
+        "F-1": (f + "test_a",),
+        "F-2": (f + "test_a",),
+        "M-1": (f + "TestC::test_d", f + "TestStates", f + "test_a", f + "test_b"),
+        "P-1": (f + "test_b",),
+        "S-1": (f + "TestStates",),
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [
+        ("@pytest.mark.clause(*IDS)\ndef test_a(): ...", r"test_example.py:1: the arguments of a clause marker"),
+        ("@pytest.mark.clause()\ndef test_a(): ...", r"test_example.py:1: the arguments of a clause marker"),
+        ("\n@pytest.mark.clause('A-1')\ndef helper(): ...", r"test_example.py:2: this clause marker is on no test"),
+        ("x = pytest.mark.clause('A-1')", r"test_example.py:1: this clause marker is on no test"),
+        ("@pytest.mark.clause('A-1')\nclass TestA: ...", r"test_example.py:2: .* on a class without tests"),
+    ],
+)
+def test_a_marker_that_cannot_be_attributed_is_refused(tmp_path: Path, source: str, complaint: str) -> None:
+    with pytest.raises(InvalidArgument, match=complaint):
+        marked(tmp_path, source)
+
+
+def test_a_page_shows_code_tests_and_totals_of_a_clause() -> None:
+    code = {"FENCE-002": ("memwal.region.writer.claim",)}
+    tests = {"FENCE-002": ("reference/tests/test_writer.py::test_a_claim",)}
+    page = matrix.clauses_page(registry.clauses(), code, tests)
+    row = next(line for line in page.splitlines() if line.startswith("| FENCE-002 |"))
+    assert row.endswith("| `region.writer.claim` | `reference/tests/test_writer.py::test_a_claim` | tested |")
+    assert "| FENCE | 22 | 0 of 21 | 1 | 1 | 21 | 0 | 0 |" in page.splitlines()
+    assert "| all | 518 | 0 of 468 | 1 | 1 | 517 | 0 | 0 |" in page.splitlines()
+
+
+def test_a_table_cell_shows_its_text_unchanged() -> None:
+    assert matrix.cell("a|b <= `c` *_gen_* d_e") == r"a\|b \<= `c` \*\_gen_\* d_e"
+
+
+def test_every_critical_note_has_a_section_with_all_of_its_parts() -> None:
+    page = matrix.NOTES_PAGE.read_text("utf-8")
+    sections = re.split(r"^### ", page.partition("\n## Choices")[0], flags=re.MULTILINE)[1:]
+    assert {int(section[4:].partition(".")[0]) for section in sections} == CRITICAL
+    for section in sections:
+        parts = re.findall(r"^- \*\*(.+?)\.\*\*|^- \*\*(.+?):\*\*", section, re.MULTILINE)
+        names = [first or second for first, second in parts]
+        assert names[:6] == ["Texts", "Readings", "Choice", "Effect", "Decided in code", "Tests"], section
+
+
+def test_a_section_for_a_note_of_another_title_is_refused() -> None:
+    page = matrix.NOTES_PAGE.read_text("utf-8")
+    renamed = page.replace("### AMB-24. A zombie", "### AMB-24. The zombie")
+    assert renamed != page
+    with pytest.raises(InvalidArgument, match=r"sections differ from ambiguities.toml: .*The zombie"):
+        matrix.notes_page(renamed, registry.ambiguities(), {}, {})
+
+
+def test_check_reports_a_difference_with_status_1_and_write_removes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "clauses.md"
+    monkeypatch.setattr(matrix, "CLAUSES_PAGE", page)
+    assert matrix.main(["clauses", "--check"]) == 1
+    assert "+# Clauses" in capsys.readouterr().out
+    assert matrix.main(["clauses", "--write"]) == 0
+    assert matrix.main(["clauses", "--check"]) == 0
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,21 @@
+"""Writes are acknowledged and stored nowhere."""
+
+from memwal.codec.wal import WalEntry
+from memwal.region.writer import Writer
+from memwal_sim.bugs import Bug
+
+
+async def _store_nothing(_writer: Writer, _name: str, _entry: WalEntry) -> None:
+    """In place of storing a WAL entry."""
+
+
+BUG = Bug(
+    name="canary",
+    clause="WAL-001",
+    what="A put is acknowledged without storing anything in the WAL.",
+    why="No exploration of writers that misses this one can be trusted; it runs with every one of them.",
+    scenario="one_writer",
+    oracle="acknowledged writes survive",
+    violated="WAL-001",
+    replaced={"memwal.region.writer:Writer._store": _store_nothing},
+)

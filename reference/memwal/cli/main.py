@@ -1,0 +1,167 @@
+"""`memwal …`: the command line. Commands of other packages join through the entry point group ``memwal.commands``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.metadata import entry_points
+from typing import Annotated, Any
+
+import pyarrow as pa
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+
+import memwal
+from memwal.api import GcReport
+from memwal.errors import ArtifactError, MemwalError
+
+app = typer.Typer(
+    help="Lance MemWAL: a reference engine, its simulator, recorded faults and conformance suite.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+out, err = Console(), Console(stderr=True)
+
+Place = Annotated[str, typer.Argument(metavar="TABLE", help="Folder or URL (s3://, gs://, az://) of the table.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def _progress(event: str, fields: dict[str, object]) -> None:
+    """Show what long work is doing, on standard error and only to a person."""
+    if err.is_terminal:
+        err.print(f"[dim]{event} {' '.join(f'{k}={v}' for k, v in fields.items())}[/dim]")
+
+
+def _print_json(value: Any) -> None:
+    out.print_json(json.dumps(value, default=str))
+
+
+@app.command()
+def info(table: Place, as_json: AsJson = False) -> None:
+    """Show a table: revision, key, specs, regions with their epochs, generations and merge progress."""
+    opened = memwal.open(table)
+    regions = opened.regions()
+    if as_json:
+        _print_json(
+            {
+                "revision": opened.revision.name,
+                "version": opened.version,
+                "primary_key": opened.primary_key,
+                "schema": [{"name": f.name, "type": str(f.type)} for f in opened.schema],
+                "regions": [_region(region) for region in regions],
+            }
+        )
+        return
+    out.print(f"revision {opened.revision.name}, version {opened.version}, key {', '.join(opened.primary_key)}")
+    grid = Grid("region", "values", "epoch", "manifest", "merged", "generations", "replay after")
+    for region in regions:
+        row = _region(region)
+        grid.add_row(*(str(row[k]) for k in row))
+    out.print(grid)
+
+
+def _region(region: memwal.RegionInfo) -> dict[str, Any]:
+    manifest = region.manifest
+    return {
+        "region_id": region.region_id,
+        "values": region.values,
+        "epoch": manifest.epoch if manifest else None,
+        "manifest_version": manifest.version if manifest else None,
+        "merged": region.merged,
+        "generations": [g.generation for g in manifest.flushed] if manifest else [],
+        "position_replay_after": manifest.position_replay_after if manifest else None,
+    }
+
+
+@app.command()
+def scan(
+    table: Place,
+    columns: Annotated[str, typer.Option(help="Columns, comma-separated; all if absent.")] = "",
+    where: Annotated[str, typer.Option(help="SQL condition, as in a WHERE clause.")] = "",
+    limit: Annotated[int, typer.Option(min=0, help="Rows to print.")] = 20,
+    eventual: Annotated[bool, typer.Option("--eventual", help="Read the region snapshot, not the manifests.")] = False,
+    version: Annotated[int | None, typer.Option(help="Read an older table version, with its own snapshot.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read the merged rows: base table, generations and WAL, newest row per key."""
+    found = memwal.open(table, version=version).scan(
+        columns.split(",") if columns else None, where or None, consistency="eventual" if eventual else "strong"
+    )
+    shown = found.slice(0, limit)
+    if as_json:
+        _print_json({"rows": found.num_rows, "shown": shown.to_pylist()})
+        return
+    grid = Grid(*found.schema.names)
+    for row in shown.to_pylist():
+        grid.add_row(*(str(value) for value in row.values()))
+    out.print(grid)
+    out.print(f"{found.num_rows} rows, {shown.num_rows} shown")
+
+
+@app.command()
+def merge(
+    table: Place,
+    region: Annotated[str | None, typer.Option(help="Merge this region only.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Merge flushed generations into the base table, in order."""
+    report = memwal.open(table, listener=_progress).merge(region)
+    if as_json:
+        merged = [{"region_id": r, "generation": g} for r, g in report.merged]
+        _print_json({"merged": merged, "rows": report.rows, "deleted": report.deleted})
+        return
+    out.print(f"merged {len(report.merged)} generations: {report.rows} rows upserted, {report.deleted} keys deleted")
+
+
+@app.command()
+def gc(
+    table: Place,
+    retain_versions: Annotated[
+        int | None, typer.Option(min=1, help="Keep this many newest table versions; all if absent.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, and why the rest stays.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete generations, WAL entries and left-overs that nothing needs any more."""
+    report = memwal.open(table, listener=_progress).gc(retain_versions=retain_versions, dry_run=dry_run)
+    if as_json:
+        names = ("kind", "name", "collected", "reason")
+        _print_json({"dry_run": dry_run, "decisions": [{n: getattr(d, n) for n in names} for d in report.decisions]})
+        return
+    _show_decisions(report)
+
+
+def _show_decisions(report: GcReport) -> None:
+    verb = "would delete" if report.dry_run else "deleted"
+    for decision in report.decisions:
+        out.print(f"{verb if decision.collected else 'kept'} {decision.kind} {decision.name}: {decision.reason}")
+    out.print(f"{verb} {len(report.collected)} of {len(report.decisions)}")
+
+
+@app.command()
+def snapshot(table: Place, as_json: AsJson = False) -> None:
+    """Rebuild the region snapshot that eventual reads use."""
+    regions = memwal.open(table, listener=_progress).snapshot()
+    if as_json:
+        _print_json({"regions": regions})
+        return
+    out.print(f"snapshot of {regions} regions")
+
+
+for _entry in entry_points(group="memwal.commands"):
+    _entry.load()(app)
+
+
+def main() -> None:
+    """Run the command line; exit 1 with one line for an expected failure, 2 for a usage error."""
+    try:
+        app()
+    except ArtifactError as error:
+        err.print(f"[red]damaged:[/red] {error}", soft_wrap=True, highlight=False)
+        sys.exit(1)
+    except (MemwalError, pa.ArrowException) as error:
+        err.print(f"[red]error:[/red] {error}", soft_wrap=True, highlight=False)
+        sys.exit(1)

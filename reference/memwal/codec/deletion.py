@@ -1,0 +1,56 @@
+"""Deletion files: bytes <-> sorted row offsets of one fragment.
+
+Two flavours: an Arrow IPC file with one column ``row_id`` of unsigned 32-bit offsets, for few deletions, and a
+portable Roaring bitmap, for many.
+"""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyroaring
+
+from ..clauses import implements
+from ..errors import ArtifactError
+from .pb.lance import table_pb2
+
+Offsets = npt.NDArray[np.uint32]
+"""Sorted, distinct row offsets, shape (n,)."""
+
+ARROW = table_pb2.DeletionFile.ARROW_ARRAY
+BITMAP = table_pb2.DeletionFile.BITMAP
+BITMAP_FROM_ROWS = 4096
+"""From this number of deleted rows on, the bitmap is written: below it a Roaring container is an array anyway."""
+
+EXTENSIONS = {ARROW: "arrow", BITMAP: "bin"}
+_SCHEMA = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
+
+
+@implements("FORMAT-037", "FORMAT-038", "FORMAT-039")
+def encode(offsets: Offsets) -> tuple[int, bytes]:
+    """File type (`ARROW` or `BITMAP`) and bytes for ``offsets``."""
+    if len(offsets) >= BITMAP_FROM_ROWS:
+        return BITMAP, pyroaring.BitMap(offsets).serialize()
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, _SCHEMA) as writer:
+        writer.write_batch(pa.record_batch([pa.array(offsets, pa.uint32())], schema=_SCHEMA))
+    return ARROW, sink.getvalue()
+
+
+def decode(data: bytes, file_type: int, rows: int, path: str) -> Offsets:
+    """Offsets in a deletion file of a fragment with ``rows`` physical rows; raises `ArtifactError`."""
+    try:
+        if file_type == BITMAP:
+            offsets = np.asarray(pyroaring.BitMap.deserialize(data).to_array(), dtype=np.uint32)
+        else:
+            with pa.ipc.open_file(data) as reader:
+                column = reader.read_all().column(0)
+            offsets = np.unique(column.combine_chunks().to_numpy(zero_copy_only=False)).astype(np.uint32)
+    except (ValueError, pa.ArrowException, OSError, IndexError) as error:
+        raise ArtifactError("FORMAT-006", path, f"not a readable deletion file: {error}") from error
+    if len(offsets) and offsets[-1] >= rows:
+        raise ArtifactError("FORMAT-035", path, f"deletes row {offsets[-1]} of a fragment with {rows} rows")
+    return offsets

@@ -1,0 +1,26 @@
+"""`version_hint.json`: best-effort pointer to a recent region manifest version."""
+
+from __future__ import annotations
+
+import json
+
+from ..clauses import implements
+from ..ids import UINT64_MAX, ManifestVersion
+
+
+@implements("MANIFEST-026")
+def encode(version: ManifestVersion) -> bytes:
+    """``{"version": n}``."""
+    return json.dumps({"version": version}).encode()
+
+
+def decode(data: bytes, path: str) -> ManifestVersion | None:
+    """The version, or None for anything that does not hold one: a hint is never authoritative (MANIFEST-031)."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    version = found.get("version") if isinstance(found, dict) else None
+    if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= UINT64_MAX:
+        return None
+    return ManifestVersion(version)

@@ -1,0 +1,154 @@
+"""Region manifests: bytes <-> `RegionManifest` (RegionManifest of A and B, ShardManifest of R).
+
+R's message is used for every revision: numbers and types agree, and R only adds fields, which stay empty in A and B.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .. import paths
+from ..clauses import implements
+from ..errors import ArtifactError
+from ..ids import (
+    Epoch,
+    Generation,
+    ManifestVersion,
+    RegionId,
+    SpecId,
+    WalPosition,
+    region_id_from_bytes,
+    region_id_to_bytes,
+)
+from ..revisions import Revision
+from . import protobuf
+from .pb.memwal_r import mem_wal_pb2
+
+_ACCOUNTING = ("in_memory_bytes", "physical_rows", "primary_key_bytes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlushedGeneration:
+    """A valid generation and where it is."""
+
+    generation: Generation
+    path: str
+    """Folder name, relative to the region's folder (MANIFEST-017)."""
+    in_memory_bytes: int | None = None
+    """Size of the rows in memory (R)."""
+    physical_rows: int | None = None
+    """Rows before any deletion (R)."""
+    primary_key_bytes: int | None = None
+    """Size of the key columns in memory (R)."""
+    unknown: bytes = b""
+    """Fields of later revisions, kept on rewrite."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionManifest:
+    """State of a region as of one manifest version."""
+
+    version: ManifestVersion
+    region_id: RegionId
+    spec_id: SpecId
+    """Region spec that the region was created under; 0 for a manual region. Never changes."""
+    epoch: Epoch
+    """Newest claim."""
+    position_replay_after: WalPosition
+    """Newest WAL entry that a flushed generation covers; 0 also before the first flush (AMB-07)."""
+    position_last_seen: WalPosition
+    """Hint: newest WAL entry known when the manifest was written."""
+    generation_current: Generation
+    """Number of the oldest MemTable that is not flushed (AMB-42)."""
+    flushed: tuple[FlushedGeneration, ...] = ()
+    """Valid generations, in the order of their flushes."""
+    shard_fields: tuple[tuple[str, bytes], ...] = ()
+    """Region value per field id, encoded (R)."""
+    sealed: bool = False
+    """Whether the region refuses claims (R)."""
+    unknown: bytes = b""
+    """Fields of later revisions, kept on rewrite."""
+
+
+@implements("MANIFEST-002", "MANIFEST-003", "MANIFEST-004", "MANIFEST-005", "MANIFEST-006", "MANIFEST-008")
+@implements("MANIFEST-010", "MANIFEST-013", "MANIFEST-015", "MANIFEST-016", "MANIFEST-038", "AMB-03", "AMB-36")
+def encode(manifest: RegionManifest, revision: Revision) -> bytes:
+    """Bytes of a manifest; equal manifests give equal bytes."""
+    message = mem_wal_pb2.ShardManifest()
+    message.ParseFromString(manifest.unknown)
+    message.version = manifest.version
+    message.writer_epoch = manifest.epoch
+    message.replay_after_wal_entry_position = manifest.position_replay_after
+    message.wal_entry_position_last_seen = manifest.position_last_seen
+    message.current_generation = manifest.generation_current
+    message.shard_spec_id = manifest.spec_id
+    message.shard_id.uuid = region_id_to_bytes(manifest.region_id)
+    for flushed in manifest.flushed:
+        item = message.sstables.add()
+        item.ParseFromString(flushed.unknown)
+        item.generation, item.path = flushed.generation, flushed.path
+        for name in _ACCOUNTING:
+            if getattr(flushed, name) is not None:
+                setattr(item, name, getattr(flushed, name))
+    for field_id, value in manifest.shard_fields:
+        message.shard_field_entries.add(field_id=field_id, value=value)
+    if manifest.sealed:
+        message.status = mem_wal_pb2.ShardStatus.SEALED
+    return protobuf.serialise(message)
+
+
+@implements("MANIFEST-014", "MANIFEST-017", "GEN-013")
+def decode(data: bytes, revision: Revision, path: str) -> RegionManifest:
+    """Parse a manifest and check it against itself and against its name ``path``; raises `ArtifactError`.
+
+    The region id (field 11) is mandatory and is written after all fields of A and B, so that bytes cut anywhere before
+    it are recognised. A cut at a field boundary after it loses only fields of R (14, 15) or later ones, and cannot be
+    told from a manifest without them.
+    """
+    message = protobuf.parse(mem_wal_pb2.ShardManifest, data, clause="MANIFEST-002", path=path)
+    if len(message.shard_id.uuid) != 16:
+        raise ArtifactError("MANIFEST-003", path, f"region id of {len(message.shard_id.uuid)} bytes, not 16", len(data))
+    if message.version < 1:
+        raise ArtifactError("MANIFEST-018", path, "no version, or version 0")
+    manifest = RegionManifest(
+        version=ManifestVersion(message.version),
+        region_id=region_id_from_bytes(message.shard_id.uuid),
+        spec_id=SpecId(message.shard_spec_id),
+        epoch=Epoch(message.writer_epoch),
+        position_replay_after=WalPosition(message.replay_after_wal_entry_position),
+        position_last_seen=WalPosition(message.wal_entry_position_last_seen),
+        generation_current=Generation(message.current_generation or revision.generation_first),
+        flushed=tuple(_flushed(item) for item in message.sstables),
+        shard_fields=tuple((entry.field_id, entry.value) for entry in message.shard_field_entries),
+        sealed=message.status == mem_wal_pb2.ShardStatus.SEALED,
+        unknown=protobuf.unknown(message),
+    )
+    _check(manifest, path)
+    return manifest
+
+
+def _flushed(item: mem_wal_pb2.SsTable) -> FlushedGeneration:
+    accounting = {name: getattr(item, name) if item.HasField(name) else None for name in _ACCOUNTING}  # type: ignore[arg-type]
+    return FlushedGeneration(
+        generation=Generation(item.generation), path=item.path, unknown=protobuf.unknown(item), **accounting
+    )
+
+
+def _check(manifest: RegionManifest, path: str) -> None:
+    numbers = [flushed.generation for flushed in manifest.flushed]
+    if len(set(numbers)) != len(numbers):
+        raise ArtifactError("GEN-013", path, f"a generation is listed twice: {numbers}")
+    above = [number for number in numbers if not 1 <= number < manifest.generation_current]
+    if above:
+        reason = f"generations {above} are listed, and the current one is {manifest.generation_current}"
+        raise ArtifactError("MANIFEST-014", path, reason)
+    for flushed in manifest.flushed:
+        if paths.generation_number(flushed.path) != flushed.generation:
+            reason = f"generation {flushed.generation} is listed with the folder {flushed.path!r}"
+            raise ArtifactError("MANIFEST-017", path, reason)
+    named = paths.manifest_version(path)
+    if named is not None and named != manifest.version:
+        raise ArtifactError("MANIFEST-004", path, f"version {manifest.version} under the name of version {named}")
+    parts = path.split("/")
+    if paths.MEM_WAL in parts[:-1] and parts[parts.index(paths.MEM_WAL) + 1] != manifest.region_id:
+        raise ArtifactError("MANIFEST-003", path, f"the manifest is of region {manifest.region_id}")

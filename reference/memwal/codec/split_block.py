@@ -1,0 +1,111 @@
+"""The split-block bloom filter of revision R: the bare blocks, without a header.
+
+Blocks of eight 32-bit words; a key sets one bit in each word of one block (as in Parquet). The hash of a key runs over
+its columns in schema order: a zero byte for "not null", then the value's bytes. The native implementation gives bytes
+to 32- and 64-bit signed integers, text and binary; values of the other key types that it accepts contribute the zero
+byte only, so a filter over such a key alone answers "perhaps" for every key, and this module does the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .canonical import Mask, flat, from_matrix, stored_numbers, valid
+from .siphash import Hashes, siphash13_values
+
+BLOCK_BYTES = 32
+FILTER_BYTES = 32_768
+"""The one size that the native implementation writes: 1,024 blocks."""
+
+_BLOCKS = FILTER_BYTES // BLOCK_BYTES
+_SALTS = np.array(
+    [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31], np.uint32
+)
+"""From the Parquet format, "Bloom Filter"."""
+
+_TEXT_END = pa.scalar(b"\xff", pa.large_binary())
+_EMPTY = pa.scalar(b"", pa.large_binary())
+
+
+def encode(keys: pa.Table) -> bytes:
+    """The `FILTER_BYTES` bytes of the filter of ``keys``, one row per key.
+
+    A NULL in a key, which the native implementation never writes, makes the filter answer "perhaps" for every key.
+    """
+    hashes, known = _hashes(keys)
+    if not known.all():
+        return b"\xff" * FILTER_BYTES
+    bits = np.zeros(FILTER_BYTES * 8, np.bool_)
+    bits[_bit_positions(hashes)] = True
+    return np.packbits(bits, bitorder="little").tobytes()
+
+
+@dataclass(frozen=True, slots=True)
+class SplitBlockFilter:
+    """A decoded filter of exactly `FILTER_BYTES` bytes."""
+
+    bits: Mask
+    """Shape (8 * FILTER_BYTES,)."""
+
+    def might_contain(self, keys: pa.Table) -> Mask:
+        """Shape (rows,): False only where the key was not written."""
+        hashes, known = _hashes(keys)
+        found: Mask = self.bits[_bit_positions(hashes)].all(axis=1) | ~known
+        return found
+
+
+def decode(data: bytes) -> SplitBlockFilter:
+    """``data`` has `FILTER_BYTES` bytes."""
+    return SplitBlockFilter(np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little").astype(np.bool_))
+
+
+def _bit_positions(hashes: Hashes) -> npt.NDArray[np.int64]:
+    """Positions in the filter of the eight bits of each hash. Shape (rows, 8)."""
+    block = ((hashes >> np.uint64(32)) * np.uint64(_BLOCKS)) >> np.uint64(32)
+    bit = (hashes.astype(np.uint32)[:, None] * _SALTS) >> np.uint32(27)
+    first = block.astype(np.int64)[:, None] * (BLOCK_BYTES * 8)
+    return first + np.arange(8) * 32 + bit.astype(np.int64)
+
+
+def _hashes(keys: pa.Table) -> tuple[Hashes, Mask]:
+    """Hash of each key, and where the key has no NULL (elsewhere the hash means nothing)."""
+    known = np.ones(keys.num_rows, np.bool_)
+    for column in keys.columns:
+        if column.null_count:
+            known &= valid(flat(column))
+    parts = [_native_bytes(column) for column in keys.columns]
+    return siphash13_values(parts[0] if len(parts) == 1 else _joined(*parts)), known
+
+
+def _native_bytes(column: pa.ChunkedArray) -> pa.LargeBinaryArray:
+    """What each value of a key column adds to the bytes of its key. Shape (rows,), without NULLs."""
+    kind, array = column.type, flat(column)
+    if kind in (pa.int32(), pa.int64()):
+        numbers = stored_numbers(array)
+        assert numbers is not None
+        little = numbers.astype(numbers.dtype.newbyteorder("<"))
+        return _tagged(little.view(np.uint8).reshape(len(array), kind.bit_width // 8))
+    if pa.types.is_string(kind) or pa.types.is_string_view(kind):
+        return _joined(_tagged_nothing(len(array)), array.cast(pa.large_binary()), _TEXT_END)
+    if pa.types.is_binary(kind) or pa.types.is_binary_view(kind):
+        lengths = pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype("<u8")
+        return _joined(_tagged(lengths.view(np.uint8).reshape(len(array), 8)), array)
+    return _tagged_nothing(len(array))
+
+
+def _tagged_nothing(rows: int) -> pa.LargeBinaryArray:
+    return from_matrix(np.zeros((rows, 1), np.uint8))
+
+
+def _tagged(matrix: npt.NDArray[np.uint8]) -> pa.LargeBinaryArray:
+    """Each row of ``matrix`` behind the byte that says "not null"."""
+    return from_matrix(np.hstack([np.zeros((len(matrix), 1), np.uint8), matrix]))
+
+
+def _joined(*parts: pa.LargeBinaryArray | pa.Scalar) -> pa.LargeBinaryArray:
+    return pc.binary_join_element_wise(*parts, _EMPTY, null_handling="replace", null_replacement="")

@@ -1,0 +1,51 @@
+"""Conditional creates whose outcome has to be known before the protocol goes on.
+
+Only for objects whose bytes no other process can write: those with a fresh random part in name or content, and WAL
+entries, which carry the epoch of a confirmed claim. Then finding the own bytes after an unanswered attempt proves that
+the attempt succeeded. A claim has no such part (AMB-28) and must not come here.
+"""
+
+from __future__ import annotations
+
+from .clauses import implements
+from .effects import Io
+from .errors import AlreadyExists, NotFound, OutcomeUnknown, Throttled
+from .ids import Milliseconds
+
+ATTEMPTS = 12
+"""Attempts before the outcome is reported as unknown; with doubling pauses about 20 seconds on a real store."""
+_PAUSE_MS = 10
+
+
+@implements("AMB-14")
+async def create(io: Io, name: str, data: bytes) -> None:
+    """Create ``name`` with ``data``, repeating the same bytes until the outcome is known.
+
+    Raises `AlreadyExists` if the name is another's, `OutcomeUnknown` or `Throttled` when the attempts are used up.
+    """
+    unsure = False
+    for attempt in range(ATTEMPTS):
+        try:
+            await io.put_if_absent(name, data)
+            return
+        except AlreadyExists:
+            if unsure and await _is_ours(io, name, data):
+                return
+            raise
+        except OutcomeUnknown:
+            unsure = True
+            if attempt == ATTEMPTS - 1:
+                raise
+        except Throttled:
+            if attempt == ATTEMPTS - 1:
+                if unsure:
+                    raise OutcomeUnknown(io.path(name)) from None
+                raise
+        await io.sleep(Milliseconds(_PAUSE_MS * 2**attempt))
+
+
+async def _is_ours(io: Io, name: str, data: bytes) -> bool:
+    try:
+        return await io.get(name) == data
+    except NotFound:
+        return False

@@ -1,0 +1,220 @@
+"""The requests that protocol code awaits, and nothing else that it may do.
+
+Protocol code is ``async def`` code that touches the outside world only by awaiting a `Request`. A driver
+(`memwal.drive`, or one of the simulator's) receives each request from the suspended coroutine, performs it on some
+store, and resumes the coroutine with the reply or throws an `Outcome` into it.
+
+`Io` is what protocol functions receive: a root folder inside the store and one method per request. It has no state
+besides the root, so that a protocol function is a pure function of the replies it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from .ids import Milliseconds
+
+Reply = TypeVar("Reply", covariant=True)
+T = TypeVar("T")
+
+Protocol = Coroutine["Request[Any]", Any, T]
+"""A protocol step in execution: yields requests, is sent replies, returns a ``T``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Generic[Reply]):
+    """Base of all requests. Awaiting one hands it to the driver and gives the driver's reply."""
+
+    def __await__(self) -> Generator[Request[Any], Any, Reply]:
+        return (yield self)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRequest(Request[Reply]):
+    """A request to the object store; one atomic step of the store."""
+
+    path: str
+    """Object name: ``/``-separated, no leading slash, relative to the store's own root."""
+
+
+@dataclass(frozen=True, slots=True)
+class Get(StoreRequest[bytes]):
+    """Read an object, or ``length`` bytes of it from ``offset``. A negative offset counts from the end.
+
+    Raises `NotFound`.
+    """
+
+    offset: int = 0
+    length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Head(StoreRequest[int]):
+    """Size of an object in bytes. Raises `NotFound`."""
+
+
+@dataclass(frozen=True, slots=True)
+class List(StoreRequest["tuple[str, ...]"]):
+    """Names of all objects under the folder ``path`` (recursive), full names, sorted. Empty if there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListFolders(StoreRequest["tuple[str, ...]"]):
+    """Last components of the folders directly under the folder ``path``, sorted. Empty if there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class PutIfAbsent(StoreRequest[None]):
+    """Create an object atomically. Raises `AlreadyExists` (nothing written) or `OutcomeUnknown`."""
+
+    data: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Put(StoreRequest[None]):
+    """Create or replace an object atomically. Raises `OutcomeUnknown`."""
+
+    data: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Delete(StoreRequest[None]):
+    """Delete an object; deleting what is not there succeeds. Raises `OutcomeUnknown`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy(StoreRequest[None]):
+    """Copy ``path`` to ``target``, replacing it. Raises `NotFound` or `OutcomeUnknown`."""
+
+    target: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RenameIfAbsent(StoreRequest[None]):
+    """Move ``path`` to ``target`` atomically unless that exists.
+
+    Raises `NotFound`, `AlreadyExists` or `OutcomeUnknown`.
+    """
+
+    target: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Now(Request[Milliseconds]):
+    """Wall-clock time of the driver, Unix epoch, in milliseconds. Never used for safety, only for labels and ages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep(Request[None]):
+    """Wait. Drivers without a clock return at once."""
+
+    duration_ms: Milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class RandomHex(Request[str]):
+    """``digits`` random lower-case hexadecimal digits."""
+
+    digits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Note(Request[None]):
+    """A ghost event for oracles and progress displays: free, and without effect on the protocol."""
+
+    event: str
+    fields: tuple[tuple[str, object], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Io:
+    """A folder of a store, as protocol code sees it: one method per request, names relative to ``root``."""
+
+    root: str = ""
+
+    def child(self, name: str) -> Io:
+        """The folder ``name`` below this one; ``..`` components are resolved and may not leave the store."""
+        return Io(self.path(name))
+
+    def path(self, name: str) -> str:
+        """Full object name of ``name``."""
+        parts: list[str] = [p for p in self.root.split("/") if p]
+        for part in name.split("/"):
+            if part in ("", "."):
+                continue
+            if part == "..":
+                if not parts:
+                    raise ValueError(f"{name!r} leaves the store from {self.root!r}")
+                parts.pop()
+            else:
+                parts.append(part)
+        return "/".join(parts)
+
+    def relative(self, path: str) -> str:
+        """The inverse of `path` for names below this folder."""
+        prefix = self.root + "/" if self.root else ""
+        if not path.startswith(prefix):
+            raise ValueError(f"{path!r} is not below {self.root!r}")
+        return path[len(prefix) :]
+
+    async def get(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
+        return await Get(self.path(name), offset, length)
+
+    async def head(self, name: str) -> int:
+        return await Head(self.path(name))
+
+    async def list(self, folder: str = "") -> tuple[str, ...]:
+        return tuple(self.relative(found) for found in await List(self.path(folder)))
+
+    async def list_folders(self, folder: str = "") -> tuple[str, ...]:
+        return await ListFolders(self.path(folder))
+
+    async def put_if_absent(self, name: str, data: bytes) -> None:
+        await PutIfAbsent(self.path(name), data)
+
+    async def put(self, name: str, data: bytes) -> None:
+        await Put(self.path(name), data)
+
+    async def delete(self, name: str) -> None:
+        await Delete(self.path(name))
+
+    async def copy(self, source: str, target: str) -> None:
+        await Copy(self.path(source), self.path(target))
+
+    async def rename_if_absent(self, source: str, target: str) -> None:
+        await RenameIfAbsent(self.path(source), self.path(target))
+
+    async def now(self) -> Milliseconds:
+        return await Now()
+
+    async def sleep(self, duration_ms: Milliseconds) -> None:
+        await Sleep(duration_ms)
+
+    async def random_hex(self, digits: int) -> str:
+        return await RandomHex(digits)
+
+    async def note(self, event: str, **fields: object) -> None:
+        await Note(event, tuple(sorted(fields.items())))
+
+
+def run(coroutine: Protocol[T], perform: Callable[[Request[Any]], Any]) -> T:
+    """Drive ``coroutine`` to its end, performing each request with ``perform``.
+
+    ``perform`` returns the reply, or raises an `Outcome`, which is thrown into the coroutine at the request.
+    """
+    from .errors import Outcome
+
+    reply: Any = None
+    failure: Outcome | None = None
+    while True:
+        try:
+            request = coroutine.throw(failure) if failure is not None else coroutine.send(reply)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        reply, failure = None, None
+        try:
+            reply = perform(request)
+        except Outcome as outcome:
+            failure = outcome

@@ -1,0 +1,125 @@
+"""Three roots of errors, and no others leave this package.
+
+`Outcome`: expected and typed, part of the protocol. `ArtifactError`: bytes on the store break a clause.
+`EngineBug`: an assertion of ours, never caught. `InvalidArgument` is the caller's mistake.
+"""
+
+from __future__ import annotations
+
+from .ids import Epoch, Generation, RegionId, TableVersion
+
+
+class MemwalError(Exception):
+    """Root of everything that this package raises on purpose."""
+
+
+class InvalidArgument(MemwalError, ValueError):
+    """The caller asked for something that the texts or the table forbid; nothing was written.
+
+    ``clause`` names the requirement or ambiguity (``WRITER-015``, ``AMB-136``) where there is one.
+    """
+
+    def __init__(self, message: str, *, clause: str = "") -> None:
+        super().__init__(f"{message} [{clause}]" if clause else message)
+        self.clause = clause
+
+
+class Outcome(MemwalError):
+    """An expected result of a protocol step. Carries fields; the text is derived from them."""
+
+    def __init__(self, **fields: object) -> None:
+        self.fields = fields
+        super().__init__(", ".join(f"{k}={v}" for k, v in fields.items()))
+
+    def __str__(self) -> str:
+        words = "".join(f" {c.lower()}" if c.isupper() else c for c in type(self).__name__).strip()
+        detail = super().__str__()
+        return f"{words}: {detail}" if detail else words
+
+
+class NotFound(Outcome):
+    """There is no object of that name."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path=path)
+        self.path = path
+
+
+class AlreadyExists(Outcome):
+    """A conditional create found the name taken; nothing was written."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path=path)
+        self.path = path
+
+
+class OutcomeUnknown(Outcome):
+    """The store did not answer: the request may have been applied, now or later, or not at all."""
+
+    def __init__(self, path: str, reason: str = "no answer") -> None:
+        super().__init__(path=path, reason=reason)
+        self.path = path
+
+
+class Throttled(Outcome):
+    """The store refused the request for now; it was not applied."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path=path)
+        self.path = path
+
+
+class StorageError(Outcome):
+    """The store refused the request for good: permission, full disk, unsupported operation; it was not applied."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path=path, reason=reason)
+        self.path = path
+
+
+class Fenced(Outcome):
+    """A higher epoch owns the region; the writer must stop."""
+
+    def __init__(self, region: RegionId, local: Epoch, stored: Epoch) -> None:
+        super().__init__(region=region, epoch_local=local, epoch_stored=stored)
+        self.region, self.local, self.stored = region, local, stored
+
+
+class WriterStopped(Outcome):
+    """The writer stopped after an earlier failure; reopen the region to go on (AMB-21)."""
+
+    def __init__(self, region: RegionId, cause: str) -> None:
+        super().__init__(region=region, cause=cause)
+        self.region = region
+
+
+class Conflict(Outcome):
+    """A table commit lost against another one. ``retryable``: re-execute the operation on the newest version."""
+
+    def __init__(self, version: TableVersion, ours: str, theirs: str, *, retryable: bool, reason: str = "") -> None:
+        super().__init__(version=version, ours=ours, theirs=theirs, retryable=retryable, reason=reason)
+        self.version, self.ours, self.theirs, self.retryable = version, ours, theirs, retryable
+
+
+class AlreadyMerged(Outcome):
+    """Merge progress of the newest table version is at or above the generation (MERGE-011)."""
+
+    def __init__(self, region: RegionId, generation: Generation, progress: Generation) -> None:
+        super().__init__(region=region, generation=generation, progress=progress)
+        self.region, self.generation, self.progress = region, generation, progress
+
+
+class ArtifactError(MemwalError):
+    """Bytes on the store break a clause of the specification.
+
+    ``clause``: requirement or ambiguity id; ``path``: object name; ``offset``: byte offset where known, else None.
+    """
+
+    def __init__(self, clause: str, path: str, reason: str, offset: int | None = None) -> None:
+        where = path if offset is None else f"{path} at byte {offset}"
+        super().__init__(f"{where}: {reason} [{clause}]")
+        self.clause, self.path, self.offset, self.reason = clause, path, offset, reason
+
+
+class EngineBug(AssertionError):
+    """One of our own assertions failed. Never caught: please report it."""

@@ -1,0 +1,42 @@
+"""Where rows come from: the base table, flushed generations, and MemTables in memory.
+
+Source: MemWAL revisions A and B, "MemTable Collection", "LSM Tree Merging Read"; AMB-88, 102, 104, 118, 140.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ..clauses import implements
+from ..codec.region_manifest import FlushedGeneration, RegionManifest
+from ..effects import Io
+from ..ids import Epoch, Generation, RegionId
+from ..table import read, state
+
+BASE_GENERATION = -1
+"""Generation of the base table in reads; a reader-side number that is never stored (AMB-104)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryView:
+    """What one open writer holds in memory: rows of its unflushed MemTables, by generation ascending."""
+
+    region_id: RegionId
+    epoch: Epoch
+    tables: tuple[tuple[Generation, pa.Table], ...]
+
+
+@implements("MERGE-004", "GEN-006", "AMB-118")
+def unmerged(manifest: RegionManifest, progress: Generation) -> tuple[FlushedGeneration, ...]:
+    """Listed generations above merge progress, ascending."""
+    return tuple(sorted((g for g in manifest.flushed if g.generation > progress), key=lambda g: g.generation))
+
+
+@implements("MERGE-005", "GEN-012")
+async def open_generation(region: Io, folder: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """Rows of a generation, in write order. Raises `NotFound` if the folder holds no table."""
+    io = region.child(folder)
+    return await read.scan(io, await state.latest(io), columns)

@@ -1,0 +1,123 @@
+"""Turning a sealed MemTable into a flushed generation: a Lance table in a folder of its own.
+
+Source: MemWAL revision A, "MemTable Flush"; revision B, "Flushed MemTable"; AMB-39, 40, 44, 46, 95.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from .. import confirm, paths
+from ..clauses import implements
+from ..codec import bloom, key_index
+from ..codec.pb.lance import table_pb2, transaction_pb2
+from ..codec.region_manifest import FlushedGeneration
+from ..effects import Io
+from ..ids import Epoch, WalPosition
+from ..keys import newest
+from ..table import schema as schemas
+from ..table.commit import commit
+from ..table.write import fragment_message, write_deletions, write_fragments
+from .memtable import MemTable
+
+if TYPE_CHECKING:
+    from .writer import Region
+
+CONFIG_FIRST = "memwal.wal_first"
+CONFIG_LAST = "memwal.wal_last"
+CONFIG_EPOCH = "memwal.writer_epoch"
+"""Config keys of a generation's table: the WAL range that it covers, and who flushed it (AMB-95)."""
+
+WAL_BASE = 1
+"""Base path id of the WAL folder in a generation of revision A."""
+
+
+@implements(
+    "FLUSH-002", "FLUSH-003", "FLUSH-004", "FLUSH-008", "FLUSH-013", "GEN-001", "GEN-004", "GEN-005", "GEN-008",
+    "GEN-010", "GEN-014",
+)  # fmt: skip
+async def write_generation(region: Region, epoch: Epoch, sealed: MemTable, start: WalPosition) -> FlushedGeneration:
+    """Write ``sealed``, whose rows are all in the WAL from ``start`` on, into a fresh folder; nothing refers to it yet.
+
+    Order: data (B, R), deletions (R), transaction, table manifest, bloom filter, key index (R).
+    """
+    folder = paths.generation(await region.io.random_hex(8), sealed.generation)
+    io = region.io.child(folder)
+    rows = sealed.table()
+    stored = region.rows.stored_schema
+    fields = schemas.to_fields(stored)
+    if region.revision.self_contained:
+        fragments = await write_fragments(io, rows.cast(stored), schemas.leaf_ids(fields))
+    else:
+        fragments = await _wal_fragments(region, sealed, schemas.leaf_ids(fields))
+    if region.revision.mask_older:
+        fragments = await _mask_older(io, fragments, rows, region.rows.key)
+    body = transaction_pb2.Transaction.Overwrite(
+        fragments=fragments,
+        schema=fields,
+        config_upsert_values={
+            CONFIG_FIRST: str(start),
+            CONFIG_LAST: str(sealed.position_covered),
+            CONFIG_EPOCH: str(epoch),
+        },
+        initial_bases=_bases(region),
+    )
+    await commit(io, None, transaction_pb2.Transaction(overwrite=body))
+    keys = rows.select(list(region.rows.key))
+    await confirm.create(io, paths.BLOOM_FILTER, bloom.encode(keys, region.revision))
+    if region.revision.key_index:
+        for name, data in key_index.encode(keys).items():
+            await confirm.create(io, name, data)
+    return FlushedGeneration(
+        generation=sealed.generation,
+        path=folder,
+        in_memory_bytes=rows.nbytes if region.revision.shard_fields else None,
+        physical_rows=rows.num_rows if region.revision.shard_fields else None,
+        primary_key_bytes=keys.nbytes if region.revision.shard_fields else None,
+    )
+
+
+@implements("FLUSH-005", "GEN-011", "AMB-40")
+def _bases(region: Region) -> list[table_pb2.BasePath]:
+    """The WAL folder as base path, for generations whose fragments are WAL files (A)."""
+    if region.revision.self_contained:
+        return []
+    location = f"{region.location}/wal" if region.location else "../wal"
+    return [table_pb2.BasePath(id=WAL_BASE, name="wal", is_dataset_root=False, path=location)]
+
+
+@implements("FLUSH-006", "AMB-18", "AMB-20")
+async def _wal_fragments(region: Region, sealed: MemTable, ids: list[int]) -> list[table_pb2.DataFragment]:
+    """One fragment for each WAL entry with rows, in order, naming the file through the base path."""
+    fragments = []
+    for stored in sealed.stored:
+        name = paths.wal(stored.position, region.revision.wal_suffix)
+        size = await region.io.head(name)
+        fragment = fragment_message(stored.rows, name.removeprefix("wal/"), size, ids)
+        fragment.files[0].base_id = WAL_BASE
+        fragments.append(fragment)
+    return fragments
+
+
+@implements("AMB-46")
+async def _mask_older(
+    io: Io, fragments: list[table_pb2.DataFragment], rows: pa.Table, key: tuple[str, ...]
+) -> list[table_pb2.DataFragment]:
+    """Hide all but the newest row of each key behind deletion files."""
+    live = np.zeros(rows.num_rows, dtype=bool)
+    live[newest(rows, key)] = True
+    out, start = [], 0
+    for number, fragment in enumerate(fragments):
+        end = start + fragment.physical_rows
+        older = np.flatnonzero(~live[start:end]).astype(np.uint32)
+        start = end
+        if len(older):
+            numbered = table_pb2.DataFragment()
+            numbered.CopyFrom(fragment)
+            numbered.id = number
+            fragment = await write_deletions(io, numbered, older, read_version=1)
+        out.append(fragment)
+    return out

@@ -1,0 +1,114 @@
+"""Rows as a region stores them: validation of writes, and the tombstone column of revision R."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..clauses import implements
+from ..errors import ArtifactError, InvalidArgument
+from ..ids import FieldId
+from ..revisions import Revision
+from ..table.write import conform
+
+TOMBSTONE = "_tombstone"
+"""Column that marks a delete in revision R: bool, not null, last."""
+FIELD_ID = b"lance:field_id"
+"""Field metadata key of WAL columns in revision R: id of the column in the base table, decimal."""
+
+Belongs = Callable[[pa.Table], None]
+"""Checks that rows belong to the region; raises `InvalidArgument` naming the first that does not (AMB-136)."""
+
+
+def _any_row(rows: pa.Table) -> None:
+    """Manual regions take every row (AMB-56)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """How rows of one region look in its WAL and generations."""
+
+    table: pa.Schema
+    """Schema of the base table."""
+    key: tuple[str, ...]
+    """Primary key columns."""
+    revision: Revision
+    field_ids: tuple[tuple[str, FieldId], ...] = ()
+    """Ids of the base table's columns, for revisions whose WAL carries them (R)."""
+    belongs: Belongs = _any_row
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of rows in the WAL: the base table's, and the tombstone column where the revision has one."""
+        if not self.revision.tombstones:
+            return self.table.remove_metadata()
+        numbered = with_field_ids(self.table.remove_metadata(), dict(self.field_ids))
+        return numbered.append(pa.field(TOMBSTONE, pa.bool_(), nullable=False))
+
+    @property
+    def stored_schema(self) -> pa.Schema:
+        """Schema of rows in generations: the base table's, key marked, and the tombstone column."""
+        if not self.revision.tombstones:
+            return self.table.remove_metadata()
+        return self.table.remove_metadata().append(self.schema.field(TOMBSTONE))
+
+    @implements("WRITER-015", "AMB-136")
+    def upserts(self, rows: pa.Table) -> pa.Table:
+        """``rows`` as stored; raises `InvalidArgument` for a wrong schema, a NULL key, or a row of another region."""
+        checked = conform(rows, self.table.remove_metadata())
+        self.belongs(checked)
+        return self._marked(checked, False)
+
+    @implements("AMB-89")
+    def tombstones(self, keys: pa.Table) -> pa.Table:
+        """Rows that delete ``keys``, a table of exactly the key columns. Other columns become NULL."""
+        if not self.revision.tombstones:
+            reason = f"revision {self.revision.name} has no deletes; delete from the base table once it is merged"
+            raise InvalidArgument(reason, clause="AMB-89")
+        strict = [f.name for f in self.table if f.name not in self.key and not f.nullable]
+        if strict:
+            raise InvalidArgument(f"a delete needs NULL in the not nullable columns {strict}", clause="AMB-89")
+        keys = conform(keys, pa.schema([self.table.field(name) for name in self.key]))
+        columns = [keys[f.name] if f.name in self.key else pa.nulls(keys.num_rows, f.type) for f in self.table]
+        rows = pa.table(columns, schema=self.table.remove_metadata())
+        self.belongs(rows)
+        return self._marked(rows, True)
+
+    def _marked(self, rows: pa.Table, deleted: bool) -> pa.Table:
+        if not self.revision.tombstones:
+            return rows
+        flags = pa.repeat(pa.scalar(deleted), rows.num_rows)
+        return pa.table([*rows.columns, flags], schema=self.schema)
+
+    @implements("AMB-50")
+    def restored(self, rows: pa.Table, path: str) -> pa.Table:
+        """Rows of a WAL entry in the stored schema; raises `ArtifactError` naming the column that does not fit."""
+        if not rows.num_rows:
+            return self.schema.empty_table()
+        marked = rows
+        if self.revision.tombstones and TOMBSTONE not in rows.schema.names:
+            marked = rows.append_column(TOMBSTONE, pa.repeat(pa.scalar(False), rows.num_rows))
+        try:
+            return conform(marked, self.schema)
+        except InvalidArgument as error:
+            raise ArtifactError("AMB-50", path, f"the entry does not fit the table: {error}") from error
+
+    def split(self, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """Stored rows as (live rows in the base table's schema, keys of deleted rows)."""
+        if not self.revision.tombstones:
+            return rows, rows.slice(0, 0).select(list(self.key))
+        deleted = rows.column(TOMBSTONE)
+        live = rows.filter(pc.invert(deleted)).drop_columns([TOMBSTONE]).cast(self.table.remove_metadata())
+        return live, rows.filter(deleted).select(list(self.key))
+
+
+def with_field_ids(schema: pa.Schema, ids: Mapping[str, FieldId]) -> pa.Schema:
+    """``schema`` with `FIELD_ID` in the metadata of each column of the base table."""
+    fields = [
+        f.with_metadata({**(f.metadata or {}), FIELD_ID: str(ids[f.name]).encode()}) if f.name in ids else f
+        for f in schema
+    ]
+    return pa.schema(fields, schema.metadata)

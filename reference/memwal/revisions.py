@@ -1,0 +1,165 @@
+"""Revisions of the specification, and readings of what it leaves open, as data.
+
+`A` and `B` are the two MemWAL revisions; `R` is the layout that the released native implementation writes (region is
+called shard there). Revision 0 is recognised and refused (AMB-04). No other module branches on a revision's name: it
+asks for the property.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .ids import Epoch, Generation, WalPosition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """What differs between revisions in bytes and rules."""
+
+    name: Literal["A", "B", "R"]
+    """Recorded with the table under the config key `CONFIG_REVISION` (AMB-06)."""
+    first_position: WalPosition
+    """Position of the first WAL entry: 1 in A and R, 0 in B (AMB-06)."""
+    wal_container: Literal["lance", "arrow"]
+    """Lance file (A) or Arrow IPC stream (B, R)."""
+    wal_suffix: str
+    """Suffix of WAL entries, without the dot (AMB-10)."""
+    self_contained: bool
+    """Generations hold their own data files (B, R) or refer to WAL files through base paths (A) (AMB-39)."""
+    barrier_on_first_claim: bool
+    """The claim that creates a region puts a barrier entry too: in B, so that position 0 holds no rows (AMB-07)."""
+    entry_generation: bool
+    """Entries carry their generation in schema metadata (R)."""
+    tombstones: bool
+    """Rows carry ``_tombstone`` and deletes are possible (R); A and B have no deletes (AMB-89)."""
+    mask_older: bool
+    """Older rows of a key inside a generation are hidden by a deletion file (R); A and B leave them (AMB-46)."""
+    key_index: bool
+    """Generations carry ``_pk_index/`` (R)."""
+    shard_fields: bool
+    """Region values are kept in the region manifest (R); A and B have them in the MemWAL index only (AMB-53)."""
+    bloom: Literal["self-describing", "split-block"]
+    """Format of ``bloom_filter.bin`` (AMB-47)."""
+    hash_profile: Literal["textbook", "R"]
+    """Which bytes go into Murmur3, and how a hash becomes a bucket (AMB-59)."""
+    null_bucket: bool
+    """A NULL source goes to bucket 0 (R) rather than to a region of its own (AMB-57)."""
+    epoch_first: Epoch = Epoch(1)
+    generation_first: Generation = Generation(1)
+
+
+A = Revision(
+    name="A",
+    first_position=WalPosition(1),
+    wal_container="lance",
+    wal_suffix="lance",
+    self_contained=False,
+    barrier_on_first_claim=False,
+    entry_generation=False,
+    tombstones=False,
+    mask_older=False,
+    key_index=False,
+    shard_fields=False,
+    bloom="self-describing",
+    hash_profile="textbook",
+    null_bucket=False,
+)
+
+B = Revision(
+    name="B",
+    first_position=WalPosition(0),
+    wal_container="arrow",
+    wal_suffix="arrow",
+    self_contained=True,
+    barrier_on_first_claim=True,
+    entry_generation=False,
+    tombstones=False,
+    mask_older=False,
+    key_index=False,
+    shard_fields=False,
+    bloom="self-describing",
+    hash_profile="textbook",
+    null_bucket=False,
+)
+
+R = Revision(
+    name="R",
+    first_position=WalPosition(1),
+    wal_container="arrow",
+    wal_suffix="arrow",
+    self_contained=True,
+    barrier_on_first_claim=False,
+    entry_generation=True,
+    tombstones=True,
+    mask_older=True,
+    key_index=True,
+    shard_fields=True,
+    bloom="split-block",
+    hash_profile="R",
+    null_bucket=True,
+)
+
+REVISIONS: dict[str, Revision] = {r.name: r for r in (A, B, R)}
+
+CONFIG_REVISION = "memwal.revision"
+"""Key of the table config that names the revision (AMB-06)."""
+CONFIG_WAL_COLLECTION = "memwal.wal_collection"
+"""Key of the table config: ``on`` lets the collector delete WAL files and makes writers verify each put (AMB-25)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interpretation:
+    """The reading chosen where a reading changes behaviour; one field per ambiguity, named by its number.
+
+    The defaults are the strict profile. `LITERAL` does what the text says and exists so that a hazard can be shown.
+    """
+
+    conditional_wal_put: bool = True
+    """AMB-13: WAL entries are created by put-if-not-exists (literal: plain put)."""
+    resolve_unknown_put: bool = True
+    """AMB-14: an unknown WAL put is repeated at the same position (literal: the next position is taken)."""
+    claim_barrier: bool = True
+    """AMB-24: a claim puts a data-less entry at the WAL tip before recovery counts as complete (literal: none)."""
+    stop_on_newer_epoch: bool = True
+    """AMB-26: an entry of a newer epoch aborts replay as fenced (literal: it is skipped)."""
+    own_claim_needs_confirmation: bool = True
+    """AMB-28: an unconfirmed claim is another's (literal: equal bytes mean success)."""
+    reverify_each_attempt: bool = True
+    """AMB-29: each attempt reads, verifies and derives anew (literal: only the version number is recomputed)."""
+    list_wal_tail: bool = True
+    """AMB-139: recovery lists the WAL once to report a hole that probing cannot see (literal: probing only)."""
+    contiguous_merge: bool = True
+    """AMB-81: a merge of g needs progress g-1 (literal: any lower progress)."""
+    progress_in_conflict: bool = True
+    """AMB-84: two merges of one region conflict (literal: only overlapping rows do)."""
+    list_when_hint_fails: bool = True
+    """AMB-31: a hinted or first version that is missing makes readers list (literal: no region)."""
+    filter_above_deduplication: bool = True
+    """AMB-99: filters on other than key columns run above deduplication (literal: below it)."""
+    skip_only_merged: bool = True
+    """AMB-100: an absent generation is skipped only if the pinned base has merged it (literal: always)."""
+    regions_before_base: bool = True
+    """AMB-101: readers load region state first and the base after it, and validate (literal: base first)."""
+    merged_out_of_resolution: bool = True
+    """AMB-88: merged generations take no part in value resolution (literal: the highest generation wins)."""
+
+
+STRICT = Interpretation()
+LITERAL = Interpretation(
+    conditional_wal_put=False,
+    resolve_unknown_put=False,
+    claim_barrier=False,
+    stop_on_newer_epoch=False,
+    own_claim_needs_confirmation=False,
+    reverify_each_attempt=False,
+    list_wal_tail=False,
+    contiguous_merge=False,
+    progress_in_conflict=False,
+    list_when_hint_fails=False,
+    filter_above_deduplication=False,
+    skip_only_merged=False,
+    regions_before_base=False,
+    merged_out_of_resolution=False,
+)
+PROFILES: dict[str, Interpretation] = {"strict": STRICT, "literal": LITERAL}

@@ -1,0 +1,245 @@
+"""A directory of the local file system as an object store."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..clauses import implements
+from ..effects import (
+    Copy,
+    Delete,
+    Get,
+    Head,
+    List,
+    ListFolders,
+    Put,
+    PutIfAbsent,
+    RenameIfAbsent,
+    StoreRequest,
+)
+from ..errors import InvalidArgument, NotFound, StorageError
+from . import files
+from .base import Handlers, handler, slice_of
+
+_CHUNK_BYTES = 1 << 20
+
+
+class LocalStore:
+    """The files below a directory; an object's name is its path relative to ``root``.
+
+    ``root``: need not exist; folders are made when an object needs them, and never removed. A folder without objects is
+    not listed. ``fsync``: flush each new file and the folders that lead to it to the device before a request counts as
+    done, and the folder after a deletion. Off by default, as in revision R's native writer: what a process has written
+    survives the process then, but not a loss of power. Atomicity does not depend on it: as long as the power stays on,
+    a reader sees a whole object or none either way.
+
+    Objects are created without replacing by a link or a rename that the file system arbitrates, so that writers in any
+    number of threads and processes may use the same directory. A file system with neither is refused at the first
+    `PutIfAbsent` (AMB-38). Names that look like temporary files (``.*.<16 hex digits>.tmp``, ``*.tmp.*``) are reserved:
+    they are not listed and cannot be written.
+
+    Unlike in an object store, an object cannot have another one's name as its folder: writing it is a `StorageError`.
+    """
+
+    def __init__(self, root: Path, *, fsync: bool = False) -> None:
+        self._root = root.absolute()
+        self._prefix = self._root.as_posix().rstrip("/") + "/"
+        self._fsync = fsync
+        self._creates = files.ways_to_create()
+        self._moves: tuple[files.Move, ...] = (files.move_by_rename, files.move_by_link)
+        self._synced: set[str] = set()
+        self._found = next(path for path in (self._root, *self._root.parents) if os.path.isdir(path)).as_posix()
+
+    def perform(self, request: StoreRequest[Any]) -> Any:
+        """Perform ``request``; see `Store.perform`."""
+        return handler(_HANDLERS, request)(self, request)
+
+    def describe(self) -> str:
+        """The directory's path."""
+        return f"local directory {self._root}"
+
+    def close(self) -> None:
+        """Nothing is held open between requests."""
+
+    def _get(self, request: Get) -> bytes:
+        with _open(self._prefix + request.path, request.path) as (file, size):
+            first, end = slice_of(size, request.offset, request.length)
+            return b"".join(_chunks(file, first, end, end - first, request.path))
+
+    def _head(self, request: Head) -> int:
+        return _size(self._prefix + request.path, request.path)
+
+    def _list(self, request: List) -> tuple[str, ...]:
+        folder = f"{request.path}/" if request.path else ""
+        return tuple(sorted(folder + found for found in _walk(self._prefix + folder, request.path)))
+
+    def _list_folders(self, request: ListFolders) -> tuple[str, ...]:
+        path = self._prefix + request.path
+        folders = (entry.name for entry in _entries(path, request.path) if _is_folder(entry, request.path))
+        return tuple(sorted(name for name in folders if any(_walk(f"{path}/{name}/", request.path))))
+
+    @implements("AMB-38", "MANIFEST-021", "MANIFEST-039")
+    def _put_if_absent(self, request: PutIfAbsent) -> None:
+        target = self._writable(request.path)
+        cause: files.Unsupported | None = None
+        for create in self._creates:
+            try:
+                create(target, request.data, request.path, self._fsync)
+            except files.Unsupported as unsupported:
+                cause = unsupported
+                self._creates = tuple(way for way in self._creates if way is not create)
+                continue
+            return self._sync(target, request.path)
+        raise self._without_atomic_create(request.path, cause) from cause
+
+    def _put(self, request: Put) -> None:
+        target = self._writable(request.path)
+        files.replace(target, (request.data,), request.path, self._fsync)
+        self._sync(target, request.path)
+
+    def _delete(self, request: Delete) -> None:
+        path = self._prefix + request.path
+        try:
+            os.unlink(path)
+        except OSError as error:
+            if error.errno in files.NOTHING_THERE or os.path.isdir(path):
+                return
+            raise files.fate(error, request.path) from error
+        self._sync(path, request.path)
+
+    def _copy(self, request: Copy) -> None:
+        target = self._writable(request.target)
+        with _open(self._prefix + request.path, request.path) as (file, size):
+            files.replace(target, _chunks(file, 0, size, _CHUNK_BYTES, request.path), request.target, self._fsync)
+        self._sync(target, request.target)
+
+    @implements("AMB-38", "MANIFEST-021", "MANIFEST-039")
+    def _rename_if_absent(self, request: RenameIfAbsent) -> None:
+        source, target = self._prefix + request.path, self._writable(request.target)
+        _size(source, request.path)  # a folder would be renamed, too
+        cause: files.Unsupported | None = None
+        for move in self._moves:
+            try:
+                move(source, target, request.path, request.target)
+            except files.Unsupported as unsupported:
+                cause = unsupported
+                self._moves = tuple(way for way in self._moves if way is not move)
+                continue
+            self._sync(target, request.target)
+            return self._sync(source, request.path)
+        raise self._without_atomic_create(request.target, cause) from cause
+
+    def _writable(self, name: str) -> str:
+        if files.is_leftover(name.rpartition("/")[2]):
+            raise InvalidArgument(f"{name!r}: names of temporary files are reserved")
+        return self._prefix + name
+
+    def _sync(self, path: str, name: str) -> None:
+        """With ``fsync``: flush the file's folder, and the first time the folders that may have been made for it."""
+        if not self._fsync:
+            return
+        folder = path.rpartition("/")[0] or "/"
+        files.sync_folders(folder, folder if folder in self._synced else self._found, name)
+        self._synced.add(folder)
+
+    def _without_atomic_create(self, name: str, cause: files.Unsupported | None) -> StorageError:
+        reason = f"{cause}; " if cause else ""
+        return StorageError(name, f"{reason}no atomic create in {self._root}: neither links nor renames [AMB-38]")
+
+
+@contextmanager
+def _open(path: str, name: str) -> Iterator[tuple[int, int]]:
+    """Descriptor and size in bytes of the object at ``path``. Raises `NotFound` or `StorageError`."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # or opening a pipe would wait for its other end
+    except OSError as error:
+        raise _unreadable(error, name) from error
+    try:
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode):
+            raise NotFound(name)
+        yield file, found.st_size
+    finally:
+        os.close(file)
+
+
+def _unreadable(error: OSError, name: str) -> NotFound | StorageError:
+    return NotFound(name) if error.errno in files.NOTHING_THERE else files.refusal(error, name)
+
+
+def _size(path: str, name: str) -> int:
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise _unreadable(error, name) from error
+    if not stat.S_ISREG(found.st_mode):
+        raise NotFound(name)
+    return found.st_size
+
+
+def _chunks(file: int, first: int, end: int, chunk_bytes: int, name: str) -> Iterator[bytes]:
+    """The bytes from ``first`` to ``end``, in chunks of at most ``chunk_bytes``."""
+    while first < end:
+        try:
+            chunk = os.pread(file, min(chunk_bytes, end - first), first)
+        except OSError as error:
+            raise _unreadable(error, name) from error
+        if not chunk:
+            raise StorageError(name, f"ends at byte {first} of {end}: something truncated it while it was read")
+        yield chunk
+        first += len(chunk)
+
+
+def _entries(folder: str, name: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError as error:
+        if error.errno in files.NOTHING_THERE:
+            return []
+        raise files.refusal(error, name) from error
+
+
+def _is_folder(entry: os.DirEntry[str], name: str) -> bool:
+    """Whether ``entry`` is a folder rather than an object; links are followed."""
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        raise files.refusal(error, name) from error
+
+
+def _is_object(entry: os.DirEntry[str], name: str) -> bool:
+    try:
+        return entry.is_file() and not files.is_leftover(entry.name)
+    except OSError as error:
+        raise files.refusal(error, name) from error
+
+
+def _walk(path: str, name: str) -> Iterator[str]:
+    """Paths of all objects below the folder ``path`` (which ends in a slash), relative to it, in no order."""
+    folders = [""]
+    while folders:
+        folder = folders.pop()
+        for entry in _entries(path + folder, name):
+            if _is_folder(entry, name):
+                folders.append(f"{folder}{entry.name}/")
+            elif _is_object(entry, name):
+                yield folder + entry.name
+
+
+_HANDLERS: Handlers[LocalStore] = {
+    Get: LocalStore._get,
+    Head: LocalStore._head,
+    List: LocalStore._list,
+    ListFolders: LocalStore._list_folders,
+    PutIfAbsent: LocalStore._put_if_absent,
+    Put: LocalStore._put,
+    Delete: LocalStore._delete,
+    Copy: LocalStore._copy,
+    RenameIfAbsent: LocalStore._rename_if_absent,
+}

@@ -1,0 +1,277 @@
+"""S3, Google Cloud Storage, Azure Blob Storage and memory, through obstore."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from obstore import exceptions
+
+from ..clauses import implements
+from ..effects import (
+    Copy,
+    Delete,
+    Get,
+    Head,
+    List,
+    ListFolders,
+    Put,
+    PutIfAbsent,
+    RenameIfAbsent,
+    StoreRequest,
+)
+from ..errors import AlreadyExists, InvalidArgument, NotFound, Outcome, OutcomeUnknown, StorageError, Throttled
+from .base import Handlers, check_name, handler, slice_of
+from .verdicts import RAISED, Verdict, reason, status, verdict
+
+if TYPE_CHECKING:
+    from obstore import GetOptions
+    from obstore.store import ObjectStore as Obstore
+
+T = TypeVar("T")
+
+
+class ObjectStore:
+    """A bucket, or the part of it below ``prefix``, as obstore reaches it.
+
+    ``store``: an obstore store that does not retry (``retry_config={"max_retries": 0}``). A retry after a lost answer
+    could find the object that the first attempt has created, and report the winner of a conditional put as its loser
+    (AMB-14, AMB-28); the protocol repeats what may be repeated. Raises `InvalidArgument` for a store that retries.
+    ``reads``: a second obstore store over the same bucket for requests that change nothing; it may retry.
+    ``probe_folder``: where `probe` puts its object, relative to ``prefix``. ``description``: what `describe` returns.
+
+    An object store cannot move. `RenameIfAbsent` creates the target from the source's bytes under the condition that it
+    is absent, and then deletes the source: the arbiter between writers of the target is the same, but for a moment, or
+    for ever if the process dies, both objects are there.
+    """
+
+    def __init__(
+        self,
+        store: Obstore,
+        prefix: str = "",
+        *,
+        reads: Obstore | None = None,
+        probe_folder: str = "_memwal_probe",
+        description: str = "",
+    ) -> None:
+        if prefix:
+            check_name(prefix)
+        check_name(probe_folder)
+        # Stores without the attribute send nothing that could be retried; None means obstore's default, ten retries.
+        retry = getattr(store, "retry_config", {"max_retries": 0}) or {}
+        if retry.get("max_retries") != 0:
+            raise InvalidArgument('conditional puts need a store with retry_config={"max_retries": 0}', clause="AMB-28")
+        self._store = store
+        self._reads = reads or store
+        self._prefix = f"{prefix}/" if prefix else ""
+        self._probe_folder = probe_folder
+        self._description = description or f"{store!r} {prefix}".rstrip()
+        self._probed = False
+        self._probing = threading.Lock()
+
+    def perform(self, request: StoreRequest[Any]) -> Any:
+        """Perform ``request``; see `Store.perform`. The first `PutIfAbsent` performs `probe` before."""
+        return handler(_HANDLERS, request)(self, request)
+
+    def describe(self) -> str:
+        """The URL, or whatever the store was described as."""
+        return self._description
+
+    def close(self) -> None:
+        """Connections are closed when the last reference to the obstore store goes."""
+
+    @implements("AMB-38")
+    def probe(self) -> str | None:
+        """Find out whether the store honours conditional puts, by creating one random name twice.
+
+        Returns the probe object's name if the store refused to delete it, else None. Raises `StorageError` naming
+        AMB-38 if the two attempts did not give first success and then `AlreadyExists`, or what else one of them raised.
+        """
+        path = f"{self._probe_folder}/{uuid.uuid4().hex}"
+        answers: list[str] = []
+        try:
+            for data in (b"first", b"second"):
+                try:
+                    self._create(path, data)
+                    answers.append("success")
+                except AlreadyExists:
+                    answers.append("already exists")
+        finally:
+            kept = None if self._deleted(path) else path
+        if answers != ["success", "already exists"]:
+            found = " and ".join(answers)
+            raise StorageError(path, f"no conditional put: creating one name twice gave {found} [AMB-38]")
+        return kept
+
+    def _get(self, request: Get) -> bytes:
+        path, offset, length = request.path, request.offset, request.length
+        slice_of(0, offset, length)  # refuses a negative length
+        if length == 0:
+            self._size(path)
+            return b""
+        options: GetOptions = {}
+        if offset < 0:
+            options = {"range": {"suffix": -offset}}
+        elif length is not None:
+            options = {"range": (offset, offset + length)}
+        elif offset > 0:
+            options = {"range": {"offset": offset}}
+        try:
+            return bytes(self._reads.get(self._prefix + path, options=options).bytes())[:length]
+        except RAISED as error:
+            # Stores refuse a range that begins at the end or behind it, and Azure every range that counts from the end.
+            if not options or verdict(error, changes=False) is not Verdict.REFUSED:
+                raise _outcome(error, path, changes=False) from None
+            first, end = slice_of(self._size(path), offset, length)
+            if first < end and not isinstance(error, exceptions.NotSupportedError):
+                raise _outcome(error, path, changes=False) from None
+        if first == end:
+            return b""
+        return _reading(path, lambda: bytes(self._reads.get_range(self._prefix + path, start=first, end=end)))
+
+    def _head(self, request: Head) -> int:
+        return self._size(request.path)
+
+    def _size(self, path: str) -> int:
+        return _reading(path, lambda: self._reads.head(self._prefix + path))["size"]
+
+    def _list(self, request: List) -> tuple[str, ...]:
+        folder = self._folder(request.path)
+        found = _reading(request.path, lambda: self._reads.list(folder).collect())
+        return tuple(sorted(meta["path"][len(self._prefix) :] for meta in found))
+
+    def _list_folders(self, request: ListFolders) -> tuple[str, ...]:
+        folder = self._folder(request.path)
+        found = _reading(request.path, lambda: self._reads.list_with_delimiter(folder))
+        return tuple(sorted({path.rstrip("/").rpartition("/")[2] for path in found["common_prefixes"]}))
+
+    def _folder(self, path: str) -> str | None:
+        return (self._prefix + path).rstrip("/") or None
+
+    @implements("AMB-38", "MANIFEST-021", "MANIFEST-039")
+    def _put_if_absent(self, request: PutIfAbsent) -> None:
+        self._probe_once(request.path)
+        self._create(request.path, request.data)
+
+    def _put(self, request: Put) -> None:
+        full = self._prefix + request.path
+        _changing(request.path, lambda: self._store.put(full, request.data, use_multipart=False))
+
+    def _delete(self, request: Delete) -> None:
+        try:
+            _changing(request.path, lambda: self._store.delete(self._prefix + request.path), absent=NotFound)
+        except NotFound:
+            return
+
+    def _copy(self, request: Copy) -> None:
+        source, target = self._prefix + request.path, self._prefix + request.target
+        if source == target:  # which S3 refuses
+            self._size(request.path)
+            return
+        _changing(request.path, lambda: self._store.copy(source, target), absent=NotFound)
+
+    @implements("AMB-38", "MANIFEST-021")
+    def _rename_if_absent(self, request: RenameIfAbsent) -> None:
+        data = self._get(Get(request.path))
+        self._probe_once(request.target)
+        self._create(request.target, data)
+        if not self._deleted(request.path):
+            raise OutcomeUnknown(request.target, f"created, but {request.path} may still be there")
+
+    def _create(self, path: str, data: bytes) -> None:
+        """One conditional put, one attempt."""
+        try:
+            self._store.put(self._prefix + path, data, mode="create", use_multipart=False)
+        except RAISED as error:
+            if verdict(error, changes=True) is not Verdict.TAKEN:
+                raise _outcome(error, path, changes=True, hint=_no_conditional_put(error)) from None
+            # S3 says 409 when another request on the name is under way, which then may fail: nobody may have won.
+            if status(error) == 409 and not self._exists(path):
+                raise _noted(Throttled(path), error) from None
+            raise AlreadyExists(path) from None
+
+    def _exists(self, path: str) -> bool:
+        """Whether the object of a create that was refused is there. Raises only `Throttled`."""
+        try:
+            self._size(path)
+        except NotFound:
+            return False
+        except Outcome as outcome:
+            raise Throttled(path) from outcome
+        return True
+
+    def _deleted(self, path: str) -> bool:
+        """Delete, and whether that is known to have succeeded."""
+        try:
+            self._delete(Delete(path))
+        except Outcome:
+            return False
+        return True
+
+    def _probe_once(self, path: str) -> None:
+        if self._probed:
+            return
+        with self._probing:
+            if not self._probed:
+                try:
+                    self.probe()
+                except OutcomeUnknown as unknown:  # of the probe's object: nothing was asked for ``path`` yet
+                    raise Throttled(path) from unknown
+                self._probed = True
+
+
+def _reading(path: str, call: Callable[[], T]) -> T:
+    try:
+        return call()
+    except RAISED as error:
+        raise _outcome(error, path, changes=False) from None
+
+
+def _changing(path: str, call: Callable[[], object], *, absent: type[NotFound] | None = None) -> None:
+    """``absent``: what a missing object is; without it, the bucket is missing."""
+    try:
+        call()
+    except RAISED as error:
+        if absent is not None and verdict(error, changes=True) is Verdict.ABSENT:
+            raise absent(path) from None
+        raise _outcome(error, path, changes=True) from None
+
+
+def _outcome(error: BaseException, path: str, *, changes: bool, hint: str = "") -> Outcome | InvalidArgument:
+    """What to raise for ``error``. It is not chained: obstore's text may show a signed URL, `reason` does not."""
+    if isinstance(error, ValueError):
+        return InvalidArgument(f"{path!r}: {reason(error)}")
+    match verdict(error, changes=changes):
+        case Verdict.ABSENT if not changes:
+            return NotFound(path)
+        case Verdict.ABSENT | Verdict.REFUSED:
+            return StorageError(path, reason(error) + hint)
+        case Verdict.TAKEN | Verdict.LATER:
+            return _noted(Throttled(path), error)
+        case Verdict.OPEN:
+            return OutcomeUnknown(path, reason(error))
+
+
+def _noted(outcome: Outcome, error: BaseException) -> Outcome:
+    outcome.add_note(reason(error))
+    return outcome
+
+
+def _no_conditional_put(error: BaseException) -> str:
+    missing = isinstance(error, exceptions.NotSupportedError | NotImplementedError) or status(error) == 501
+    return ": no conditional put [AMB-38]" if missing else ""
+
+
+_HANDLERS: Handlers[ObjectStore] = {
+    Get: ObjectStore._get,
+    Head: ObjectStore._head,
+    List: ObjectStore._list,
+    ListFolders: ObjectStore._list_folders,
+    PutIfAbsent: ObjectStore._put_if_absent,
+    Put: ObjectStore._put,
+    Delete: ObjectStore._delete,
+    Copy: ObjectStore._copy,
+    RenameIfAbsent: ObjectStore._rename_if_absent,
+}

@@ -1,0 +1,80 @@
+"""What an exception of obstore says about the request: the error map of the object stores.
+
+obstore tells apart few classes of errors. For the rest (``GenericError``) the HTTP status is only in the text. Reading
+it there is safe because the map leans to one side: whatever is not recognised leaves the fate of a change open.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+from obstore import exceptions
+
+RAISED = (exceptions.BaseError, OSError, ValueError, NotImplementedError)
+"""Everything that a method of an obstore store raises."""
+
+
+class Verdict(Enum):
+    """What became of the request."""
+
+    ABSENT = "the object, or the bucket, is not there"
+    TAKEN = "the object is there already, or another request on it is under way"
+    REFUSED = "refused for good, not applied"
+    LATER = "refused for now, not applied"
+    OPEN = "may have been applied, now or later, or not at all"
+
+
+_BY_CLASS: dict[type[BaseException], Verdict] = {
+    FileNotFoundError: Verdict.ABSENT,
+    exceptions.AlreadyExistsError: Verdict.TAKEN,
+    exceptions.PreconditionError: Verdict.REFUSED,
+    exceptions.NotModifiedError: Verdict.REFUSED,
+    exceptions.PermissionDeniedError: Verdict.REFUSED,
+    exceptions.UnauthenticatedError: Verdict.REFUSED,
+    exceptions.NotSupportedError: Verdict.REFUSED,
+    exceptions.InvalidPathError: Verdict.REFUSED,
+    exceptions.UnknownConfigurationKeyError: Verdict.REFUSED,
+    NotImplementedError: Verdict.REFUSED,
+    ValueError: Verdict.REFUSED,
+    exceptions.JoinError: Verdict.OPEN,
+    TimeoutError: Verdict.OPEN,
+    ConnectionError: Verdict.OPEN,
+}
+_BY_STATUS = {408: Verdict.OPEN, 409: Verdict.LATER, 429: Verdict.LATER, 501: Verdict.REFUSED}
+_BY_HUNDRED = {3: Verdict.REFUSED, 4: Verdict.REFUSED, 5: Verdict.OPEN}
+_STATUS = re.compile(r"Server returned non-2xx status code: (\d{3})")
+_NOT_APPLIED = (
+    "HTTP error: builder error",  # not even sent, for instance as plain HTTP that the options do not allow
+    "Received redirect without LOCATION",  # what S3 says to a request in the wrong region
+)
+_TRANSPORT = "HTTP error"
+_QUERY = re.compile(r"\?\S+")
+
+
+def verdict(error: BaseException, *, changes: bool) -> Verdict:
+    """Judge ``error``, raised by a request that ``changes`` the store or by one that only reads (never `OPEN`)."""
+    known = (_BY_CLASS[kind] for kind in type(error).__mro__ if kind in _BY_CLASS)
+    found = next(known, None) or _by_text(error, changes)
+    return Verdict.LATER if found is Verdict.OPEN and not changes else found
+
+
+def status(error: BaseException) -> int | None:
+    """The HTTP status that ``error`` reports, if it does."""
+    found = _STATUS.search(str(error))
+    return int(found[1]) if found else None
+
+
+def reason(error: BaseException) -> str:
+    """What ``error`` says, on one line, without debugging details and without the query of a URL (it may be signed)."""
+    text = str(error).partition("\n\nDebug source")[0]
+    return _QUERY.sub("", " ".join(text.split()))
+
+
+def _by_text(error: BaseException, changes: bool) -> Verdict:
+    text, number = str(error), status(error)
+    if number is not None:
+        return _BY_STATUS.get(number) or _BY_HUNDRED.get(number // 100, Verdict.OPEN)
+    if any(words in text for words in _NOT_APPLIED):
+        return Verdict.REFUSED
+    return Verdict.OPEN if changes or _TRANSPORT in text else Verdict.REFUSED

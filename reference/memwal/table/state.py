@@ -1,0 +1,157 @@
+"""One version of a Lance table, and how to find and load versions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from .. import paths
+from ..clauses import implements
+from ..codec import index_details, table_manifest
+from ..codec.data_file import FILE_VERSION, WRITTEN_VERSIONS, FileVersion
+from ..codec.index_details import IndexDetails
+from ..codec.pb.lance import file_pb2, table_pb2
+from ..codec.table_manifest import TableManifest
+from ..effects import Io
+from ..errors import ArtifactError, InvalidArgument, NotFound
+from ..ids import FieldId, TableVersion
+from ..revisions import CONFIG_REVISION, REVISIONS, R, Revision
+from . import schema as schemas
+
+READ_FLAGS = 1 | 2 | 4 | 8 | 16 | 32
+"""Reader feature flags understood: deletion files, stable row ids, file format 2, table config, base paths, and no
+transaction file. None of the last five changes how rows are read here."""
+WRITE_FLAGS = READ_FLAGS & ~2
+"""Writer feature flags understood; stable row ids are not maintained, so such tables are not written."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """One table version. Immutable: changes go through `memwal.table.commit`."""
+
+    manifest: TableManifest
+    path: str
+    """Object name of the manifest, for errors."""
+
+    @property
+    def version(self) -> TableVersion:
+        return TableVersion(self.manifest.message.version)
+
+    @property
+    def fields(self) -> list[file_pb2.Field]:
+        return list(self.manifest.message.fields)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Arrow schema, field metadata included."""
+        return schemas.to_schema(self.fields, self.manifest.message.schema_metadata, self.path)
+
+    @property
+    def field_ids(self) -> dict[str, FieldId]:
+        return schemas.field_ids(self.fields)
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        return schemas.primary_key(self.fields)
+
+    @property
+    def config(self) -> dict[str, str]:
+        return dict(self.manifest.message.config)
+
+    @property
+    def fragments(self) -> list[table_pb2.DataFragment]:
+        return list(self.manifest.message.fragments)
+
+    @property
+    def file_version(self) -> FileVersion:
+        """Version of the table's data files, which is the same for all of them."""
+        text = self.manifest.message.data_format.version or ".".join(map(str, FILE_VERSION))
+        major, _, minor = text.partition(".")
+        if not (major.isdecimal() and minor.isdecimal()):
+            raise ArtifactError("FORMAT-021", self.path, f"data format version {text!r} is not understood")
+        return int(major), int(minor)
+
+    @property
+    def rows(self) -> int:
+        """Rows of this version, deletions subtracted."""
+        return sum(f.physical_rows - f.deletion_file.num_deleted_rows for f in self.fragments)
+
+    @property
+    def mem_wal_entry(self) -> table_pb2.IndexMetadata | None:
+        """The MemWAL index, recognised by the type of its details; raises `ArtifactError` if there are two (AMB-05)."""
+        found = [i for i in self.manifest.indices if i.index_details.type_url.endswith("MemWalIndexDetails")]
+        if len(found) > 1:
+            names = ", ".join(repr(i.name) for i in found)
+            raise ArtifactError("INDEX-001", self.path, f"{len(found)} MemWAL indexes ({names}); a table has one")
+        return found[0] if found else None
+
+    @property
+    def mem_wal(self) -> IndexDetails:
+        """Details of the MemWAL index; raises `InvalidArgument` if MemWAL is not enabled on the table."""
+        entry = self.mem_wal_entry
+        if entry is None:
+            raise InvalidArgument(f"{self.path}: MemWAL is not enabled on this table", clause="INDEX-001")
+        return index_details.decode(entry.index_details.value, R, self.path)
+
+    @property
+    def revision(self) -> Revision:
+        """Revision recorded in the table config; a table that records none was enabled by the native package (R)."""
+        name = self.config.get(CONFIG_REVISION, R.name)
+        if name not in REVISIONS:
+            known = ", ".join(REVISIONS)
+            raise ArtifactError("AMB-06", self.path, f"config {CONFIG_REVISION} is {name!r}; known are {known}")
+        return REVISIONS[name]
+
+
+@implements("FORMAT-008", "FORMAT-027")
+def check_readable(state: TableState) -> None:
+    """Raise `InvalidArgument` for a reader feature flag that this engine does not know."""
+    unknown = state.manifest.message.reader_feature_flags & ~READ_FLAGS
+    if unknown:
+        raise InvalidArgument(f"{state.path}: unsupported reader feature flags {unknown:#x}", clause="FORMAT-008")
+
+
+@implements("FORMAT-009", "FORMAT-027")
+def check_writable(state: TableState) -> None:
+    """Raise `InvalidArgument` for a writer feature flag or a file version that this engine does not write."""
+    unknown = state.manifest.message.writer_feature_flags & ~WRITE_FLAGS
+    if unknown:
+        raise InvalidArgument(f"{state.path}: unsupported writer feature flags {unknown:#x}", clause="FORMAT-009")
+    if state.file_version not in WRITTEN_VERSIONS:
+        reason = f"data files of version {state.manifest.message.data_format.version} are read, but not written"
+        raise InvalidArgument(f"{state.path}: {reason}", clause="FORMAT-021")
+
+
+async def versions(io: Io) -> tuple[TableVersion, ...]:
+    """All versions of the table at ``io``, ascending."""
+    found = {paths.table_version(name) for name in await io.list(paths.VERSIONS)}
+    return tuple(sorted(version for version in found if version is not None))
+
+
+@implements("TXN-003")
+async def load(io: Io, version: TableVersion) -> TableState:
+    """The given version; raises `NotFound`, or `ArtifactError` for a damaged manifest."""
+    name = paths.table_manifest(version)
+    manifest = table_manifest.decode(await io.get(name), io.path(name))
+    state = TableState(manifest, io.path(name))
+    if state.version != version:
+        raise ArtifactError("FORMAT-007", state.path, f"the manifest says version {state.version}, its name {version}")
+    check_readable(state)
+    return state
+
+
+@implements("TXN-021")
+async def latest(io: Io) -> TableState:
+    """The newest version. Raises `NotFound` if there is no table.
+
+    A version that is collected between the listing and the read is looked for anew.
+    """
+    while True:
+        found = await versions(io)
+        if not found:
+            raise NotFound(io.path(paths.VERSIONS))
+        try:
+            return await load(io, found[-1])
+        except NotFound:
+            continue

@@ -1,0 +1,141 @@
+"""Planted bugs: named, switchable wrong turns of the engine that an exploration has to find.
+
+A harness that cannot fail proves nothing. Each file below ``faults/bugs`` defines one ``BUG``; it replaces functions of
+the engine, or chooses another reading of an ambiguity, and says which clause that breaks and which oracle must notice.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from memwal.errors import InvalidArgument
+
+from . import places
+
+_ENGINE = "memwal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bug:
+    """One planted bug."""
+
+    name: str
+    """Unique; also the name of its file."""
+    clause: str
+    """Requirement or ambiguity that it breaks."""
+    what: str
+    """What the engine does wrong, in one sentence."""
+    why: str
+    """What comes of it, and why somebody might write it."""
+    scenario: str
+    """Scenario in which an exploration finds it."""
+    oracle: str
+    """Name of the oracle that finds it."""
+    violated: str
+    """Clause that the oracle names."""
+    faults: int = 0
+    """Fault budget that it needs there."""
+    revision: str = "B"
+    """Revision under which the scenario runs."""
+    readings: Mapping[str, object] = field(default_factory=dict)
+    """Fields of `memwal.revisions.Interpretation`, and the values that they take."""
+    replaced: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    """``module:function`` or ``module:Class.method`` of the engine -> what stands there instead."""
+
+
+def load(folder: Path | None = None) -> dict[str, Bug]:
+    """All bugs below ``folder`` (default: the project's) by name.
+
+    Raises `InvalidArgument` for a file without a ``BUG``, or one whose name is not that of its file.
+    """
+    found = {}
+    for path in sorted((folder or places.faults() / "bugs").rglob("*.py")):
+        bug = getattr(_module(path), "BUG", None)
+        if not isinstance(bug, Bug):
+            raise InvalidArgument(f"{path.name} defines no BUG")
+        if bug.name != path.stem or bug.name in found:
+            raise InvalidArgument(f"{path.name} defines a bug called {bug.name!r}: it must be the file's name, once")
+        found[bug.name] = bug
+    return found
+
+
+def choose(names: Iterable[str], known: Mapping[str, Bug] | None = None) -> tuple[Bug, ...]:
+    """The bugs called ``names``; raises `InvalidArgument` with the names that there are."""
+    bugs = load() if known is None else known
+    unknown = [name for name in names if name not in bugs]
+    if unknown:
+        raise InvalidArgument(f"no planted bug {', '.join(map(repr, unknown))}; there are {', '.join(sorted(bugs))}")
+    return tuple(bugs[name] for name in names)
+
+
+def readings(bugs: Iterable[Bug]) -> dict[str, object]:
+    """The readings that ``bugs`` choose; raises `InvalidArgument` if two choose differently."""
+    chosen: dict[str, object] = {}
+    for bug in bugs:
+        for name, value in bug.readings.items():
+            if chosen.setdefault(name, value) != value:
+                raise InvalidArgument(f"two planted bugs choose {name} differently")
+    return chosen
+
+
+@contextmanager
+def planted(bugs: Iterable[Bug]) -> Iterator[None]:
+    """Replace the engine's functions while the context is open. Readings are not a matter of this: see `readings`.
+
+    Raises `InvalidArgument` for a function that the engine does not have.
+    """
+    with ExitStack() as stack:
+        for bug in bugs:
+            for target, replacement in bug.replaced.items():
+                stack.enter_context(_replaced(target, replacement))
+        yield
+
+
+@contextmanager
+def _replaced(target: str, replacement: Callable[..., Any]) -> Iterator[None]:
+    owner, name = _owner(target)
+    original = getattr(owner, name)
+    owners = [owner] if isinstance(owner, type) else [owner, *_importers(original, name)]
+    for place in owners:
+        setattr(place, name, replacement)
+    try:
+        yield
+    finally:
+        for place in owners:
+            setattr(place, name, original)
+
+
+def _owner(target: str) -> tuple[Any, str]:
+    module, _, dotted = target.partition(":")
+    *outer, name = dotted.split(".")
+    try:
+        owner: Any = importlib.import_module(module)
+        for part in outer:
+            owner = getattr(owner, part)
+        getattr(owner, name)
+    except (ModuleNotFoundError, AttributeError):
+        raise InvalidArgument(f"the engine has no {target}: a planted bug has to follow it") from None
+    return owner, name
+
+
+def _importers(original: object, name: str) -> list[ModuleType]:
+    """Modules of the engine that hold ``original`` under ``name`` because they imported it."""
+    engine = [module for key, module in sys.modules.items() if key == _ENGINE or key.startswith(f"{_ENGINE}.")]
+    return [module for module in engine if vars(module).get(name) is original]
+
+
+def _module(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"memwal_planted_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise InvalidArgument(f"{path.name} is no Python module")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

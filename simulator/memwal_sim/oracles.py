@@ -1,0 +1,72 @@
+"""Oracles: what must hold in every reachable state.
+
+An oracle judges (contents, ghosts) as if every process had crashed there, and is a pure function of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .process import STORE_LIMIT, Ended, Process
+from .store import Contents, perform
+from .trie import AT_END, ROOT, Book, Trie
+from .world import Oracle, Violation
+
+RECOVERY = "recovery succeeds"
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """How recovery went on some contents."""
+
+    end: Ended
+    stuck: bool = False
+    """It did not end within the limit of requests."""
+
+
+class Recovery:
+    """A process that is run, alone and without faults, on any contents; engine code runs once per local history."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self._book = Book()
+        self._trie = Trie(process, self._book)
+        self._known: dict[Contents, Recovered] = {}
+
+    def __call__(self, contents: Contents) -> Recovered:
+        """How the process ends when it starts on ``contents``, which stay as they are."""
+        known = self._known.get(contents)
+        if known is None:
+            known = self._known[contents] = self._run(contents)
+        return known
+
+    def _run(self, contents: Contents) -> Recovered:
+        trie, book, node = self._trie, self._book, ROOT
+        for _ in range(STORE_LIMIT):
+            request = trie.requests[node]
+            if request == AT_END:
+                return Recovered(trie.ends[node])
+            contents, reply = perform(contents, book.requests[request])
+            node = trie.child(node, book.reply_id(reply))
+        return Recovered(Ended(), stuck=True)
+
+
+def after_crash(process: Process, judge: Callable[[Any, Any], Violation | None]) -> Oracle:
+    """The oracle that runs ``process`` on the contents and has ``judge`` compare its result with the ghosts.
+
+    A recovery that fails or does not end is a violation by itself.
+    """
+    recovery = Recovery(process)
+
+    def oracle(contents: Contents, ghosts: Any) -> Violation | None:
+        recovered = recovery(contents)
+        if recovered.stuck:
+            return Violation("WRITER-013", RECOVERY, f"recovery made {STORE_LIMIT} requests and did not end")
+        failure = recovered.end.failure
+        if failure is not None:
+            return Violation("WRITER-013", RECOVERY, f"recovery failed with {failure.kind}: {failure.text}")
+        return judge(recovered.end.result, ghosts)
+
+    return oracle

@@ -1,0 +1,78 @@
+"""What may happen to a request besides its normal reply, and what each costs from the fault budget.
+
+A store that does not answer may have applied the request, may not have, or may do so later. The last contains the other
+two in what it lets happen, but they are the ones that tests and coverage ask for by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from memwal.effects import Copy, Delete, Put, PutIfAbsent, RenameIfAbsent, StoreRequest
+from memwal.errors import OutcomeUnknown, Throttled
+
+from .store import Contents, Raised, Reply, perform
+
+
+class Fate(IntEnum):
+    """What becomes of one request."""
+
+    NORMAL = 0
+    """Applied and answered."""
+    LOST = 1
+    """Never applied; the caller sees `OutcomeUnknown`."""
+    APPLIED = 2
+    """Applied; the caller sees `OutcomeUnknown`."""
+    LATE = 3
+    """The caller sees `OutcomeUnknown`; the request may still be applied, once, at any later moment."""
+    THROTTLED = 4
+    """Refused and not applied; the caller sees `Throttled`."""
+
+    @property
+    def label(self) -> str:
+        """The lower-case name that traces carry."""
+        return self.name.lower()
+
+
+FATES: dict[str, Fate] = {fate.label: fate for fate in Fate}
+FAULTS: frozenset[Fate] = frozenset(Fate) - {Fate.NORMAL}
+"""All that is not normal; each costs one from the budget."""
+
+MUTATING: tuple[type[StoreRequest[Any]], ...] = (Put, PutIfAbsent, Delete, Copy, RenameIfAbsent)
+"""Requests that change the store, and may therefore have an unknown outcome."""
+
+_OF_MUTATING = tuple(Fate)
+_OF_READING = (Fate.NORMAL, Fate.THROTTLED)
+
+
+def fates(request: StoreRequest[Any], allowed: frozenset[Fate]) -> tuple[Fate, ...]:
+    """The fates that ``request`` may meet when the faults ``allowed`` are: normal first, then in order of `Fate`."""
+    possible = _OF_MUTATING if isinstance(request, MUTATING) else _OF_READING
+    return tuple(fate for fate in possible if fate is Fate.NORMAL or fate in allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """A request and its fate, together."""
+
+    contents: Contents
+    """The store afterwards."""
+    reply: Reply
+    """What the caller sees."""
+    orphaned: bool = False
+    """The request is still under way and may be applied later."""
+
+
+def meet(contents: Contents, request: StoreRequest[Any], fate: Fate) -> Met:
+    """What ``fate`` makes of ``request``. Pure."""
+    match fate:
+        case Fate.NORMAL:
+            return Met(*perform(contents, request))
+        case Fate.THROTTLED:
+            return Met(contents, Raised(Throttled, request.path))
+        case Fate.APPLIED:
+            return Met(perform(contents, request)[0], Raised(OutcomeUnknown, request.path))
+        case Fate.LOST | Fate.LATE:
+            return Met(contents, Raised(OutcomeUnknown, request.path), orphaned=fate is Fate.LATE)

@@ -1,0 +1,171 @@
+"""Playing a trace again: whether it still ends in its violation, and where it first goes another way.
+
+Each step is looked up by process and request. Where the engine makes another request than the trace has next for that
+process, it was changed: a request that the trace does not have is let through normally, and a step that the engine no
+longer makes is passed over; the first such place is the divergence that is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from memwal.effects import StoreRequest
+from memwal.errors import InvalidArgument
+
+from . import bugs, scenario
+from .names import symbolic
+from .outcomes import FATES, Fate, fates
+from .recording import engine_digest, operation, step
+from .stage import Played, Stage
+from .store import dump as dump_contents
+from .store import perform
+from .trace import LANDED, Header, Step, Trace, parse
+from .world import Violation, World
+
+EXTRA_MAX = 64
+"""Requests in a row that a process may make without the trace having them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """The first place where a replay went another way than the trace."""
+
+    index: int
+    """Step of the trace at which it shows."""
+    what: str
+    """``request``, ``reply`` or ``store``."""
+    recorded: str
+    found: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """How a replay went."""
+
+    header: Header
+    steps: tuple[Step, ...]
+    """What was played."""
+    divergence: Divergence | None
+    """None: every request, reply and store was the recorded one."""
+    violation: Violation | None
+    """Of the first state that has one."""
+    violation_at: int | None
+    """Number of the step after which it showed."""
+    stopped_early: bool
+    """The replay was asked to stop before the end of the trace."""
+    engine_changed: bool
+    """The engine's sources are not those under which the trace was recorded."""
+
+    @property
+    def reproduced(self) -> bool:
+        """The recorded violation was found: same clause, same oracle; or none was recorded and none found."""
+        recorded, found = self.header.violation, self.violation
+        if recorded is None or found is None:
+            return recorded is None and found is None
+        return (recorded.clause, recorded.oracle) == (found.clause, found.oracle)
+
+
+def replay(path: Path, until: int | None = None, dump: Path | None = None) -> Replayed:
+    """Play the trace in the file ``path``, at most to step ``until``; with ``dump``, write the store to that folder.
+
+    Raises `ArtifactError` for a file that is no trace, `InvalidArgument` for one that names a scenario, revision,
+    reading, planted bug or process that there is not.
+    """
+    trace = parse(path.read_text("utf-8"), path.name)
+    header = trace.header
+    planted = bugs.choose(header.bugs)
+    setting = scenario.setting(header.revision, header.profile, {**header.readings, **bugs.readings(planted)})
+    with bugs.planted(planted):
+        return play(scenario.find(header.scenario).build(setting), trace, until, dump)
+
+
+def play(world: World, trace: Trace, until: int | None = None, dump: Path | None = None) -> Replayed:
+    """As `replay`, for a trace and a world in hand."""
+    recorded = trace.steps if until is None else trace.steps[:until]
+    playing = _Playing(Stage(world))
+    for place, wanted in enumerate(recorded):
+        playing.follow(wanted, recorded[place + 1 :])
+    if dump is not None:
+        dump_contents(playing.stage.contents, dump)
+    return Replayed(
+        header=trace.header,
+        steps=tuple(playing.steps),
+        divergence=playing.divergence,
+        violation=playing.violation,
+        violation_at=playing.violation_at,
+        stopped_early=len(recorded) < len(trace.steps),
+        engine_changed=trace.header.engine != engine_digest(),
+    )
+
+
+class _Playing:
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.steps: list[Step] = []
+        self.divergence: Divergence | None = None
+        self.violation: Violation | None = None
+        self.violation_at: int | None = None
+
+    def follow(self, wanted: Step, later: Sequence[Step]) -> None:
+        """Play the step ``wanted``; ``later`` are those that the trace has after it."""
+        if wanted.outcome == LANDED:
+            self.land(wanted)
+            return
+        for _ in range(EXTRA_MAX):
+            request = self.stage.waiting(wanted.actor)
+            if request is None:
+                self.diverge(wanted, "request", _asked(wanted), f"{wanted.actor} has ended")
+                return
+            if _is(request, wanted):
+                self.perform(wanted, request)
+                return
+            self.diverge(wanted, "request", _asked(wanted), f"{operation(request)} {symbolic(request.path)}")
+            if any(_is(request, step) for step in later if step.actor == wanted.actor and step.outcome != LANDED):
+                return
+            self.done(self.stage.play(wanted.actor))
+
+    def perform(self, wanted: Step, request: StoreRequest[Any]) -> None:
+        fate = FATES[wanted.outcome]
+        if fate not in fates(request, frozenset(Fate)):
+            raise InvalidArgument(f"step {wanted.index}: a {wanted.operation} cannot be {wanted.outcome}")
+        self.compare(wanted, self.done(self.stage.play(wanted.actor, fate)))
+
+    def land(self, wanted: Step) -> None:
+        """Let the request land that the step names; of several, the one that leads to the recorded contents."""
+        candidates = [
+            request for actor, request in self.stage.under_way if actor == wanted.actor and _is(request, wanted)
+        ]
+        if not candidates:
+            self.diverge(wanted, "request", _asked(wanted), "no such request is under way")
+            return
+        exact = [r for r in candidates if perform(self.stage.contents, r)[0].digest.startswith(wanted.store)]
+        self.compare(wanted, self.done(self.stage.land(wanted.actor, (exact or candidates)[0])))
+
+    def done(self, played: Played) -> Step:
+        made = step(len(self.steps) + 1, played, self.stage.contents)
+        self.steps.append(made)
+        if self.violation is None:
+            self.violation = self.stage.violation()
+            self.violation_at = made.index if self.violation is not None else None
+        return made
+
+    def compare(self, wanted: Step, made: Step) -> None:
+        if made.reply != wanted.reply:
+            self.diverge(wanted, "reply", f"{wanted.answer} ({wanted.reply})", f"{made.answer} ({made.reply})")
+        elif made.store != wanted.store:
+            self.diverge(wanted, "store", wanted.store, made.store)
+
+    def diverge(self, wanted: Step, what: str, recorded: str, found: str) -> None:
+        if self.divergence is None:
+            self.divergence = Divergence(wanted.index, what, recorded, found)
+
+
+def _asked(step: Step) -> str:
+    return f"{step.operation} {step.path}"
+
+
+def _is(request: StoreRequest[Any], step: Step) -> bool:
+    return operation(request) == step.operation and symbolic(request.path) == step.path

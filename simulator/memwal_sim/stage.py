@@ -1,0 +1,113 @@
+"""A world that is played one move at a time: what the explorer does for all histories, for one of them.
+
+Recording and replay are made of it. It shares no table with the explorer, so that a counterexample that plays to its
+violation here has been found twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from memwal.effects import Note, StoreRequest
+from memwal.errors import InvalidArgument
+
+from .outcomes import Fate, fates, meet
+from .process import Ended, Running
+from .store import Reply, perform
+from .trie import INVOKED
+from .world import Violation, World
+
+ENGINE = "no process breaks"
+"""Name of the oracle for processes that end in a broken artifact or in a bug of the engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One move, done."""
+
+    actor: str
+    site: str
+    """The protocol function that made the request."""
+    request: StoreRequest[Any]
+    fate: Fate | None
+    """None: the request was under way and has landed."""
+    reply: Reply
+    """For a request that has landed: what nobody saw."""
+    notes: tuple[Note, ...]
+    """Notes that the process made on the reply."""
+
+
+def broken(actor: str, end: Ended) -> Violation | None:
+    """The violation that a process's end is by itself; None for a result or an expected failure."""
+    if end.failure is None or end.failure.expected:
+        return None
+    reason = f"{actor} ended with {end.failure.kind}: {end.failure.text}"
+    return Violation("ENGINE", ENGINE, reason, (("process", actor), ("failure", end.failure.kind)))
+
+
+class Stage:
+    """A world in play."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.contents = world.contents
+        self.ghosts = world.ghosts
+        self.running = {process.name: Running(process) for process in world.processes}
+        self.under_way: list[tuple[str, StoreRequest[Any]]] = []
+        """Requests that may still land, with the process that made them, oldest first."""
+        for name, running in self.running.items():
+            self._observe(name, running.notes, invoked=False)
+
+    def waiting(self, actor: str) -> StoreRequest[Any] | None:
+        """The next request of ``actor``, or None at its end; raises `InvalidArgument` for an unknown name."""
+        if actor not in self.running:
+            raise InvalidArgument(f"no process {actor!r}; there are {', '.join(self.running)}")
+        pause = self.running[actor].pause
+        return None if isinstance(pause, Ended) else pause
+
+    def play(self, actor: str, fate: Fate = Fate.NORMAL) -> Played:
+        """Perform the next request of ``actor`` with ``fate`` and hand it the reply.
+
+        Raises `InvalidArgument` if the process has ended, or if the request cannot meet that fate.
+        """
+        request = self.waiting(actor)
+        if request is None:
+            raise InvalidArgument(f"{actor} has ended and makes no request")
+        if fate not in fates(request, frozenset(Fate)):
+            raise InvalidArgument(f"a {type(request).__name__} cannot be {fate.label}")
+        running = self.running[actor]
+        site = running.site()
+        self._observe(actor, running.notes, invoked=True)
+        met = meet(self.contents, request, fate)
+        self.contents = met.contents
+        if met.orphaned:
+            self.under_way.append((actor, request))
+        running.resume(met.reply)
+        self._observe(actor, running.notes, invoked=False)
+        return Played(actor, site, request, fate, met.reply, running.notes)
+
+    def land(self, actor: str, request: StoreRequest[Any]) -> Played:
+        """Apply a request that is under way; raises `InvalidArgument` if there is no such one."""
+        if (actor, request) not in self.under_way:
+            raise InvalidArgument(f"no {type(request).__name__} of {request.path} by {actor} is under way")
+        self.under_way.remove((actor, request))
+        self.contents, reply = perform(self.contents, request)
+        return Played(actor, "", request, None, reply, ())
+
+    def violation(self) -> Violation | None:
+        """What the world's oracles say of this state, and of the ends of its processes."""
+        for name, running in self.running.items():
+            found = broken(name, running.pause) if isinstance(running.pause, Ended) else None
+            if found is not None:
+                return found
+        for oracle in self.world.oracles:
+            found = oracle(self.contents, self.ghosts)
+            if found is not None:
+                return found
+        return None
+
+    def _observe(self, actor: str, notes: tuple[Note, ...], *, invoked: bool) -> None:
+        for note in notes:
+            if note.event.endswith(INVOKED) is invoked:
+                self.ghosts = self.world.observe(self.ghosts, actor, note)

@@ -1,0 +1,253 @@
+"""The simulated object store: contents as a value, and each request as a pure function of them.
+
+`Contents` is never changed: `perform` returns new contents and a `Reply`. One call is one atomic step of the store, so
+that the order of calls is the order of linearization, for the explorer as for a server that puts a protocol in front of
+it. Contents with equal objects have equal digests, however they came about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from memwal.effects import (
+    Copy,
+    Delete,
+    Get,
+    Head,
+    List,
+    ListFolders,
+    Put,
+    PutIfAbsent,
+    RenameIfAbsent,
+    Request,
+    StoreRequest,
+)
+from memwal.errors import AlreadyExists, InvalidArgument, NotFound, Outcome
+from memwal.stores.base import slice_of
+
+DIGEST_BITS = 128
+
+_MODULUS = 1 << DIGEST_BITS
+
+
+@lru_cache(maxsize=1 << 16)
+def _object_digest(path: str, data: bytes) -> int:
+    """Number below 2**128 that stands for one object; the path is length-prefixed so that no two pairs run together."""
+    name = path.encode()
+    digest = blake2b(len(name).to_bytes(4, "big") + name + data, digest_size=DIGEST_BITS // 8)
+    return int.from_bytes(digest.digest(), "big")
+
+
+class Contents:
+    """All objects of a store, immutable. Equality and hash are those of the set of (path, bytes)."""
+
+    __slots__ = ("_digest", "_objects")
+
+    def __init__(self, objects: Mapping[str, bytes] | None = None) -> None:
+        self._objects: dict[str, bytes] = dict(objects or {})
+        self._digest = sum(_object_digest(path, data) for path, data in self._objects.items()) % _MODULUS
+
+    @property
+    def objects(self) -> Mapping[str, bytes]:
+        """Path -> bytes, read-only, in no particular order."""
+        return MappingProxyType(self._objects)
+
+    @property
+    def digest(self) -> str:
+        """32 hexadecimal digits that stand for the objects, whatever the order in which they were written."""
+        return f"{self._digest:032x}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Contents) and self._digest == other._digest and self._objects == other._objects
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._objects
+
+    def __repr__(self) -> str:
+        return f"<Contents {self.digest[:12]}: {len(self)} objects>"
+
+    def below(self, folder: str) -> Iterator[str]:
+        """Names of the objects under ``folder`` (all for the empty name), unsorted."""
+        if not folder:
+            return iter(self._objects)
+        prefix = folder + "/"
+        return (path for path in self._objects if path.startswith(prefix))
+
+    def having(self, path: str, data: bytes) -> Contents:
+        """These contents with ``path`` created or replaced."""
+        before = self._objects.get(path)
+        if before == data:
+            return self
+        return self._derived({**self._objects, path: data}, path, before, data)
+
+    def without(self, path: str) -> Contents:
+        """These contents with ``path`` removed, if it is there."""
+        before = self._objects.get(path)
+        if before is None:
+            return self
+        return self._derived({name: data for name, data in self._objects.items() if name != path}, path, before, None)
+
+    def _derived(self, objects: dict[str, bytes], path: str, before: bytes | None, after: bytes | None) -> Contents:
+        new = Contents.__new__(Contents)
+        new._objects = objects
+        new._digest = (
+            self._digest
+            - (0 if before is None else _object_digest(path, before))
+            + (0 if after is None else _object_digest(path, after))
+        ) % _MODULUS
+        return new
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The reply of a request that succeeded."""
+
+    value: bytes | int | tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The reply of a request that ended in an `Outcome`: as a value, since an exception keeps what it went through."""
+
+    kind: type[Outcome]
+    path: str
+
+    def error(self) -> Outcome:
+        """A fresh exception to throw into the caller."""
+        return self.kind(path=self.path)
+
+
+Reply: TypeAlias = Returned | Raised
+"""What the store answers to a request."""
+
+Effect: TypeAlias = tuple[Contents, Reply]
+
+
+def reply_digest(reply: Reply) -> str:
+    """16 hexadecimal digits that stand for a reply: of its bytes, number, names, or kind of failure."""
+    match reply:
+        case Raised(kind=kind, path=path):
+            text = f"raised {kind.__name__} {path}".encode()
+        case Returned(value=bytes(value)):
+            text = b"bytes " + value
+        case Returned(value=value):
+            text = f"value {value!r}".encode()
+    return blake2b(text, digest_size=8).hexdigest()
+
+
+_DONE = Returned(None)
+
+
+def _get(contents: Contents, request: Get) -> Effect:
+    data = contents.objects.get(request.path)
+    if data is None:
+        return contents, Raised(NotFound, request.path)
+    if request.offset == 0 and request.length is None:
+        return contents, Returned(data)
+    first, end = slice_of(len(data), request.offset, request.length)
+    return contents, Returned(data[first:end])
+
+
+def _head(contents: Contents, request: Head) -> Effect:
+    data = contents.objects.get(request.path)
+    return contents, Raised(NotFound, request.path) if data is None else Returned(len(data))
+
+
+def _list(contents: Contents, request: List) -> Effect:
+    return contents, Returned(tuple(sorted(contents.below(request.path))))
+
+
+def _list_folders(contents: Contents, request: ListFolders) -> Effect:
+    skip = len(request.path) + 1 if request.path else 0
+    rests = (path[skip:].partition("/") for path in contents.below(request.path))
+    return contents, Returned(tuple(sorted({first for first, slash, _ in rests if slash})))
+
+
+def _put_if_absent(contents: Contents, request: PutIfAbsent) -> Effect:
+    if request.path in contents:
+        return contents, Raised(AlreadyExists, request.path)
+    return contents.having(request.path, request.data), _DONE
+
+
+def _put(contents: Contents, request: Put) -> Effect:
+    return contents.having(request.path, request.data), _DONE
+
+
+def _delete(contents: Contents, request: Delete) -> Effect:
+    return contents.without(request.path), _DONE
+
+
+def _copy(contents: Contents, request: Copy) -> Effect:
+    data = contents.objects.get(request.path)
+    if data is None:
+        return contents, Raised(NotFound, request.path)
+    return contents.having(request.target, data), _DONE
+
+
+def _rename_if_absent(contents: Contents, request: RenameIfAbsent) -> Effect:
+    data = contents.objects.get(request.path)
+    if data is None:
+        return contents, Raised(NotFound, request.path)
+    if request.target in contents:
+        return contents, Raised(AlreadyExists, request.target)
+    return contents.without(request.path).having(request.target, data), _DONE
+
+
+_PERFORM: dict[type[Request[Any]], Callable[[Contents, Any], Effect]] = {
+    Get: _get,
+    Head: _head,
+    List: _list,
+    ListFolders: _list_folders,
+    PutIfAbsent: _put_if_absent,
+    Put: _put,
+    Delete: _delete,
+    Copy: _copy,
+    RenameIfAbsent: _rename_if_absent,
+}
+
+
+def perform(contents: Contents, request: StoreRequest[Any]) -> Effect:
+    """The contents after ``request`` and the reply to it. Pure; every request has exactly one effect."""
+    return _PERFORM[type(request)](contents, request)
+
+
+class SimulatedStore:
+    """A store with a current state, for blocking drivers: `perform` replies or raises, and moves ``contents`` on."""
+
+    def __init__(self, contents: Contents | None = None) -> None:
+        self.contents = contents or Contents()
+
+    def perform(self, request: StoreRequest[Any]) -> Any:
+        """The reply to ``request``; raises its `Outcome`."""
+        self.contents, reply = perform(self.contents, request)
+        if isinstance(reply, Raised):
+            raise reply.error()
+        return reply.value
+
+
+def dump(contents: Contents, folder: Path) -> None:
+    """Write every object as a file below ``folder``, which is created and must be empty.
+
+    Raises `InvalidArgument` if the folder has something in it, or if a name is both an object and a folder of others.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise InvalidArgument(f"{folder} is not empty")
+    for path in sorted(contents.objects):
+        if any(True for _ in contents.below(path)):
+            raise InvalidArgument(f"{path} is an object and a folder of objects: a directory cannot hold both")
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(contents.objects[path])

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import memwal.confirm
+import memwal.paths
+import pytest
+from memwal.errors import InvalidArgument
+from memwal_sim.bugs import Bug, choose, load, planted, readings
+
+
+def bug(name: str = "b", **more: object) -> Bug:
+    fields = {"clause": "X", "what": "w", "why": "y", "scenario": "one_writer", "oracle": "o", "violated": "X"}
+    return Bug(**{"name": name, **fields, **more})  # type: ignore[arg-type]
+
+
+def test_a_planted_function_is_in_place_inside_the_context_only() -> None:
+    original = memwal.paths.wal
+    with planted([bug(replaced={"memwal.paths:wal": lambda *_: "nowhere"})]):
+        assert memwal.paths.wal(1, "arrow") == "nowhere"  # type: ignore[arg-type]
+    assert memwal.paths.wal is original
+
+
+def test_a_planted_function_replaces_what_other_modules_imported() -> None:
+    original = memwal.errors.NotFound
+
+    class OtherError(Exception):
+        """In place of `NotFound`."""
+
+    with planted([bug(replaced={"memwal.errors:NotFound": OtherError})]):
+        assert memwal.confirm.NotFound is OtherError  # type: ignore[attr-defined]
+    assert memwal.confirm.NotFound is original  # type: ignore[attr-defined]
+
+
+def test_a_method_can_be_replaced() -> None:
+    original = memwal.effects.Io.path
+    with planted([bug(replaced={"memwal.effects:Io.path": lambda _self, _name: "here"})]):
+        assert memwal.effects.Io().path("a") == "here"
+    assert memwal.effects.Io.path is original
+
+
+def test_the_engine_is_restored_after_a_failure() -> None:
+    original = memwal.paths.wal
+    with pytest.raises(RuntimeError), planted([bug(replaced={"memwal.paths:wal": lambda *_: "nowhere"})]):
+        raise RuntimeError
+    assert memwal.paths.wal is original
+
+
+@pytest.mark.parametrize("target", ["memwal.paths:gone", "memwal.gone:wal", "memwal.effects:Io.gone"])
+def test_a_function_that_the_engine_does_not_have_is_refused(target: str) -> None:
+    with pytest.raises(InvalidArgument, match="the engine has no"), planted([bug(replaced={target: print})]):
+        pass
+
+
+def test_readings_of_several_bugs_are_joined_and_must_agree() -> None:
+    first, second = bug("a", readings={"x": False}), bug("b", readings={"y": False})
+    assert readings([first, second]) == {"x": False, "y": False}
+    with pytest.raises(InvalidArgument, match="choose x differently"):
+        readings([first, bug("c", readings={"x": True})])
+
+
+def test_an_unknown_bug_is_refused_with_the_names_that_there_are() -> None:
+    with pytest.raises(InvalidArgument, match="no planted bug 'c'; there are a, b"):
+        choose(["a", "c"], {"a": bug("a"), "b": bug("b")})
+
+
+SOURCE = """
+from memwal_sim.bugs import Bug
+BUG = Bug(name={name!r}, clause="X", what="w", why="y", scenario="s", oracle="o", violated="X")
+"""
+
+
+def test_bugs_are_found_below_a_folder_by_the_name_of_their_file(tmp_path: Path) -> None:
+    (tmp_path / "area").mkdir()
+    (tmp_path / "area" / "one.py").write_text(SOURCE.format(name="one"))
+    assert list(load(tmp_path)) == ["one"]
+    (tmp_path / "two.py").write_text(SOURCE.format(name="other"))
+    with pytest.raises(InvalidArgument, match="it must be the file's name"):
+        load(tmp_path)
+    (tmp_path / "two.py").write_text("")
+    with pytest.raises(InvalidArgument, match=r"two\.py defines no BUG"):
+        load(tmp_path)

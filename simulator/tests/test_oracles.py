@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from memwal_sim.oracles import Recovered, Recovery, after_crash
+from memwal_sim.process import Ended, Process
+from memwal_sim.store import Contents
+from memwal_sim.world import Violation
+from toys import IO
+
+RUNS: list[str] = []
+
+
+async def recover() -> str:
+    """Read a name, mark the store, and read again."""
+    name = (await IO.get("name")).decode()
+    RUNS.append(name)
+    await IO.put("mark", b"")
+    await IO.get("mark")
+    return name
+
+
+def test_recovery_runs_on_a_copy_and_engine_code_once_per_history() -> None:
+    RUNS.clear()
+    recovery = Recovery(Process("recovery", recover))
+    contents = [Contents({"name": b"a", "other": bytes([n])}) for n in range(5)] + [Contents({"name": b"b"})]
+    assert [recovery(each) for each in contents] == [Recovered(Ended("a"))] * 5 + [Recovered(Ended("b"))]
+    assert RUNS == ["a", "b"]
+    assert "mark" not in contents[0]
+
+
+def test_the_judge_sees_what_recovery_found_and_the_ghosts() -> None:
+    def judge(found: str, ghosts: str) -> Violation | None:
+        return None if found == ghosts else Violation("TOY", "names agree", f"{found} is not {ghosts}")
+
+    oracle = after_crash(Process("recovery", recover), judge)
+    assert oracle(Contents({"name": b"a"}), "a") is None
+    assert oracle(Contents({"name": b"a"}), "b") == Violation("TOY", "names agree", "a is not b")
+
+
+def test_a_recovery_that_fails_is_a_violation() -> None:
+    found = after_crash(Process("recovery", recover), lambda _found, _ghosts: None)(Contents(), None)
+    assert found is not None
+    assert found.clause == "WRITER-013"
+    assert found.reason == "recovery failed with NotFound: not found: path=name"
+
+
+def test_a_recovery_that_does_not_end_is_a_violation() -> None:
+    async def for_ever() -> None:
+        while True:
+            await IO.list("")
+
+    found = after_crash(Process("recovery", for_ever), lambda _found, _ghosts: None)(Contents(), None)
+    assert found is not None
+    assert "did not end" in found.reason
