@@ -237,7 +237,7 @@ def test_a_page_shows_code_tests_and_totals_of_a_clause() -> None:
 
 
 def test_a_table_cell_shows_its_text_unchanged() -> None:
-    assert matrix.cell("a|b <= `c` *_gen_* d_e") == r"a\|b \<= `c` \*\_gen_\* d_e"
+    assert matrix.cell("a|b <= `_c*|<` *_gen_* d_e") == r"a\|b \<= `_c*\|<` \*\_gen_\* d_e"
 
 
 def test_every_critical_note_has_a_section_with_all_of_its_parts() -> None:

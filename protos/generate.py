@@ -1,14 +1,14 @@
 """Generate the Python code of the protobuf messages: ``python protos/generate.py [--check]``.
 
-Reads ``protos/*/*.proto`` and writes ``reference/memwal/codec/pb/`` (``*_pb2.py``, ``*_pb2.pyi`` and the package files).
+Reads ``protos/*/*.proto`` and writes ``reference/memwal/codec/pb/``: ``*_pb2.py``, ``*_pb2.pyi`` and the package files.
 ``--check`` writes nothing, names each file that differs, is missing or is left over, and exits with 1 if there is one.
 
 The files are compiled under the names ``memwal/codec/pb/<folder>/<file>.proto``: file names are as global in a process
 as package names are, and with these names the generated imports are right as they are. In the .proto files themselves
 the imports are relative to ``protos/``, so that ``protoc -I protos`` of any language works on them.
 
-Needs grpcio-tools 1.85. What that generates runs on protobuf 7.35.1 and later: a runtime refuses code that is newer than
-itself. For older runtimes, generate with an older grpcio-tools; the .proto files need no change.
+Needs grpcio-tools 1.85. What that generates runs on protobuf 7.35.1 and later: a runtime refuses code that is newer
+than itself. For older runtimes, generate with an older grpcio-tools; the .proto files need no change.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ def main(arguments: list[str]) -> int:
     if arguments == ["--check"]:
         drifted = drift()
         for name in drifted:
-            print(f"differs from protos/: {PREFIX}/{name}", file=sys.stderr)
+            sys.stderr.write(f"differs from protos/: {PREFIX}/{name}\n")
         return 1 if drifted else 0
     if arguments:
-        print(__doc__, file=sys.stderr)
+        sys.stderr.write(__doc__ or "")
         return 2
     files = generate()
     for name in existing().keys() - files.keys():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from .judge import content, store, structure, table
 from .judge.wire import Damaged
 from .oracle import History
 from .protocol import Json
-from .scenarios import Names, plain_rows
+from .scenarios import Names, NothingNamed, plain_rows
+from .vectors import difference
 from .verdicts import Finding
 
 
@@ -31,13 +33,15 @@ class Scene:
 
 
 def look(scene: Scene, step: Json) -> list[Finding]:
-    """The findings of one check step. Damage that the judge meets breaks the clauses of the step."""
+    """The findings of one check step. Damage, and an answer without the member that is looked at, break it."""
     if step["check"] == "structure":
         return _structure(scene)
     try:
         broken = CHECKS[step["check"]](scene, step)
     except Damaged as error:
         broken = f"the judge cannot read the store: {error}"
+    except NothingNamed as error:
+        broken = str(error)
     clauses = tuple(step.get("clauses", ()))
     return [Finding(clauses=clauses, broken=broken, ambiguity=step.get("ambiguity"), witness=not clauses)]
 
@@ -82,7 +86,7 @@ def _base(scene: Scene, step: Json) -> str | None:
 
 def _increases(scene: Scene, step: Json) -> str | None:
     numbers = [int(scene.names.look_up(name)) for name in step["of"]]
-    growing = all(a < b for a, b in zip(numbers, numbers[1:], strict=False))
+    growing = all(a < b for a, b in pairwise(numbers))
     return None if growing else f"{' '.join(step['of'])} are {numbers}"
 
 
@@ -102,6 +106,21 @@ def _entries(scene: Scene, step: Json) -> str | None:
     return None if count >= step["is"] else f"{count} WAL entries with rows are stored, expected {step['is']} at least"
 
 
+def _inspected(scene: Scene, step: Json) -> str | None:
+    """The regions of an answer to ``inspect``, held against the newest manifests and the merge progress."""
+    told = {region["region_id"]: region for region in scene.names.resolve(step["of"])["regions"]}
+    found = scene.store()
+    if set(told) != set(found.regions):
+        return f"the regions are said to be {sorted(told)}, on the store are {sorted(found.regions)}"
+    for region_id, region in found.regions.items():
+        manifest = None if region.newest is None else region.newest.view()
+        seen = {"manifest": manifest, "merged": str(found.merged(region_id))}
+        wrong = difference(seen, told[region_id])
+        if wrong is not None:
+            return f"{region_id}: {wrong}"
+    return None
+
+
 CHECKS: dict[str, Callable[[Scene, Json], str | None]] = {
     "history": _history,
     "durable": _durable,
@@ -111,5 +130,6 @@ CHECKS: dict[str, Callable[[Scene, Json], str | None]] = {
     "equal": _equal,
     "generations": _generations,
     "entries": _entries,
+    "inspected": _inspected,
 }
 """Name of a check -> what is wrong, or None. ``structure`` gives findings of its own."""

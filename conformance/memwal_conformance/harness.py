@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .adapters.process import AdapterProcess, Exchange
-from .protocol import Hello, ProtocolViolation
+from .protocol import AdapterError, Hello, ProtocolViolation
 
 REFERENCE = (sys.executable, "-m", "memwal_conformance.adapters.reference")
 """Command of the reference adapter."""
@@ -24,9 +24,10 @@ class Harness:
     settings: Mapping[str, str]
     log: Callable[[Exchange], None] | None = None
     _hello: Hello | None = None
-    _spare: AdapterProcess | None = None
+    _idle: list[AdapterProcess] = field(default_factory=list)
+    """Processes that said hello and have nothing to do."""
     _shared: AdapterProcess | None = None
-    _shared_revision: str = field(default="")
+    _shared_revision: str = ""
 
     def hello(self) -> Hello:
         """What the adapter says about itself; asked once.
@@ -35,49 +36,55 @@ class Harness:
         """
         if self._hello is None:
             process = self._launch("hello")
-            try:
-                self._hello = process.greet()
-            except BaseException:
-                process.kill()
-                raise
-            self._spare = process
+            self._hello = self._greeted(process).hello
+            self._idle.append(process)
+        assert self._hello is not None
         return self._hello
 
     def actor(self, name: str, revision: str) -> AdapterProcess:
-        """A fresh configured process. The next one is launched at once, so that its start-up overlaps with this one."""
-        process, self._spare = self._spare or self._launch(name), None
+        """A configured process with nothing open: an idle one, or a new one."""
+        process = self._idle.pop() if self._idle else self._greeted(self._launch(name))
         process.actor = name
-        try:
-            if process.hello is None and process.greet() != self._hello:
-                raise ProtocolViolation("the adapter says something else about itself than at its first start")
-            process.call("configure", {"revision": revision, "settings": dict(self.settings)})
-        except BaseException:
-            process.kill()
-            raise
-        self._spare = self._launch("spare")
+        self._configure(process, revision)
         return process
+
+    def finish(self, process: AdapterProcess) -> None:
+        """Take a process back that kept to the protocol; it will be configured anew."""
+        self._idle.append(process)
 
     def shared(self, revision: str) -> AdapterProcess:
         """The process that answers vectors: kept while it lives, configured anew when the revision changes."""
         if self._shared is None or not self._shared.alive:
             self._shared = self.actor("vectors", revision)
         elif self._shared_revision != revision:
-            self._shared.call("configure", {"revision": revision, "settings": dict(self.settings)})
+            self._configure(self._shared, revision)
         self._shared_revision = revision
         return self._shared
 
     def close(self) -> None:
-        """End every process that is not an actor of a scenario."""
-        if self._shared is not None:
-            self._shared.end()
-        if self._spare is not None:
-            self._spare.kill()
-        self._shared = self._spare = None
+        """End every process that this harness has started and that is not with a scenario."""
+        for process in [*self._idle, self._shared]:
+            if process is not None:
+                process.end()
+        self._idle.clear()
+        self._shared = None
+
+    def _greeted(self, process: AdapterProcess) -> AdapterProcess:
+        hello = process.greet()
+        if self._hello is not None and hello != self._hello:
+            process.kill()
+            raise ProtocolViolation("the adapter says something else about itself than at its first start")
+        return process
+
+    def _configure(self, process: AdapterProcess, revision: str) -> None:
+        try:
+            process.call("configure", {"revision": revision, "settings": dict(self.settings)})
+        except AdapterError:
+            process.kill()
+            raise
 
     def _launch(self, name: str) -> AdapterProcess:
         here = str(Path(__file__).resolve().parent.parent)
         paths = [here, *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-        return AdapterProcess(
-            self.command, actor=name, limit_s=self.limit_s, environment=environment, log=self.log
-        )
+        return AdapterProcess(self.command, actor=name, limit_s=self.limit_s, environment=environment, log=self.log)

@@ -1,8 +1,8 @@
 """The adapter protocol: JSON lines, one JSON Schema per message, nine kinds of error.
 
 A request is ``{"id", "message", "params"}``; its reply is ``{"id", "result"}``, or ``{"id", "error"}`` with the
-members ``kind`` and ``message``. The schemas under ``schema/`` are the definition; this module loads them, checks both directions against them, and
-holds what the harness and the Python adapters share. It knows no implementation.
+members ``kind`` and ``message``. The schemas under ``schema/`` are the definition; this module loads them, checks both
+directions against them, and holds what the harness and the Python adapters share. It knows no implementation.
 """
 
 from __future__ import annotations

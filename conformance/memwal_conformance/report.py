@@ -101,10 +101,12 @@ def table(results: Iterable[CaseResult]) -> list[str]:
     places = sorted({(revision, area) for revision, area, _ in cells})
     body = [[f"{r} {a}", *(str(cells[r, a, v] or "·") for v in shown)] for r, a in places]
     widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
-    return [
-        "  ".join(text.ljust(width) if i == 0 else text.rjust(width) for i, (text, width) in enumerate(zip(row, widths)))  # noqa: B905
-        for row in [head, *body]
-    ]
+    return [_line(row, widths) for row in [head, *body]]
+
+
+def _line(row: list[str], widths: list[int]) -> str:
+    first, *others = zip(row, widths, strict=True)
+    return "  ".join([first[0].ljust(first[1]), *(text.rjust(width) for text, width in others)])
 
 
 def summary(hello: Hello, tallies: Iterable[Tally], results: Iterable[CaseResult]) -> dict[str, Any]:

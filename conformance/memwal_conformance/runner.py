@@ -12,7 +12,8 @@ from .checks import Scene
 from .oracle import Fate, History
 from .protocol import AdapterError, Json, ProtocolViolation
 from .scenarios import Names, Scenario, plain_rows
-from .verdicts import CaseResult, Finding, Verdict, level_of, merged
+from .vectors import BadCase
+from .verdicts import FAILING, CaseResult, Finding, Verdict, level_of, merged
 
 WRITES = ("writer.put", "writer.delete")
 SYNCS = ("writer.flush_wal", "writer.flush_memtable", "writer.close")
@@ -31,7 +32,7 @@ class Run:
     revision: str
     scene: Scene
     start: Callable[[str], AdapterProcess]
-    """Starts a configured adapter process for an actor."""
+    """Gives a configured adapter process to an actor."""
     actors: dict[str, AdapterProcess] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
@@ -62,7 +63,7 @@ class Run:
         try:
             answer = self.actors[name].call(message, params)
         except AdapterError as error:
-            self._note(params, message, error)
+            self._note(name, params, message, error)
             self.log.append(f"{name} {message}: {error}")
             if error.kind == "internal":
                 self.unmapped.append(error.native)
@@ -72,7 +73,7 @@ class Run:
             expected = f"expected {' or '.join(step['fails'])}" if "fails" in step else "expected success"
             self._found(step, clauses, f"{name}'s {message} ended in {error}, {expected}")
             raise _Stop from None
-        self._note(params, message, None)
+        self._note(name, params, message, None)
         self.log.append(f"{name} {message}: done")
         if "fails" in step:
             self._found(step, clauses, f"{name}'s {message} succeeded, expected {' or '.join(step['fails'])}")
@@ -89,19 +90,20 @@ class Run:
         )
         self.findings.append(finding)
 
-    def _note(self, params: Json, message: str, error: AdapterError | None) -> None:
+    def _note(self, actor: str, params: Json, message: str, error: AdapterError | None) -> None:
         """Keep the history of writes. An invalid argument means that nothing was written."""
         history = self.scene.history
+        writer = f"{actor} {params.get('writer', '')}"
         if message == "table.create" and error is None:
             history.put("", plain_rows(params["rows"]), "acknowledged")
         elif message in SYNCS and error is None:
-            history.made_durable(params["writer"])
+            history.made_durable(writer)
         elif message in WRITES and (error is None or error.kind != "invalid_argument"):
             fate: Fate = "failed" if error is not None else "acknowledged" if params["durable"] else "buffered"
             if fate == "acknowledged":
-                history.made_durable(params["writer"])
+                history.made_durable(writer)
             record = history.put if message == "writer.put" else history.delete
-            record(params["writer"], plain_rows(params["rows" if message == "writer.put" else "keys"]), fate)
+            record(writer, plain_rows(params["rows" if message == "writer.put" else "keys"]), fate)
 
 
 def run(
@@ -110,10 +112,14 @@ def run(
     *,
     folder: Path,
     start: Callable[[str], AdapterProcess],
+    finish: Callable[[AdapterProcess], None],
     levels: dict[str, str],
     case: str,
 ) -> CaseResult:
-    """Run a scenario in an empty folder and give its result. All processes are gone afterwards."""
+    """Run a scenario in an empty folder and give its result.
+
+    ``finish`` takes back the processes of a run in which every adapter kept to the protocol; others are killed.
+    """
     root = folder / "table"
     names = Names(scenario, str(root), {})
     scene = Scene(root, revision, names, History(scenario.primary_key))
@@ -126,17 +132,20 @@ def run(
         running.findings.append(Finding(clauses=(), broken="the steps behind it were not run", witness=True))
     except AdapterCrash as crash:
         broken = Verdict.CRASH, str(crash)
-    except (AdapterTimeout, ProtocolViolation) as error:
+    except (AdapterTimeout, ProtocolViolation, BadCase) as error:
         broken = Verdict.HARNESS_ERROR, str(error)
     finally:
         for actor in running.actors.values():
-            actor.end()
+            finish(actor) if broken is None else actor.kill()
     return result(running, levels, case, broken)
 
 
 def result(running: Run, levels: dict[str, str], case: str, broken: tuple[Verdict, str] | None) -> CaseResult:
-    """Add up the findings of a run."""
+    """Add up the findings of a run. What the scenario is about holds if nothing went wrong."""
     verdicts = [level_of(finding, levels) for finding in running.findings]
+    if broken is None and not FAILING & set(verdicts):
+        running.findings.append(Finding(clauses=running.scenario.clauses, broken=None))
+        verdicts.append(Verdict.PASS)
     lines: list[str] = [broken[1]] if broken is not None else []
     for finding, verdict in zip(running.findings, verdicts, strict=True):
         if verdict is not Verdict.PASS:
@@ -156,4 +165,3 @@ def result(running: Run, levels: dict[str, str], case: str, broken: tuple[Verdic
         text="\n".join(lines),
         unmapped=tuple(running.unmapped),
     )
-

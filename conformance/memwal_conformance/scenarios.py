@@ -68,6 +68,10 @@ def load(file: Path) -> Scenario:
     )
 
 
+class NothingNamed(BadCase):
+    """A step names a member that no answer has."""
+
+
 @dataclass(slots=True)
 class Names:
     """What the names in a scenario's steps stand for while it runs."""
@@ -77,7 +81,7 @@ class Names:
     answers: dict[str, Json]
 
     def resolve(self, value: Any) -> Any:
-        """``value`` with every name and shorthand replaced. Raises `BadCase` for a name that nothing has."""
+        """``value`` with every name and shorthand replaced. Raises `NothingNamed`."""
         if isinstance(value, str):
             return self.look_up(value) if value.startswith("$") else value
         if isinstance(value, list):
@@ -98,7 +102,7 @@ class Names:
         return [by_name[name] for name in self.scenario.primary_key]
 
     def look_up(self, name: str) -> Any:
-        """The value of ``$table`` or ``$answer.member``."""
+        """The value of ``$table``, ``$answer`` or ``$answer.member``. Raises `NothingNamed`."""
         if name == "$table":
             return self.table
         first, *members = name[1:].split(".")
@@ -109,7 +113,7 @@ class Names:
             else:
                 found = found.get(member) if isinstance(found, Mapping) else None
         if found is None:
-            raise BadCase(f"{self.scenario.file}: nothing is named {name}")
+            raise NothingNamed(f"{self.scenario.file.name}: nothing is named {name}")
         return found
 
 

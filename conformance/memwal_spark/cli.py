@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from memwal.errors import InvalidArgument
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-
-from memwal.errors import InvalidArgument
 
 OUT = Path("out") / "validate"
 

@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
+from .options import Place, for_writing
+from .place import open_table
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
@@ -46,6 +49,8 @@ class Fault:
     """Rows that the first attempt writes before it fails."""
     puts: int
     """Number of batches that these rows are cut into; each is durable before the next is asked for."""
+    evidence: str
+    """Local file that receives the state of all regions just before the failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,35 +70,57 @@ class Proof:
 
     fault: Fault
     attempts: tuple[Attempt, ...]
+    generations: int
+    """Generations that the failed attempt had flushed; its other rows were in the WAL."""
 
     @property
     def happened(self) -> bool:
-        """The first attempt failed for the planned reason and a later one succeeded."""
+        """The first attempt failed for the planned reason, after a flush, and a later one succeeded."""
         words = {"raise": PlannedFault.__name__, "kill": "Python worker exited unexpectedly"}[self.fault.kind]
-        if not self.attempts or not self.attempts[0].failed or words not in self.attempts[0].reason:
+        if not self.generations or not self.attempts:
             return False
-        return any(not attempt.failed for attempt in self.attempts[1:])
+        first, *later = self.attempts
+        return first.failed and words in first.reason and any(not attempt.failed for attempt in later)
+
+    @property
+    def summary(self) -> str:
+        """One sentence."""
+        fault = f"planned fault ({self.fault.kind}, task {self.fault.partition}, after {self.fault.rows} rows)"
+        if self.happened:
+            return f"{fault}: the task failed and was retried"
+        seen = ", ".join(f"attempt {a.number} {a.reason or 'succeeded'}" for a in self.attempts) or "no attempt"
+        return f"{fault} did not happen: {seen}"
 
 
-def prove(event_log: Path, job_group: str, faults: Sequence[Fault]) -> tuple[Proof, ...]:
+def prove(
+    event_log: Path, job_group: str, faults: Sequence[Fault], written: Sequence[Mapping[str, Any]]
+) -> tuple[Proof, ...]:
     """Look the planned faults up in an event log: tasks of the jobs of ``job_group``, by partition.
 
-    ``event_log``: the folder given to `memwal_spark.runtime.session`; the newest file in it is read.
+    ``event_log``: the folder given to `memwal_spark.runtime.session`; the newest file in it is read. ``written``: what
+    the tasks that succeeded reported, as in the report of option ``reportPath``.
     """
+    regions = {task["partition"]: task["region_id"] for task in written}
     tasks = list(_tasks(_events(event_log), job_group))
     failing = {stage for stage, _, attempt in tasks if attempt.failed}
-    return tuple(
-        Proof(
-            fault=fault,
-            attempts=tuple(
-                sorted(
-                    (attempt for stage, partition, attempt in tasks if stage in failing and partition == fault.partition),
-                    key=lambda attempt: attempt.number,
-                )
-            ),
+    proofs = []
+    for fault in faults:
+        attempts = [a for stage, partition, a in tasks if stage in failing and partition == fault.partition]
+        proofs.append(
+            Proof(
+                fault=fault,
+                attempts=tuple(sorted(attempts, key=lambda attempt: attempt.number)),
+                generations=_generations_left(fault, regions.get(fault.partition)),
+            )
         )
-        for fault in faults
-    )
+    return tuple(proofs)
+
+
+def _generations_left(fault: Fault, region: str | None) -> int:
+    evidence = Path(fault.evidence)
+    if region is None or not evidence.is_file():
+        return 0
+    return int(json.loads(evidence.read_text())["generations"].get(region, 0))
 
 
 def flush_event_log(spark: SparkSession) -> None:
@@ -132,15 +159,15 @@ def _tasks(events: Iterable[Mapping[str, Any]], job_group: str) -> Iterator[tupl
 
 
 def _reason(reason: Mapping[str, Any]) -> str:
-    """One line: what Spark says, and the exception of the Python worker inside it where there is one."""
+    """The first sentence of what Spark says; of a planned exception the line that names it."""
     if reason["Reason"] == "Success":
         return ""
-    lines = [line.strip() for line in str(reason.get("Description", reason["Reason"])).splitlines() if line.strip()]
+    lines = [line.strip() for line in str(reason.get("Description", "")).splitlines() if line.strip()]
     planned = [line for line in lines if PlannedFault.__name__ in line]
-    return (planned or lines or [reason["Reason"]])[-1 if planned else 0]
+    return planned[-1] if planned else (lines or [str(reason["Reason"])])[0].partition(". ")[0]
 
 
-class SourceWithFaults(DataSource):
+class SourceWithFaults(DataSource):  # type: ignore[misc] # pyspark's own types are not read
     """The data source `memwal` for writing, with faults in some tasks. Registered by the job that plans them."""
 
     @classmethod
@@ -154,14 +181,16 @@ class SourceWithFaults(DataSource):
 
         options = {name: value for name, value in self.options.items() if name.lower() != PLAN.lower()}
         plan = json.loads(self.options[PLAN])
-        return WriterWithFaults(MemWalWriter(options, schema, overwrite=overwrite), [Fault(**fault) for fault in plan])
+        inner = MemWalWriter(options, schema, overwrite=overwrite)
+        return WriterWithFaults(inner, [Fault(**fault) for fault in plan], for_writing(options).place)
 
 
-class WriterWithFaults(DataSourceArrowWriter):
+class WriterWithFaults(DataSourceArrowWriter):  # type: ignore[misc] # pyspark's own types are not read
     """Hands every call on to the real writer; breaks the first attempt of the tasks in the plan."""
 
-    def __init__(self, inner: DataSourceArrowWriter, plan: Sequence[Fault]) -> None:
+    def __init__(self, inner: DataSourceArrowWriter, plan: Sequence[Fault], place: Place) -> None:
         self._inner = inner
+        self._place = place
         self._plan = {fault.partition: fault for fault in plan}
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -170,7 +199,7 @@ class WriterWithFaults(DataSourceArrowWriter):
         assert context is not None, "a task always has a context"
         fault = self._plan.get(context.partitionId())
         if fault is not None and context.attemptNumber() == 0:
-            iterator = breaking(iterator, fault)
+            iterator = breaking(iterator, fault, self._place)
         return self._inner.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -182,7 +211,7 @@ class WriterWithFaults(DataSourceArrowWriter):
         self._inner.abort(messages)
 
 
-def breaking(batches: Iterator[pa.RecordBatch], fault: Fault) -> Iterator[pa.RecordBatch]:
+def breaking(batches: Iterator[pa.RecordBatch], fault: Fault, place: Place) -> Iterator[pa.RecordBatch]:
     """The first rows of ``batches`` in small batches, and then the fault; fewer rows than planned come unharmed."""
     piece = max(1, fault.rows // fault.puts)
     left = fault.rows
@@ -194,10 +223,12 @@ def breaking(batches: Iterator[pa.RecordBatch], fault: Fault) -> Iterator[pa.Rec
             start += part.num_rows
             left -= part.num_rows
         if not left:
-            _break(fault)
+            _break(fault, place)
 
 
-def _break(fault: Fault) -> None:
+def _break(fault: Fault, place: Place) -> None:
+    flushed = {r.region_id: r.manifest.generation_current - 1 for r in open_table(place).regions() if r.manifest}
+    Path(fault.evidence).write_text(json.dumps({"generations": flushed}))
     if fault.kind == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     raise PlannedFault(f"planned: partition {fault.partition} fails after {fault.rows} rows")

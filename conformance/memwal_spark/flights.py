@@ -18,7 +18,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-
 from memwal.errors import InvalidArgument
 
 KEY = ("flight_date", "carrier", "flight", "origin")
@@ -102,8 +101,8 @@ def _frame(flights: int | None, seed: int) -> pd.DataFrame:
         raw = raw.sample(flights, random_state=seed)
     airports = pd.read_csv(data_folder() / "airports.csv").set_index("faa")["tzone"].to_dict()
     registered = pd.read_csv(data_folder() / "planes.csv")["tailnum"]
-    scheduled = pd.to_datetime(raw["time_hour"], utc=True) + pd.to_timedelta(raw["minute"], unit="min")
-    departed = scheduled + pd.to_timedelta(raw["dep_delay"], unit="min")
+    scheduled = pd.to_datetime(raw["time_hour"], utc=True) + _minutes(raw["minute"])
+    departed = scheduled + _minutes(raw["dep_delay"])
     frame = pd.DataFrame(
         {
             "flight_date": pd.to_datetime(raw[["year", "month", "day"]]).dt.date,
@@ -135,7 +134,12 @@ def _arrivals(departed: pd.Series, clock: pd.Series, zones: pd.Series) -> pd.Ser
     for zone, group in departed.dropna().groupby(zones):
         local = group.dt.tz_convert(str(zone))
         left[group.index] = (local.dt.hour * 60 + local.dt.minute).astype(float)
-    return departed + pd.to_timedelta((minutes - left) % (24 * 60), unit="min")
+    return departed + _minutes((minutes - left) % (24 * 60))
+
+
+def _minutes(numbers: pd.Series) -> pd.Series:
+    """Durations of whole minutes; NaT for NaN, whose bits pandas would multiply, and warn of an overflow."""
+    return pd.to_timedelta(numbers.fillna(0).astype("int64"), unit="min").where(numbers.notna())
 
 
 def _event(frame: pd.DataFrame, event: str, time: pd.Series, unknown: tuple[str, ...]) -> pd.DataFrame:

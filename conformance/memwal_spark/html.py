@@ -49,10 +49,7 @@ def _facts(report: Report) -> list[tuple[str, str]]:
     facts = [("Flights", f"{report.flights:,}"), ("Upserts", f"{report.upserts:,}")]
     if report.regions:
         facts += [("Regions", f"{len(report.regions)}"), ("Generations", f"{report.generations:,}")]
-    for name, phase in (("Spark write", "write through Spark"), ("LSM scan", "merged read, unmerged generations")):
-        rate = report.rate(phase)
-        if rate is not None:
-            facts.append((name, f"{rate:,.0f} rows/s"))
+    facts += [(name.capitalize(), f"{rate:,.0f} rows/s") for name, rate in report.rates]
     facts += [("Time", f"{report.seconds:,.0f} s"), ("Peak memory", f"{report.peak_memory_bytes / 2**30:.1f} GiB")]
     return facts
 

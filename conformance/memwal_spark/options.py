@@ -112,9 +112,7 @@ def _known(options: Mapping[str, str], known: Mapping[str, str], what: str) -> t
             given[spelling[name.lower()]] = value
         else:
             names = ", ".join([*known, f"{STORAGE_PREFIX}…"])
-            raise InvalidArgument(
-                f"[MEMWAL_UNKNOWN_OPTION] there is no option {name!r} for {what}; there are: {names}"
-            )
+            raise InvalidArgument(f"[MEMWAL_UNKNOWN_OPTION] there is no option {name!r} for {what}; there are: {names}")
     return given, storage
 
 

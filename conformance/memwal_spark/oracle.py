@@ -12,7 +12,7 @@ from functools import reduce
 from operator import and_
 
 from pyspark.sql import Column, DataFrame, Row
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 EXAMPLES = 20
 """Differing rows that are named with their history."""
@@ -82,19 +82,24 @@ class Comparison:
 def last_rows(log: DataFrame, key: Sequence[str], sequence: str) -> DataFrame:
     """The row with the highest ``sequence`` of each key; columns in the order of ``log``."""
     rest = [name for name in log.columns if name not in key and name != sequence]
-    last = log.groupBy(*key).agg(F.max(F.struct(sequence, *rest)).alias("last"))
+    last = log.groupBy(*key).agg(sf.max(sf.struct(sequence, *rest)).alias("last"))
     return last.select(*key, "last.*").select(*log.columns)
 
 
 def fingerprint(rows: DataFrame, key: Sequence[str]) -> Fingerprint:
     """Count, distinct keys, sum and exclusive or of a hash over all columns (with their NULL marks)."""
-    marks = [F.col(name).isNull() for name in rows.columns]
-    hashed = rows.select(*key, F.xxhash64(*rows.columns, *marks).alias("hash"))
-    found = hashed.agg(
-        F.count(F.lit(1)).alias("rows"),
-        F.countDistinct(F.struct(*key)).alias("keys"),
-        F.coalesce(F.sum(F.col("hash").cast("decimal(38,0)")), F.lit(0)).alias("sum"),
-        F.coalesce(F.bit_xor("hash"), F.lit(0)).alias("xor"),
+    marks = [sf.col(name).isNull() for name in rows.columns]
+    hashed = rows.select(*key, sf.xxhash64(*rows.columns, *marks).alias("hash"))
+    of_key = hashed.groupBy(*key).agg(
+        sf.count(sf.lit(1)).alias("rows"),
+        sf.sum(sf.col("hash").cast("decimal(38,0)")).alias("sum"),
+        sf.bit_xor("hash").alias("xor"),
+    )
+    found = of_key.agg(
+        sf.coalesce(sf.sum("rows"), sf.lit(0)).alias("rows"),
+        sf.count(sf.lit(1)).alias("keys"),
+        sf.coalesce(sf.sum("sum"), sf.lit(0)).alias("sum"),
+        sf.coalesce(sf.bit_xor("xor"), sf.lit(0)).alias("xor"),
     ).first()
     assert found is not None, "an aggregation without groups has one row"
     return Fingerprint(rows=found["rows"], keys=found["keys"], hash_sum=int(found["sum"]), hash_xor=found["xor"])
@@ -117,17 +122,18 @@ def compare(
     """
     columns = log.columns
     actual = actual.select(*columns)
+    summary = fingerprint(actual, key)
     joined = _joined(expected.select(*columns), actual, key)
     counts = {row["kind"]: row["count"] for row in joined.groupBy("kind").count().collect()}
     twice = actual.groupBy(*key).count().where("count > 1")
-    duplicates = twice.count()
+    duplicates = twice.count() if summary.keys != summary.rows else 0
     differences: tuple[Difference, ...] = ()
     if duplicates or any(kind != "same" for kind in counts):
         differences = _differences(joined, twice, log, key, sequence)
     return Comparison(
         name=name,
         expected=expected_fingerprint or fingerprint(expected.select(*columns), key),
-        actual=fingerprint(actual, key),
+        actual=summary,
         missing=counts.get("missing", 0),
         extra=counts.get("extra", 0),
         changed=counts.get("changed", 0),
@@ -138,16 +144,16 @@ def compare(
 
 def _joined(expected: DataFrame, actual: DataFrame, key: Sequence[str]) -> DataFrame:
     """One row per key (more if it is there twice): key, expected row, actual row, kind."""
-    left = expected.select(F.struct(*key).alias("key_left"), F.struct(*expected.columns).alias(_LEFT))
-    right = actual.select(F.struct(*key).alias("key_right"), F.struct(*actual.columns).alias(_RIGHT))
+    left = expected.select(sf.struct(*key).alias("key_left"), sf.struct(*expected.columns).alias(_LEFT))
+    right = actual.select(sf.struct(*key).alias("key_right"), sf.struct(*actual.columns).alias(_RIGHT))
     kind = (
-        F.when(F.col(_RIGHT).isNull(), "missing")
-        .when(F.col(_LEFT).isNull(), "extra")
-        .when(F.col(_LEFT).eqNullSafe(F.col(_RIGHT)), "same")
+        sf.when(sf.col(_RIGHT).isNull(), "missing")
+        .when(sf.col(_LEFT).isNull(), "extra")
+        .when(sf.col(_LEFT).eqNullSafe(sf.col(_RIGHT)), "same")
         .otherwise("changed")
     )
-    both = left.join(right, F.col("key_left").eqNullSafe(F.col("key_right")), "full_outer")
-    return both.select(F.coalesce("key_left", "key_right").alias("key"), _LEFT, _RIGHT, kind.alias("kind")).select(
+    both = left.join(right, sf.col("key_left").eqNullSafe(sf.col("key_right")), "full_outer")
+    return both.select(sf.coalesce("key_left", "key_right").alias("key"), _LEFT, _RIGHT, kind.alias("kind")).select(
         "key.*", _LEFT, _RIGHT, "kind"
     )
 
@@ -175,7 +181,7 @@ def _differences(
 
 
 def _is(row: Row, key: Sequence[str]) -> Column:
-    return reduce(and_, (F.col(name).eqNullSafe(F.lit(row[name])) for name in key))
+    return reduce(and_, (sf.col(name).eqNullSafe(sf.lit(row[name])) for name in key))
 
 
 def _texts(row: Row | None) -> dict[str, str | None] | None:

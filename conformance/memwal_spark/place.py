@@ -11,6 +11,7 @@ from .options import Place
 
 if TYPE_CHECKING:
     from memwal import Table
+    from memwal.ids import FieldId
 
 
 def open_table(place: Place) -> Table:
@@ -28,3 +29,8 @@ def open_table(place: Place) -> Table:
             f"option revision says {place.revision}"
         )
     return table
+
+
+def field_names(table: Table) -> dict[FieldId, str]:
+    """Column name of each field id, as region specs refer to columns."""
+    return {field: name for name, field in table._state.field_ids.items()}

@@ -12,19 +12,19 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from memwal.errors import InvalidArgument
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from memwal.errors import InvalidArgument
-
 from .options import ReadOptions
 from .place import open_table
+from .values import as_text
 
 BATCH_ROWS = 65_536
 
 
-class Share(InputPartition):
+class Share(InputPartition):  # type: ignore[misc] # pyspark's own types are not read
     """Share number ``index`` of ``count``."""
 
     def __init__(self, index: int, count: int) -> None:
@@ -61,10 +61,9 @@ def read_share(options: ReadOptions, schema: StructType, share: Share) -> Iterat
     yield from rows.select(names).cast(wanted).to_batches(max_chunksize=BATCH_ROWS)
 
 
-def _in_share(values: pa.Table, share: Share) -> pa.ChunkedArray:
+def _in_share(values: pa.Table, share: Share) -> pa.Array:
     """Which rows are of the share; every region value has one, whether its region is registered or not."""
-    texts = [pc.fill_null(pc.cast(column, pa.string()), "\0") for column in values.columns]
-    joined = pc.binary_join_element_wise(*texts, "\1") if len(texts) > 1 else texts[0]
-    distinct = pc.unique(joined).to_pylist()
+    joined = as_text(values)
+    distinct = joined.unique().to_pylist()
     mine = [text for text in distinct if zlib.crc32(text.encode()) % share.count == share.index]
     return pc.is_in(joined, value_set=pa.array(mine, joined.type))

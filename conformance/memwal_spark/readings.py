@@ -2,59 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
 
+import memwal
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from . import flights, oracle
+from .folder import Folder
 from .progress import Progress
-
-BEFORE = "merged read, unmerged generations"
-AFTER = "merged read, all merged"
-BASE = "base table by pylance"
+from .report import AFTER, BASE
 
 _GROUP_ROWS = 65_536
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
-    """What the job keeps where."""
-
-    root: Path
-
-    @property
-    def table(self) -> Path:
-        """The MemWAL table."""
-        return self.root / "table"
-
-    @property
-    def log(self) -> Path:
-        """The change log."""
-        return self.root / "log.parquet"
-
-    @property
-    def written(self) -> Path:
-        """What the tasks of the write reported."""
-        return self.root / "written.json"
-
-    @property
-    def event_log(self) -> Path:
-        """Spark's event logs."""
-        return self.root / "event-log"
-
-    def reading(self, name: str) -> Path:
-        """One reading of the table, or the oracle's answer."""
-        return self.root / "readings" / f"{name.replace(' ', '-').replace(',', '')}.parquet"
+def engine_read(folder: Folder) -> pa.Table:
+    """Read the table with the engine; returns the rows that `store` takes."""
+    return memwal.open(folder.table).scan()
 
 
-def merged_read(spark: SparkSession, folder: Folder, name: str) -> int:
-    """Read the table through the data source, store the rows, return their number."""
-    target = str(folder.reading(name))
+def store(rows: pa.Table, folder: Folder, name: str) -> None:
+    """Store the rows of one reading."""
+    target = folder.reading(name)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(rows, target, row_group_size=_GROUP_ROWS)
+
+
+def spark_read(spark: SparkSession, folder: Folder) -> int:
+    """Read the table with Spark through the data source `memwal`, store the rows, return their number."""
+    target = str(folder.reading(AFTER))
     spark.read.format("memwal").load(str(folder.table)).write.mode("overwrite").parquet(target)
-    return spark.read.parquet(target).count()
+    return int(spark.read.parquet(target).count())
 
 
 def base_read(folder: Folder) -> int:
@@ -73,18 +52,17 @@ def base_read(folder: Folder) -> int:
 
 
 def compare_all(
-    spark: SparkSession, folder: Folder, names: Mapping[str, int], progress: Progress
+    spark: SparkSession, folder: Folder, names: Sequence[str], progress: Progress
 ) -> tuple[oracle.Comparison, ...]:
-    """Compare each stored reading (name -> rows) with the last row of each key of the stored change log."""
+    """Compare each stored reading with the last row of each key of the stored change log."""
     log = spark.read.parquet(str(folder.log))
     with progress.phase("oracle: last write wins in Spark") as phase:
         expected = _answer(spark, folder, log)
         summary = oracle.fingerprint(expected, flights.KEY)
         phase.rows = log.count()
     found = []
-    for name, rows in names.items():
-        with progress.phase(f"compare: {name}") as phase:
-            phase.rows = rows
+    for name in names:
+        with progress.phase(f"compare: {name}"):
             found.append(
                 oracle.compare(
                     name,

@@ -11,6 +11,12 @@ from typing import Any
 from .faults import Proof
 from .oracle import Comparison
 
+WRITE = "write through Spark"
+BEFORE = "merged read, before the last merge"
+AFTER = "merged read through Spark"
+BASE = "base table by pylance"
+"""Names of the phases whose rates the short forms of the report show."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
@@ -72,6 +78,8 @@ class Report:
     """None if the job only compared a table that was there already."""
     unmerged_scanned: int | None = None
     """Generations that the first scan merged in memory."""
+    collected: int | None = None
+    """Merged generations that the collector deleted before the last reads."""
     peak_memory_bytes: int = 0
     """Largest resident memory of driver, JVM and Python workers together."""
     versions: dict[str, str] = field(default_factory=dict)
@@ -82,11 +90,7 @@ class Report:
         found = [comparison.summary for comparison in self.comparisons if not comparison.ok]
         if not self.comparisons:
             found.append("nothing was compared")
-        for proof in self.faults:
-            if not proof.happened:
-                seen = "; ".join(a.reason or "succeeded" for a in proof.attempts) or "no attempt was seen"
-                fault = proof.fault
-                found.append(f"the planned fault ({fault.kind}, partition {fault.partition}) did not happen: {seen}")
+        found += [proof.summary for proof in self.faults if not proof.happened]
         if self.meanwhile is not None and not self.meanwhile.generations:
             found.append("no generation was merged while Spark wrote")
         if self.unmerged_scanned == 0:
@@ -108,9 +112,11 @@ class Report:
         """Generations ever flushed, over all regions."""
         return sum(region.generations for region in self.regions)
 
-    def rate(self, phase: str) -> float | None:
-        """Rows per second of the phase of that name; None if there is none."""
-        return next((p.rows_per_second for p in self.phases if p.name == phase), None)
+    @property
+    def rates(self) -> tuple[tuple[str, float], ...]:
+        """Rows per second of the phases that write and read the table."""
+        shown = (WRITE, BEFORE, AFTER, BASE)
+        return tuple((p.name, p.rows_per_second) for p in self.phases if p.name in shown and p.rows_per_second)
 
 
 def to_json(report: Report) -> dict[str, Any]:

@@ -7,37 +7,45 @@ specification. For every other spec the engine computes it, inside Spark, over A
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from memwal.errors import InvalidArgument
+from memwal.index import transforms
+from memwal.index.transform_table import HASH
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_type
 
-from memwal.errors import InvalidArgument
-
 from .options import Place
-from .place import open_table
+from .place import field_names, open_table
+from .values import as_text
 
 if TYPE_CHECKING:
     from memwal import Table
+    from memwal.codec.index_details import RegionField
 
 SEED_ZERO = -1693959553
 """The int32 whose Murmur3 hash with seed 42 is 0: as first argument of Spark's ``hash`` it makes the seed 0."""
+BUCKETS = ("bucket", "multi_bucket")
+"""Transforms whose region value is a number from 0 to below ``num_buckets``, or NULL."""
+TASKS_MOST = 10_000
+"""Most distinct region values; more would mean a spec that does not group rows."""
 
 _REGION = "__memwal_region"
-_TASK = "__memwal_task"
-_REGIONS_MOST = 10_000
-"""Most distinct region values that are given tasks of their own; more would mean a spec that does not group rows."""
+_SIGN_BIT_OFF = 0x7FFFFFFF
 
 
-def route(df: DataFrame, table: Table | Place | str, *, sequence_by: str, region_column: str | None = None) -> DataFrame:
+def route(
+    df: DataFrame, table: Table | Place | str, *, sequence_by: str, region_column: str | None = None
+) -> DataFrame:
     """``df`` with one region per partition, each sorted by ``sequence_by``; columns and rows stay as they are.
 
-    ``table``: the open table, or where it is. ``region_column``: for tables without a region spec, the column of
-    ``df`` that holds each row's region id. Costs one shuffle; for a spec other than one bucket field also one pass to
+    ``table``: the open table, or where it is. ``region_column``: for a table without a region spec, the column of
+    ``df`` that holds each row's region id. Costs one shuffle, and, unless the spec is one bucket field, one pass to
     find the distinct region values. Raises InvalidArgument if ``df`` lacks a column that is needed.
     """
     if isinstance(table, str):
@@ -45,24 +53,142 @@ def route(df: DataFrame, table: Table | Place | str, *, sequence_by: str, region
     if isinstance(table, Place):
         table = open_table(table)
     _require(df, [sequence_by])
-    if table.spec is None:
-        if region_column is None:
-            raise InvalidArgument(
-                "[MEMWAL_NO_REGION_COLUMN] the table has no region spec: name the column with each row's region id"
-            )
+    buckets = bucket_count(table)
+    if table.spec is not None:
+        region = region_of(df, table)
+    elif region_column is not None:
         _require(df, [region_column])
-        numbered, tasks = _by_value(df, F.col(region_column))
+        region = sf.col(region_column)
     else:
-        _require(df, table.primary_key)
-        numbered, tasks = _by_spec(df, table)
-    return numbered.repartitionById(tasks, _TASK).sortWithinPartitions(sequence_by).drop(_TASK)
+        raise InvalidArgument(
+            "[MEMWAL_NO_REGION_COLUMN] the table has no region spec: name the column with each row's region id"
+        )
+    numbered = df.withColumn(_REGION, region)
+    if buckets is None:
+        task, tasks = _dense(numbered)
+    else:
+        task, tasks = sf.coalesce(sf.col(_REGION), sf.lit(buckets)), buckets + _may_be_null(table)
+    return numbered.repartitionById(tasks, task).sortWithinPartitions(sequence_by).drop(_REGION)
 
 
-def native_bucket(df: DataFrame, table: Table) -> Column | None:
-    """The bucket of each row, computed by Spark itself; None if the spec or a column's type needs the engine."""
+def bucket_count(table: Table) -> int | None:
+    """Number of buckets of a spec that is one bucket field; None for any other spec."""
     spec = table.spec
-    if spec is None or len(spec.fields) != 1 or not is_bucket(spec.fields[0]):
+    if spec is None or len(spec.fields) != 1 or spec.fields[0].transform not in BUCKETS:
         return None
-    region = spec.fields[0]
-    columns = [_native(df, table, name) for name in source_columns(table, region)]
-    ...
+    return int(dict(spec.fields[0].parameters)["num_buckets"])
+
+
+def region_of(df: DataFrame, table: Table) -> Column:
+    """The region of each row of ``df``: the bucket (int) for a spec of one bucket field, else its values as text."""
+    assert table.spec is not None, "the caller has looked"
+    sources = _sources(table)
+    _require(df, sources)
+    if not sources:
+        return sf.lit("")
+    buckets = bucket_count(table)
+    native = None if buckets is None else _native_bucket(table, table.spec.fields[0], buckets)
+    return _engine_region(table, sources) if native is None else native
+
+
+def _sources(table: Table) -> list[str]:
+    """Columns that the region spec looks at, without repetition, in its order."""
+    names = field_names(table)
+    fields = table.spec.fields if table.spec is not None else ()
+    return list(dict.fromkeys(names[i] for field in fields for i in field.source_ids if i in names))
+
+
+def _may_be_null(table: Table) -> bool:
+    """Whether there may be rows without a bucket: in the textbook profile, where every source is NULL."""
+    nullable = all(table.schema.field(name).nullable for name in _sources(table))
+    return nullable and not table.revision.null_bucket
+
+
+def _native_bucket(table: Table, region: RegionField, buckets: int) -> Column | None:
+    """The bucket computed by Spark alone; None if Spark hashes other bytes of some type than the profile."""
+    profile = dict(region.parameters).get(HASH, table.revision.hash_profile)
+    names = field_names(table)
+    hashed = []
+    for source in region.source_ids:
+        if source not in names:
+            return None
+        name = names[source]
+        kind = table.schema.field(name).type
+        shape = next((shape for accepts, shape in _NATIVE[profile].items() if accepts(kind)), None)
+        if shape is None:
+            return None
+        hashed.append(shape(sf.col(name).cast(from_arrow_type(kind))))
+    murmur = sf.hash(sf.lit(SEED_ZERO), *hashed)
+    unknown = reduce(and_, (column.isNull() for column in hashed))
+    if profile == "R":
+        return sf.when(unknown, 0).otherwise(murmur.bitwiseAND(_SIGN_BIT_OFF) % buckets)
+    return sf.when(~unknown, sf.abs(murmur.cast("bigint")) % buckets).cast("int")
+
+
+def _engine_region(table: Table, sources: Sequence[str]) -> Column:
+    """The region computed by the engine's own transforms, over Arrow batches in Spark's Python workers."""
+    spec, revision = table.spec, table.revision
+    assert spec is not None, "the caller has looked"
+    names = field_names(table)
+    schema = pa.schema([pa.field(name, table.schema.field(name).type) for name in sources])
+    as_bucket = bucket_count(table) is not None
+
+    def region(*columns: pa.Array) -> pa.Array:
+        rows = pa.table(list(columns), names=schema.names).cast(schema)
+        values = transforms.evaluate(spec, rows, names, revision=revision)
+        return values.column(0).combine_chunks() if as_bucket else as_text(values)
+
+    return sf.arrow_udf(region, "int" if as_bucket else "string")(*sources)
+
+
+def _dense(numbered: DataFrame) -> tuple[Column, int]:
+    """A number from 0 for each distinct region value, and how many there are."""
+    found = [row[0] for row in numbered.select(_REGION).distinct().limit(TASKS_MOST + 1).collect()]
+    if None in found:
+        raise InvalidArgument("[MEMWAL_NULL_REGION] some rows have no region id")
+    if len(found) > TASKS_MOST:
+        raise InvalidArgument(
+            f"[MEMWAL_TOO_MANY_REGIONS] the rows have more than {TASKS_MOST} region values: use fewer buckets, or "
+            "write in parts"
+        )
+    known = sf.array(*(sf.lit(value) for value in sorted(found))) if found else sf.array(sf.lit(""))
+    return (sf.array_position(known, sf.col(_REGION)) - 1).cast("int"), max(1, len(found))
+
+
+def _require(df: DataFrame, columns: Sequence[str]) -> None:
+    missing = [name for name in columns if name not in df.columns]
+    if missing:
+        raise InvalidArgument(f"[MEMWAL_SCHEMA] the rows lack the columns {missing}; they have {df.columns}")
+
+
+def _is_micros(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind)) and kind.unit == "us"
+
+
+def _widened(column: Column) -> Column:
+    return column.cast("bigint")
+
+
+def _as_is(column: Column) -> Column:
+    return column
+
+
+_Shape = Callable[[Column], Column]
+_Accepts = Callable[[pa.DataType], bool]
+
+_NATIVE: Mapping[str, Mapping[_Accepts, _Shape]] = {
+    "textbook": {
+        pa.types.is_signed_integer: _widened,
+        pa.types.is_boolean: lambda column: column.cast("int").cast("bigint"),
+        pa.types.is_date32: lambda column: sf.unix_date(column).cast("bigint"),
+        _is_micros: _as_is,
+    },
+    "R": {
+        pa.types.is_signed_integer: _as_is,
+        pa.types.is_boolean: _as_is,
+        pa.types.is_date32: _as_is,
+        _is_micros: _as_is,
+        pa.types.is_string: _as_is,
+    },
+}
+"""Hash profile -> (column types that Spark's ``hash`` treats alike -> what is handed to it)."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -100,13 +102,33 @@ def session(
     builder = SparkSession.builder.appName(app).master(f"local[{cores},{FAILURES_MOST}]")
     for key, value in (settings | dict(conf or {})).items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with warnings.catch_warnings():
+        # Spark starts Java by fork and exec at once, which is safe whatever was imported before.
+        warnings.filterwarnings("ignore", message="lance is not fork-safe")
+        spark = builder.getOrCreate()
     if event_log is not None and spark.sparkContext.getConf().get("spark.eventLog.enabled") != "true":
         raise InvalidArgument(
             "[MEMWAL_NO_EVENT_LOG] a Spark session is already running and keeps no event log; stop it first, "
             "or start it with memwal_spark.runtime.session(..., event_log=...)"
         )
     return spark
+
+
+@contextmanager
+def running(app: str, cores: int = 2, *, event_log: Path | None = None) -> Iterator[SparkSession]:
+    """The process's session: the one that is there already, which stays, or a new one, which is stopped at the end.
+
+    Arguments and errors as for `session`.
+    """
+    from pyspark.sql import SparkSession
+
+    there = SparkSession.getActiveSession() is not None
+    spark = session(app, cores, event_log=event_log)
+    try:
+        yield spark
+    finally:
+        if not there:
+            spark.stop()
 
 
 def doctor(environ: Mapping[str, str] = os.environ) -> Report:

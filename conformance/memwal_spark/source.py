@@ -8,13 +8,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceReader, InputPartition, WriterCommitMessage
-
 from memwal.errors import InvalidArgument
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceReader, InputPartition, WriterCommitMessage
 
 from .options import WriteOptions, for_reading, for_writing
 from .place import open_table
 from .read import Share, read_share, spark_schema
+from .route import bucket_count
 from .write import RegionTask, Written
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-class MemWalWriter(DataSourceArrowWriter):
+class MemWalWriter(DataSourceArrowWriter):  # type: ignore[misc] # pyspark's own types are not read
     """Upserts by primary key; each task writes one region."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
@@ -64,12 +64,18 @@ def _check(table: Table, options: WriteOptions, columns: list[str]) -> None:
         raise InvalidArgument(
             f"[MEMWAL_SCHEMA] the rows must have exactly the columns of the table: missing {missing}, unknown {extra}"
         )
+    buckets = bucket_count(table)
+    if options.regions is not None and options.regions != buckets:
+        raise InvalidArgument(
+            f"[MEMWAL_REGIONS] option numRegions is {options.regions}, and the table's region spec has "
+            + (f"{buckets} buckets" if buckets is not None else "no bucket field of its own")
+        )
     for option, column in (("sequenceBy", options.sequence_by), ("regionColumn", options.region_column)):
         if column is not None and column not in columns:
             raise InvalidArgument(f"[MEMWAL_OPTION] option {option} names {column!r}, and the rows have {columns}")
 
 
-class MemWalReader(DataSourceReader):
+class MemWalReader(DataSourceReader):  # type: ignore[misc] # pyspark's own types are not read
     """The merged rows of a table: newest row of each key over base table, generations and WAL."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:

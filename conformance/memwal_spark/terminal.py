@@ -9,8 +9,6 @@ from rich.table import Table
 from .oracle import Difference
 from .report import Report
 
-_WIDTH = 100
-
 
 def show(report: Report, console: Console) -> None:
     """Print a short form: figures, comparisons, faults, verdict; the first differences where there are any."""
@@ -23,9 +21,7 @@ def show(report: Report, console: Console) -> None:
         for difference in comparison.differences:
             console.print(f"    {escape(line(difference))}", highlight=False)
     for proof in report.faults:
-        what = "failed and was retried" if proof.happened else "did NOT happen"
-        text = f"planned fault ({proof.fault.kind}) of task {proof.fault.partition}: {what}"
-        console.print(f"{_mark(proof.happened)} {text}", highlight=False)
+        console.print(f"{_mark(proof.happened)} {escape(proof.summary)}", highlight=False)
     console.print(f"[bold {'green' if report.verdict == 'ok' else 'red'}]verdict: {escape(report.verdict)}")
 
 
@@ -45,13 +41,13 @@ def _figures(report: Report) -> list[tuple[str, str]]:
     if report.regions:
         merged = sum(region.merged for region in report.regions)
         figures.append(("regions", f"{len(report.regions)}"))
-        figures.append(("generations", f"{report.generations:,} flushed, {merged:,} merged"))
-    rates = [f"{p.name} {p.rows_per_second:,.0f} rows/s" for p in report.phases if p.rows_per_second is not None]
-    figures.append(("throughput", "; ".join(rates)))
+        collected = f", {report.collected:,} collected" if report.collected is not None else ""
+        figures.append(("generations", f"{report.generations:,} flushed, {merged:,} merged{collected}"))
+    figures += [(name, f"{rate:,.0f} rows/s") for name, rate in report.rates]
     figures.append(("time", f"{report.seconds:,.1f} s"))
     figures.append(("peak memory", f"{report.peak_memory_bytes / 2**30:.2f} GiB"))
     return figures
 
 
 def _mark(ok: bool) -> str:
-    return "[green]equal  [/]" if ok else "[red]DIFFERS[/]"
+    return "[green]ok [/]" if ok else "[red]BAD[/]"

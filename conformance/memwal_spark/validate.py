@@ -12,35 +12,40 @@ import json
 import platform
 import random
 import secrets
-import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 import memwal
 from memwal.errors import InvalidArgument
+from memwal.index.transforms import SpecRequest
 from memwal.revisions import REVISIONS
 
 from . import faults, flights, html, readings, report, runtime
 from .faults import Fault, Proof
+from .folder import Folder
 from .memory import PeakMemory
 from .merging import BackgroundMerger, Merged
 from .options import Place
+from .oracle import Comparison
 from .progress import Progress, Running
-from .readings import AFTER, BASE, BEFORE, Folder
-from .report import Merging, RegionResult, Report
+from .report import AFTER, BASE, BEFORE, WRITE, Merging, RegionResult, Report
 from .route import route
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FLUSHES = 6
-"""About as many times is each region's MemTable flushed while Spark writes."""
+FLUSHES = 5.5
+"""MemTable flushes of a region while Spark writes, on average; the half leaves rows in the WAL for the final flush."""
 FLUSH_ROWS_LEAST = 20
 
-WRITE = "write through Spark"
+BATCH_ROWS_MOST = 10_000
+"""Rows of one put, and so of one WAL entry, at most; Spark's own default."""
+_BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,72 +68,58 @@ class Job:
             raise InvalidArgument(f"at least one region is needed, not {self.regions}")
 
 
-def validate(job: Job, progress: Progress, spark: SparkSession | None = None) -> Report:
+def validate(job: Job, progress: Progress) -> Report:
     """Run the whole job in ``job.out``, whose earlier results it replaces; writes report.json and report.html there.
 
-    ``spark``: a session that keeps an event log; None starts one and stops it.
+    A session that is running already is used, and has to keep an event log; else one is started and stopped.
     """
-    folder = _cleared(job.out)
+    folder = Folder(job.out.resolve())
+    folder.clear()
     with PeakMemory() as memory:
         with progress.phase("derive the change log") as phase:
             log = flights.change_log(job.flights, seed=job.seed)
             flights.write(log, folder.log)
             upserts = phase.rows = log.num_rows
             del log
-        own = None
-        if spark is None:
-            with progress.phase("start Spark"):
-                spark = own = runtime.session("memwal validate", job.cores, event_log=folder.event_log)
-        try:
+        with _started(job, progress, folder.event_log) as spark:
             found = _run(job, folder, upserts, progress, spark, memory)
-        finally:
-            if own is not None:
-                own.stop()
-    _store(found, job.out)
+    _store(found, folder)
     return found
 
 
-def compare_again(job: Job, progress: Progress, spark: SparkSession | None = None) -> Report:
+def compare_again(job: Job, progress: Progress) -> Report:
     """Compare the table that an earlier run left in ``job.out``, which is not changed; writes the report there."""
-    folder = Folder(job.out)
+    folder = Folder(job.out.resolve())
     if not folder.log.is_file() or not folder.table.is_dir():
         raise InvalidArgument(f"{job.out} holds no earlier run: leave out --again")
-    with PeakMemory() as memory:
-        own = None
-        if spark is None:
-            with progress.phase("start Spark"):
-                spark = own = runtime.session("memwal validate", job.cores)
-        try:
-            with progress.phase(AFTER) as phase:
-                after = phase.rows = readings.merged_read(spark, folder, AFTER)
-            with progress.phase(BASE) as phase:
-                base = phase.rows = readings.base_read(folder)
-            comparisons = readings.compare_all(spark, folder, {AFTER: after, BASE: base}, progress)
-            found = Report(
-                revision=memwal.open(folder.table).revision.name,
-                seed=job.seed,
-                flights=comparisons[0].expected.rows,
-                upserts=spark.read.parquet(str(folder.log)).count(),
-                comparisons=comparisons,
-                phases=progress.phases,
-                peak_memory_bytes=memory.peak_bytes,
-                versions=_versions(spark),
-            )
-        finally:
-            if own is not None:
-                own.stop()
-    _store(found, job.out)
+    with PeakMemory() as memory, _started(job, progress, None) as spark:
+        comparisons = _read_and_compare(spark, folder, progress)
+        found = Report(
+            revision=memwal.open(folder.table).revision.name,
+            seed=job.seed,
+            flights=comparisons[0].expected.rows,
+            upserts=spark.read.parquet(str(folder.log)).count(),
+            comparisons=comparisons,
+            phases=progress.phases,
+            peak_memory_bytes=memory.peak_bytes,
+            versions=_versions(spark),
+        )
+    _store(found, folder)
     return found
 
 
-def _run(
-    job: Job, folder: Folder, upserts: int, progress: Progress, spark: SparkSession, memory: PeakMemory
-) -> Report:
-    plan = planned(job, upserts) if job.fault else ()
+@contextmanager
+def _started(job: Job, progress: Progress, event_log: Path | None) -> Iterator[SparkSession]:
+    with ExitStack() as stack:
+        with progress.phase("start Spark"):
+            spark = stack.enter_context(runtime.running("memwal validate", job.cores, event_log=event_log))
+        yield spark
+
+
+def _run(job: Job, folder: Folder, upserts: int, progress: Progress, spark: SparkSession, memory: PeakMemory) -> Report:
+    plan = planned(job, folder, upserts) if job.fault else ()
     with progress.phase("create the table"):
-        memwal.create(
-            folder.table, flights.SCHEMA, primary_key=flights.KEY, revision=job.revision, spec=_spec(job)
-        )
+        memwal.create(folder.table, flights.SCHEMA, primary_key=flights.KEY, revision=job.revision, spec=_spec(job))
     group = f"memwal validate {secrets.token_hex(4)}"
     with progress.phase(WRITE) as phase:
         phase.rows = upserts
@@ -137,21 +128,20 @@ def _run(
         _flush_all(folder)
     unmerged = _unmerged(folder)
     with progress.phase(BEFORE) as phase:
-        before = phase.rows = readings.merged_read(spark, folder, BEFORE)
+        rows = readings.engine_read(folder)
+        phase.rows = rows.num_rows
+    readings.store(rows, folder, BEFORE)
+    del rows
     with progress.phase("merge the rest") as phase:
         phase.rows = memwal.open(folder.table).merge().rows
     with progress.phase("collect garbage"):
-        memwal.open(folder.table).gc(retain_versions=1)
-    with progress.phase(AFTER) as phase:
-        after = phase.rows = readings.merged_read(spark, folder, AFTER)
-    with progress.phase(BASE) as phase:
-        base = phase.rows = readings.base_read(folder)
-    comparisons = readings.compare_all(spark, folder, {BEFORE: before, AFTER: after, BASE: base}, progress)
+        collection = memwal.open(folder.table).gc(retain_versions=1)
+    comparisons = _read_and_compare(spark, folder, progress, BEFORE)
     proofs: tuple[Proof, ...] = ()
     if plan:
         with progress.phase("look the planned faults up"):
             faults.flush_event_log(spark)
-            proofs = faults.prove(_event_log(spark), group, plan)
+            proofs = faults.prove(_event_log(spark), group, plan, _tasks(folder))
     return Report(
         revision=job.revision,
         seed=job.seed,
@@ -165,27 +155,44 @@ def _run(
             passes=merged.passes, generations=merged.generations, rows=merged.rows, conflicts=merged.conflicts
         ),
         unmerged_scanned=unmerged,
+        collected=sum(decision.kind == "generation" for decision in collection.collected),
         peak_memory_bytes=memory.peak_bytes,
         versions=_versions(spark),
     )
 
 
-def planned(job: Job, upserts: int) -> tuple[Fault, ...]:
+def _read_and_compare(spark: SparkSession, folder: Folder, progress: Progress, *stored: str) -> tuple[Comparison, ...]:
+    """Read the table as it is now in both ways, and compare that and the readings stored earlier."""
+    with progress.phase(AFTER) as phase:
+        phase.rows = readings.spark_read(spark, folder)
+    with progress.phase(BASE) as phase:
+        phase.rows = readings.base_read(folder)
+    return readings.compare_all(spark, folder, [*stored, AFTER, BASE], progress)
+
+
+def planned(job: Job, folder: Folder, upserts: int) -> tuple[Fault, ...]:
     """One task that fails with an exception and, with two regions or more, one whose process is killed."""
     flush = _flush_rows(job, upserts)
     tasks = random.Random(job.seed).sample(range(job.regions), min(2, job.regions))
     kinds: tuple[faults.Kind, ...] = ("raise", "kill")
     return tuple(
-        Fault(kind=kind, partition=task, rows=flush + flush // 2, puts=3)
+        Fault(
+            kind=kind,
+            partition=task,
+            rows=flush + flush // 2,
+            puts=3,
+            evidence=str(folder.evidence.resolve() / f"task-{task}.json"),
+        )
         for kind, task in zip(kinds, tasks, strict=False)
     )
 
 
 def _flush_rows(job: Job, upserts: int) -> int:
-    return max(FLUSH_ROWS_LEAST, upserts // (job.regions * FLUSHES))
+    """Rows after which a MemTable is flushed: an even number, so that two puts of half of it reach it."""
+    return max(FLUSH_ROWS_LEAST, int(upserts / (job.regions * FLUSHES)) // 2 * 2)
 
 
-def _spec(job: Job) -> memwal.index.transforms.SpecRequest:
+def _spec(job: Job) -> SpecRequest:
     """Buckets of the whole key; R hashes one column only, and takes the flight number."""
     columns = ["flight"] if job.revision == "R" else list(flights.KEY)
     return memwal.bucket("bucket", columns, job.regions)
@@ -200,6 +207,7 @@ def _write(
     spark: SparkSession,
     phase: Running,
 ) -> Merged:
+    flush = _flush_rows(job, upserts)
     spark.dataSource.register(faults.SourceWithFaults)
     log = spark.read.parquet(str(folder.log))
     routed = route(log, Place(path=str(folder.table)), sequence_by=flights.SEQUENCE)
@@ -209,7 +217,7 @@ def _write(
     writer = writer.options(
         sequenceBy=flights.SEQUENCE,
         numRegions=job.regions,
-        flushEveryRows=_flush_rows(job, upserts),
+        flushEveryRows=flush,
         reportPath=str(folder.written.resolve()),
     )
 
@@ -217,8 +225,13 @@ def _write(
         phase.tell(f"{merged.generations:,} generations with {merged.rows:,} rows merged meanwhile")
 
     spark.sparkContext.setJobGroup(group, "write the change log")
-    with BackgroundMerger(str(folder.table), tell) as merger:
-        writer.save(str(folder.table))
+    spark.conf.set(_BATCH_ROWS, min(BATCH_ROWS_MOST, flush // 2))
+    try:
+        with BackgroundMerger(str(folder.table), tell) as merger:
+            writer.save(str(folder.table))
+    finally:
+        spark.conf.unset(_BATCH_ROWS)
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
     return merger.merged
 
 
@@ -239,9 +252,9 @@ def _unmerged(folder: Folder) -> int:
 
 
 def _region_results(folder: Folder) -> tuple[RegionResult, ...]:
-    tasks = {task["region_id"]: task for task in json.loads(folder.written.read_text())["tasks"]}
+    tasks = {task["region_id"]: task for task in _tasks(folder)}
     results = []
-    for region in memwal.open(folder.table).regions():
+    for region in sorted(memwal.open(folder.table).regions(), key=lambda region: tuple(region.values.values())):
         task = tasks[str(region.region_id)]
         assert region.manifest is not None, "a region that a task wrote has a manifest"
         results.append(
@@ -256,14 +269,20 @@ def _region_results(folder: Folder) -> tuple[RegionResult, ...]:
                 attempts=task["attempt"] + 1,
             )
         )
-    return tuple(sorted(results, key=lambda result: tuple(value or "" for value in result.values.values())))
+    return tuple(results)
+
+
+def _tasks(folder: Folder) -> list[dict[str, Any]]:
+    """What the tasks of the write reported; see `memwal_spark.write.Written`."""
+    tasks: list[dict[str, Any]] = json.loads(folder.written.read_text())["tasks"]
+    return tasks
 
 
 def _event_log(spark: SparkSession) -> Path:
     address = spark.sparkContext.getConf().get("spark.eventLog.dir")
     if address is None:
         raise InvalidArgument("[MEMWAL_NO_EVENT_LOG] the session keeps no event log, so no fault can be proved")
-    return Path(address.removeprefix("file://"))
+    return Path(unquote(urlsplit(address).path))
 
 
 def _versions(spark: SparkSession) -> dict[str, str]:
@@ -273,17 +292,6 @@ def _versions(spark: SparkSession) -> dict[str, str]:
     return {"Python": platform.python_version(), "Java": jvm.System.getProperty("java.version"), **packages}
 
 
-def _cleared(out: Path) -> Folder:
-    """``out`` without what an earlier run left there."""
-    folder = Folder(out)
-    for path in (folder.table, folder.event_log, folder.root / "readings"):
-        shutil.rmtree(path, ignore_errors=True)
-    for path in (folder.log, folder.written, out / "report.json", out / "report.html"):
-        path.unlink(missing_ok=True)
-    out.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def _store(found: Report, out: Path) -> None:
-    report.write_json(found, out / "report.json")
-    html.write_html(found, out / "report.html")
+def _store(found: Report, folder: Folder) -> None:
+    report.write_json(found, folder.report_json)
+    html.write_html(found, folder.report_html)

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
-from pyspark.sql.datasource import WriterCommitMessage
-
 from memwal.errors import InvalidArgument
 from memwal.ids import region_id
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
 
 from .options import WriteOptions
 from .place import open_table
@@ -31,7 +30,7 @@ ROUTE = "give every region a task of its own: df = memwal_spark.route.route(df, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written(WriterCommitMessage):  # type: ignore[misc] # pyspark's base has no annotations
+class Written(WriterCommitMessage):  # type: ignore[misc] # pyspark's own types are not read
     """What one successful task wrote."""
 
     partition: int

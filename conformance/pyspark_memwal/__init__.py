@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-class DefaultSource(DataSource):
+class DefaultSource(DataSource):  # type: ignore[misc] # pyspark's own types are not read
     """Batch reader and writer of MemWAL tables; options: `memwal_spark.options`."""
 
     @classmethod

@@ -27,7 +27,7 @@ from memwal.effects import (
     StoreRequest,
 )
 from memwal.errors import AlreadyExists, InvalidArgument, NotFound, OutcomeUnknown, StorageError
-from memwal.stores import LocalStore, files
+from memwal.stores import LocalStore, files, local
 
 WAYS = {"unnamed": files.create_unnamed, "link": files.create_by_link, "rename": files.create_by_rename}
 
@@ -266,6 +266,25 @@ def test_a_read_that_fails_is_a_storage_error(tmp_path: Path, monkeypatch: pytes
                 with pytest.raises(StorageError, match=errno.errorcode[code]):
                     store.perform(request)
     assert everything(tmp_path) == ["f/a"]
+
+
+def test_a_source_that_vanishes_before_it_is_moved_is_not_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "_size", lambda path, name: 0)
+    with pytest.raises(NotFound, match="path=a"):
+        LocalStore(tmp_path).perform(RenameIfAbsent("a", "f/b"))
+
+
+def test_a_folder_that_the_system_does_not_let_be_deleted_is_no_object(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(tmp_path)
+    store.perform(Put("f/a", b""))
+    monkeypatch.setattr(os, "unlink", fails(errno.EPERM))  # what some systems say instead of EISDIR
+    assert store.perform(Delete("f")) is None
+    with pytest.raises(StorageError, match="EPERM"):
+        store.perform(Delete("f/a"))
 
 
 def test_a_deletion_that_is_refused_is_a_storage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,14 +6,14 @@ Exit codes: 0 nothing wrong, 1 a violation or a divergence was found (or a plant
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from memwal.errors import MemwalError
+from memwal.errors import InvalidArgument, MemwalError
 from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
@@ -23,10 +23,10 @@ from . import bugs as planting
 from . import gallery, places
 from . import replay as replaying
 from . import scenario as scenarios
-from .explorer import Bounds, Progress
+from .exploration import Bounds, Progress
 from .outcomes import FATES, FAULTS, Fate
-from .study import Finding, Study, canary, carry_out, kill, killed_rightly
-from .trace import dumps
+from .study import Finding, Study, as_dict, canary, carry_out, kill, killed, recorded_in
+from .trace import Step, dumps, parse
 from .world import Violation
 
 FOUND = 1
@@ -92,6 +92,7 @@ def explore(
         typer.Option(help="One reading on top of the profile, such as claim_barrier=false. Repeatable."),
     ] = None,
     bug: Annotated[list[str] | None, typer.Option(help="A planted bug; `memwal bugs` lists them. Repeatable.")] = None,
+    oracle: Annotated[str | None, typer.Option(help="Name of the one oracle whose violations count.")] = None,
     states_max: Annotated[int | None, typer.Option(min=1, help="Stop at this number of states.")] = None,
     memory_max: Annotated[int, typer.Option(min=64, help="Stop at this much memory, in MiB.")] = 8192,
     seconds_max: Annotated[float | None, typer.Option(min=0.1, help="Stop after this time.")] = None,
@@ -120,6 +121,7 @@ def explore(
                 memory_mib_max=memory_max,
                 seconds_max=seconds_max,
             ),
+            only=oracle,
         )
         study.setting()
         bird = canary(study) if with_canary else None
@@ -167,6 +169,7 @@ def _print_finding(finding: Finding, bird: Finding | None) -> None:
         ("steps tried", f"{run.transitions:,}"),
         ("stores", f"{run.stores:,}, of which {len(run.terminal_stores):,} at the end of all processes"),
         ("local histories", ", ".join(f"{name} {count:,}" for name, count in run.histories.items())),
+        ("that ended", ", ".join(f"{how} {count:,}" for how, count in run.ends.items()) or "none"),
     ]
     if bird is not None:
         rows.append(("canary", f"found after {bird.run.states:,} states" if bird.run.violation else "NOT FOUND"))
@@ -175,7 +178,7 @@ def _print_finding(finding: Finding, bird: Finding | None) -> None:
     _out.print(table)
     if run.violation is not None and finding.trace is not None:
         _print_violation(run.violation)
-        _out.print(_steps(finding.trace.steps))
+        _print_steps(finding.trace.steps)
     elif run.limit is not None:
         _out.print(f"[bold yellow]stopped[/] at {run.limit}: no violation so far, and no certificate")
     else:
@@ -183,20 +186,21 @@ def _print_finding(finding: Finding, bird: Finding | None) -> None:
 
 
 def _print_violation(violation: Violation) -> None:
-    _out.print(f"[bold red]violation[/] of {violation.clause} ({violation.oracle}): {escape(violation.reason)}")
+    _out.print(f"[bold red]violation[/] of {violation.clause} ({violation.oracle}):", soft_wrap=True)
+    _out.print(violation.reason, markup=False, soft_wrap=True)
     for name, value in violation.counterexample:
-        _out.print(f"  {escape(name)}: {escape(value)}")
+        _out.print(f"  {name}: {value}", markup=False, soft_wrap=True)
 
 
-def _steps(steps: Any) -> Table:
-    table = Table("", "process", "request", "object", "fate", "answer", "site", box=None, padding=(0, 2, 0, 0))
-    for step in steps:
-        fate = step.outcome if step.outcome == "normal" else f"[bold red]{step.outcome}[/]"
-        row = (str(step.index), step.actor, step.operation, step.path, fate, step.answer, step.site)
-        table.add_row(*row)
+def _print_steps(steps: Sequence[Step]) -> None:
+    """One line per step, and what the process reported below it; lines are cut at no width."""
+    rows = [(str(s.index), s.actor, s.operation, s.path, s.outcome, s.answer, s.site) for s in steps]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for step, row in zip(steps, rows, strict=True):
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        _out.print(line, style="red" if step.outcome != "normal" else None, markup=False, soft_wrap=True)
         for note in step.notes:
-            table.add_row("", "", f"[dim]{escape(note)}[/]")
-    return table
+            _out.print(f"{'':{widths[0]}}    {note}", style="dim", markup=False, soft_wrap=True)
 
 
 def replay(
@@ -216,7 +220,7 @@ def replay(
                 "stopped_early": played.stopped_early,
                 "engine_changed": played.engine_changed,
                 "divergence": None if played.divergence is None else asdict(played.divergence),
-                "violation": None if played.violation is None else asdict(played.violation),
+                "violation": None if played.violation is None else as_dict(played.violation),
                 "violation_at": played.violation_at,
                 "reproduced": played.reproduced,
             }
@@ -232,7 +236,7 @@ def _print_replayed(played: replaying.Replayed) -> None:
     _out.print(f"[bold]{escape(played.header.title)}[/]")
     if played.header.description:
         _out.print(escape(played.header.description))
-    _out.print(_steps(played.steps))
+    _print_steps(played.steps)
     if played.divergence is not None:
         found = played.divergence
         _out.print(f"[bold yellow]diverged[/] at step {found.index}: {found.what} was {escape(found.recorded)}")
@@ -276,7 +280,7 @@ def bugs(
             if kill_them:
                 with _shown(f"looking for {bug.name}", quiet=as_json):
                     run = kill(bug).run
-                row |= {"killed": killed_rightly(bug, run), "states": run.states, "steps": len(run.trace)}
+                row |= {"killed": killed(bug, run), "states": run.states, "steps": len(run.trace)}
             rows.append(row)
     if as_json:
         _print_json(rows)
@@ -287,8 +291,11 @@ def bugs(
 
 
 def _bug_table(rows: list[dict[str, Any]]) -> Table:
-    columns = [*rows[0]] if rows else ["name"]
-    table = Table(*columns, box=None, padding=(0, 2, 0, 0))
+    proved = bool(rows) and "killed" in rows[0]
+    columns = ["name", "clause", "scenario", *(("killed", "states", "steps") if proved else ("what",))]
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column, no_wrap=column != "what")
     for row in rows:
         table.add_row(*(escape(str(row[column])) for column in columns))
     return table
@@ -296,10 +303,13 @@ def _bug_table(rows: list[dict[str, Any]]) -> Table:
 
 def write_gallery(
     check: Annotated[bool, typer.Option(help="Write nothing; fail if the file is not up to date.")] = False,
+    renew: Annotated[bool, typer.Option(help="First record all faults again, as the engine is now.")] = False,
 ) -> None:
     """Write faults/INDEX.md from the recorded faults and planted bugs."""
     with _mistakes_are_usage():
         folder = places.faults()
+        for path in sorted(folder.rglob("*.jsonl")) if renew else ():
+            _record_again(path)
         text = gallery.render(folder)
         target = folder / gallery.INDEX
         if not check:
@@ -309,6 +319,16 @@ def write_gallery(
     if current != text:
         _err.print(f"[bold red]error:[/] {target.name} is not up to date: run `memwal gallery`")
         raise typer.Exit(FOUND)
+
+
+def _record_again(path: Path) -> None:
+    header = parse(path.read_text("utf-8"), path.name).header
+    study = recorded_in(header)
+    with _shown(f"recording {path.name}", quiet=False) as progress:
+        found = carry_out(study, progress=progress, title=header.title, description=header.description)
+    if found.trace is None:
+        raise InvalidArgument(f"{path.name}: the exploration finds no violation any more")
+    path.write_text(dumps(found.trace), "utf-8")
 
 
 _NAMES: dict[Callable[..., None], str] = {list_scenarios: "scenarios", write_gallery: "gallery"}

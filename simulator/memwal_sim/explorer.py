@@ -11,19 +11,17 @@ import resource
 import sys
 import time
 from array import array
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
 
-from memwal.effects import StoreRequest
-
-from .outcomes import FAULTS, Fate, fates, meet
+from .book import Book
+from .exploration import Bounds, Exploration, Move, Progress
+from .outcomes import Fate, fates
 from .stage import broken
-from .store import Contents
-from .trie import AT_END, ROOT, Book, Trie
-from .world import Ghosts, Violation, World
+from .tables import FATE_BITS, NONE_UNDER_WAY, GhostTable, Orphans, Stores, step_key
+from .trie import AT_END, ROOT, Trie
+from .world import Violation, World
 
-_FATE_BITS = 3
 _REPORT_EVERY = 4096
 _NO_ACTOR = -1
 
@@ -32,100 +30,21 @@ _State = tuple[int, ...]
 _FIRST_NODE = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """How much to explore. A run that stops at one of the three limits is no certificate."""
-
-    faults: int = 0
-    """Requests in one history that meet another fate than the normal one."""
-    kinds: frozenset[Fate] = FAULTS
-    """The fates that they may meet."""
-    preemptions: int | None = None
-    """Times in one history that a process is left while it could go on; None: no bound."""
-    states_max: int | None = None
-    memory_mib_max: int | None = None
-    """Peak resident memory of this operating-system process."""
-    seconds_max: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """Where a running exploration stands."""
-
-    depth: int
-    states: int
-    frontier: int
-    """States found at this depth and the next that have not been expanded."""
-    stores: int
-    seconds: float
-
-    @property
-    def rate(self) -> float:
-        """States per second so far."""
-        return self.states / self.seconds if self.seconds else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """One step of a counterexample."""
-
-    actor: str
-    """Name of the process that makes the request, or that made it long ago."""
-    fate: Fate | None
-    """What becomes of its next request; None: a request that was under way lands now."""
-    landed: StoreRequest[Any] | None = None
-    """The request that lands."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exploration:
-    """What was explored, and what was found."""
-
-    states: int
-    transitions: int
-    depth: int
-    """Steps of the longest of the shortest histories of the states."""
-    stores: int
-    """Distinct contents, without those that only recovery made."""
-    histories: dict[str, int]
-    """Process -> distinct local histories."""
-    replies_fed: int
-    """Times that engine code was resumed."""
-    terminal_states: int
-    """States in which every process has ended."""
-    terminal_stores: frozenset[str]
-    """Digests of the contents of these."""
-    limit: str | None
-    """The limit at which the run stopped; None if it did not."""
-    violation: Violation | None
-    trace: tuple[Move, ...]
-    """A shortest history that ends in the violation."""
-    seconds: float
-
-    @property
-    def complete(self) -> bool:
-        """Every state within the bounds was reached and judged."""
-        return self.limit is None and self.violation is None
-
-    @property
-    def rate(self) -> float:
-        """States per second."""
-        return self.states / self.seconds if self.seconds else 0.0
-
-
 def explore(
     world: World,
     bounds: Bounds | None = None,
     *,
+    only: str | None = None,
     check: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Exploration:
     """Explore ``world`` within ``bounds`` until a violation, a limit or the end.
 
+    ``only``: name of an oracle; what others find is passed over.
     ``check``: run engine code twice for each new local history and compare (finds hidden state).
     ``progress``: called every few thousand states.
     """
-    return _Search(world, bounds or Bounds(), check=check).run(progress)
+    return _Search(world, bounds or Bounds(), only=only, check=check).run(progress)
 
 
 def memory_mib() -> float:
@@ -134,70 +53,17 @@ def memory_mib() -> float:
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
 
 
-@dataclass(slots=True)
-class _Stores:
-    """Contents by number, and what each request with each fate makes of them."""
-
-    book: Book
-    contents: list[Contents] = field(default_factory=list)
-    effects: list[dict[int, tuple[int, int]]] = field(default_factory=list)
-    """Store -> (request and fate -> (store afterwards, reply))."""
-    numbers: dict[Contents, int] = field(default_factory=dict)
-
-    def number(self, contents: Contents) -> int:
-        found = self.numbers.setdefault(contents, len(self.contents))
-        if found == len(self.contents):
-            self.contents.append(contents)
-            self.effects.append({})
-        return found
-
-    def effect(self, store: int, request: int, fate: int) -> tuple[int, int]:
-        met = meet(self.contents[store], self.book.requests[request], Fate(fate))
-        effect = (self.number(met.contents), self.book.reply_id(met.reply))
-        self.effects[store][request << _FATE_BITS | fate] = effect
-        return effect
-
-
-@dataclass(slots=True)
-class _Ghosts:
-    """Ghost values by number, and what the notes of each node make of them."""
-
-    world: World
-    tries: list[Trie]
-    values: list[Ghosts] = field(default_factory=list)
-    numbers: dict[Ghosts, int] = field(default_factory=dict)
-    moves: dict[tuple[int, int, int, bool], int] = field(default_factory=dict)
-
-    def number(self, value: Ghosts) -> int:
-        found = self.numbers.setdefault(value, len(self.values))
-        if found == len(self.values):
-            self.values.append(value)
-        return found
-
-    def after(self, ghost: int, actor: int, node: int, *, invoked: bool) -> int:
-        """Ghosts after the invocations that wait at ``node``, or after the notes made on the way to it."""
-        key = (ghost, actor, node, invoked)
-        found = self.moves.get(key)
-        if found is None:
-            trie = self.tries[actor]
-            value = self.values[ghost]
-            for note in (trie.invocations if invoked else trie.notes)[node]:
-                value = self.world.observe(value, trie.process.name, note)
-            found = self.moves[key] = self.number(value)
-        return found
-
-
 class _Search:
-    def __init__(self, world: World, bounds: Bounds, *, check: bool) -> None:
+    def __init__(self, world: World, bounds: Bounds, *, only: str | None, check: bool) -> None:
         self.world = world
+        self.only = only
         self.bounds = bounds
         book = Book()
         self.book = book
         self.tries = [Trie(process, book, check=check) for process in world.processes]
-        self.stores = _Stores(book)
-        self.ghosts = _Ghosts(world, self.tries)
-        self.orphan_sets: list[tuple[tuple[int, int], ...]] = [()]
-        self.orphan_numbers: dict[tuple[tuple[int, int], ...], int] = {(): 0}
+        self.stores = Stores(book)
+        self.ghosts = GhostTable(world, self.tries)
+        self.orphans = Orphans()
         self.index: dict[_State, int] = {}
         self.parents = array("q")
         self.moves = array("q")
@@ -243,7 +109,7 @@ class _Search:
         state: _State = (
             self.stores.number(self.world.contents),
             ghost,
-            0,
+            NONE_UNDER_WAY,
             self.bounds.faults,
             *(ROOT for _ in self.tries),
         )
@@ -274,14 +140,14 @@ class _Search:
                 continue
             issued = self.ghosts.after(ghost, actor, node, invoked=True) if trie.invocations[node] else ghost
             for fate in self.fates_of(request) if left else (0,):
-                effect = effects.get(request << _FATE_BITS | fate)
+                effect = effects.get(request << FATE_BITS | fate)
                 if effect is None:
                     effect = self.stores.effect(store, request, fate)
                 child = trie.children[node].get(effect[1])
                 if child is None:
                     child = trie.child(node, effect[1])
                 told = self.ghosts.after(issued, actor, child, invoked=False) if trie.notes[child] else issued
-                under_way = orphans if fate != Fate.LATE else self.with_orphan(orphans, actor, request)
+                under_way = orphans if fate != Fate.LATE else self.orphans.with_one(orphans, actor, request)
                 successor = (
                     effect[0],
                     told,
@@ -294,7 +160,7 @@ class _Search:
                 )
                 self.transitions += 1
                 if successor not in self.index:
-                    self.add(successor, number, actor << _FATE_BITS | fate)
+                    self.add(successor, number, actor << FATE_BITS | fate)
                     found.append(successor)
                     if trie.requests[child] == AT_END:
                         self.check_end(actor, child)
@@ -309,11 +175,10 @@ class _Search:
     def land(self, state: _State, found: list[_State]) -> None:
         """The successors in which one of the requests under way is applied; nobody sees its reply."""
         store, ghost, orphans, *rest = state
-        for place, (_, request) in enumerate(self.orphan_sets[orphans]):
-            key = request << _FATE_BITS
-            effect = self.stores.effects[store].get(key) or self.stores.effect(store, request, 0)
-            remaining = self.orphan_sets[orphans][:place] + self.orphan_sets[orphans][place + 1 :]
-            successor = (effect[0], ghost, self.orphan_number(remaining), *rest)
+        for place, (_, request) in enumerate(self.orphans.sets[orphans]):
+            known = self.stores.effects[store].get(step_key(request, Fate.NORMAL))
+            effect = known or self.stores.effect(store, request, Fate.NORMAL)
+            successor = (effect[0], ghost, self.orphans.without(orphans, place), *rest)
             self.transitions += 1
             if successor not in self.index:
                 self.add(successor, self.index[state], ~place)
@@ -336,15 +201,6 @@ class _Search:
             found = self.fates[request] = tuple(map(int, fates(self.book.requests[request], self.bounds.kinds)))
         return found
 
-    def with_orphan(self, orphans: int, actor: int, request: int) -> int:
-        return self.orphan_number(tuple(sorted((*self.orphan_sets[orphans], (actor, request)))))
-
-    def orphan_number(self, orphans: tuple[tuple[int, int], ...]) -> int:
-        found = self.orphan_numbers.setdefault(orphans, len(self.orphan_sets))
-        if found == len(self.orphan_sets):
-            self.orphan_sets.append(orphans)
-        return found
-
     def add(self, state: _State, parent: int, move: int) -> None:
         """Number a new state, remember how it was reached, and have it judged."""
         self.index[state] = len(self.index)
@@ -356,22 +212,20 @@ class _Search:
         self.judged.add(verdict)
         contents, ghosts = self.stores.contents[state[0]], self.ghosts.values[state[1]]
         for oracle in self.world.oracles:
-            violation = oracle(contents, ghosts)
-            if violation is not None:
-                self.found_violation(violation)
-                return
+            self.found_violation(oracle(contents, ghosts))
 
     def check_end(self, actor: int, node: int) -> None:
         """A process that ends in a broken artifact or in a bug of the engine is a violation by itself."""
         end = self.tries[actor].ends.get(node)
-        violation = broken(self.tries[actor].process.name, end) if end is not None else None
-        if violation is not None:
-            self.found_violation(violation)
+        if end is not None:
+            self.found_violation(broken(self.tries[actor].process.name, end))
 
-    def found_violation(self, violation: Violation) -> None:
-        if self.violation is None:
-            self.violation = violation
-            self.last = len(self.index) - 1
+    def found_violation(self, violation: Violation | None) -> None:
+        """Keep the first violation, of the state that was added last."""
+        if violation is None or self.violation is not None or self.only not in (None, violation.oracle):
+            return
+        self.violation = violation
+        self.last = len(self.index) - 1
 
     def keep_limits(self) -> None:
         bounds = self.bounds
@@ -398,6 +252,7 @@ class _Search:
             depth=self.depth,
             stores=len(self.stores.contents),
             histories={trie.process.name: len(trie) for trie in self.tries},
+            ends=self.ends(),
             replies_fed=sum(trie.fed for trie in self.tries),
             terminal_states=self.terminal_states,
             terminal_stores=frozenset(self.stores.contents[store].digest for store in self.terminal),
@@ -407,6 +262,10 @@ class _Search:
             seconds=time.monotonic() - self.started,
         )
 
+    def ends(self) -> dict[str, int]:
+        ends = (end for trie in self.tries for end in trie.ends.values())
+        return dict(sorted(Counter("done" if end.failure is None else end.failure.kind for end in ends).items()))
+
     def path(self) -> list[Move]:
         """The moves that lead to the violating state, first first."""
         states = list(self.index)
@@ -415,10 +274,10 @@ class _Search:
         while self.parents[number] >= 0:
             parent, move = self.parents[number], self.moves[number]
             if move < 0:
-                actor, request = self.orphan_sets[states[parent][2]][~move]
+                actor, request = self.orphans.sets[states[parent][2]][~move]
                 path.append(Move(self.world.processes[actor].name, None, self.book.requests[request]))
             else:
-                actor, fate = move >> _FATE_BITS, move & ((1 << _FATE_BITS) - 1)
+                actor, fate = move >> FATE_BITS, move & ((1 << FATE_BITS) - 1)
                 path.append(Move(self.world.processes[actor].name, Fate(fate)))
             number = parent
         return path[::-1]

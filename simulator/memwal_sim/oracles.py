@@ -5,16 +5,20 @@ An oracle judges (contents, ghosts) as if every process had crashed there, and i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from memwal import invariants
+
+from .book import Book
 from .process import STORE_LIMIT, Ended, Process
 from .store import Contents, perform
-from .trie import AT_END, ROOT, Book, Trie
+from .trie import AT_END, ROOT, Trie
 from .world import Oracle, Violation
 
 RECOVERY = "recovery succeeds"
+INSPECTION = "the store can be inspected"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +74,28 @@ def after_crash(process: Process, judge: Callable[[Any, Any], Violation | None])
         return judge(recovered.end.result, ghosts)
 
     return oracle
+
+
+def inspected(process: Process, names: Sequence[str]) -> tuple[Oracle, ...]:
+    """Oracles for a ``process`` that reads the store and returns violations of invariants: one for each of ``names``.
+
+    One oracle more says whether the process came to its end.
+    """
+    inspection = Recovery(process)
+
+    def ends(contents: Contents, _ghosts: Any) -> Violation | None:
+        seen = inspection(contents)
+        if seen.stuck or seen.end.failure is None:
+            return Violation("ENGINE", INSPECTION, "the inspection did not end") if seen.stuck else None
+        failure = seen.end.failure
+        return Violation(failure.clause, INSPECTION, f"the inspection failed with {failure.kind}: {failure.text}")
+
+    def holds(name: str) -> Oracle:
+        def oracle(contents: Contents, _ghosts: Any) -> Violation | None:
+            found: Sequence[invariants.Violation] = inspection(contents).end.result or ()  # type: ignore[assignment]
+            broken = next((each for each in found if each.invariant == name), None)
+            return None if broken is None else Violation(broken.clause, name, broken.reason, (("path", broken.path),))
+
+        return oracle
+
+    return (ends, *map(holds, names))

@@ -16,13 +16,15 @@ from typing import Any
 
 from memwal import effects
 from memwal.effects import Note, Now, Protocol, RandomHex, Request, Sleep, StoreRequest
-from memwal.errors import EngineBug, InvalidArgument, Outcome
+from memwal.errors import ArtifactError, EngineBug, InvalidArgument, Outcome
 from memwal.ids import Milliseconds
 
 from .store import Contents, Raised, Reply, perform
 
 EPOCH_MS = Milliseconds(1_700_000_000_000)
 """What a process's clock shows first; each look at it is one millisecond later than the last."""
+ENGINE_CLAUSE = "ENGINE"
+"""In place of a clause of the specification: code of ours failed."""
 LOCAL_LIMIT = 10_000
 """Requests in a row that are not to the store; more of them are an endless loop."""
 STORE_LIMIT = 10_000
@@ -49,6 +51,8 @@ class Failure:
     """What the error says."""
     expected: bool
     """It is an `Outcome` or an `InvalidArgument`, not a broken artifact or a bug of the engine."""
+    clause: str = ENGINE_CLAUSE
+    """What an `ArtifactError` says is broken; `ENGINE_CLAUSE` for all else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,22 @@ class Ended:
 
 Pause = StoreRequest[Any] | Ended
 """Where a process stands: waiting for the store, or at its end."""
+
+
+INVOKED = "_invoked"
+"""Suffix of events that announce an operation."""
+
+
+def deferred(notes: tuple[Note, ...]) -> tuple[tuple[Note, ...], tuple[Note, ...]]:
+    """Notes made between a reply and the next request: those that happened with the reply, and those that come later.
+
+    An operation begins as late as it can, with its first request: a client that waits before it calls is no other
+    history, and intervals that are as short as can be order the most. So announcements at the end wait for the request.
+    """
+    told = len(notes)
+    while told and notes[told - 1].event.endswith(INVOKED):
+        told -= 1
+    return notes[:told], notes[told:]
 
 
 class Running:
@@ -149,7 +169,8 @@ def _failure(error: Exception) -> Failure:
         return Failure(type(error).__name__, str(error), expected=True)
     last = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{PurePath(last.filename).name}:{last.lineno} in {last.name}"
-    return Failure(type(error).__name__, f"{error} ({where})", expected=False)
+    clause = error.clause if isinstance(error, ArtifactError) else ENGINE_CLAUSE
+    return Failure(type(error).__name__, f"{error} ({where})", expected=False, clause=clause)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 from memwal.effects import Note, StoreRequest
 from memwal.errors import EngineBug
 
-from .explorer import Move
+from .exploration import Move
 from .names import symbolic
 from .stage import Played, Stage
 from .store import Contents, Raised, Reply, Returned, reply_digest
@@ -22,8 +22,8 @@ from .world import Violation, World
 _DIGITS = 16
 
 
-def record(world: World, moves: Iterable[Move]) -> tuple[tuple[Step, ...], Violation | None]:
-    """Play ``moves`` in ``world``; the steps, and the violation of the last state."""
+def record(world: World, moves: Iterable[Move], only: str | None = None) -> tuple[tuple[Step, ...], Violation | None]:
+    """Play ``moves`` in ``world``; the steps, and what the oracles, or ``only`` one, say of the last state."""
     stage = Stage(world)
     steps = []
     for index, move in enumerate(moves, 1):
@@ -34,7 +34,7 @@ def record(world: World, moves: Iterable[Move]) -> tuple[tuple[Step, ...], Viola
         else:
             raise EngineBug(f"a move of {move.actor} with neither a fate nor a request that lands")
         steps.append(step(index, played, stage.contents))
-    return tuple(steps), stage.violation()
+    return tuple(steps), stage.violation(only)
 
 
 def step(index: int, played: Played, contents: Contents) -> Step:

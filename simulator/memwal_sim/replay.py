@@ -15,13 +15,14 @@ from typing import Any
 from memwal.effects import StoreRequest
 from memwal.errors import InvalidArgument
 
-from . import bugs, scenario
+from .bugs import planted
 from .names import symbolic
 from .outcomes import FATES, Fate, fates
 from .recording import engine_digest, operation, step
 from .stage import Played, Stage
 from .store import dump as dump_contents
 from .store import perform
+from .study import recorded_in
 from .trace import LANDED, Header, Step, Trace, parse
 from .world import Violation, World
 
@@ -51,7 +52,7 @@ class Replayed:
     divergence: Divergence | None
     """None: every request, reply and store was the recorded one."""
     violation: Violation | None
-    """Of the first state that has one."""
+    """Of the first state that has one; of the recorded oracle, if one is recorded."""
     violation_at: int | None
     """Number of the step after which it showed."""
     stopped_early: bool
@@ -75,17 +76,15 @@ def replay(path: Path, until: int | None = None, dump: Path | None = None) -> Re
     reading, planted bug or process that there is not.
     """
     trace = parse(path.read_text("utf-8"), path.name)
-    header = trace.header
-    planted = bugs.choose(header.bugs)
-    setting = scenario.setting(header.revision, header.profile, {**header.readings, **bugs.readings(planted)})
-    with bugs.planted(planted):
-        return play(scenario.find(header.scenario).build(setting), trace, until, dump)
+    study = recorded_in(trace.header)
+    with planted(study.bugs):
+        return play(study.scenario.build(study.setting()), trace, until, dump)
 
 
 def play(world: World, trace: Trace, until: int | None = None, dump: Path | None = None) -> Replayed:
     """As `replay`, for a trace and a world in hand."""
     recorded = trace.steps if until is None else trace.steps[:until]
-    playing = _Playing(Stage(world))
+    playing = _Playing(Stage(world), trace.header.violation.oracle if trace.header.violation is not None else None)
     for place, wanted in enumerate(recorded):
         playing.follow(wanted, recorded[place + 1 :])
     if dump is not None:
@@ -102,8 +101,9 @@ def play(world: World, trace: Trace, until: int | None = None, dump: Path | None
 
 
 class _Playing:
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, only: str | None) -> None:
         self.stage = stage
+        self.only = only
         self.steps: list[Step] = []
         self.divergence: Divergence | None = None
         self.violation: Violation | None = None
@@ -148,7 +148,7 @@ class _Playing:
         made = step(len(self.steps) + 1, played, self.stage.contents)
         self.steps.append(made)
         if self.violation is None:
-            self.violation = self.stage.violation()
+            self.violation = self.stage.violation(self.only)
             self.violation_at = made.index if self.violation is not None else None
         return made
 

@@ -3,103 +3,90 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 
-import pyarrow as pa
-from memwal import paths
-from memwal.effects import Io
-from memwal.ids import RegionId
-from memwal.keys import newest
-from memwal.region.rows import Rows
+from memwal.read import scan
+from memwal.read.sources import MemoryView
 from memwal.region.writer import Region, Writer, open_writer
-from memwal.table import read
-from memwal.table.state import latest
+from memwal.revisions import Interpretation
 
-from . import writes
+from . import ground, writes
 from .oracles import after_crash
 from .process import Process
 from .scenario import Scenario, Setting
-from .store import Contents
 from .world import Violation, World
 from .writes import WRITE_ACKNOWLEDGED, WRITE_INVOKED, Writes, observe_writes
 
-REGION = RegionId("00000000-0000-4000-8000-000000000001")
-"""The one region of these scenarios."""
-KEY, VALUE = "id", "value"
-SCHEMA = pa.schema([pa.field(KEY, pa.string(), nullable=False), pa.field(VALUE, pa.string())])
-"""Rows of these scenarios: a text key and a text value."""
-
 RowsWritten = Mapping[str, str]
 """Key -> value."""
-
-
-def region(setting: Setting) -> Region:
-    """The region under ``setting``, at the root of a table without a base."""
-    return Region(
-        io=Io(paths.region(REGION)),
-        region_id=REGION,
-        revision=setting.revision,
-        rows=Rows(table=SCHEMA, key=(KEY,), revision=setting.revision),
-        interpretation=setting.interpretation,
-    )
-
-
-def table(rows: RowsWritten) -> pa.Table:
-    """``rows`` as the client passes them to a put."""
-    return pa.table({KEY: list(rows), VALUE: list(rows.values())}, schema=SCHEMA)
 
 
 async def client(region: Region, name: str, rows: RowsWritten, *, flush: bool) -> None:
     """Open the region, write ``rows`` in one put called ``name``, and flush the MemTable."""
     writer = await open_writer(region)
     await region.io.note(WRITE_INVOKED, write=name, rows=tuple(rows.items()))
-    await writer.put(table(rows))
+    await writer.put(ground.rows_table(rows))
     await region.io.note(WRITE_ACKNOWLEDGED, write=name)
     if flush:
         await writer.flush()
 
 
-async def recovery(region: Region) -> tuple[dict[str, str], dict[str, str]]:
-    """What a fresh writer finds: all rows after its recovery, and all rows after it then flushed."""
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a fresh writer and strong readers see after a crash, key -> value."""
+
+    recovered: dict[str, str]
+    """Strong read with the memory of the writer that recovered."""
+    remote: dict[str, str]
+    """Strong read without it, by a process of its own."""
+    flushed: dict[str, str]
+    """Strong read after the writer flushed."""
+
+
+async def recovery(region: Region) -> Seen:
+    """Recover the region as a fresh writer, and read."""
     writer = await open_writer(region)
-    before = await rows_of(writer)
+    recovered = await read(writer.region.interpretation, memory_of(writer))
+    remote = await read(writer.region.interpretation)
     await writer.flush()
-    return before, await rows_of(writer)
+    return Seen(recovered, remote, await read(writer.region.interpretation, memory_of(writer)))
 
 
-async def rows_of(writer: Writer) -> dict[str, str]:
-    """Key -> newest value over the writer's generations, oldest first, and its MemTable."""
-    parts = []
-    for flushed in writer.manifest.flushed:
-        io = writer.region.io.child(flushed.path)
-        parts.append(await read.scan(io, await latest(io)))
-    parts.append(writer.memtable.table())
-    rows = pa.concat_tables([part.select([KEY, VALUE]) for part in parts])
-    found = rows.take(newest(rows, (KEY,)))
-    return dict(zip(found.column(KEY).to_pylist(), found.column(VALUE).to_pylist(), strict=True))
+async def read(interpretation: Interpretation, *memory: MemoryView) -> dict[str, str]:
+    """Key -> value of a strong read of the table."""
+    return ground.rows_of(await scan.scan(ground.TABLE, memory=memory, interpretation=interpretation))
 
 
-def judge(found: tuple[dict[str, str], dict[str, str]], ghosts: Writes) -> Violation | None:
-    """The rows are explained by the writes, and the recovered writer's flush changes none of them."""
-    before, after = found
-    violation = writes.judge(before, ghosts)
-    if violation is None and after != before:
-        reason = f"the recovered writer sees {before}, and {after} after its own flush"
+def memory_of(writer: Writer) -> MemoryView:
+    """What ``writer`` holds in memory, for readers in its process."""
+    held = [*writer.frozen, writer.memtable]
+    return MemoryView(writer.region.region_id, writer.epoch, tuple((each.generation, each.table()) for each in held))
+
+
+def judge(seen: Seen, ghosts: Writes) -> Violation | None:
+    """The rows are explained by the writes; remote readers see them; the recovered writer's flush changes none."""
+    violation = writes.judge(seen.recovered, ghosts)
+    if violation is None and seen.remote != seen.recovered:
+        reason = f"the recovered writer's process reads {seen.recovered}, and another process reads {seen.remote}"
+        violation = Violation("AMB-141", "strong reads agree", reason)
+    if violation is None and seen.flushed != seen.recovered:
+        reason = f"the table holds {seen.recovered} after recovery, and {seen.flushed} after the writer's flush"
         violation = Violation("FLUSH-004", "a flush keeps all rows", reason)
     return violation
 
 
 def writers_on(setting: Setting, writes_of: Mapping[str, RowsWritten], *, flush: bool) -> World:
     """One client per entry of ``writes_of`` (process name -> rows of its one put), all on the same new region."""
-    where = region(setting)
+    where = ground.region(setting)
     return World(
-        contents=Contents(),
+        contents=ground.table(setting.revision),
         processes=tuple(
             Process(name, partial(client, where, name, rows, flush=flush)) for name, rows in writes_of.items()
         ),
         ghosts=Writes(),
         observe=observe_writes,
-        oracles=(after_crash(Process("recovery", partial(recovery, where)), judge),),
+        oracles=(after_crash(Process("recovery", partial(recovery, where)), judge), *ground.stored_invariants()),
     )
 
 

@@ -13,9 +13,8 @@ from memwal.effects import Note, StoreRequest
 from memwal.errors import InvalidArgument
 
 from .outcomes import Fate, fates, meet
-from .process import Ended, Running
+from .process import Ended, Running, deferred
 from .store import Reply, perform
-from .trie import INVOKED
 from .world import Violation, World
 
 ENGINE = "no process breaks"
@@ -43,7 +42,7 @@ def broken(actor: str, end: Ended) -> Violation | None:
     if end.failure is None or end.failure.expected:
         return None
     reason = f"{actor} ended with {end.failure.kind}: {end.failure.text}"
-    return Violation("ENGINE", ENGINE, reason, (("process", actor), ("failure", end.failure.kind)))
+    return Violation(end.failure.clause, ENGINE, reason, (("process", actor), ("failure", end.failure.kind)))
 
 
 class Stage:
@@ -57,7 +56,7 @@ class Stage:
         self.under_way: list[tuple[str, StoreRequest[Any]]] = []
         """Requests that may still land, with the process that made them, oldest first."""
         for name, running in self.running.items():
-            self._observe(name, running.notes, invoked=False)
+            self._observe(name, deferred(running.notes)[0])
 
     def waiting(self, actor: str) -> StoreRequest[Any] | None:
         """The next request of ``actor``, or None at its end; raises `InvalidArgument` for an unknown name."""
@@ -78,13 +77,13 @@ class Stage:
             raise InvalidArgument(f"a {type(request).__name__} cannot be {fate.label}")
         running = self.running[actor]
         site = running.site()
-        self._observe(actor, running.notes, invoked=True)
+        self._observe(actor, deferred(running.notes)[1])
         met = meet(self.contents, request, fate)
         self.contents = met.contents
         if met.orphaned:
             self.under_way.append((actor, request))
         running.resume(met.reply)
-        self._observe(actor, running.notes, invoked=False)
+        self._observe(actor, deferred(running.notes)[0])
         return Played(actor, site, request, fate, met.reply, running.notes)
 
     def land(self, actor: str, request: StoreRequest[Any]) -> Played:
@@ -95,19 +94,13 @@ class Stage:
         self.contents, reply = perform(self.contents, request)
         return Played(actor, "", request, None, reply, ())
 
-    def violation(self) -> Violation | None:
-        """What the world's oracles say of this state, and of the ends of its processes."""
-        for name, running in self.running.items():
-            found = broken(name, running.pause) if isinstance(running.pause, Ended) else None
-            if found is not None:
-                return found
-        for oracle in self.world.oracles:
-            found = oracle(self.contents, self.ghosts)
-            if found is not None:
-                return found
-        return None
+    def violation(self, only: str | None = None) -> Violation | None:
+        """What the world's oracles say of this state, and of the ends of its processes; ``only`` one of them."""
+        ends = ((name, running.pause) for name, running in self.running.items())
+        found = [broken(name, pause) for name, pause in ends if isinstance(pause, Ended)]
+        found += [oracle(self.contents, self.ghosts) for oracle in self.world.oracles]
+        return next((each for each in found if each is not None and only in (None, each.oracle)), None)
 
-    def _observe(self, actor: str, notes: tuple[Note, ...], *, invoked: bool) -> None:
+    def _observe(self, actor: str, notes: tuple[Note, ...]) -> None:
         for note in notes:
-            if note.event.endswith(INVOKED) is invoked:
-                self.ghosts = self.world.observe(self.ghosts, actor, note)
+            self.ghosts = self.world.observe(self.ghosts, actor, note)

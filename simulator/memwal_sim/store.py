@@ -224,7 +224,10 @@ def perform(contents: Contents, request: StoreRequest[Any]) -> Effect:
 
 
 class SimulatedStore:
-    """A store with a current state, for blocking drivers: `perform` replies or raises, and moves ``contents`` on."""
+    """A store with a current state, for blocking drivers: `perform` replies or raises, and moves ``contents`` on.
+
+    It is a `memwal.stores.base.Store` but for threads: one of them at a time.
+    """
 
     def __init__(self, contents: Contents | None = None) -> None:
         self.contents = contents or Contents()
@@ -235,6 +238,13 @@ class SimulatedStore:
         if isinstance(reply, Raised):
             raise reply.error()
         return reply.value
+
+    def describe(self) -> str:
+        """Words for people."""
+        return "simulated store"
+
+    def close(self) -> None:
+        """Nothing is held: the contents stay readable."""
 
 
 def dump(contents: Contents, folder: Path) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
 from . import bugs as planting
 from . import scenario as scenarios
 from .bugs import Bug
-from .explorer import Bounds, Exploration, Progress, explore
+from .exploration import Bounds, Exploration, Progress
+from .explorer import explore
 from .recording import engine_digest, record
 from .scenario import Scenario, Setting
 from .trace import Found, Header, Trace
+from .world import Violation
 
 CANARY = "canary"
 """The planted bug that every exploration of writers has to find, or its own verdict is worth nothing."""
@@ -30,6 +32,8 @@ class Study:
     """Fields of the interpretation on top of the profile's."""
     bugs: tuple[Bug, ...] = ()
     bounds: Bounds = field(default_factory=Bounds)
+    only: str | None = None
+    """Name of the one oracle whose violations count."""
 
     def setting(self) -> Setting:
         """Revision and interpretation, planted readings included; raises `InvalidArgument` for unknown names."""
@@ -57,6 +61,7 @@ class Finding:
             "faults": bounds.faults,
             "kinds": sorted(kind.label for kind in bounds.kinds) if bounds.faults else [],
             "preemptions": bounds.preemptions,
+            "oracle": self.study.only,
             "engine": engine_digest(),
             "complete": run.complete,
             "limit": run.limit,
@@ -65,6 +70,7 @@ class Finding:
             "depth": run.depth,
             "stores": run.stores,
             "histories": run.histories,
+            "ends": run.ends,
             "terminal_states": run.terminal_states,
             "terminal_stores": len(run.terminal_stores),
             "terminal_digest": _digest(run.terminal_stores),
@@ -75,15 +81,25 @@ class Finding:
 
     def _violation(self) -> dict[str, Any] | None:
         found = self.run.violation
-        if found is None:
-            return None
-        return {
-            "clause": found.clause,
-            "oracle": found.oracle,
-            "reason": found.reason,
-            "counterexample": dict(found.counterexample),
-            "steps": len(self.run.trace),
-        }
+        return None if found is None else {**as_dict(found), "steps": len(self.run.trace)}
+
+
+def as_dict(violation: Violation) -> dict[str, Any]:
+    """JSON-ready form of ``violation``."""
+    return {**asdict(violation), "counterexample": dict(violation.counterexample)}
+
+
+def recorded_in(header: Header) -> Study:
+    """The study that recorded a trace with ``header``; raises `InvalidArgument` for names that there are not."""
+    return Study(
+        scenario=scenarios.find(header.scenario),
+        revision=header.revision,
+        profile=header.profile,
+        readings=header.readings,
+        bugs=planting.choose(header.bugs),
+        bounds=Bounds(faults=header.faults, preemptions=header.preemptions),
+        only=None if header.violation is None else header.violation.oracle,
+    )
 
 
 def carry_out(
@@ -97,10 +113,10 @@ def carry_out(
     """Explore, with the planted bugs in place; a violation is played again into a trace with ``title``."""
     setting = study.setting()
     with planting.planted(study.bugs):
-        run = explore(study.scenario.build(setting), study.bounds, check=check, progress=progress)
+        run = explore(study.scenario.build(setting), study.bounds, only=study.only, check=check, progress=progress)
         if run.violation is None:
             return Finding(study, run, None)
-        steps, violation = record(study.scenario.build(setting), run.trace)
+        steps, violation = record(study.scenario.build(setting), run.trace, study.only)
     header = Header(
         scenario=study.scenario.name,
         revision=study.revision,
@@ -120,20 +136,27 @@ def carry_out(
 
 
 def kill(bug: Bug) -> Finding:
-    """Explore the scenario in which ``bug`` is to be found."""
-    bounds = Bounds(faults=bug.faults)
-    return carry_out(Study(scenario=scenarios.find(bug.scenario), revision=bug.revision, bugs=(bug,), bounds=bounds))
+    """Explore the scenario in which ``bug`` is to be found, with the oracle that is to find it alone."""
+    return carry_out(
+        Study(
+            scenario=scenarios.find(bug.scenario),
+            revision=bug.revision,
+            bugs=(bug,),
+            bounds=Bounds(faults=bug.faults),
+            only=bug.oracle,
+        )
+    )
 
 
-def killed_rightly(bug: Bug, run: Exploration) -> bool:
-    """The run found a violation, through the oracle and for the clause that ``bug`` names."""
-    return run.violation is not None and (run.violation.oracle, run.violation.clause) == (bug.oracle, bug.violated)
+def killed(bug: Bug, run: Exploration) -> bool:
+    """The run found a violation of the clause that ``bug`` names."""
+    return run.violation is not None and run.violation.clause == bug.violated
 
 
 def canary(study: Study) -> Finding:
     """``study`` without faults and with the canary in place: it has to be found, else ``study`` is void."""
     (bird,) = planting.choose([CANARY])
-    return carry_out(replace(study, bugs=(bird,), bounds=replace(study.bounds, faults=0)))
+    return carry_out(replace(study, bugs=(bird,), bounds=replace(study.bounds, faults=0), only=bird.oracle))
 
 
 def _digest(stores: frozenset[str]) -> str:

@@ -8,47 +8,20 @@ stands at the node, or feeds the history to a new one.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any
+from hashlib import blake2b
 
-from memwal.effects import Note, StoreRequest
+from memwal.effects import Note
 from memwal.errors import EngineBug
 
-from .process import Ended, Process, Running
-from .store import Reply
+from .book import Book
+from .process import Ended, Pause, Process, Running, deferred
 
 ROOT = 0
 """The node of a process that has had no reply yet."""
 AT_END = -1
 """In place of a request: the process has ended."""
-INVOKED = "_invoked"
-"""Suffix of events that announce an operation. The operation begins as late as it can, with its first request: a client
-that waits before it calls is no other history, and an interval that is as short as can be orders the most."""
 COROUTINES_KEPT = 4096
 """Suspended coroutines that a trie keeps; the others are fed their history again when they are needed."""
-
-
-class Book:
-    """Requests and replies by number: equal ones have one number, shared by all tries of an exploration."""
-
-    def __init__(self) -> None:
-        self.requests: list[StoreRequest[Any]] = []
-        self.replies: list[Reply] = []
-        self._request_ids: dict[StoreRequest[Any], int] = {}
-        self._reply_ids: dict[Reply, int] = {}
-
-    def request_id(self, request: StoreRequest[Any]) -> int:
-        """Number of ``request``, new or old."""
-        found = self._request_ids.setdefault(request, len(self.requests))
-        if found == len(self.requests):
-            self.requests.append(request)
-        return found
-
-    def reply_id(self, reply: Reply) -> int:
-        """Number of ``reply``, new or old."""
-        found = self._reply_ids.setdefault(reply, len(self.replies))
-        if found == len(self.replies):
-            self.replies.append(reply)
-        return found
 
 
 class Trie:
@@ -62,9 +35,9 @@ class Trie:
         self.children: list[dict[int, int]] = []
         """Node -> (number of a reply -> node)."""
         self.notes: list[tuple[Note, ...]] = []
-        """Node -> notes made on the reply that led here, without the invocations."""
+        """Node -> notes that happened with the reply that led here."""
         self.invocations: list[tuple[Note, ...]] = []
-        """Node -> notes of operations that begin with the next request, and not before it is made."""
+        """Node -> announcements of operations that begin with the next request, see `process.deferred`."""
         self.sites: list[str] = []
         """Node -> the protocol function that makes the request."""
         self.ends: dict[int, Ended] = {}
@@ -99,15 +72,35 @@ class Trie:
         self._feed(running, reply)
         new = self._add(running, (node, reply))
         if self._check:
-            self._compare(new, running.notes, self._fed_again(new))
+            again = self._fed_again(new)
+            if again.notes != running.notes:
+                raise self._unlike(new, again)
+            again.close()
         self.children[node][reply] = new
         return new
 
     def _fed_again(self, node: int) -> Running:
+        """A new coroutine at ``node``; raises `EngineBug` if the same replies lead it elsewhere."""
         running = Running(self.process)
         for reply in self.history(node):
+            if isinstance(running.pause, Ended):
+                raise self._unlike(node, running)
             self._feed(running, reply)
+        if not self._is_at(running, node):
+            raise self._unlike(node, running)
         return running
+
+    def _is_at(self, running: Running, node: int) -> bool:
+        if isinstance(running.pause, Ended):
+            return running.pause == self.ends.get(node)
+        return self._book.request_id(running.pause) == self.requests[node]
+
+    def _unlike(self, node: int, again: Running) -> EngineBug:
+        first = self._book.requests[self.requests[node]] if self.requests[node] != AT_END else self.ends[node]
+        return EngineBug(
+            f"process {self.process.name} is not a function of its replies: at {self.sites[node]} it went on with "
+            f"{_named(first)}, and with {_named(again.pause)} when it was given the same replies again"
+        )
 
     def _feed(self, running: Running, reply: int) -> None:
         self.fed += 1
@@ -123,8 +116,9 @@ class Trie:
             self._stand(node, running)
         self.children.append({})
         self.sites.append(running.site())
-        self.invocations.append(tuple(note for note in running.notes if note.event.endswith(INVOKED)))
-        self.notes.append(tuple(note for note in running.notes if not note.event.endswith(INVOKED)))
+        told, invocations = deferred(running.notes)
+        self.notes.append(told)
+        self.invocations.append(invocations)
         self._origin.append(origin)
         return node
 
@@ -134,13 +128,11 @@ class Trie:
             _, oldest = self._standing.popitem(last=False)
             oldest.close()
 
-    def _compare(self, node: int, notes: tuple[Note, ...], again: Running) -> None:
-        request = AT_END if isinstance(again.pause, Ended) else self._book.request_id(again.pause)
-        same = request == self.requests[node] and (request != AT_END or again.pause == self.ends[node])
-        if not same or again.notes != notes:
-            first = self._book.requests[self.requests[node]] if self.requests[node] != AT_END else self.ends[node]
-            raise EngineBug(
-                f"process {self.process.name} is not a function of its replies: at {self.sites[node]} "
-                f"it went on with {first!r}, and with {again.pause!r} when it was given the same replies again"
-            )
-        again.close()
+
+def _named(pause: Pause) -> str:
+    """``pause`` in a few words: bytes that it carries by size and digest."""
+    if isinstance(pause, Ended):
+        return f"its end, {pause.failure or 'a result'}"
+    data: bytes | None = getattr(pause, "data", None)
+    carried = "" if data is None else f" ({len(data)} bytes, digest {blake2b(data, digest_size=4).hexdigest()})"
+    return f"{type(pause).__name__} {pause.path}{carried}"

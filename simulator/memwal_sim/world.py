@@ -17,7 +17,7 @@ class Violation:
     """Something that must hold does not, with its counterexample."""
 
     clause: str
-    """Requirement or ambiguity that is broken, such as ``WAL-001``; ``ENGINE`` if code of ours failed."""
+    """Requirement or ambiguity that is broken, such as ``WAL-001``; `process.ENGINE_CLAUSE` if code of ours failed."""
     oracle: str
     """Name of the oracle that says so."""
     reason: str

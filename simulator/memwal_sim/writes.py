@@ -55,9 +55,8 @@ def observe_writes(ghosts: Writes, _actor: str, note: Note) -> Writes:
             before=ghosts.before | {(earlier, write) for earlier in ghosts.acknowledged},
         )
     if note.event == WRITE_ACKNOWLEDGED:
-        name = str(fields["write"])
-        done = {write for write in ghosts.invoked if write.name == name}
-        return replace(ghosts, acknowledged=ghosts.acknowledged | done)
+        (done,) = (write for write in ghosts.invoked if write.name == fields["write"])
+        return replace(ghosts, acknowledged=ghosts.acknowledged | {done})
     return ghosts
 
 

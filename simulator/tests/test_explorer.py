@@ -3,11 +3,13 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
+from memwal.effects import Note
 from memwal.errors import EngineBug
-from memwal_sim.explorer import Bounds, Exploration, Progress, explore
+from memwal_sim.exploration import Bounds, Exploration, Progress
+from memwal_sim.explorer import explore
 from memwal_sim.outcomes import Fate
 from memwal_sim.store import Contents
-from memwal_sim.world import World
+from memwal_sim.world import Violation, World
 from toys import IO, count_notes, counters, create, lockers, nothing_lost, processes, watched_counters, write_many
 
 
@@ -148,6 +150,27 @@ def test_an_invocation_counts_from_the_first_request_and_not_before() -> None:
     assert seen == [0, 1]
 
 
+def test_an_operation_that_ends_without_a_request_has_begun_too() -> None:
+    async def act() -> None:
+        await IO.head("a")
+        await IO.note("it_invoked")
+        await IO.note("it_ended")
+        await IO.note("other_invoked")
+        await IO.head("a")
+
+    def observe(ghosts: tuple[str, ...], _actor: str, note: Note) -> tuple[str, ...]:
+        return (*ghosts, note.event)
+
+    seen: list[tuple[str, ...]] = []
+
+    def oracle(_contents: Contents, ghosts: tuple[str, ...]) -> None:
+        seen.append(ghosts)
+
+    contents = Contents({"a": b""})
+    explore(World(contents=contents, processes=processes(act), ghosts=(), observe=observe, oracles=(oracle,)))
+    assert seen == [(), ("it_invoked", "it_ended"), ("it_invoked", "it_ended", "other_invoked")]
+
+
 def test_a_process_that_breaks_is_a_violation_with_its_history() -> None:
     async def breaks() -> None:
         if await IO.get("n") != b"0":
@@ -201,3 +224,27 @@ def test_state_that_is_hidden_from_the_history_is_found_by_the_check() -> None:
 
 def test_the_check_changes_nothing_else() -> None:
     assert sizes(explore(counters(2), Bounds(faults=1), check=True)) == sizes(explore(counters(2), Bounds(faults=1)))
+
+
+def test_notes_before_the_first_request_count_from_the_start() -> None:
+    async def act() -> None:
+        await IO.note("counted")
+        await IO.head("a")
+
+    seen: list[int] = []
+
+    def oracle(_contents: Contents, ghosts: int) -> None:
+        seen.append(ghosts)
+
+    processes_ = processes(act, act)
+    explore(World(contents=Contents(), processes=processes_, ghosts=0, observe=count_notes, oracles=(oracle,)))
+    assert seen == [2]
+
+
+def test_with_one_oracle_only_what_the_others_find_is_passed_over() -> None:
+    def never_two(contents: Contents, _ghosts: object) -> Violation | None:
+        return Violation("TOY", "never two", "it is 2") if contents.objects["n"] == b"2" else None
+
+    world = counters(2, ghosts=0, observe=count_notes, oracles=(never_two, nothing_lost))
+    found = [explore(world, only=name).violation for name in ("never two", "nothing lost", "neither")]
+    assert [None if each is None else each.oracle for each in found] == ["never two", "nothing lost", None]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from memwal_sim.oracles import Recovered, Recovery, after_crash
+from memwal import invariants
+from memwal_sim.oracles import Recovered, Recovery, after_crash, inspected
 from memwal_sim.process import Ended, Process
 from memwal_sim.store import Contents
 from memwal_sim.world import Violation
@@ -51,3 +52,19 @@ def test_a_recovery_that_does_not_end_is_a_violation() -> None:
     found = after_crash(Process("recovery", for_ever), lambda _found, _ghosts: None)(Contents(), None)
     assert found is not None
     assert "did not end" in found.reason
+
+
+def test_each_invariant_of_an_inspection_has_an_oracle_of_its_own() -> None:
+    async def inspect() -> list[invariants.Violation]:
+        names = (await IO.get("broken")).decode().split()
+        return [invariants.Violation(name, f"X-{name}", "here", f"{name} is broken") for name in names]
+
+    ends, first, second = inspected(Process("inspector", inspect), ["first", "second"])
+    both, other = Contents({"broken": b"second first"}), Contents({"broken": b"other"})
+    assert first(both, None) == Violation("X-first", "first", "first is broken", (("path", "here"),))
+    assert second(both, None) == Violation("X-second", "second", "second is broken", (("path", "here"),))
+    assert [oracle(other, None) for oracle in (ends, first, second)] == [None, None, None]
+    assert ends(Contents(), None) == Violation(
+        "ENGINE", "the store can be inspected", "the inspection failed with NotFound: not found: path=broken"
+    )
+    assert first(Contents(), None) is None

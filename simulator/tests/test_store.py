@@ -20,7 +20,7 @@ from memwal.effects import (
 )
 from memwal.errors import AlreadyExists, InvalidArgument, NotFound, Outcome
 from memwal.stores.local import LocalStore
-from memwal_sim.store import Contents, Raised, Returned, SimulatedStore, dump, perform, reply_digest
+from memwal_sim.store import Contents, Raised, Reply, Returned, SimulatedStore, dump, perform, reply_digest
 
 FILES = ["a", "b/c", "b/d/e", "b/f"]
 """Names of which none is a folder of another: a file system can hold all of them."""
@@ -114,7 +114,7 @@ def test_a_digest_stands_for_the_objects_whatever_their_history(history: list[St
     contents = Contents()
     for request in history:
         contents, _ = perform(contents, request)
-    fresh = Contents(dict(reversed(contents.objects.items())))
+    fresh = Contents({path: contents.objects[path] for path in sorted(contents.objects, reverse=True)})
     assert contents == fresh
     assert contents.digest == fresh.digest
     assert hash(contents) == hash(fresh)
@@ -140,7 +140,7 @@ def test_a_request_without_effect_keeps_the_same_contents() -> None:
 
 
 def test_reply_digests_tell_replies_apart() -> None:
-    replies = [
+    replies: list[Reply] = [
         Returned(None),
         Returned(b""),
         Returned(0),

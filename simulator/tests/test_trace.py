@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from memwal.effects import Put
 from memwal.errors import ArtifactError, OutcomeUnknown
 from memwal_sim import places
-from memwal_sim.explorer import Bounds, explore
+from memwal_sim.exploration import Bounds, Move
+from memwal_sim.explorer import explore
 from memwal_sim.outcomes import Fate
 from memwal_sim.recording import engine_digest, record
 from memwal_sim.replay import Divergence, play
@@ -202,7 +205,7 @@ def test_a_late_request_lands_in_a_replay_as_it_did() -> None:
         oracles=(new_stays,),
     )
     run = explore(world, Bounds(faults=1, kinds=frozenset({Fate.LATE})))
-    trace = Trace(HEADER, record(world, run.trace)[0])
+    trace = Trace(replace(HEADER, violation=None), record(world, run.trace)[0])
     assert run.violation == Violation("TOY", "new stays", "old is back")
     assert [(s.actor, s.operation, s.path, s.outcome) for s in trace.steps] == [
         ("p0", "put", "x", "late"),
@@ -225,3 +228,24 @@ def test_a_step_of_an_unknown_process_is_refused() -> None:
     step: Step = replace(lost_update().steps[0], actor="p9")
     with pytest.raises(ValueError, match="no process 'p9'; there are p0, p1"):
         play(watched_counters(2), Trace(HEADER, (step,)))
+
+
+def test_of_two_late_requests_to_one_object_the_recorded_one_lands() -> None:
+    async def insist() -> None:
+        for data in (b"a", b"b"):
+            try:
+                await IO.put("x", data)
+            except OutcomeUnknown:
+                continue
+
+    def ends_with_b(contents: Contents, _ghosts: object) -> Violation | None:
+        return Violation("TOY", "no b", "b is there") if contents.objects.get("x") == b"b" else None
+
+    world = World(contents=Contents(), processes=processes(insist), oracles=(ends_with_b,))
+    put = partial(Put, "x")
+    late = Move("p0", Fate.LATE)
+    steps, violation = record(world, [late, late, Move("p0", None, put(b"b"))])
+    assert violation is not None
+    played = play(world, Trace(replace(HEADER, violation=None), steps))
+    assert played.divergence is None
+    assert played.violation == violation

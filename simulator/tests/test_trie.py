@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 import pytest
 from memwal.effects import Note, Put
 from memwal.errors import NotFound
+from memwal.ids import Milliseconds
+from memwal_sim.book import Book
 from memwal_sim.process import EPOCH_MS, Ended, Process, Running, run_alone
 from memwal_sim.store import Contents, Raised, Returned
-from memwal_sim.trie import AT_END, ROOT, Book, Trie
+from memwal_sim.trie import AT_END, ROOT, Trie
 from toys import IO, increment
 
 
@@ -66,35 +69,44 @@ def test_equal_requests_and_replies_have_one_number() -> None:
     assert book.reply_id(Raised(NotFound, "b")) == 1
 
 
-async def _look(digits: int) -> tuple[int, int, str, str]:
-    first, second = await IO.now(), await IO.now()
-    await IO.sleep(1000)
-    return first, second, await IO.random_hex(digits), await IO.random_hex(digits)
+@dataclass(frozen=True)
+class Looked:
+    """What a process got that asked for everything twice."""
+
+    times: tuple[int, int]
+    randoms: tuple[str, str]
+
+
+async def _look(digits: int) -> Looked:
+    times = await IO.now(), await IO.now()
+    await IO.sleep(Milliseconds(1000))
+    return Looked(times, (await IO.random_hex(digits), await IO.random_hex(digits)))
+
+
+def looked(name: str, digits: int) -> Looked:
+    ended = Running(Process(name, partial(_look, digits))).pause
+    assert isinstance(ended, Ended)
+    assert isinstance(ended.result, Looked)
+    return ended.result
 
 
 def test_time_and_randomness_are_functions_of_the_name_and_of_how_often_they_were_asked_for() -> None:
-    first = Running(Process("p", partial(_look, 8))).pause
-    again = Running(Process("p", partial(_look, 8))).pause
-    other = Running(Process("q", partial(_look, 8))).pause
-    assert isinstance(first, Ended)
-    assert isinstance(other, Ended)
-    assert first == again
-    now, then, one, two = first.result
-    assert (now, then) == (EPOCH_MS, EPOCH_MS + 1)
-    assert len({one, two, *other.result[2:]}) == 4
-    assert all(len(each) == 8 and int(each, 16) >= 0 for each in (one, two))
+    first, other = looked("p", 8), looked("q", 8)
+    assert first == looked("p", 8)
+    assert first.times == (EPOCH_MS, EPOCH_MS + 1)
+    randoms = {*first.randoms, *other.randoms}
+    assert len(randoms) == 4
+    assert all(len(each) == 8 and int(each, 16) >= 0 for each in randoms)
 
 
 def test_randomness_has_as_many_digits_as_were_asked_for() -> None:
-    ended = Running(Process("p", partial(_look, 300))).pause
-    assert isinstance(ended, Ended)
-    assert [len(each) for each in ended.result[2:]] == [300, 300]
+    assert [len(each) for each in looked("p", 300).randoms] == [300, 300]
 
 
 def test_a_process_that_never_asks_the_store_is_an_endless_loop() -> None:
     async def spin() -> None:
         while True:
-            await IO.sleep(1)
+            await IO.sleep(Milliseconds(1))
 
     ended = Running(Process("p", spin)).pause
     assert isinstance(ended, Ended)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,12 +19,14 @@ from memwal_conformance.protocol import AdapterError, Hello, Json, ProtocolViola
 
 LINE_LIMIT_BYTES = 256 * 1024 * 1024
 """A reply line longer than this is a protocol violation."""
+STDERR_BYTES = 65_536
+"""How much of the end of standard error is looked at."""
 STDERR_LINES = 30
 """How many of the last lines of standard error a report shows."""
 
 
 class AdapterCrash(Exception):
-    """The process ended although nobody asked it to; carries the exit status and the end of standard error."""
+    """The process ended although nobody asked it to; carries its exit status and the end of standard error."""
 
     def __init__(self, during: str, status: int, stderr: str) -> None:
         how = f"signal {-status}" if status < 0 else f"exit status {status}"
@@ -100,19 +104,21 @@ class AdapterProcess:
     @property
     def alive(self) -> bool:
         """Whether the process runs."""
-        return self._process.poll() is None
+        return self._process.returncode is None and not self._ends_within(0)
 
     @property
     def status(self) -> int | None:
-        """Exit status, negative for a signal; None while the process runs."""
-        return self._process.poll()
+        """Exit status, negative for a signal; None until the process was killed or ended."""
+        return self._process.returncode
 
     def stderr_tail(self) -> str:
         """The last lines of standard error."""
         if self._stderr.closed:
             return ""
-        self._stderr.seek(0)
-        lines = self._stderr.read().decode("utf-8", "replace").splitlines()
+        # Positioned reads: the process writes through the same file description, whose place must stay its own.
+        size = os.fstat(self._stderr.fileno()).st_size
+        start = max(0, size - STDERR_BYTES)
+        lines = os.pread(self._stderr.fileno(), size - start, start).decode("utf-8", "replace").splitlines()
         return "\n".join(lines[-STDERR_LINES:])
 
     def greet(self) -> Hello:
@@ -182,33 +188,44 @@ class AdapterProcess:
         return left
 
     def _crashed(self, message: str) -> AdapterCrash:
-        try:
-            status = self._process.wait(timeout=self.limit_s)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            return AdapterCrash(f"{message} (it closed its output without ending)", 0, self.stderr_tail())
-        return AdapterCrash(message, status, self.stderr_tail())
+        ended = self._ends_within(self.limit_s)
+        stderr = self.stderr_tail()
+        self.kill()
+        if not ended:
+            return AdapterCrash(f"{message} (it closed its output and ran on)", self._process.returncode, stderr)
+        return AdapterCrash(message, self._process.returncode, stderr)
+
+    def _ends_within(self, limit_s: float) -> bool:
+        """Whether the process ends in time. Its status is left uncollected: until then its number stays its own."""
+
+        def watch() -> None:
+            with contextlib.suppress(ChildProcessError):
+                os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+
+        if limit_s == 0:
+            return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        watcher.join(limit_s)
+        return not watcher.is_alive()
 
     def kill(self) -> bool:
         """SIGKILL the process and everything that it started; whether the process was running until then."""
-        was_running = self._process.poll() is None
-        try:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            was_running = False
-        status = self._process.wait()
+        if self._process.returncode is not None:
+            return False
+        was_running = self.alive
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
         self._close()
-        return was_running and status == -signal.SIGKILL
+        return was_running and self._process.returncode == -signal.SIGKILL
 
     def end(self) -> None:
         """Ask the process to shut down, and kill it if it does not."""
         if self.alive and self.hello is not None:
-            try:
+            # Nothing is judged by how an actor leaves, and the kill below ends it in any case.
+            with contextlib.suppress(AdapterError, AdapterCrash, AdapterTimeout, ProtocolViolation):
                 self.call("shutdown", {})
-                self._process.wait(timeout=self.limit_s)
-            except (AdapterError, AdapterCrash, AdapterTimeout, ProtocolViolation, subprocess.TimeoutExpired):
-                # Nothing is judged by how an actor leaves; the kill below ends it in any case.
-                pass
+                self._ends_within(self.limit_s)
         self.kill()
 
     def _close(self) -> None:

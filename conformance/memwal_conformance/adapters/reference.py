@@ -7,6 +7,7 @@ Settings of ``configure``: ``profile`` (``strict`` or ``literal``), and ``wal_co
 from __future__ import annotations
 
 import base64
+import functools
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -71,7 +72,7 @@ class _Reader:
 
 
 @dataclass(slots=True)
-class _State:
+class State:
     """What the adapter keeps between messages."""
 
     revision: Revision = REVISIONS["B"]
@@ -79,219 +80,251 @@ class _State:
     wal_collection: bool = False
     writers: dict[str, memwal.Writer] = field(default_factory=dict)
     readers: dict[str, _Reader] = field(default_factory=dict)
-    opened: int = 0
+    handles: int = 0
 
     def handle(self, kind: str) -> str:
-        self.opened += 1
-        return f"{kind}-{self.opened}"
+        self.handles += 1
+        return f"{kind}-{self.handles}"
 
     def writer(self, params: Json) -> memwal.Writer:
-        return _known(self.writers, params["writer"])
+        return self.opened_writer(params["writer"])
 
     def beside(self, params: Json) -> list[memwal.Writer]:
-        return [_known(self.writers, handle) for handle in params.get("writers", ())]
+        return [self.opened_writer(handle) for handle in params.get("writers", ())]
+
+    def opened_writer(self, handle: str) -> memwal.Writer:
+        if handle not in self.writers:
+            raise InvalidArgument(f"no writer is open under the handle {handle!r}")
+        return self.writers[handle]
+
+    def reader(self, params: Json) -> _Reader:
+        if params["reader"] not in self.readers:
+            raise InvalidArgument(f"no reader is open under the handle {params['reader']!r}")
+        return self.readers[params["reader"]]
 
 
-def _known(handles: dict[str, Any], handle: str) -> Any:
-    if handle not in handles:
-        raise InvalidArgument(f"nothing is open under the handle {handle!r}")
-    return handles[handle]
+def hello(_state: State, _: Json) -> Json:
+    capabilities = [message.name for message in messages().values() if message.role == "capability"]
+    return {
+        "protocol": "1",
+        "implementation": "reference",
+        "version": _version(),
+        "revisions": list(REVISIONS),
+        "roles": list(ROLES),
+        "capabilities": capabilities,
+    }
+
+
+def configure(state: State, params: Json) -> Json:
+    shutdown(state, {})
+    settings = dict(params["settings"])
+    state.revision = REVISIONS[params["revision"]]
+    state.profile = settings.pop("profile", "strict")
+    state.wal_collection = settings.pop("wal_collection", "off") == "on"
+    if settings:
+        raise InvalidArgument(f"the reference has no setting {', '.join(sorted(settings))}")
+    return {}
+
+
+def shutdown(state: State, _: Json) -> Json:
+    state.writers.clear()
+    state.readers.clear()
+    return {}
+
+
+def eval_name(state: State, params: Json) -> Json:
+    number = int(params["number"])
+    names = {
+        "wal": paths.wal(WalPosition(number), state.revision.wal_suffix),
+        "manifest": paths.manifest(ManifestVersion(number)),
+        "table_manifest": paths.table_manifest(TableVersion(number)),
+    }
+    return {"name": names[params["kind"]].rpartition("/")[2]}
+
+
+def eval_hash(state: State, params: Json) -> Json:
+    return {"hash": views.hash_of(params["function"], params["values"], state.revision)}
+
+
+def eval_region(state: State, params: Json) -> Json:
+    return {"values": views.region_values(params["spec"], params["field_ids"], params["rows"], state.revision)}
+
+
+def eval_decode(state: State, params: Json) -> Json:
+    data = base64.b64decode(params["data"])
+    kind: str = params["kind"]
+    path: str = params.get("path", kind)
+    return {kind: views.DECODERS[kind](data, state.revision, path)}
+
+
+def eval_encode(state: State, params: Json) -> Json:
+    ((kind, view),) = params.items()
+    return {"data": base64.b64encode(views.ENCODERS[kind](view, state.revision)).decode()}
+
+
+def inspect(_state: State, params: Json) -> Json:
+    table = memwal.open(params["table"])
+    return {
+        "version": str(table.version),
+        "primary_key": list(table.primary_key),
+        "regions": [
+            {
+                "region_id": region.region_id,
+                "manifest": None if region.manifest is None else views.manifest_view(region.manifest),
+                "merged": str(region.merged),
+            }
+            for region in table.regions()
+        ],
+    }
+
+
+def table_create(state: State, params: Json) -> Json:
+    fields = tuple(
+        FieldRequest(
+            field_id=asked["field_id"],
+            columns=tuple(asked["source_columns"]),
+            transform=asked.get("transform"),
+            parameters=tuple(asked.get("parameters", {}).items()),
+        )
+        for asked in params.get("region_fields", ())
+    )
+    table = memwal.create(
+        params["table"],
+        cells.to_table(params["rows"]),
+        primary_key=params["primary_key"],
+        revision=state.revision,
+        spec=SpecRequest(fields) if fields else None,
+        wal_collection=state.wal_collection,
+    )
+    return {"version": str(table.version)}
+
+
+def writer_open(state: State, params: Json) -> Json:
+    table = memwal.open(params["table"], revision=state.revision)
+    values = params.get("values")
+    plain = None if values is None else {name: cells.value(tagged) for name, tagged in values.items()}
+    writer = table.writer(params.get("region_id"), values=plain, profile=state.profile)
+    handle = state.handle("writer")
+    state.writers[handle] = writer
+    return {"writer": handle, "region_id": writer.region_id, "epoch": str(writer.epoch)}
+
+
+def writer_put(state: State, params: Json) -> Json:
+    state.writer(params).put(cells.to_table(params["rows"]), durable=params["durable"])
+    return {}
+
+
+def writer_delete(state: State, params: Json) -> Json:
+    state.writer(params).delete(cells.to_table(params["keys"]), durable=params["durable"])
+    return {}
+
+
+def writer_flush_wal(state: State, params: Json) -> Json:
+    state.writer(params).flush_wal()
+    return {}
+
+
+def writer_flush_memtable(state: State, params: Json) -> Json:
+    generation = state.writer(params).flush()
+    return {"generation": None if generation is None else str(generation)}
+
+
+def writer_status(state: State, params: Json) -> Json:
+    writer = state.writer(params)
+    return {
+        "region_id": writer.region_id,
+        "epoch": str(writer.epoch),
+        "next_position": str(writer.position_next),
+        "generation": str(writer.generation),
+    }
+
+
+def writer_close(state: State, params: Json) -> Json:
+    writer = state.writer(params)
+    del state.writers[params["writer"]]
+    writer.close()
+    return {}
+
+
+def merge_run(state: State, params: Json) -> Json:
+    merged = memwal.open(params["table"]).merge(params.get("region_id"), profile=state.profile).merged
+    return {"merged": [{"region_id": region, "generation": str(generation)} for region, generation in merged]}
+
+
+def snapshot_run(_state: State, params: Json) -> Json:
+    return {"regions": memwal.open(params["table"]).snapshot()}
+
+
+def gc_run(_state: State, params: Json) -> Json:
+    found = memwal.open(params["table"]).gc(retain_versions=params["retain_versions"])
+    folders = [decision.name.split("/")[-2:] for decision in found.collected if decision.kind == "generation"]
+    removed = [{"region_id": r, "generation": str(paths.generation_number(folder))} for r, folder in folders]
+    return {"generations": removed}
+
+
+def reader_open(state: State, params: Json) -> Json:
+    table = memwal.open(params["table"])
+    handle = state.handle("reader")
+    state.readers[handle] = _Reader(table, params["consistency"])
+    return {"reader": handle, "version": str(table.version)}
+
+
+def reader_scan(state: State, params: Json) -> Json:
+    reader = state.reader(params)
+    condition = None
+    for part in params.get("filter", ()):
+        wanted = cells.to_table({"columns": [_column(part)], "rows": [[part["value"]]]}).column(0)[0]
+        one = OPERATORS[part["op"]](pc.field(part["column"]), wanted)
+        condition = one if condition is None else condition & one
+    rows = reader.table.scan(
+        params.get("columns"),
+        condition,
+        consistency=reader.consistency,
+        writers=state.beside(params),
+        profile=state.profile,
+    )
+    return {"rows": cells.to_rows(rows)}
+
+
+def reader_get(state: State, params: Json) -> Json:
+    reader = state.reader(params)
+    keys = cells.to_table(params["keys"])
+    rows = reader.table.get(keys, params.get("columns"), writers=state.beside(params), profile=state.profile)
+    return {"rows": cells.to_rows(rows)}
+
+
+MESSAGES: dict[str, Callable[[State, Json], Json]] = {
+    "hello": hello,
+    "configure": configure,
+    "shutdown": shutdown,
+    "eval.name": eval_name,
+    "eval.hash": eval_hash,
+    "eval.region": eval_region,
+    "eval.decode": eval_decode,
+    "eval.encode": eval_encode,
+    "inspect": inspect,
+    "table.create": table_create,
+    "writer.open": writer_open,
+    "writer.put": writer_put,
+    "writer.delete": writer_delete,
+    "writer.flush_wal": writer_flush_wal,
+    "writer.flush_memtable": writer_flush_memtable,
+    "writer.status": writer_status,
+    "writer.close": writer_close,
+    "merge.run": merge_run,
+    "snapshot.run": snapshot_run,
+    "gc.run": gc_run,
+    "reader.open": reader_open,
+    "reader.scan": reader_scan,
+    "reader.get": reader_get,
+}
+"""Message -> what answers it."""
 
 
 def handlers() -> dict[str, Handler]:
     """A function per message, sharing a state of their own."""
-    state = _State()
-
-    def hello(_: Json) -> Json:
-        capabilities = [message.name for message in messages().values() if message.role == "capability"]
-        return {
-            "protocol": "1",
-            "implementation": "reference",
-            "version": _version(),
-            "revisions": list(REVISIONS),
-            "roles": list(ROLES),
-            "capabilities": capabilities,
-        }
-
-    def configure(params: Json) -> Json:
-        settings = dict(params["settings"])
-        state.revision = REVISIONS[params["revision"]]
-        state.profile = settings.pop("profile", "strict")
-        state.wal_collection = settings.pop("wal_collection", "off") == "on"
-        if settings:
-            raise InvalidArgument(f"the reference has no setting {', '.join(sorted(settings))}")
-        return {}
-
-    def shutdown(_: Json) -> Json:
-        state.writers.clear()
-        state.readers.clear()
-        return {}
-
-    def eval_name(params: Json) -> Json:
-        number = int(params["number"])
-        names = {
-            "wal": lambda: paths.wal(WalPosition(number), state.revision.wal_suffix),
-            "manifest": lambda: paths.manifest(ManifestVersion(number)),
-            "table_manifest": lambda: paths.table_manifest(TableVersion(number)),
-        }
-        return {"name": names[params["kind"]]().rpartition("/")[2]}
-
-    def eval_hash(params: Json) -> Json:
-        return {"hash": views.hash_of(params["function"], params["values"], state.revision)}
-
-    def eval_region(params: Json) -> Json:
-        return {"values": views.region_values(params["spec"], params["field_ids"], params["rows"], state.revision)}
-
-    def eval_decode(params: Json) -> Json:
-        data = base64.b64decode(params["data"])
-        kind = params["kind"]
-        return {kind: views.DECODERS[kind](data, state.revision, params.get("path", kind))}
-
-    def eval_encode(params: Json) -> Json:
-        ((kind, view),) = params.items()
-        return {"data": base64.b64encode(views.ENCODERS[kind](view, state.revision)).decode()}
-
-    def inspect(params: Json) -> Json:
-        table = memwal.open(params["table"])
-        return {
-            "version": str(table.version),
-            "primary_key": list(table.primary_key),
-            "regions": [
-                {
-                    "region_id": region.region_id,
-                    "manifest": None if region.manifest is None else views.manifest_view(region.manifest),
-                    "merged": str(region.merged),
-                }
-                for region in table.regions()
-            ],
-        }
-
-    def table_create(params: Json) -> Json:
-        fields = tuple(
-            FieldRequest(
-                field_id=asked["field_id"],
-                columns=tuple(asked["source_columns"]),
-                transform=asked.get("transform"),
-                parameters=tuple(asked.get("parameters", {}).items()),
-            )
-            for asked in params.get("region_fields", ())
-        )
-        table = memwal.create(
-            params["table"],
-            cells.to_table(params["rows"]),
-            primary_key=params["primary_key"],
-            revision=state.revision,
-            spec=SpecRequest(fields) if fields else None,
-            wal_collection=state.wal_collection,
-        )
-        return {"version": str(table.version)}
-
-    def writer_open(params: Json) -> Json:
-        table = memwal.open(params["table"], revision=state.revision)
-        values = params.get("values")
-        plain = None if values is None else {name: cells.value(tagged) for name, tagged in values.items()}
-        writer = table.writer(params.get("region_id"), values=plain, profile=state.profile)
-        handle = state.handle("writer")
-        state.writers[handle] = writer
-        return {"writer": handle, "region_id": writer.region_id, "epoch": str(writer.epoch)}
-
-    def writer_put(params: Json) -> Json:
-        state.writer(params).put(cells.to_table(params["rows"]), durable=params["durable"])
-        return {}
-
-    def writer_delete(params: Json) -> Json:
-        state.writer(params).delete(cells.to_table(params["keys"]), durable=params["durable"])
-        return {}
-
-    def writer_flush_wal(params: Json) -> Json:
-        state.writer(params).flush_wal()
-        return {}
-
-    def writer_flush_memtable(params: Json) -> Json:
-        generation = state.writer(params).flush()
-        return {"generation": None if generation is None else str(generation)}
-
-    def writer_status(params: Json) -> Json:
-        writer = state.writer(params)
-        return {
-            "region_id": writer.region_id,
-            "epoch": str(writer.epoch),
-            "next_position": str(writer.position_next),
-            "generation": str(writer.generation),
-        }
-
-    def writer_close(params: Json) -> Json:
-        writer = state.writer(params)
-        del state.writers[params["writer"]]
-        writer.close()
-        return {}
-
-    def merge_run(params: Json) -> Json:
-        merged = memwal.open(params["table"]).merge(params.get("region_id"), profile=state.profile).merged
-        return {"merged": [{"region_id": region, "generation": str(generation)} for region, generation in merged]}
-
-    def snapshot_run(params: Json) -> Json:
-        return {"regions": memwal.open(params["table"]).snapshot()}
-
-    def gc_run(params: Json) -> Json:
-        found = memwal.open(params["table"]).gc(retain_versions=params["retain_versions"])
-        names = [decision.name for decision in found.collected if decision.kind == "generation"]
-        removed = [(name.split("/")[-2], paths.generation_number(name.split("/")[-1])) for name in names]
-        return {"generations": [{"region_id": region, "generation": str(number)} for region, number in removed]}
-
-    def reader_open(params: Json) -> Json:
-        table = memwal.open(params["table"])
-        handle = state.handle("reader")
-        state.readers[handle] = _Reader(table, params["consistency"])
-        return {"reader": handle, "version": str(table.version)}
-
-    def reader_scan(params: Json) -> Json:
-        reader = _known(state.readers, params["reader"])
-        condition = None
-        for part in params.get("filter", ()):
-            wanted = cells.to_table({"columns": [_column(part)], "rows": [[part["value"]]]}).column(0)[0]
-            one = OPERATORS[part["op"]](pc.field(part["column"]), wanted)
-            condition = one if condition is None else condition & one
-        rows = reader.table.scan(
-            params.get("columns"),
-            condition,
-            consistency=reader.consistency,
-            writers=state.beside(params),
-            profile=state.profile,
-        )
-        return {"rows": cells.to_rows(rows)}
-
-    def reader_get(params: Json) -> Json:
-        reader = _known(state.readers, params["reader"])
-        keys = cells.to_table(params["keys"])
-        rows = reader.table.get(keys, params.get("columns"), writers=state.beside(params), profile=state.profile)
-        return {"rows": cells.to_rows(rows)}
-
-    return {
-        "hello": hello,
-        "configure": configure,
-        "shutdown": shutdown,
-        "eval.name": eval_name,
-        "eval.hash": eval_hash,
-        "eval.region": eval_region,
-        "eval.decode": eval_decode,
-        "eval.encode": eval_encode,
-        "inspect": inspect,
-        "table.create": table_create,
-        "writer.open": writer_open,
-        "writer.put": writer_put,
-        "writer.delete": writer_delete,
-        "writer.flush_wal": writer_flush_wal,
-        "writer.flush_memtable": writer_flush_memtable,
-        "writer.status": writer_status,
-        "writer.close": writer_close,
-        "merge.run": merge_run,
-        "snapshot.run": snapshot_run,
-        "gc.run": gc_run,
-        "reader.open": reader_open,
-        "reader.scan": reader_scan,
-        "reader.get": reader_get,
-    }
+    state = State()
+    return {name: functools.partial(answer, state) for name, answer in MESSAGES.items()}
 
 
 def _column(part: Json) -> Json:

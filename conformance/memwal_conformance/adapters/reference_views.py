@@ -64,16 +64,20 @@ def manifest_of(view: Json) -> RegionManifest:
         position_replay_after=WalPosition(int(view["replay_after"])),
         position_last_seen=WalPosition(int(view["last_seen"])),
         generation_current=Generation(int(view["current_generation"])),
-        flushed=tuple(
-            FlushedGeneration(
-                generation=Generation(int(g["generation"])),
-                path=g["path"],
-                **{name: int(g[name]) for name in ACCOUNTING if name in g},
-            )
-            for g in view["flushed_generations"]
-        ),
+        flushed=tuple(_generation_of(g) for g in view["flushed_generations"]),
         shard_fields=tuple((f["field_id"], base64.b64decode(f["value"])) for f in view.get("shard_fields", ())),
         sealed=view.get("status") == "sealed",
+    )
+
+
+def _generation_of(view: Json) -> FlushedGeneration:
+    in_memory, rows, key = (int(view[name]) if name in view else None for name in ACCOUNTING)
+    return FlushedGeneration(
+        generation=Generation(int(view["generation"])),
+        path=view["path"],
+        in_memory_bytes=in_memory,
+        physical_rows=rows,
+        primary_key_bytes=key,
     )
 
 

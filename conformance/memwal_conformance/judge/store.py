@@ -102,7 +102,10 @@ def generation_number(folder: str) -> int | None:
 
 
 def read(root: Path, revision: str, key: Sequence[str]) -> Store:
-    """Read the whole folder; ``key`` names the primary key columns. Raises `Damaged` if there is no table; damage inside regions is kept in them."""
+    """Read the whole folder; ``key`` names the primary key columns.
+
+    Raises `Damaged` if there is no table; damage inside regions is kept in them.
+    """
     layout = LAYOUTS[revision]
     folder = root / "_mem_wal"
     names = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []

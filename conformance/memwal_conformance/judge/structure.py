@@ -244,6 +244,8 @@ def generation_content(store: Store) -> Seen:
         if trigger(before, after) != "flush":
             continue
         (path,) = (g.path for g in after.generations if g.number == before.current_generation)
+        if region.newest is None or path not in {g.path for g in region.newest.generations}:
+            continue  # collected meanwhile
         first, last = replay_start(before, store.layout), after.replay_after
         if (
             not (region.folder / path).is_dir()

@@ -88,7 +88,7 @@ def rows(root: Path) -> pa.Table:
 
     try:
         return lance.dataset(str(root)).to_table(scan_in_order=True)
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except (OSError, ValueError, RuntimeError, pa.ArrowException) as error:
         raise Damaged(f"pylance cannot read the table: {str(error).splitlines()[0]}") from error
 
 

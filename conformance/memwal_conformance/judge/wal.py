@@ -111,7 +111,7 @@ def _lance(data: bytes) -> pa.Table:
             reader = LanceFileReader(str(file))
             table = reader.read_all().to_table()
             return table.replace_schema_metadata(reader.metadata().schema.metadata)
-        except (OSError, ValueError, pa.ArrowException) as error:
+        except (OSError, ValueError, RuntimeError, pa.ArrowException) as error:
             raise Damaged(f"not a readable Lance file: {str(error).splitlines()[0]}") from error
         except BaseException as error:
             # The native reader panics on some damaged files; its panic type is no Exception.

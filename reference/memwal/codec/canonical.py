@@ -23,7 +23,6 @@ Positions = npt.NDArray[np.int64]
 
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _NANOSECONDS_PER_MICROSECOND = 1_000
-_CANONICAL_NAN = np.float64(np.nan)
 
 
 def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -64,6 +63,13 @@ def stored_numbers(array: pa.Array) -> npt.NDArray[Any] | None:
     return numbers
 
 
+def one_zero(floats: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A copy of ``floats`` with -0.0 as 0.0; every other bit pattern, NaN included, stays."""
+    changed = floats.copy()
+    changed[np.abs(floats) == 0] = 0
+    return changed
+
+
 @implements("AMB-59", "AMB-64", "REGION-021")
 def words(array: pa.Array) -> npt.NDArray[np.int64] | None:
     """The canonical 64-bit form of a fixed-width array, 0 under NULL; None for text, binary and decimals.
@@ -75,10 +81,10 @@ def words(array: pa.Array) -> npt.NDArray[np.int64] | None:
     if numbers is None:
         return None
     if numbers.dtype.kind == "f":
-        # Adding +0.0 turns -0.0 into 0.0; NaN payloads differ between producers, so one bit pattern stands for all.
-        wide = numbers.astype(np.float64) + 0.0
-        wide[np.isnan(wide)] = _CANONICAL_NAN
-        return wide.view(np.int64)
+        # NaN payloads differ between producers, so one bit pattern stands for all.
+        floats = one_zero(numbers)
+        floats[np.isnan(floats)] = np.nan
+        return floats.astype(np.float64).view(np.int64)
     if pa.types.is_timestamp(array.type):
         if array.type.unit == "ns":
             numbers = np.floor_divide(numbers, _NANOSECONDS_PER_MICROSECOND)

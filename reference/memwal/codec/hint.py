@@ -14,8 +14,12 @@ def encode(version: ManifestVersion) -> bytes:
     return json.dumps({"version": version}).encode()
 
 
-def decode(data: bytes, path: str) -> ManifestVersion | None:
-    """The version, or None for anything that does not hold one: a hint is never authoritative (MANIFEST-031)."""
+@implements("MANIFEST-026", "MANIFEST-031", "AMB-31")
+def decode(data: bytes, path: str) -> ManifestVersion | None:  # noqa: ARG001 - every decoder takes its object's name
+    """The version, or None for anything that is not an object with one: a hint is never authoritative.
+
+    ``path`` is the hint's name; there is no error that would need it.
+    """
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):

@@ -1,15 +1,16 @@
 """The MemWAL index: bytes <-> `IndexDetails` (MemWalIndexDetails).
 
-R's message is used for every revision: numbers and types agree, and R only adds fields. Revision 0 has a message of the
-same name with another meaning; it is told apart by the wire type of field 1 (AMB-04).
+R's message is used for every revision: numbers and types agree, and R only adds fields, which are unknown fields to A
+and B. Revision 0 has a message of the same name with another meaning; the wire type of field 1 tells it apart (AMB-04).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..clauses import implements
-from ..errors import ArtifactError
+from ..errors import ArtifactError, InvalidArgument
 from ..ids import FieldId, Generation, Milliseconds, RegionId, SpecId, region_id_from_bytes, region_id_to_bytes
 from ..revisions import Revision
 from . import protobuf
@@ -17,7 +18,12 @@ from .pb.memwal_0 import mem_wal_pb2 as zero_pb2
 from .pb.memwal_r import mem_wal_pb2
 
 INDEX_NAME = "__lance_mem_wal"
+"""Name under which the MemWAL index is created; it is recognised by its type (AMB-05)."""
 TYPE_URL = "/lance.table.MemWalIndexDetails"
+"""Type URL of the details, in the Any of the index entry."""
+
+_ONLY_IN_R = frozenset(("writer_config_defaults", "maintain_all_indexes"))
+_LENGTH_DELIMITED = 2
 
 Progress = tuple[tuple[RegionId, Generation], ...]
 """A generation per region."""
@@ -28,15 +34,19 @@ class RegionField:
     """One component of a region spec."""
 
     field_id: str
+    """Name of the value; unique in its spec."""
     source_ids: tuple[FieldId, ...]
     """Schema fields that the value is computed from, in the order of ``col0``, ``col1``, …"""
     transform: str | None = None
+    """Name of a transform; None if there is an expression."""
     expression: str | None = None
+    """SQL text over ``col0``, ``col1``, …; None if there is a transform."""
     result_type: str = ""
     """Lance logical type of the value."""
     parameters: tuple[tuple[str, str], ...] = ()
-    """Sorted by name."""
+    """Of the transform, sorted by name."""
     unknown: bytes = b""
+    """Fields of later revisions, kept on rewrite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +54,11 @@ class RegionSpec:
     """How rows map to region values."""
 
     spec_id: SpecId
+    """Positive, never used again (REGION-008, REGION-009)."""
     fields: tuple[RegionField, ...]
+    """The components of a region value, in order."""
     unknown: bytes = b""
+    """Fields of later revisions, kept on rewrite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +67,9 @@ class IndexCatchup:
 
     index_name: str
     generations: Progress
+    """Last generation that the index covers, per region."""
     unknown: bytes = b""
+    """Fields of later revisions, kept on rewrite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,15 +83,19 @@ class IndexDetails:
     inline_snapshots: bytes | None
     """The snapshot as Lance file bytes; None if it is elsewhere or empty."""
     specs: tuple[RegionSpec, ...] = ()
+    """All region specs that regions may refer to."""
     maintained_indexes: tuple[str, ...] = ()
+    """Names of the base indexes that MemTables and generations carry too."""
     merged: Progress = ()
     """Last generation merged into the base table, per region."""
     catchup: tuple[IndexCatchup, ...] = ()
+    """One entry per base index that is known to lag or not to lag (AMB-71)."""
     writer_defaults: tuple[tuple[str, str], ...] = ()
-    """Sorted by name (R)."""
+    """Settings of writers that name none, sorted by name (R)."""
     maintain_all: bool | None = None
     """Whether every index is maintained (R)."""
     unknown: bytes = b""
+    """Fields of later revisions, kept on rewrite."""
 
     @implements("AMB-80")
     def progress(self, region: RegionId) -> Generation:
@@ -84,9 +103,17 @@ class IndexDetails:
         return dict(self.merged).get(region, Generation(0))
 
 
-@implements("INDEX-011", "INDEX-014", "INDEX-015", "INDEX-016", "INDEX-018", "INDEX-019", "AMB-03")
+@implements("INDEX-010", "INDEX-011", "INDEX-012", "INDEX-013", "INDEX-015", "INDEX-016", "INDEX-018", "INDEX-019")
+@implements("AMB-03", "AMB-72")
 def encode(details: IndexDetails, revision: Revision) -> bytes:
-    """Bytes of the message; equal details give equal bytes."""
+    """Bytes of the message; equal details give equal bytes.
+
+    Fields are in the order of their numbers, unknown ones last. Raises `InvalidArgument` for values of R's additional
+    fields in a revision that does not have them.
+    """
+    if not revision.shard_fields and (details.writer_defaults or details.maintain_all is not None):
+        reason = f"revision {revision.name} has no writer defaults and no maintain_all in the index details"
+        raise InvalidArgument(reason, clause="AMB-03")
     message = mem_wal_pb2.MemWalIndexDetails()
     message.ParseFromString(details.unknown)
     message.snapshot_ts_millis = details.snapshot_ts_ms
@@ -130,64 +157,90 @@ def _encode_progress(message: mem_wal_pb2.CompactedSsTable, region: RegionId, ge
     message.generation = generation
 
 
-@implements("INDEX-010", "LEGACY-005", "AMB-04")
+@implements("INDEX-010", "INDEX-018", "INDEX-019", "AMB-03")
 def decode(data: bytes, revision: Revision, path: str) -> IndexDetails:
-    """Parse the message; raises `ArtifactError`, also for unmerged data of revision 0."""
-    if _is_revision_0(data):
+    """Parse the message; raises `ArtifactError`, also for unmerged data of revision 0.
+
+    Details of revision 0 whose records are all merged read as empty details. Not kept on rewrite are unknown fields
+    inside the UUID and region entries of merge and catch-up progress.
+    """
+    message = protobuf.parse(mem_wal_pb2.MemWalIndexDetails, data, clause="INDEX-010", path=path)
+    if _is_revision_0(message):
         _refuse_unmerged(data, path)
         return IndexDetails(snapshot_ts_ms=Milliseconds(0), num_regions=0, inline_snapshots=None)
-    message = protobuf.parse(mem_wal_pb2.MemWalIndexDetails, data, clause="INDEX-010", path=path)
-    return IndexDetails(
+    protobuf.refuse_other_types(message, clause="INDEX-010", path=path)
+    foreign = frozenset() if revision.shard_fields else _ONLY_IN_R
+    all_known = "maintain_all_indexes" not in foreign and message.HasField("maintain_all_indexes")
+    details = IndexDetails(
         snapshot_ts_ms=Milliseconds(message.snapshot_ts_millis),
         num_regions=message.num_shards,
         inline_snapshots=message.inline_snapshots if message.HasField("inline_snapshots") else None,
-        specs=tuple(_decode_spec(spec) for spec in message.sharding_specs),
+        specs=tuple(_decode_spec(spec, path) for spec in message.sharding_specs),
         maintained_indexes=tuple(message.maintained_indexes),
-        merged=tuple(_decode_progress(item, path) for item in message.compacted_sstables),
-        catchup=tuple(
-            IndexCatchup(
-                index_name=item.index_name,
-                generations=tuple(_decode_progress(g, path) for g in item.caught_up_generations),
-                unknown=protobuf.unknown(item),
-            )
-            for item in message.index_catchup
-        ),
-        writer_defaults=tuple(sorted(message.writer_config_defaults.items())),
-        maintain_all=message.maintain_all_indexes if message.HasField("maintain_all_indexes") else None,
-        unknown=protobuf.unknown(message),
+        merged=_decode_progress(message.compacted_sstables, path),
+        catchup=tuple(_decode_catchup(item, path) for item in message.index_catchup),
+        writer_defaults=() if foreign else tuple(sorted(message.writer_config_defaults.items())),
+        maintain_all=message.maintain_all_indexes if all_known else None,
+        unknown=protobuf.unknown(message, foreign),
     )
+    names = [entry.index_name for entry in details.catchup]
+    if len(set(names)) != len(names):
+        raise ArtifactError("INDEX-019", path, f"an index has two catch-up entries: {names}")
+    return details
 
 
-def _is_revision_0(data: bytes) -> bool:
-    """Whether field 1 is first and length-delimited: a record list, and not a time stamp."""
-    return data[:1] == b"\x0a"
+@implements("LEGACY-005", "AMB-04")
+def _is_revision_0(message: mem_wal_pb2.MemWalIndexDetails) -> bool:
+    """Whether a field 1 is length-delimited: a list of records, and not a time stamp."""
+    return protobuf.wire_types_unknown(message).get(1) == _LENGTH_DELIMITED
 
 
+@implements("LEGACY-006", "LEGACY-026", "AMB-04")
 def _refuse_unmerged(data: bytes, path: str) -> None:
-    message = protobuf.parse(zero_pb2.MemWalIndexDetails, data, clause="INDEX-010", path=path)
+    message = protobuf.parse(zero_pb2.MemWalIndexDetails, data, clause="LEGACY-005", path=path)
     merged = zero_pb2.MemWalIndexDetails.MemWal.State.MERGED
     left = [f"{m.id.region}/{m.id.generation}" for m in message.mem_wal_list if m.state != merged]
     if left:
         raise ArtifactError("AMB-04", path, f"revision 0 data that are not merged: {', '.join(left)}")
 
 
-def _decode_spec(message: mem_wal_pb2.ShardingSpec) -> RegionSpec:
-    fields = tuple(
-        RegionField(
-            field_id=item.field_id,
-            source_ids=tuple(FieldId(i) for i in item.source_ids),
-            transform=item.transform if item.HasField("transform") else None,
-            expression=item.expression if item.HasField("expression") else None,
-            result_type=item.result_type,
-            parameters=tuple(sorted(item.parameters.items())),
-            unknown=protobuf.unknown(item),
-        )
-        for item in message.fields
-    )
+def _decode_spec(message: mem_wal_pb2.ShardingSpec, path: str) -> RegionSpec:
+    protobuf.refuse_other_types(message, clause="INDEX-015", path=path)
+    fields = tuple(_decode_field(item, path) for item in message.fields)
     return RegionSpec(spec_id=SpecId(message.spec_id), fields=fields, unknown=protobuf.unknown(message))
 
 
-def _decode_progress(message: mem_wal_pb2.CompactedSsTable, path: str) -> tuple[RegionId, Generation]:
-    if len(message.shard_id.uuid) != 16:
-        raise ArtifactError("INDEX-018", path, f"region id of {len(message.shard_id.uuid)} bytes, not 16")
-    return region_id_from_bytes(message.shard_id.uuid), Generation(message.generation)
+def _decode_field(message: mem_wal_pb2.ShardingField, path: str) -> RegionField:
+    protobuf.refuse_other_types(message, clause="INDEX-015", path=path)
+    return RegionField(
+        field_id=message.field_id,
+        source_ids=tuple(FieldId(i) for i in message.source_ids),
+        transform=message.transform if message.HasField("transform") else None,
+        expression=message.expression if message.HasField("expression") else None,
+        result_type=message.result_type,
+        parameters=tuple(sorted(message.parameters.items())),
+        unknown=protobuf.unknown(message),
+    )
+
+
+def _decode_catchup(message: mem_wal_pb2.IndexCatchupProgress, path: str) -> IndexCatchup:
+    protobuf.refuse_other_types(message, clause="INDEX-019", path=path)
+    return IndexCatchup(
+        index_name=message.index_name,
+        generations=_decode_progress(message.caught_up_generations, path),
+        unknown=protobuf.unknown(message),
+    )
+
+
+def _decode_progress(messages: Iterable[mem_wal_pb2.CompactedSsTable], path: str) -> Progress:
+    """A generation per region. Two entries of one region would make progress ambiguous, so they are refused."""
+    progress: dict[RegionId, Generation] = {}
+    for message in messages:
+        protobuf.refuse_other_types(message, clause="INDEX-018", path=path)
+        if len(message.shard_id.uuid) != 16:
+            raise ArtifactError("INDEX-018", path, f"region id of {len(message.shard_id.uuid)} bytes, not 16")
+        region = region_id_from_bytes(message.shard_id.uuid)
+        if region in progress:
+            raise ArtifactError("INDEX-018", path, f"region {region} has two entries of progress")
+        progress[region] = Generation(message.generation)
+    return tuple(progress.items())

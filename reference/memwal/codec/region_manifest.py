@@ -1,6 +1,7 @@
 """Region manifests: bytes <-> `RegionManifest` (RegionManifest of A and B, ShardManifest of R).
 
-R's message is used for every revision: numbers and types agree, and R only adds fields, which stay empty in A and B.
+R's message is used for every revision: numbers and types agree, and R only adds fields. To A and B these are unknown
+fields, kept as such on rewrite.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 
 from .. import paths
 from ..clauses import implements
-from ..errors import ArtifactError
+from ..errors import ArtifactError, InvalidArgument
 from ..ids import (
     Epoch,
     Generation,
@@ -25,6 +26,8 @@ from . import protobuf
 from .pb.memwal_r import mem_wal_pb2
 
 _ACCOUNTING = ("in_memory_bytes", "physical_rows", "primary_key_bytes")
+_ONLY_IN_R = frozenset(("shard_field_entries", "status", *_ACCOUNTING))
+_STATUS_KNOWN = (mem_wal_pb2.ShardStatus.ACTIVE, mem_wal_pb2.ShardStatus.SEALED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +76,14 @@ class RegionManifest:
 @implements("MANIFEST-002", "MANIFEST-003", "MANIFEST-004", "MANIFEST-005", "MANIFEST-006", "MANIFEST-008")
 @implements("MANIFEST-010", "MANIFEST-013", "MANIFEST-015", "MANIFEST-016", "MANIFEST-038", "AMB-03", "AMB-36")
 def encode(manifest: RegionManifest, revision: Revision) -> bytes:
-    """Bytes of a manifest; equal manifests give equal bytes."""
+    """Bytes of a manifest; equal manifests give equal bytes.
+
+    Fields are in the order of their numbers, unknown ones last. Raises `InvalidArgument` for values of R's additional
+    fields in a revision that does not have them.
+    """
+    if not revision.shard_fields and _uses_r(manifest):
+        reason = f"revision {revision.name} has no shard fields, status and accounting in region manifests"
+        raise InvalidArgument(reason, clause="AMB-53")
     message = mem_wal_pb2.ShardManifest()
     message.ParseFromString(manifest.unknown)
     message.version = manifest.version
@@ -97,19 +107,31 @@ def encode(manifest: RegionManifest, revision: Revision) -> bytes:
     return protobuf.serialise(message)
 
 
-@implements("MANIFEST-014", "MANIFEST-017", "GEN-013")
+def _uses_r(manifest: RegionManifest) -> bool:
+    counts = (getattr(flushed, name) for flushed in manifest.flushed for name in _ACCOUNTING)
+    return manifest.sealed or bool(manifest.shard_fields) or any(count is not None for count in counts)
+
+
+@implements("MANIFEST-002", "MANIFEST-018", "AMB-03", "AMB-35")
 def decode(data: bytes, revision: Revision, path: str) -> RegionManifest:
     """Parse a manifest and check it against itself and against its name ``path``; raises `ArtifactError`.
 
     The region id (field 11) is mandatory and is written after all fields of A and B, so that bytes cut anywhere before
     it are recognised. A cut at a field boundary after it loses only fields of R (14, 15) or later ones, and cannot be
     told from a manifest without them.
+
+    Not kept on rewrite are unknown fields inside the UUID and inside one of R's shard field entries.
     """
     message = protobuf.parse(mem_wal_pb2.ShardManifest, data, clause="MANIFEST-002", path=path)
+    protobuf.refuse_other_types(message, clause="MANIFEST-002", path=path)
     if len(message.shard_id.uuid) != 16:
         raise ArtifactError("MANIFEST-003", path, f"region id of {len(message.shard_id.uuid)} bytes, not 16", len(data))
     if message.version < 1:
         raise ArtifactError("MANIFEST-018", path, "no version, or version 0")
+    if revision.shard_fields and message.status not in _STATUS_KNOWN:
+        raise ArtifactError("MANIFEST-002", path, f"status {message.status} is not known: neither active nor sealed")
+    foreign = frozenset() if revision.shard_fields else _ONLY_IN_R
+    fields = message.shard_field_entries if revision.shard_fields else ()
     manifest = RegionManifest(
         version=ManifestVersion(message.version),
         region_id=region_id_from_bytes(message.shard_id.uuid),
@@ -118,27 +140,41 @@ def decode(data: bytes, revision: Revision, path: str) -> RegionManifest:
         position_replay_after=WalPosition(message.replay_after_wal_entry_position),
         position_last_seen=WalPosition(message.wal_entry_position_last_seen),
         generation_current=Generation(message.current_generation or revision.generation_first),
-        flushed=tuple(_flushed(item) for item in message.sstables),
-        shard_fields=tuple((entry.field_id, entry.value) for entry in message.shard_field_entries),
-        sealed=message.status == mem_wal_pb2.ShardStatus.SEALED,
-        unknown=protobuf.unknown(message),
+        flushed=tuple(_flushed(item, foreign, path) for item in message.sstables),
+        shard_fields=tuple((entry.field_id, entry.value) for entry in fields),
+        sealed=revision.shard_fields and message.status == mem_wal_pb2.ShardStatus.SEALED,
+        unknown=protobuf.unknown(message, foreign),
     )
-    _check(manifest, path)
+    _check_generations(manifest, path)
+    _check_name(manifest, path)
     return manifest
 
 
-def _flushed(item: mem_wal_pb2.SsTable) -> FlushedGeneration:
-    accounting = {name: getattr(item, name) if item.HasField(name) else None for name in _ACCOUNTING}  # type: ignore[arg-type]
+def _flushed(item: mem_wal_pb2.SsTable, foreign: frozenset[str], path: str) -> FlushedGeneration:
+    protobuf.refuse_other_types(item, clause="MANIFEST-016", path=path)
+
+    def count(name: str) -> int | None:
+        found: int = getattr(item, name)
+        return found if name not in foreign and item.HasField(name) else None
+
     return FlushedGeneration(
-        generation=Generation(item.generation), path=item.path, unknown=protobuf.unknown(item), **accounting
+        generation=Generation(item.generation),
+        path=item.path,
+        in_memory_bytes=count("in_memory_bytes"),
+        physical_rows=count("physical_rows"),
+        primary_key_bytes=count("primary_key_bytes"),
+        unknown=protobuf.unknown(item, foreign),
     )
 
 
-def _check(manifest: RegionManifest, path: str) -> None:
+@implements("MANIFEST-014", "MANIFEST-016", "MANIFEST-017", "GEN-013")
+def _check_generations(manifest: RegionManifest, path: str) -> None:
     numbers = [flushed.generation for flushed in manifest.flushed]
     if len(set(numbers)) != len(numbers):
         raise ArtifactError("GEN-013", path, f"a generation is listed twice: {numbers}")
-    above = [number for number in numbers if not 1 <= number < manifest.generation_current]
+    if 0 in numbers:
+        raise ArtifactError("MANIFEST-016", path, "a generation is listed without a number, or as 0")
+    above = [number for number in numbers if number >= manifest.generation_current]
     if above:
         reason = f"generations {above} are listed, and the current one is {manifest.generation_current}"
         raise ArtifactError("MANIFEST-014", path, reason)
@@ -146,9 +182,20 @@ def _check(manifest: RegionManifest, path: str) -> None:
         if paths.generation_number(flushed.path) != flushed.generation:
             reason = f"generation {flushed.generation} is listed with the folder {flushed.path!r}"
             raise ArtifactError("MANIFEST-017", path, reason)
+
+
+@implements("MANIFEST-003", "MANIFEST-004", "MANIFEST-024", "MANIFEST-025", "AMB-36")
+def _check_name(manifest: RegionManifest, path: str) -> None:
     named = paths.manifest_version(path)
     if named is not None and named != manifest.version:
         raise ArtifactError("MANIFEST-004", path, f"version {manifest.version} under the name of version {named}")
-    parts = path.split("/")
-    if paths.MEM_WAL in parts[:-1] and parts[parts.index(paths.MEM_WAL) + 1] != manifest.region_id:
+    region = _region_folder(path)
+    if region is not None and region != manifest.region_id:
         raise ArtifactError("MANIFEST-003", path, f"the manifest is of region {manifest.region_id}")
+
+
+def _region_folder(path: str) -> str | None:
+    """Name of the region's folder in ``path``: the folder below the last ``_mem_wal``; None if there is none."""
+    parts = path.split("/")
+    below = [parts[i + 1] for i, part in enumerate(parts[:-2]) if part == paths.MEM_WAL]
+    return below[-1] if below else None

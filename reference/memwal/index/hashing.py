@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..clauses import implements
-from ..codec.canonical import Mask, by_length, flat, stored_numbers, valid, variable_bytes, words
+from ..codec.canonical import Mask, by_length, flat, one_zero, stored_numbers, valid, variable_bytes, words
 from ..errors import InvalidArgument
 
 Profile = Literal["textbook", "R"]
@@ -72,11 +72,11 @@ def bucket(hashes: pa.Int32Array, buckets: int, profile: Profile = "textbook") -
     if not 1 <= buckets <= BUCKETS_MAX[profile]:
         reason = f"the number of buckets is 1 to {BUCKETS_MAX[profile]}, not {buckets}"
         raise InvalidArgument(reason, clause="AMB-61")
-    present = valid(hashes)
     wide = hashes.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     positive = np.abs(wide) if profile == "textbook" else wide & _SIGN_BIT_OFF
     found = (positive % buckets).astype(np.int32)
-    return pa.array(np.where(present, found, np.int32(0))) if profile == "R" else _masked(found, present)
+    # NULL stands as hash 0 here, and the bucket of that is 0.
+    return pa.array(found) if profile == "R" else _masked(found, valid(hashes))
 
 
 def _hashes(array: pa.Array, declared: pa.DataType, seeds: _Words | None, profile: Profile) -> _Hashes:
@@ -100,7 +100,7 @@ def _native(array: pa.Array, declared: pa.DataType, seeds: _Words | None) -> _Ha
     if numbers is None:
         raise InvalidArgument(f"revision R does not hash columns of type {declared}", clause="AMB-59")
     if numbers.dtype.kind == "f":
-        numbers = numbers + numbers.dtype.type(0)
+        numbers = one_zero(numbers)
     elif numbers.dtype.itemsize < 4:
         numbers = numbers.astype(np.int32)
     little = numbers.astype(numbers.dtype.newbyteorder("<"))

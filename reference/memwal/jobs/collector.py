@@ -6,6 +6,7 @@ are never collected (AMB-30).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -14,7 +15,7 @@ from ..clauses import implements
 from ..codec.index_details import IndexDetails
 from ..codec.region_manifest import RegionManifest
 from ..effects import Io
-from ..errors import AlreadyExists, InvalidArgument, NotFound, OutcomeUnknown, Throttled
+from ..errors import AlreadyExists, ArtifactError, InvalidArgument, NotFound, OutcomeUnknown, Throttled
 from ..ids import Generation, RegionId, TableVersion, WalPosition
 from ..index import regions, snapshot
 from ..region import manifest as manifests
@@ -23,6 +24,8 @@ from ..region.writer import replay_start
 from ..revisions import CONFIG_WAL_COLLECTION, STRICT, Interpretation, Revision
 from ..table.state import TableState, latest, load, versions
 
+TAGS = "_refs/tags"
+"""Folder of the table's tags: JSON objects with the member ``version``."""
 ATTEMPTS = 20
 """How often removing entries from a region manifest is tried again after losing to another update."""
 
@@ -58,19 +61,36 @@ async def collect(
 
 
 async def _expire(io: Io, keep: int | None, dry_run: bool) -> tuple[list[Decision], list[TableState]]:
-    """Delete table manifests beyond the newest ``keep``, oldest first; returns the retained versions, ascending."""
+    """Delete table manifests beyond the newest ``keep``, oldest first; returns the retained versions, ascending.
+
+    A version that a tag names is retained.
+    """
     found = list(await versions(io))
     if not found:
         raise NotFound(io.path(paths.VERSIONS))
-    expired = found[: len(found) - keep] if keep is not None else []
-    decisions = []
-    for version in expired:
-        name = paths.table_manifest(TableVersion(version))
+    tagged = await _tags(io)
+    decisions, retained = [], []
+    for version in found:
+        if keep is None or version in found[-keep:] or version in tagged:
+            retained.append(await load(io, version))
+            continue
+        name = paths.table_manifest(version)
         if not dry_run:
             await io.delete(name)
         decisions.append(Decision(kind="version", name=name, collected=True, reason=f"beyond the newest {keep}"))
-    retained = [await load(io, version) for version in found[len(expired) :]]
     return decisions, retained
+
+
+async def _tags(io: Io) -> set[TableVersion]:
+    """Versions that tags of the table name."""
+    found: set[TableVersion] = set()
+    for name in await io.list(TAGS):
+        try:
+            content = json.loads(await io.get(name))
+            found.add(TableVersion(int(content["version"])))
+        except (ValueError, TypeError, KeyError) as error:
+            raise ArtifactError("GC-003", io.path(name), f"not a readable tag: {error!r}") from error
+    return found
 
 
 @implements("GC-011", "CATCHUP-013", "AMB-71", "AMB-72", "AMB-73", "AMB-80")

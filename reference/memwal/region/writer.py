@@ -339,6 +339,7 @@ async def _commit_flush(
 ) -> RegionManifest:
     """List the generation in the next manifest version, verifying the epoch against the version it is derived from."""
     known: RegionManifest | None = None
+    unanswered = 0
     while True:
         if known is None or region.interpretation.reverify_each_attempt:
             current = await manifests.require(region.io, region.revision, region.interpretation)
@@ -367,6 +368,9 @@ async def _commit_flush(
         except AlreadyExists:
             continue
         except (OutcomeUnknown, Throttled):
+            unanswered += 1
+            if unanswered >= confirm.ATTEMPTS:
+                raise
             await region.io.sleep(_PAUSE_MS)
             continue
         await manifests.put_hint(region.io, wanted.version)

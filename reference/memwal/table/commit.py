@@ -13,6 +13,7 @@ from importlib.metadata import version as distribution_version
 from .. import confirm, paths
 from ..clauses import implements
 from ..codec import index_details, protobuf, table_manifest
+from ..codec.data_file import FILE_VERSION
 from ..codec.index_details import IndexCatchup, IndexDetails
 from ..codec.pb.lance import table_pb2, transaction_pb2
 from ..codec.table_manifest import TableManifest
@@ -203,7 +204,7 @@ def _overwrite(draft: Draft, transaction: Transaction, interpretation: Interpret
     draft.message.config.update(body.config_upsert_values)
     draft.message.base_paths.extend(body.initial_bases)
     draft.message.data_format.file_format = "lance"
-    draft.message.data_format.version = "2.1"
+    draft.message.data_format.version = ".".join(map(str, FILE_VERSION))
     draft.add_fragments(body.fragments)
 
 

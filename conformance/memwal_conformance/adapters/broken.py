@@ -1,0 +1,224 @@
+"""The reference adapter with one planted defect: ``python -m memwal_conformance.adapters.broken DEFECT``.
+
+Each defect is what a real implementation could get wrong, and the suite must fail it for the clause that it breaks.
+"""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import lance
+import mmh3
+import pyarrow as pa
+import pyarrow.compute as pc
+from memwal.codec.region_manifest import RegionManifest
+from memwal.region import writer as writing
+
+from memwal_conformance import cells
+from memwal_conformance.adapters import reference
+from memwal_conformance.adapters.serve import Handler, serve
+from memwal_conformance.protocol import Json
+
+Handlers = dict[str, Handler]
+
+
+def _drops_puts(handlers: Handlers) -> None:
+    put, calls = handlers["writer.put"], iter(range(1_000_000))
+    handlers["writer.put"] = lambda params: {} if next(calls) % 2 else put(params)
+
+
+def _acknowledges_early(handlers: Handlers) -> None:
+    put = handlers["writer.put"]
+    handlers["writer.put"] = lambda params: put(params | {"durable": False})
+
+
+def _halves_puts(handlers: Handlers) -> None:
+    put, sync = handlers["writer.put"], handlers["writer.flush_wal"]
+
+    def halved(params: Json) -> Json:
+        rows = params["rows"]["rows"]
+        for part, last in ((rows[: len(rows) // 2], False), (rows[len(rows) // 2 :], True)):
+            if part:
+                put(params | {"rows": params["rows"] | {"rows": part}})
+                if not last:
+                    sync({"writer": params["writer"]})
+        return {}
+
+    handlers["writer.put"] = halved
+
+
+def _keeps_epoch(_: Handlers) -> None:
+    claimed = writing.claimed
+
+    def unclaimed(current: RegionManifest | None, region: writing.Region) -> RegionManifest:
+        wanted = claimed(current, region)
+        return wanted if current is None else replace(wanted, epoch=current.epoch)
+
+    writing.claimed = unclaimed
+
+
+def _stale_scan(handlers: Handlers) -> None:
+    opened, scan = handlers["reader.open"], handlers["reader.scan"]
+    tables: dict[str, str] = {}
+
+    def remember(params: Json) -> Json:
+        answer = opened(params)
+        tables[answer["reader"]] = params["table"]
+        return answer
+
+    def stale(params: Json) -> Json:
+        newest = cells.to_table(scan(params)["rows"])
+        base = lance.dataset(tables[params["reader"]]).to_table(columns=newest.column_names)
+        key = newest.column_names[0]
+        others = newest.filter(pc.invert(pc.is_in(newest[key], value_set=base[key].combine_chunks())))
+        old = base.filter(pc.is_in(base[key], value_set=newest[key].combine_chunks())).cast(newest.schema)
+        return {"rows": cells.to_rows(pa.concat_tables([others, old]))}
+
+    handlers["reader.open"], handlers["reader.scan"] = remember, stale
+
+
+def _collects_early(handlers: Handlers) -> None:
+    collect = handlers["gc.run"]
+
+    def early(params: Json) -> Json:
+        for folder in Path(params["table"]).glob("_mem_wal/*/*_gen_*"):
+            shutil.rmtree(folder)
+        return collect(params)
+
+    handlers["gc.run"] = early
+
+
+def _plain_names(handlers: Handlers) -> None:
+    name = handlers["eval.name"]
+
+    def unreversed(params: Json) -> Json:
+        stem, _, suffix = name(params)["name"].partition(".")
+        return {"name": f"{stem[::-1]}.{suffix}"}
+
+    handlers["eval.name"] = unreversed
+
+
+def _seeded_hash(handlers: Handlers) -> None:
+    murmur = handlers["eval.hash"]
+
+    def seeded(params: Json) -> Json:
+        (first, *_) = params["values"]
+        if first["t"] == "utf8" and first["v"] is not None and params["function"] == "murmur3":
+            return {"hash": mmh3.hash(first["v"].encode(), seed=42, signed=True)}
+        return murmur(params)
+
+    handlers["eval.hash"] = seeded
+
+
+def _trusts_bytes(handlers: Handlers) -> None:
+    decode = handlers["eval.decode"]
+    handlers["eval.decode"] = lambda params: decode(params | ({"path": "x"} if "path" in params else {}))
+
+
+def _swallows_epoch(handlers: Handlers) -> None:
+    encode = handlers["eval.encode"]
+
+    def swallowed(params: Json) -> Json:
+        if "manifest" not in params:
+            return encode(params)
+        return encode({"manifest": params["manifest"] | {"writer_epoch": "0"}})
+
+    handlers["eval.encode"] = swallowed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defect:
+    """A planted defect, and where the suite must find it."""
+
+    plant: Callable[[Handlers], None]
+    sentence: str
+    case: str
+    """A case that must fail, as pytest names it below ``conformance/``."""
+    clause: str
+    """A clause that this case must report as broken."""
+
+
+DEFECTS: dict[str, Defect] = {
+    "drops_puts": Defect(
+        plant=_drops_puts,
+        sentence="Every second put is acknowledged and forgotten.",
+        case="scenarios/durable_put_survives_kill.json::B",
+        clause="WAL-001",
+    ),
+    "acknowledges_early": Defect(
+        plant=_acknowledges_early,
+        sentence="A durable put is acknowledged while it is only in memory.",
+        case="scenarios/durable_put_survives_kill.json::A",
+        clause="WAL-001",
+    ),
+    "halves_puts": Defect(
+        plant=_halves_puts,
+        sentence="One put becomes two WAL entries.",
+        case="scenarios/buffered_put_vanishes_whole.json::B",
+        clause="WAL-032",
+    ),
+    "keeps_epoch": Defect(
+        plant=_keeps_epoch,
+        sentence="A claim does not raise the epoch.",
+        case="scenarios/second_writer_fences_first.json::B",
+        clause="FENCE-005",
+    ),
+    "stale_scan": Defect(
+        plant=_stale_scan,
+        sentence="A scan gives the base table's row where there is one.",
+        case="scenarios/last_write_wins_through_all_levels.json::R",
+        clause="READ-002",
+    ),
+    "collects_early": Defect(
+        plant=_collects_early,
+        sentence="The collector removes generations that are not merged.",
+        case="scenarios/collector_keeps_unmerged.json::B",
+        clause="GC-001",
+    ),
+    "plain_names": Defect(
+        plant=_plain_names,
+        sentence="Names are binary digits, most significant first.",
+        case="vectors/B/name/wal_entries/case.json::eval",
+        clause="WAL-013",
+    ),
+    "seeded_hash": Defect(
+        plant=_seeded_hash,
+        sentence="The hash of text has seed 42.",
+        case="vectors/A/hash/text/case.json::eval",
+        clause="REGION-035",
+    ),
+    "trusts_bytes": Defect(
+        plant=_trusts_bytes,
+        sentence="A manifest is not held against its path.",
+        case="vectors/A/invalid/manifest_of_another_region/case.json::decode",
+        clause="MANIFEST-003",
+    ),
+    "swallows_epoch": Defect(
+        plant=_swallows_epoch,
+        sentence="Manifests are written without the epoch.",
+        case="vectors/A/manifest/generations/case.json::encode",
+        clause="MANIFEST-006",
+    ),
+}
+"""Name of a defect -> the defect."""
+
+
+def handlers(defect: str) -> Handlers:
+    """The reference's handlers with a defect planted."""
+    made = reference.handlers()
+    DEFECTS[defect].plant(made)
+    made["hello"] = functools.partial(_hello, made["hello"], defect)
+    return made
+
+
+def _hello(honest: Handler, defect: str, params: Json) -> Json:
+    return honest(params) | {"implementation": f"broken ({defect})"}
+
+
+if __name__ == "__main__":
+    serve(handlers(sys.argv[1]), reference.KINDS)

@@ -1,0 +1,231 @@
+"""Vectors and scenarios as pytest items: what they run, and how a verdict becomes a test outcome."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from . import report, runner, scenarios, vectors
+from .adapters.process import AdapterCrash
+from .protocol import Hello
+from .scenarios import Scenario
+from .session import BROKEN, Session, session_of
+from .vectors import BadCase, Vector
+from .verdicts import FAILING, CaseResult, Finding, Verdict, agreed, level_of
+
+RESULT = "memwal.result"
+HELLO = "memwal.hello"
+"""Names under which a test report carries a result, and what the adapter said."""
+
+
+class CaseFile(pytest.File):
+    """A file of cases. If the adapter says nothing usable, the first file has one item that reports it."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """Items for each revision under test."""
+        session = session_of(self.config)
+        known = session.no_hello is not None
+        hello = session.hello()
+        if hello is not None:
+            yield from self.cases(session, hello)
+        elif not known:
+            yield HelloItem.from_parent(self, name="hello")
+
+    def cases(self, session: Session, hello: Hello) -> Iterator[CaseItem]:
+        """The cases in this file."""
+        raise NotImplementedError
+
+
+class VectorFile(CaseFile):
+    """``case.json`` of a vector."""
+
+    def cases(self, session: Session, hello: Hello) -> Iterator[CaseItem]:
+        """One item per direction."""
+        vector = vectors.load(self.path)
+        if vector.revision in session.revisions(hello):
+            for direction in vector.directions:
+                yield VectorItem.make(self, direction, vector.revision, vector.clauses, vector=vector)
+
+
+class ScenarioFile(CaseFile):
+    """A scenario."""
+
+    def cases(self, session: Session, hello: Hello) -> Iterator[CaseItem]:
+        """One item per revision."""
+        scenario = scenarios.load(self.path)
+        for revision in scenario.revisions:
+            if revision in session.revisions(hello):
+                cited = scenario.cited(revision)
+                yield ScenarioItem.make(self, revision, revision, cited, scenario=scenario)
+
+
+class CaseFailed(Exception):
+    """Carries the result of a case whose verdict fails the run."""
+
+    def __init__(self, result: CaseResult) -> None:
+        super().__init__(result.text)
+        self.result = result
+
+
+class HelloItem(pytest.Item):
+    """Reports that the adapter did not say what it is."""
+
+    def runtest(self) -> None:
+        """Fails."""
+        pytest.fail(f"HARNESS_ERROR: {session_of(self.config).no_hello}", pytrace=False)
+
+
+class CaseItem(pytest.Item):
+    """One case under one revision."""
+
+    revision: str
+    smoke = False
+
+    @classmethod
+    def make(cls, parent: CaseFile, name: str, revision: str, clauses: Iterable[str], **more: Any) -> CaseItem:
+        """Make an item that carries the clauses as a marker."""
+        item: CaseItem = cls.from_parent(parent, name=name)
+        item.revision = revision
+        for attribute, value in more.items():
+            setattr(item, attribute, value)
+        item.add_marker(pytest.mark.clause(*clauses))
+        return item
+
+    @property
+    def case(self) -> str:
+        """Name of the case in reports."""
+        return f"{self.path.relative_to(self.path.parents[_depth(self.path)]).as_posix()}::{self.name}"
+
+    def judge(self, session: Session) -> CaseResult:
+        """Run the case once."""
+        raise NotImplementedError
+
+    def about(self) -> tuple[str, str, tuple[str, ...]]:
+        """Area, title and clauses."""
+        raise NotImplementedError
+
+    def missing(self, hello: Hello) -> list[str]:
+        """Messages that the case needs and the implementation does not answer."""
+        raise NotImplementedError
+
+    def runtest(self) -> None:
+        """Run the case, a second time if it fails, and turn its verdict into a test outcome."""
+        session = session_of(self.config)
+        hello = session.hello()
+        assert hello is not None
+        if (failed := session.smoke_failed.get(self.revision)) is not None:
+            pytest.skip(f"not run: the smoke stage of revision {self.revision} failed ({failed})")
+        missing = self.missing(hello)
+        if missing:
+            result = self.verdict(Verdict.UNSUPPORTED, f"not claimed: {', '.join(missing)}")
+        else:
+            result = self.judge(session)
+            if result.verdict in FAILING:
+                result = agreed(result, self.judge(session))
+        self.user_properties += [(RESULT, report.to_text(result)), (HELLO, _hello_text(hello))]
+        if self.smoke and result.verdict in FAILING:
+            session.smoke_failed[self.revision] = self.name
+        if result.verdict in FAILING:
+            raise CaseFailed(result)
+        if result.verdict is Verdict.UNSUPPORTED:
+            pytest.skip(f"UNSUPPORTED: {result.text}")
+
+    def verdict(self, verdict: Verdict, text: str, finding: Finding | None = None) -> CaseResult:
+        """A result without the detail of a scenario."""
+        area, title, clauses = self.about()
+        return CaseResult(
+            case=self.case,
+            revision=self.revision,
+            area=area,
+            title=title,
+            clauses=clauses,
+            verdict=verdict,
+            findings=(finding,) if finding is not None else (),
+            text=text,
+        )
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """The text of a failed case instead of a traceback."""
+        if isinstance(excinfo.value, CaseFailed):
+            result = excinfo.value.result
+            cited = ", ".join(result.clauses)
+            return f"{result.verdict}: {result.title} [{cited}]\n{result.text}"
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Place of the case."""
+        return self.path, None, f"{self.case}"
+
+
+class VectorItem(CaseItem):
+    """One direction of a vector."""
+
+    vector: Vector
+
+    def about(self) -> tuple[str, str, tuple[str, ...]]:
+        """Area, title and clauses."""
+        return self.vector.area, self.vector.title, self.vector.clauses
+
+    def missing(self, hello: Hello) -> list[str]:
+        """The message of the direction, if it is not answered."""
+        needed = vectors.message(self.vector, self.name)
+        return [] if hello.answers(needed) else [needed]
+
+    def judge(self, session: Session) -> CaseResult:
+        """Ask the shared process."""
+        try:
+            finding = vectors.run(self.vector, self.name, session.harness.shared(self.revision).call)
+        except AdapterCrash as crash:
+            return self.verdict(Verdict.CRASH, str(crash))
+        except (*BROKEN, BadCase) as error:
+            return self.verdict(Verdict.HARNESS_ERROR, str(error))
+        return self.verdict(level_of(finding, session.levels[self.revision]), finding.broken or "", finding)
+
+
+class ScenarioItem(CaseItem):
+    """A scenario under one revision."""
+
+    scenario: Scenario
+
+    @property
+    def smoke(self) -> bool:  # type: ignore[override]
+        """Whether the case is of the smoke stage."""
+        return self.scenario.smoke
+
+    def about(self) -> tuple[str, str, tuple[str, ...]]:
+        """Area, title and clauses."""
+        return "scenario", self.scenario.title, self.scenario.cited(self.revision)
+
+    def missing(self, hello: Hello) -> list[str]:
+        """Messages that are not answered."""
+        return self.scenario.missing(self.revision, hello)
+
+    def judge(self, session: Session) -> CaseResult:
+        """Run the scenario in a folder of its own."""
+        factory: pytest.TempPathFactory = self.config._tmp_path_factory  # type: ignore[attr-defined]
+        try:
+            return runner.run(
+                self.scenario,
+                self.revision,
+                folder=factory.mktemp(self.path.stem[:40]),
+                start=lambda name: session.harness.actor(name, self.revision),
+                finish=session.harness.finish,
+                levels=session.levels[self.revision],
+                case=self.case,
+            )
+        except BROKEN as error:
+            return self.verdict(Verdict.HARNESS_ERROR, str(error))
+
+
+def _depth(path: Path) -> int:
+    """How far above a case the folder of the suite is."""
+    return 1 if path.parent.name == "scenarios" else 4
+
+
+def _hello_text(hello: Hello) -> str:
+    return json.dumps({**asdict(hello), "capabilities": sorted(hello.capabilities)})

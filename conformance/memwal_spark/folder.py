@@ -1,0 +1,83 @@
+"""The folder of a validation run: what is kept where, and how an earlier run is replaced."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from memwal.errors import InvalidArgument
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """What the job keeps where."""
+
+    root: Path
+
+    @property
+    def table(self) -> Path:
+        """The MemWAL table."""
+        return self.root / "table"
+
+    @property
+    def log(self) -> Path:
+        """The change log."""
+        return self.root / "log.parquet"
+
+    @property
+    def written(self) -> Path:
+        """What the tasks of the write reported."""
+        return self.root / "written.json"
+
+    @property
+    def event_log(self) -> Path:
+        """Spark's event logs."""
+        return self.root / "event-log"
+
+    @property
+    def evidence(self) -> Path:
+        """What tasks noted just before they failed as planned."""
+        return self.root / "faults"
+
+    @property
+    def report_json(self) -> Path:
+        """The report as data."""
+        return self.root / "report.json"
+
+    @property
+    def report_html(self) -> Path:
+        """The report as a page."""
+        return self.root / "report.html"
+
+    def reading(self, name: str) -> Path:
+        """One reading of the table, or the oracle's answer."""
+        return self._readings / f"{name.replace(' ', '-').replace(',', '')}.parquet"
+
+    def clear(self) -> None:
+        """Remove what an earlier run left; other files stay. Makes the folder if it is missing.
+
+        Raises InvalidArgument, and removes nothing, if something has one of our names and no earlier run is to blame.
+        """
+        folders = (self.table, self.event_log, self.evidence, self._readings)
+        files = (self.log, self.written, self.report_json, self.report_html)
+        foreign = [path.name for path in (*folders, *files) if path.exists()]
+        if foreign and not self._mark.is_file():
+            raise InvalidArgument(
+                f"{self.root} holds {', '.join(foreign)}, which no earlier run left there: choose another folder"
+            )
+        for path in folders:
+            if path.exists():
+                shutil.rmtree(path)
+        for path in files:
+            path.unlink(missing_ok=True)
+        self.evidence.mkdir(parents=True, exist_ok=True)
+        self._mark.touch()
+
+    @property
+    def _mark(self) -> Path:
+        return self.root / ".memwal-validate"
+
+    @property
+    def _readings(self) -> Path:
+        return self.root / "readings"

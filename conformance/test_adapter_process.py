@@ -1,0 +1,148 @@
+"""Adapter processes that misbehave: each is reported as what it is, and none survives."""
+
+import os
+import selectors
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from memwal_conformance.adapters.process import (
+    AdapterCrash,
+    AdapterMissing,
+    AdapterProcess,
+    AdapterTimeout,
+    Exchange,
+)
+from memwal_conformance.protocol import AdapterError, ProtocolViolation
+
+SKELETON = Path(__file__).parent / "memwal_conformance" / "adapters" / "skeleton.py"
+READ = "import sys, json, os, signal; line = sys.stdin.readline(); "
+
+
+def adapter(code: str, limit_s: float = 20.0) -> AdapterProcess:
+    return AdapterProcess([sys.executable, "-c", READ + code], limit_s=limit_s)
+
+
+@pytest.fixture
+def skeleton() -> Iterator[AdapterProcess]:
+    with AdapterProcess([sys.executable, str(SKELETON)], limit_s=20) as process:
+        process.greet()
+        yield process
+
+
+def test_the_skeleton_answers(skeleton: AdapterProcess) -> None:
+    skeleton.call("configure", {"revision": "B", "settings": {}})
+    assert skeleton.call("eval.name", {"kind": "wal", "number": "5"}) == {"name": "101" + "0" * 61 + ".arrow"}
+    skeleton.end()
+    assert skeleton.status == 0
+
+
+def test_an_error_reply_leaves_the_process_usable(skeleton: AdapterProcess) -> None:
+    skeleton.call("configure", {"revision": "B", "settings": {}})
+    with pytest.raises(AdapterError) as caught:
+        skeleton.call("eval.name", {"kind": "wal", "number": "99999999999999999999"})
+    assert caught.value.kind == "invalid_argument"
+    assert skeleton.call("eval.name", {"kind": "manifest", "number": "1"})["name"].startswith("10")
+
+
+def test_a_kill_is_sigkill_and_says_whether_the_process_ran(skeleton: AdapterProcess) -> None:
+    assert skeleton.kill()
+    assert skeleton.status == -9
+    assert not skeleton.kill()
+
+
+def test_a_kill_takes_what_the_adapter_started_along(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    code = (
+        "import subprocess; child = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()']); "
+        f"open({str(pid_file)!r}, 'w').write(str(child.pid)); "
+        'print(\'{"id": "1", "result": {}}\', flush=True); signal.pause()'
+    )
+    process = adapter(code)
+    process.call("configure", {"revision": "B", "settings": {}})
+    child = int(pid_file.read_text())
+    watched = os.pidfd_open(child)
+    try:
+        assert process.kill()
+        with selectors.DefaultSelector() as selector:
+            selector.register(watched, selectors.EVENT_READ)
+            assert selector.select(10), "the child still runs"
+    finally:
+        os.close(watched)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("print('Picked up JAVA_TOOL_OPTIONS', flush=True); signal.pause()", "not JSON"),
+        ('print(\'{"id": "9", "result": {}}\', flush=True); signal.pause()', "has id 9"),
+        ('print(\'{"id": "1", "result": {"roles": 5}}\', flush=True); signal.pause()', "result of hello"),
+        ("sys.stdout.buffer.write(b'\\xff\\xfe\\n'); sys.stdout.flush(); signal.pause()", "not JSON"),
+    ],
+)
+def test_garbage_is_a_protocol_violation_and_ends_the_process(code: str, reason: str) -> None:
+    process = adapter(code)
+    with pytest.raises(ProtocolViolation, match=reason):
+        process.greet()
+    assert not process.alive
+
+
+def test_silence_is_a_timeout_and_ends_the_process() -> None:
+    process = adapter("sys.stderr.write('still thinking\\n'); sys.stderr.flush(); signal.pause()", limit_s=0.7)
+    started = time.monotonic()
+    with pytest.raises(AdapterTimeout, match=r"no answer to hello in 0\.7 s"):
+        process.greet()
+    assert time.monotonic() - started < 10
+    assert not process.alive
+
+
+def test_half_a_line_is_a_timeout() -> None:
+    process = adapter("sys.stdout.write('{\"id\": '); sys.stdout.flush(); signal.pause()", limit_s=0.7)
+    with pytest.raises(AdapterTimeout):
+        process.greet()
+
+
+def test_an_adapter_that_ends_by_itself_is_a_crash_with_its_last_words() -> None:
+    process = adapter("sys.stderr.write('panicked at src/wal.rs:7\\n'); sys.exit(101)")
+    with pytest.raises(AdapterCrash, match=r"exit status 101.*during hello") as caught:
+        process.greet()
+    assert "panicked at src/wal.rs:7" in caught.value.stderr
+    assert caught.value.status == 101
+
+
+def test_an_adapter_that_kills_itself_is_a_crash_with_its_signal() -> None:
+    process = adapter("os.kill(os.getpid(), 11)")
+    with pytest.raises(AdapterCrash, match="signal 11"):
+        process.greet()
+
+
+def test_an_adapter_that_never_reads_is_a_timeout_even_for_a_long_request() -> None:
+    process = AdapterProcess([sys.executable, "-c", "import signal; signal.pause()"], limit_s=0.7)
+    rows = [[{"t": "utf8", "v": "x" * 1000}]] * 2000
+    columns = [{"name": "c", "type": "utf8", "nullable": False}]
+    with pytest.raises(AdapterTimeout):
+        process.call("writer.put", {"writer": "w", "rows": {"columns": columns, "rows": rows}, "durable": True})
+    assert not process.alive
+
+
+def test_a_command_that_is_not_there_is_named() -> None:
+    with pytest.raises(AdapterMissing, match="cannot start no-such-adapter --x: No such file"):
+        AdapterProcess(["no-such-adapter", "--x"])
+
+
+def test_every_exchange_is_logged_with_its_outcome() -> None:
+    log: list[Exchange] = []
+    process = AdapterProcess([sys.executable, str(SKELETON)], actor="one", limit_s=20, log=log.append)
+    with process:
+        process.greet()
+        process.call("configure", {"revision": "A", "settings": {}})
+        with pytest.raises(AdapterError):
+            process.call("eval.name", {"kind": "wal", "number": "99999999999999999999"})
+    assert [(e.actor, e.message, next(iter(e.outcome))) for e in log] == [
+        ("one", "hello", "result"),
+        ("one", "configure", "result"),
+        ("one", "eval.name", "error"),
+        ("one", "shutdown", "result"),
+    ]

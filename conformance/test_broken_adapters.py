@@ -1,0 +1,88 @@
+"""Planted defects are caught, each for the clause that it breaks (the same cases pass for the reference)."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from conformance_runs import run_suite
+from memwal_conformance import runner, scenarios, vectors
+from memwal_conformance.adapters.broken import DEFECTS
+from memwal_conformance.harness import REFERENCE, Harness
+from memwal_conformance.session import levels_of
+from memwal_conformance.verdicts import Finding, Verdict, level_of
+
+HERE = Path(__file__).resolve().parent
+BROKEN = (sys.executable, "-m", "memwal_conformance.adapters.broken")
+
+
+def judged(
+    case: str, command: tuple[str, ...], folder: Path, settings: dict[str, str]
+) -> tuple[Verdict, tuple[Finding, ...]]:
+    """Verdict and findings of one case for an adapter."""
+    file, _, what = case.partition("::")
+    harness = Harness(command=command, limit_s=60, settings=settings)
+    harness.hello()
+    try:
+        if file.startswith("vectors/"):
+            vector = vectors.load(HERE / file)
+            finding = vectors.run(vector, what, harness.shared(vector.revision).call)
+            return level_of(finding, levels_of(vector.revision)), (finding,)
+        result = runner.run(
+            scenarios.load(HERE / file),
+            what,
+            folder=folder,
+            start=lambda actor: harness.actor(actor, what),
+            finish=harness.finish,
+            levels=levels_of(what),
+            case=case,
+        )
+        return result.verdict, result.findings
+    finally:
+        harness.close()
+
+
+def broken_clauses(findings: tuple[Finding, ...]) -> set[str]:
+    """Clauses of the expectations that did not hold."""
+    return {clause for finding in findings if finding.broken is not None for clause in finding.clauses}
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_a_planted_defect_fails_its_case_for_its_clause(name: str, tmp_path: Path) -> None:
+    verdict, findings = judged(DEFECTS[name].case, (*BROKEN, name), tmp_path, {})
+    assert verdict is Verdict.FAIL, findings
+    assert DEFECTS[name].clause in broken_clauses(findings), findings
+
+
+@pytest.mark.parametrize(
+    ("case", "clause"),
+    [
+        ("scenarios/second_writer_fences_first.json::B", "FENCE-016"),
+        ("scenarios/filter_does_not_revive_old_rows.json::A", "READ-002"),
+    ],
+)
+def test_the_literal_reading_of_a_hazard_fails(case: str, clause: str, tmp_path: Path) -> None:
+    verdict, findings = judged(case, REFERENCE, tmp_path, {"profile": "literal"})
+    assert verdict is Verdict.FAIL, findings
+    assert clause in broken_clauses(findings), findings
+
+
+def test_the_suite_run_on_a_broken_adapter_fails_and_says_which_clause(tmp_path: Path) -> None:
+    adapter = " ".join((*BROKEN, "drops_puts"))
+    run = run_suite(
+        tmp_path,
+        "conformance/scenarios/durable_put_survives_kill.json",
+        "conformance/vectors/B/name",
+        *("--memwal-adapter", adapter, "--memwal-revision", "B"),
+    )
+    assert run.status == 1, run.text
+    said = r"^broken \(drops_puts\) does not conform to revision B, .*; 5 of [0-9]+ cases ran; broken: .*WAL-001"
+    assert re.search(said, run.text, re.MULTILINE), run.text
+    assert run.summary["revisions"]["B"]["conforms"] is False
+    assert {case["verdict"] for case in run.summary["cases"] if case["area"] == "name"} == {"PASS"}
+
+    lines = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text().splitlines()]
+    assert ("hello", "hello") in {(line["actor"], line["message"]) for line in lines}
+    assert ("two", "reader.scan") in {(line["actor"], line["message"]) for line in lines}
+    assert all(set(line["outcome"]) <= {"result", "error", "broken"} for line in lines)

@@ -1,0 +1,388 @@
+"""The judge: it decodes what it should, refuses what it should, and knows nothing of the engine."""
+
+import base64
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+from memwal_conformance import vectors
+from memwal_conformance.judge import artifacts, content, store, structure, table, wal, wire
+from memwal_conformance.judge.artifacts import name_of, number_of
+from memwal_conformance.judge.wire import Damaged
+from memwal_conformance.vectors import Vector
+
+HERE = Path(__file__).resolve().parent
+REGION = "6ba7b814-9dad-41d1-80b4-00c04fd430c8"
+OTHER = "0f8fad5b-d9cb-469f-a165-70867728950e"
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"}),
+        pa.field("v", pa.string()),
+    ]
+)
+DECODED = [
+    vector
+    for file in sorted((HERE / "vectors").glob("*/*/*/case.json"))
+    if "decode" in (vector := vectors.load(file)).directions
+]
+
+
+def case_id(vector: Vector) -> str:
+    return f"{vector.revision}-{vector.area}-{vector.name}"
+
+
+def judged(vector: Vector) -> dict[str, object]:
+    """The judge's own view of the object of a vector."""
+    (file,) = (p for p in (vector.folder / "input").rglob("*") if p.is_file())
+    data, path = file.read_bytes(), file.relative_to(vector.folder / "input")
+    if vector.kind == "manifest":
+        region, version = path.parts[1], number_of(path.name, "binpb")
+        return {"manifest": artifacts.manifest(data, region, version).view()}
+    return vectors.DECODERS[vector.kind](data, vector)
+
+
+@pytest.mark.parametrize("vector", [v for v in DECODED if v.area != "invalid"], ids=case_id)
+def test_the_judge_decodes_every_blessed_object_to_its_expected_view(vector: Vector) -> None:
+    assert vectors.difference(vector.expected, judged(vector)) is None
+
+
+@pytest.mark.parametrize("vector", [v for v in DECODED if v.area == "invalid"], ids=case_id)
+def test_the_judge_refuses_every_damaged_object(vector: Vector) -> None:
+    with pytest.raises(Damaged):
+        judged(vector)
+
+
+def test_the_judge_imports_nothing_of_the_engine() -> None:
+    code = (
+        "import sys, memwal_conformance.judge.structure, memwal_conformance.judge.content; "
+        "import memwal_conformance.oracle, memwal_conformance.vectors; "
+        "print([n for n in sys.modules if n == 'memwal' or n.startswith(('memwal.', 'memwal_sim'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=HERE, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_cut_of_a_manifest_but_those_between_fields_is_damage() -> None:
+    vector = next(v for v in DECODED if v.area == "manifest" and v.name == "generations" and v.revision == "B")
+    (file,) = (p for p in (vector.folder / "input").rglob("*.binpb"))
+    data = file.read_bytes()
+    starts = {field.offset for field in wire.fields(data)}
+    for size in range(1, len(data)):
+        if size not in starts:
+            with pytest.raises(Damaged):
+                wire.Message.of(data[:size])
+
+
+def test_every_cut_of_an_arrow_entry_is_damage() -> None:
+    vector = next(v for v in DECODED if v.area == "wal" and v.name == "two_batches" and v.revision == "B")
+    (file,) = (p for p in (vector.folder / "input").rglob("*.arrow"))
+    data = file.read_bytes()
+    assert wal.stream_end(data) == len(data)
+    for size in range(len(data)):
+        with pytest.raises(Damaged):
+            wal.decode(data[:size], "arrow")
+
+
+@pytest.mark.parametrize("data", [b"\x80" * 11, b"\xff" * 9 + b"\x7f", b"\x03", b"\x07", b"\x00\x01"])
+def test_bytes_that_are_no_protobuf_message_are_damage(data: bytes) -> None:
+    with pytest.raises(Damaged):
+        wire.Message.of(data)
+
+
+# A store of another implementation --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table that the released native implementation wrote: two claims, two generations, a delete."""
+    root = tmp_path_factory.mktemp("native") / "table"
+    table = pa.table({"id": [1, 2], "v": ["base", "base"]}, schema=SCHEMA)
+    dataset = lance.write_dataset(table, str(root))
+    dataset.initialize_mem_wal()
+    with dataset.mem_wal_writer(REGION, durable_write=True) as writer:
+        writer.put(pa.table({"id": [1, 3, 1], "v": ["x", "y", "z"]}, schema=SCHEMA))
+        writer.delete(pa.table({"id": [3]}))
+    with lance.dataset(str(root)).mem_wal_writer(REGION, durable_write=True) as writer:
+        writer.put(pa.table({"id": [4], "v": ["w"]}, schema=SCHEMA))
+    return root
+
+
+@pytest.fixture
+def copied(native: Path, tmp_path: Path) -> Path:
+    """A copy to damage. (copytree would follow nothing else: the folder has no links.)"""
+    target = tmp_path / "table"
+    for file in native.rglob("*"):
+        if file.is_file():
+            copy = target / file.relative_to(native)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(file.read_bytes())
+    return target
+
+
+def faults(root: Path) -> dict[str, str]:
+    """First fault of each check that found one."""
+    results = structure.run(store.read(root, "R", ("id",)))
+    return {r.check: r.faults[0] for r in results if r.faults}
+
+
+def test_a_table_of_the_native_writer_passes_every_check(native: Path) -> None:
+    results = structure.run(store.read(native, "R", ("id",)))
+    assert {r.check for r in results if r.looked_at} == {c.name for c in structure.CHECKS if "R" in c.clauses}
+    assert faults(native) == {}
+
+
+def test_the_judge_reads_the_rows_of_the_native_writer(native: Path) -> None:
+    state = content.durable(store.read(native, "R", ("id",)))
+    assert content.live(state) == [{"id": 1, "v": "z"}, {"id": 2, "v": "base"}, {"id": 4, "v": "w"}]
+    assert state[(3,)] is None
+
+
+def wal_file(root: Path, position: int) -> Path:
+    return root / "_mem_wal" / REGION / "wal" / name_of(position, "arrow")
+
+
+def manifest_file(root: Path, version: int) -> Path:
+    return root / "_mem_wal" / REGION / "manifest" / name_of(version, "binpb")
+
+
+def generation(root: Path, number: int) -> Path:
+    (found,) = (root / "_mem_wal" / REGION).glob(f"*_gen_{number}")
+    return found
+
+
+def with_epoch(data: bytes, epoch: str) -> bytes:
+    """An Arrow entry under another epoch."""
+    with pa.ipc.open_stream(data) as reader:
+        rows = reader.read_all()
+    schema = rows.schema.with_metadata({**rows.schema.metadata, b"writer_epoch": epoch.encode()})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_table(rows.replace_schema_metadata(schema.metadata))
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def rewritten(root: Path, version: int, change: Callable[[bytes], bytes]) -> None:
+    file = manifest_file(root, version)
+    file.write_bytes(change(file.read_bytes()))
+
+
+def appended(*fields: bytes) -> Callable[[bytes], bytes]:
+    """Protobuf: the last value of a singular field counts, and a repeated one gets longer."""
+    return lambda data: data + b"".join(fields)
+
+
+def varint_field(number: int, value: int) -> bytes:
+    return bytes([number << 3, value])
+
+
+def listed(number: int, path: str) -> bytes:
+    entry = bytes([0x08, number, 0x12, len(path)]) + path.encode()
+    return bytes([8 << 3 | 2, len(entry)]) + entry
+
+
+def drop_entry(root: Path) -> None:
+    wal_file(root, 2).unlink()
+
+
+def two_suffixes(root: Path) -> None:
+    wal_file(root, 2).with_suffix(".lance").write_bytes(b"")
+
+
+def epoch_goes_back(root: Path) -> None:
+    wal_file(root, 4).write_bytes(with_epoch(wal_file(root, 4).read_bytes(), "1"))
+    wal_file(root, 2).write_bytes(with_epoch(wal_file(root, 2).read_bytes(), "2"))
+
+
+def epoch_of_nobody(root: Path) -> None:
+    wal_file(root, 4).write_bytes(with_epoch(wal_file(root, 4).read_bytes(), "9"))
+
+
+def entry_cut(root: Path) -> None:
+    wal_file(root, 1).write_bytes(wal_file(root, 1).read_bytes()[:-8])
+
+
+def version_missing(root: Path) -> None:
+    manifest_file(root, 2).unlink()
+
+
+def epoch_lowered(root: Path) -> None:
+    rewritten(root, 5, appended(varint_field(2, 1)))
+
+
+def pointer_lowered(root: Path) -> None:
+    rewritten(root, 4, appended(varint_field(3, 1)))
+
+
+def generation_counter_lowered(root: Path) -> None:
+    rewritten(root, 5, appended(varint_field(6, 1)))
+
+
+def spec_changed(root: Path) -> None:
+    rewritten(root, 5, appended(varint_field(10, 1)))
+
+
+def generation_twice(root: Path) -> None:
+    rewritten(root, 5, appended(listed(1, generation(root, 1).name)))
+
+
+def folder_of_another_number(root: Path) -> None:
+    path = generation(root, 1).name
+    rewritten(root, 5, lambda data: data.replace(path.encode(), path.replace("gen_1", "gen_7").encode()))
+
+
+def folder_gone(root: Path) -> None:
+    folder = generation(root, 1)
+    folder.rename(root.parent / "elsewhere")
+
+
+def no_bloom_filter(root: Path) -> None:
+    (generation(root, 2) / "bloom_filter.bin").unlink()
+
+
+def rows_of_a_generation_gone(root: Path) -> None:
+    for file in (generation(root, 2) / "data").iterdir():
+        file.unlink()
+
+
+def row_of_the_wal_changed(root: Path) -> None:
+    file = wal_file(root, 4)
+    with pa.ipc.open_stream(file.read_bytes()) as reader:
+        rows = reader.read_all()
+    changed = rows.set_column(1, rows.schema.field(1), pa.array(["other"], pa.string()))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(changed)
+    file.write_bytes(sink.getvalue().to_pybytes())
+
+
+def hint_ahead(root: Path) -> None:
+    (root / "_mem_wal" / REGION / "manifest" / "version_hint.json").write_text(json.dumps({"version": 6}))
+
+
+def key_in_two_regions(root: Path) -> None:
+    dataset = lance.dataset(str(root))
+    with dataset.mem_wal_writer(OTHER, durable_write=True) as writer:
+        writer.put(pa.table({"id": [4], "v": ["again"]}, schema=SCHEMA))
+
+
+def stranger_in_the_region(root: Path) -> None:
+    (root / "_mem_wal" / REGION / "notes.txt").write_text("x")
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a missing entry": (drop_entry, "WAL positions"),
+    "two suffixes": (two_suffixes, "WAL names"),
+    "an epoch that goes back": (epoch_goes_back, "WAL epochs"),
+    "an epoch that nobody claimed": (epoch_of_nobody, "WAL epochs"),
+    "an entry without its end mark": (entry_cut, "objects decode"),
+    "a missing version": (version_missing, "manifest versions"),
+    "a lowered epoch": (epoch_lowered, "epoch steps"),
+    "a lowered pointer": (pointer_lowered, "pointer steps"),
+    "a lowered generation counter": (generation_counter_lowered, "generation steps"),
+    "another spec": (spec_changed, "spec steps"),
+    "a generation listed twice": (generation_twice, "generation list"),
+    "a folder of another number": (folder_of_another_number, "generation list"),
+    "a listed folder that is gone": (folder_gone, "generation list"),
+    "no bloom filter": (no_bloom_filter, "generation tables"),
+    "a generation without its data file": (rows_of_a_generation_gone, "generation tables"),
+    "other rows in the WAL than in the generation": (row_of_the_wal_changed, "generation content"),
+    "a hint that is ahead": (hint_ahead, "hints"),
+    "a key in two regions": (key_in_two_regions, "disjoint regions"),
+    "a file that does not belong": (stranger_in_the_region, "region folders"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_to_a_store_is_found_by_its_check(name: str, copied: Path) -> None:
+    damage, check = DAMAGE[name]
+    damage(copied)
+    assert check in faults(copied)
+
+
+def test_damage_makes_what_the_store_means_unreadable_or_different(copied: Path) -> None:
+    folder_gone(copied)
+    with pytest.raises(Damaged, match="pylance cannot read"):
+        content.durable(store.read(copied, "R", ("id",)))
+
+
+def test_a_folder_without_a_table_is_damage(tmp_path: Path) -> None:
+    with pytest.raises(Damaged, match="no table manifest"):
+        store.read(tmp_path, "B", ("id",))
+
+
+# Steps between manifests ------------------------------------------------------------------------------------------
+
+
+def manifest(**changes: object) -> artifacts.Manifest:
+    base: dict[str, object] = {
+        "region_id": REGION,
+        "version": 1,
+        "spec_id": 0,
+        "epoch": 1,
+        "replay_after": 0,
+        "last_seen": 0,
+        "current_generation": 1,
+        "generations": (),
+        "shard_fields": (),
+        "sealed": False,
+    }
+    return artifacts.Manifest(**(base | changes))  # type: ignore[arg-type]
+
+
+FLUSHED = (artifacts.Generation(number=1, path="00000000_gen_1"),)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (manifest(), manifest(epoch=2), "claim"),
+        (manifest(), manifest(epoch=2, last_seen=4), "claim"),
+        (manifest(), manifest(epoch=3), None),
+        (manifest(), manifest(), None),
+        (manifest(), manifest(last_seen=3), "hint"),
+        (manifest(last_seen=3), manifest(last_seen=2), None),
+        (manifest(), manifest(replay_after=3, current_generation=2, generations=FLUSHED), "flush"),
+        (manifest(), manifest(replay_after=3, current_generation=2), None),
+        (manifest(), manifest(replay_after=3, current_generation=3, generations=FLUSHED), None),
+        (manifest(), manifest(epoch=2, replay_after=3, current_generation=2, generations=FLUSHED), None),
+        (manifest(current_generation=2, generations=FLUSHED), manifest(current_generation=2), "collection"),
+        (manifest(), manifest(replay_after=3), None),
+        (manifest(), manifest(spec_id=1, last_seen=3), None),
+    ],
+)
+def test_a_step_between_manifests_is_named_after_its_trigger(
+    before: artifacts.Manifest, after: artifacts.Manifest, expected: str | None
+) -> None:
+    assert structure.trigger(before, after) == expected
+
+
+@pytest.mark.parametrize(
+    ("revision", "state", "start"),
+    [
+        ("A", manifest(), 1),
+        ("B", manifest(), 0),
+        ("R", manifest(), 1),
+        ("B", manifest(current_generation=2, replay_after=0), 1),
+        ("A", manifest(current_generation=2, replay_after=10), 11),
+    ],
+)
+def test_replay_starts_behind_the_pointer_or_at_the_first_position(
+    revision: str, state: artifacts.Manifest, start: int
+) -> None:
+    assert store.replay_start(state, store.LAYOUTS[revision]) == start
+
+
+def test_a_table_manifest_of_pylance_shows_version_fragments_and_index(native: Path) -> None:
+    newest = table.newest(native)
+    assert (newest.version, newest.fragments, len(newest.memwal)) == (2, 1, 1)
+    assert list(table.versions(native)) == [1, 2]
+
+
+def test_base64_of_the_views_is_what_the_protocol_says() -> None:
+    view = manifest(shard_fields=(("bucket", b"\x03\x00\x00\x00"),)).view()
+    assert base64.b64decode(view["shard_fields"][0]["value"]) == b"\x03\x00\x00\x00"

@@ -1,0 +1,237 @@
+"""The plugin as a user runs it: verdicts, the sentence, the reports, and adapters that cannot be judged."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conformance_runs import Run, run_suite
+from memwal_conformance import document, report
+from memwal_conformance.protocol import Hello
+from memwal_conformance.session import levels_of, suite_size
+from memwal_conformance.verdicts import CaseResult, Finding, Verdict, agreed, level_of, merged
+
+HERE = Path(__file__).resolve().parent
+SKELETON = f"{sys.executable} {HERE / 'memwal_conformance' / 'adapters' / 'skeleton.py'}"
+NAMES = "conformance/vectors/B/name"
+LEVELS = {"WAL-001": "MUST", "WAL-002": "MAY", "WAL-016": "SHOULD", "FENCE-001": "MUST"}
+HELLO = Hello(implementation="x", version="1", revisions=("B",), roles=("writer",), capabilities=frozenset())
+
+
+def test_the_page_for_adapter_authors_shows_the_messages_as_the_schemas_define_them() -> None:
+    page = document.PAGE.read_text("utf-8")
+    assert document.filled(page) == page
+
+
+# A whole run ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def skeleton(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The smallest adapter under revision B, with a JUnit file."""
+    folder = tmp_path_factory.mktemp("skeleton")
+    cases = (NAMES, "conformance/vectors/B/hash/text", "conformance/scenarios/smoke.json")
+    options = ("--memwal-adapter", SKELETON, "--memwal-revision", "B", "--junit-xml", str(folder / "junit.xml"))
+    return run_suite(folder, *cases, *options)
+
+
+def test_another_implementation_runs_and_what_it_does_not_claim_is_unsupported(skeleton: Run) -> None:
+    verdicts = {case["case"]: case["verdict"] for case in skeleton.summary["cases"]}
+    assert verdicts == {
+        "vectors/B/name/region_manifests/case.json::eval": "PASS",
+        "vectors/B/name/table_manifests/case.json::eval": "PASS",
+        "vectors/B/name/wal_entries/case.json::eval": "PASS",
+        "vectors/B/name/wal_suffix/case.json::eval": "PASS",
+        "vectors/B/hash/text/case.json::eval": "UNSUPPORTED",
+        "scenarios/smoke.json::B": "UNSUPPORTED",
+    }
+    assert skeleton.status == 0
+    assert "4 passed, 2 skipped" in skeleton.text
+
+
+def test_a_selection_of_cases_shows_no_conformance(skeleton: Run) -> None:
+    total = suite_size()["B"]
+    sentence = (
+        "skeleton was not shown to conform to revision B, no roles: 5 of 5 MUST, 0 warnings, 0 inconclusive, "
+        f"2 unsupported; 6 of {total} cases ran"
+    )
+    assert skeleton.text.splitlines()[-1] == sentence
+    assert skeleton.summary["revisions"]["B"]["sentence"] == sentence
+    assert skeleton.summary["revisions"]["B"]["conforms"] is None
+
+
+def test_junit_has_every_case(skeleton: Run) -> None:
+    junit = (skeleton.folder / "junit.xml").read_text("utf-8")
+    assert junit.count("<testcase") == 6
+    assert junit.count("<skipped") == 2
+
+
+BROKEN_ADAPTERS = {
+    "import sys; print('Starting up ...', flush=True); sys.stdin.read()": "is not JSON",
+    "import sys; sys.stdin.readline(); sys.stderr.write('no licence\\n'); sys.exit(3)": "exit status 3",
+    "import signal; signal.pause()": "no answer to hello in 0.8 s",
+}
+
+
+@pytest.mark.parametrize(("code", "reason"), BROKEN_ADAPTERS.items())
+def test_an_adapter_that_cannot_say_what_it_is_is_a_harness_error_and_no_verdict(
+    code: str, reason: str, tmp_path: Path
+) -> None:
+    adapter = f'{sys.executable} -c "{code}"'
+    run = run_suite(tmp_path, NAMES, "--memwal-adapter", adapter, "--memwal-timeout", "0.8")
+    assert run.status == 1
+    assert "HARNESS_ERROR: " in run.text
+    assert reason in run.text
+    assert "no verdict: " in run.text
+    assert "1 failed in" in run.text
+
+
+def changed_skeleton(folder: Path, old: str, new: str) -> str:
+    """Command of the smallest adapter with one line changed."""
+    text = (HERE / "memwal_conformance" / "adapters" / "skeleton.py").read_text("utf-8")
+    assert text.count(old) == 1
+    file = folder / "adapter.py"
+    file.write_text(text.replace(old, new), encoding="utf-8")
+    return f"{sys.executable} {file}"
+
+
+def verdicts_of(run: Run) -> dict[str, str]:
+    """Verdict by name of the case's folder."""
+    return {case["case"].split("/")[3]: case["verdict"] for case in run.summary["cases"]}
+
+
+def test_an_adapter_that_turns_to_garbage_later_is_a_harness_error_of_that_case(tmp_path: Path) -> None:
+    adapter = changed_skeleton(tmp_path, 'return {"name": f"{number', 'return {"name": number, "x": f"{number')
+    cases = (f"{NAMES}/wal_entries", f"{NAMES}/table_manifests")
+    run = run_suite(tmp_path, *cases, "--memwal-adapter", adapter, "--memwal-revision", "B")
+    assert run.status == 1
+    assert verdicts_of(run) == {"wal_entries": "HARNESS_ERROR", "table_manifests": "PASS"}
+    assert "result of eval.name break their schema" in run.text
+    assert "1 harness errors" in run.text
+
+
+def test_an_adapter_that_dies_in_a_case_is_a_crash_and_the_next_case_still_runs(tmp_path: Path) -> None:
+    dies = '    assert params["kind"] != "wal", "boom"\n    number = int('
+    adapter = changed_skeleton(tmp_path, "    number = int(", dies)
+    run = run_suite(tmp_path, NAMES, "--memwal-adapter", adapter, "--memwal-revision", "B")
+    assert run.status == 1
+    assert verdicts_of(run) == {
+        "wal_entries": "CRASH",
+        "wal_suffix": "CRASH",
+        "region_manifests": "PASS",
+        "table_manifests": "PASS",
+    }
+    assert "AssertionError: boom" in run.text
+    assert "skeleton does not conform to revision B" in run.text
+
+
+def test_a_case_that_fails_once_and_then_passes_is_inconclusive(tmp_path: Path) -> None:
+    flaky = (
+        '    number = int(params["number"]) + (SETTINGS.pop("revision") == "B" and 1)\n    SETTINGS["revision"] = "R"'
+    )
+    adapter = changed_skeleton(tmp_path, '    number = int(params["number"])', flaky)
+    run = run_suite(tmp_path, f"{NAMES}/region_manifests", "--memwal-adapter", adapter, "--memwal-revision", "B")
+    assert run.status == 1
+    assert verdicts_of(run) == {"region_manifests": "INCONCLUSIVE"}
+    assert "FAIL at first, PASS when run again" in run.text
+
+
+def test_when_the_smoke_stage_fails_nothing_else_of_the_revision_is_judged(tmp_path: Path) -> None:
+    adapter = changed_skeleton(tmp_path, '"roles": [],', '"roles": ["writer", "reader"],')
+    file = tmp_path / "adapter.py"
+    claims = '"capabilities": ["eval.name", "table.create"]'
+    file.write_text(file.read_text("utf-8").replace('"capabilities": ["eval.name"]', claims), encoding="utf-8")
+    cases = (NAMES, "conformance/scenarios/smoke.json")
+    run = run_suite(tmp_path, *cases, "--memwal-adapter", adapter, "--memwal-revision", "B")
+    assert run.status == 1
+    assert [case["verdict"] for case in run.summary["cases"]] == ["CRASH"]
+    assert "not run: the smoke stage of revision B failed" in run.text
+    assert "1 failed, 4 skipped" in run.text
+
+
+# Verdicts and tallies ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("finding", "verdict"),
+    [
+        (Finding(clauses=("WAL-001",), broken=None), Verdict.PASS),
+        (Finding(clauses=("WAL-001",), broken="x"), Verdict.FAIL),
+        (Finding(clauses=("WAL-016",), broken="x"), Verdict.WARN),
+        (Finding(clauses=("WAL-002",), broken="x"), Verdict.OBSERVED),
+        (Finding(clauses=("WAL-016", "WAL-001"), broken="x"), Verdict.FAIL),
+        (Finding(clauses=("WAL-001",), broken="x", ambiguity="AMB-24"), Verdict.OBSERVED),
+        (Finding(clauses=(), broken="x", witness=True), Verdict.INCONCLUSIVE),
+        (Finding(clauses=(), broken=None, witness=True), Verdict.PASS),
+    ],
+)
+def test_a_finding_weighs_as_much_as_its_heaviest_clause(finding: Finding, verdict: Verdict) -> None:
+    assert level_of(finding, LEVELS) is verdict
+
+
+def test_the_most_severe_verdict_of_a_case_counts() -> None:
+    assert merged([Verdict.PASS, Verdict.WARN, Verdict.INCONCLUSIVE]) is Verdict.INCONCLUSIVE
+    assert merged([Verdict.FAIL, Verdict.INCONCLUSIVE]) is Verdict.FAIL
+    assert merged([]) is Verdict.PASS
+
+
+def result(verdict: Verdict, *findings: Finding, clauses: tuple[str, ...] = ()) -> CaseResult:
+    return CaseResult(
+        case="c",
+        revision="B",
+        area="scenario",
+        title="T.",
+        clauses=clauses,
+        verdict=verdict,
+        findings=findings,
+        text="why",
+    )
+
+
+HELD, BROKEN = Finding(clauses=("WAL-001",), broken=None), Finding(clauses=("WAL-001",), broken="x")
+
+
+def test_a_failing_case_that_passes_when_run_again_is_inconclusive() -> None:
+    first, second = result(Verdict.FAIL, BROKEN), result(Verdict.PASS, HELD)
+    assert agreed(first, result(Verdict.FAIL, BROKEN)) is first
+    settled = agreed(first, second)
+    assert settled.verdict is Verdict.INCONCLUSIVE
+    assert settled.text.startswith("FAIL at first, PASS when run again")
+    assert settled.findings == ()
+
+
+@pytest.mark.parametrize(
+    ("results", "conforms", "words"),
+    [
+        (
+            [result(Verdict.PASS, HELD)],
+            True,
+            "x conforms to revision B, roles writer: 1 of 1 MUST, 0 warnings, 0 incon",
+        ),
+        ([result(Verdict.PASS, HELD), result(Verdict.FAIL, BROKEN)], False, "does not conform .* 0 of 1 MUST.*WAL-001"),
+        ([result(Verdict.CRASH, clauses=("FENCE-001",))], False, "does not conform .* 0 of 1 MUST.* 1 crashed"),
+        ([result(Verdict.PASS, HELD), result(Verdict.CRASH, clauses=("WAL-001",))], False, "0 of 1 MUST.*: WAL-001"),
+        ([result(Verdict.PASS, HELD), result(Verdict.UNSUPPORTED, clauses=("FENCE-001",))], True, "1 of 1 MUST"),
+        ([result(Verdict.PASS, HELD), result(Verdict.INCONCLUSIVE)], None, "was not shown to conform .* 1 incon"),
+        ([result(Verdict.HARNESS_ERROR, clauses=("WAL-001",))], None, "not shown .* 0 of 1 MUST.* 1 harness errors"),
+        ([result(Verdict.UNSUPPORTED)], None, "was not shown to conform .* 0 of 0 MUST"),
+        ([result(Verdict.WARN, HELD, Finding(clauses=("WAL-016",), broken="x"))], True, "1 of 1 MUST, 1 warnings"),
+    ],
+)
+def test_the_sentence_says_no_more_than_was_shown(results: list[CaseResult], conforms: Any, words: str) -> None:
+    tallied = report.tally("B", results, LEVELS, total=len(results))
+    assert tallied.conforms is conforms
+    assert re.search(words, report.sentence(HELLO, tallied)), report.sentence(HELLO, tallied)
+
+
+def test_a_result_travels_as_text() -> None:
+    whole = result(Verdict.FAIL, BROKEN, Finding(clauses=(), broken="y", witness=True), clauses=("WAL-001",))
+    assert report.from_text(report.to_text(whole)) == whole
+
+
+def test_a_clause_that_a_revision_does_not_have_cannot_fail_it() -> None:
+    assert levels_of("A")["WAL-004"] == "MUST"
+    assert levels_of("B")["WAL-004"] == "MAY"
+    assert levels_of("R")["WAL-004"] == "MUST"
+    assert levels_of("B")["TXN-019"] == "MUST"

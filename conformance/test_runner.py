@@ -1,0 +1,233 @@
+"""The runner of scenarios, on a model of an implementation that lives in this process."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from memwal_conformance import runner
+from memwal_conformance.adapters.process import AdapterCrash, AdapterProcess, AdapterTimeout
+from memwal_conformance.protocol import AdapterError, Json, ProtocolViolation
+from memwal_conformance.scenarios import Scenario
+from memwal_conformance.verdicts import CaseResult, Verdict
+
+SCHEMA = [
+    {"name": "id", "type": "int64", "nullable": False},
+    {"name": "v", "type": "utf8", "nullable": True},
+]
+LEVELS = {"WAL-001": "MUST", "WAL-016": "SHOULD", "READ-001": "MUST", "FENCE-017": "MUST"}
+Rows = list[list[Json]]
+
+
+class Model:
+    """An actor: durable rows are on a disk that all actors share, buffered ones in the actor."""
+
+    def __init__(self, disk: dict[str, Rows]) -> None:
+        self.disk = disk
+        self.buffer: Rows = []
+        self.alive = True
+
+    def call(self, message: str, params: Json) -> Json:
+        """What the model answers."""
+        answers: dict[str, Callable[[Json], Json]] = {
+            "table.create": lambda p: self.store(p["rows"]["rows"]),
+            "writer.open": lambda _: {"writer": "w", "region_id": "r", "epoch": "1"},
+            "writer.put": self.put,
+            "writer.flush_wal": lambda _: self.sync(),
+            "reader.open": lambda _: {"reader": "r", "version": "1"},
+            "reader.scan": lambda _: {"rows": {"columns": SCHEMA, "rows": self.newest()}},
+        }
+        return answers[message](params)
+
+    def store(self, rows: Rows) -> Json:
+        self.disk.setdefault("rows", []).extend(rows)
+        return {"version": "1"}
+
+    def put(self, params: Json) -> Json:
+        self.buffer += params["rows"]["rows"]
+        return self.sync() if params["durable"] else {}
+
+    def sync(self) -> Json:
+        self.store(self.buffer)
+        self.buffer = []
+        return {}
+
+    def newest(self) -> Rows:
+        rows = {row[0]["v"]: row for row in [*self.disk["rows"], *self.buffer]}
+        return list(rows.values())
+
+    def kill(self) -> bool:
+        was, self.alive = self.alive, False
+        return was
+
+
+def send(message: str, params: Json, actor: str = "one", **more: Any) -> Json:
+    return {"actor": actor, "send": message, "with": params, **more}
+
+
+def put(rows: list[list[object]], *, durable: bool = True, **more: Any) -> Json:
+    params = {"writer": "$writer.writer", "rows": {"$rows": rows}, "durable": durable}
+    return send("writer.put", params, **more)
+
+
+def run(folder: Path, *steps: Json, kind: type[Model] = Model) -> CaseResult:
+    """Run steps behind the creation of a table with one row and the opening of a writer."""
+    opening = [
+        send("table.create", {"rows": {"$rows": [[9, "base"]]}}),
+        {"actor": "one", "send": "writer.open", "as": "writer"},
+    ]
+    scenario = Scenario(
+        file=folder / "x.json",
+        title="T.",
+        smoke=False,
+        revisions=("B",),
+        clauses=("WAL-001",),
+        schema=SCHEMA,
+        primary_key=("id",),
+        steps=(*opening, *steps),
+    )
+    disk: dict[str, Rows] = {}
+    return runner.run(
+        scenario,
+        "B",
+        folder=folder,
+        start=lambda _: cast("AdapterProcess", kind(disk)),
+        finish=lambda _: None,
+        levels=LEVELS,
+        case="x",
+    )
+
+
+SCAN: tuple[Json, ...] = (
+    {"actor": "two", "send": "reader.open", "as": "reader"},
+    {"actor": "two", "send": "reader.scan", "with": {"reader": "$reader.reader"}, "as": "seen"},
+    {"check": "history", "of": "$seen.rows", "clauses": ["READ-001"]},
+)
+
+
+def test_a_model_that_keeps_its_word_passes(tmp_path: Path) -> None:
+    result = run(tmp_path, put([[1, "a"]]), put([[1, "b"], [2, "b"]], durable=False), {"kill": "one"}, *SCAN)
+    assert (result.verdict, result.text) == (Verdict.PASS, "")
+    assert {c for finding in result.findings for c in finding.clauses} == {"WAL-001", "READ-001"}
+
+
+class LosesBuffered(Model):
+    """A durable put overtakes what was buffered before it, which is lost in a crash."""
+
+    def put(self, params: Json) -> Json:
+        if not params["durable"]:
+            return super().put(params)
+        self.store(params["rows"]["rows"])
+        return {}
+
+
+def test_a_durable_put_acknowledges_what_its_writer_had_buffered_before(tmp_path: Path) -> None:
+    steps = (put([[1, "a"]], durable=False), put([[2, "b"]]), {"kill": "one"}, *SCAN)
+    assert run(tmp_path, *steps).verdict is Verdict.PASS
+    lost = run(tmp_path, *steps, kind=LosesBuffered)
+    assert lost.verdict is Verdict.FAIL
+    assert "FAIL [READ-001] the row {'id': 1, 'v': 'a'} is missing" in lost.text
+
+
+def failing(error: Exception) -> type[Model]:
+    """A model whose puts end in ``error``."""
+
+    class Failing(Model):
+        def put(self, params: Json) -> Json:
+            raise error
+
+    return Failing
+
+
+def test_an_error_that_nobody_expected_breaks_what_the_scenario_is_about(tmp_path: Path) -> None:
+    result = run(tmp_path, put([[1, "a"]]), *SCAN, kind=failing(AdapterError("internal", "NullPointerException")))
+    assert result.verdict is Verdict.FAIL
+    assert "FAIL [WAL-001] one's writer.put ended in internal: NullPointerException, expected success" in result.text
+    assert "the steps behind it were not run" in result.text
+    assert result.unmapped == ("NullPointerException",)
+
+
+def test_an_expected_error_holds_and_another_kind_does_not(tmp_path: Path) -> None:
+    step = put([[1, "a"]], fails=["fenced"], clauses=["FENCE-017"])
+    assert run(tmp_path, step, *SCAN, kind=failing(AdapterError("fenced", "gone"))).verdict is Verdict.PASS
+    other = run(tmp_path, step, *SCAN, kind=failing(AdapterError("storage", "503")))
+    assert other.verdict is Verdict.FAIL
+    assert "FAIL [FENCE-017] one's writer.put ended in storage: 503, expected fenced" in other.text
+
+
+def test_success_where_an_error_was_expected_breaks_the_step_and_the_scenario_goes_on(tmp_path: Path) -> None:
+    result = run(tmp_path, put([[1, "a"]], fails=["fenced"], clauses=["FENCE-017"]), *SCAN)
+    assert result.verdict is Verdict.FAIL
+    assert "one's writer.put succeeded, expected fenced" in result.text
+    assert [f.clauses for f in result.findings if f.broken is None] == [("READ-001",)]
+
+
+def test_success_where_the_text_leaves_the_answer_open_is_observed(tmp_path: Path) -> None:
+    step = put([[1, "a"]], fails=["fenced"], clauses=["FENCE-017"], ambiguity="AMB-24")
+    assert run(tmp_path, step, *SCAN).verdict is Verdict.OBSERVED
+
+
+def test_a_scenario_that_an_open_answer_stops_early_shows_nothing(tmp_path: Path) -> None:
+    step = put([[1, "a"]], fails=["fenced"], clauses=["FENCE-017"], ambiguity="AMB-24")
+    assert run(tmp_path, step, *SCAN, kind=failing(AdapterError("storage", "503"))).verdict is Verdict.INCONCLUSIVE
+
+
+def test_a_failed_write_may_be_there_but_an_invalid_one_may_not(tmp_path: Path) -> None:
+    class StoresAndFails(Model):
+        kind = "storage"
+
+        def put(self, params: Json) -> Json:
+            super().put(params)
+            raise AdapterError(self.kind, "no")  # type: ignore[arg-type]
+
+    class StoresAndRefuses(StoresAndFails):
+        kind = "invalid_argument"
+
+    step = put([[1, "a"]], fails=["storage", "invalid_argument"])
+    assert run(tmp_path, step, *SCAN, kind=StoresAndFails).verdict is Verdict.PASS
+    refused = run(tmp_path, step, *SCAN, kind=StoresAndRefuses)
+    assert refused.verdict is Verdict.FAIL
+    assert "the row {'id': 1, 'v': 'a'} should not be there" in refused.text
+
+
+def test_a_kill_of_a_process_that_was_dead_already_is_no_witness(tmp_path: Path) -> None:
+    class DiesAlone(Model):
+        def kill(self) -> bool:
+            return False
+
+    result = run(tmp_path, put([[1, "a"]]), {"kill": "one"}, *SCAN, kind=DiesAlone)
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert "INCONCLUSIVE [witness] one did not run any more" in result.text
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict"),
+    [
+        (AdapterCrash("writer.put", -11, "segfault"), Verdict.CRASH),
+        (AdapterTimeout("writer.put", 5, ""), Verdict.HARNESS_ERROR),
+        (ProtocolViolation("garbage"), Verdict.HARNESS_ERROR),
+    ],
+)
+def test_what_a_broken_adapter_does_is_named_and_proves_nothing(
+    error: Exception, verdict: Verdict, tmp_path: Path
+) -> None:
+    result = run(tmp_path, put([[1, "a"]]), *SCAN, kind=failing(error))
+    assert result.verdict is verdict
+    assert result.text.startswith(str(error))
+    assert not [finding for finding in result.findings if finding.clauses]
+
+
+def test_an_answer_without_the_member_that_is_looked_at_breaks_the_check(tmp_path: Path) -> None:
+    step = {"check": "equal", "of": "$writer.merged.1", "is": "2", "clauses": ["WAL-001"]}
+    result = run(tmp_path, step)
+    assert result.verdict is Verdict.FAIL
+    assert "nothing is named $writer.merged.1" in result.text
+
+
+def test_a_check_without_clauses_is_a_witness(tmp_path: Path) -> None:
+    step = {"check": "equal", "of": "$writer.epoch", "is": "2"}
+    assert run(tmp_path, step).verdict is Verdict.INCONCLUSIVE
+
+
+def test_steps_of_other_revisions_are_left_out(tmp_path: Path) -> None:
+    assert run(tmp_path, {"check": "equal", "of": "$writer.epoch", "is": "2", "only": ["R"]}).verdict is Verdict.PASS

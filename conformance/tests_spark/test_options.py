@@ -1,0 +1,55 @@
+"""Options of the data source: what is taken, and what an error says."""
+
+from __future__ import annotations
+
+import pytest
+from memwal.errors import InvalidArgument
+from memwal_spark.options import Place, ReadOptions, WriteOptions, for_reading, for_writing
+
+
+def test_options_are_found_in_any_case_and_have_defaults() -> None:
+    options = for_writing({"PATH": "t", "sequenceby": "seq", "NUMREGIONS": "8", "storage.endpoint": "e"})
+    assert options == WriteOptions(
+        place=Place(path="t", storage={"endpoint": "e"}), sequence_by="seq", regions=8, flush_rows=250_000
+    )
+
+
+def test_columns_are_a_list_and_partitions_a_number() -> None:
+    options = for_reading({"path": "t", "columns": "a, b", "numPartitions": "3", "version": "7", "revision": "R"})
+    assert options == ReadOptions(
+        place=Place(path="t", version=7, revision="R"), columns=("a", "b"), partitions=3, consistency="strong"
+    )
+
+
+def test_an_unknown_option_is_an_error_that_lists_the_known_ones() -> None:
+    with pytest.raises(InvalidArgument) as error:
+        for_writing({"path": "t", "sequenceBy": "seq", "flushRows": "10"})
+    assert str(error.value) == (
+        "[MEMWAL_UNKNOWN_OPTION] there is no option 'flushRows' for writing; there are: path, sequenceBy, numRegions, "
+        "regionColumn, flushEveryRows, reportPath, revision, storage.…"
+    )
+
+
+def test_an_option_for_writing_is_unknown_when_reading() -> None:
+    with pytest.raises(InvalidArgument, match=r"MEMWAL_UNKNOWN_OPTION.*'sequenceBy' for reading.*consistency"):
+        for_reading({"path": "t", "sequenceBy": "seq"})
+
+
+def test_a_write_without_a_sequence_says_why_it_is_needed() -> None:
+    with pytest.raises(InvalidArgument, match=r"MEMWAL_NO_SEQUENCE.*a shuffle does not keep the order"):
+        for_writing({"path": "t"})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"MEMWAL_NO_PATH"),
+        ({"path": "t", "numPartitions": "0"}, r"MEMWAL_OPTION.*numPartitions must be a whole number from 1, not '0'"),
+        ({"path": "t", "version": "-1"}, r"MEMWAL_OPTION.*version must be a whole number from 1, not '-1'"),
+        ({"path": "t", "revision": "C"}, r"MEMWAL_OPTION.*revision must be A, B, R, not 'C'"),
+        ({"path": "t", "consistency": "weak"}, r"MEMWAL_OPTION.*consistency must be strong or eventual, not 'weak'"),
+    ],
+)
+def test_a_malformed_option_is_named_with_what_it_may_be(options: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        for_reading(options)

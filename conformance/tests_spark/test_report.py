@@ -1,0 +1,160 @@
+"""The report: when the verdict is ok, and what the page and the JSON hold."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from io import StringIO
+from pathlib import Path
+
+from memwal_spark import html, report, terminal
+from memwal_spark.faults import Attempt, Fault, Proof
+from memwal_spark.oracle import Comparison, Difference, Fingerprint
+from memwal_spark.report import Merging, Phase, RegionResult, Report
+from rich.console import Console
+
+SUM = Fingerprint(rows=3, keys=3, hash_sum=-5, hash_xor=7)
+EQUAL = Comparison(name="base table", expected=SUM, actual=SUM, missing=0, extra=0, changed=0, duplicates=0)
+CHANGED = replace(
+    EQUAL,
+    changed=1,
+    differences=(
+        Difference(
+            kind="changed",
+            key={"carrier": "B<6>", "flight": "27"},
+            columns=("dep_delay",),
+            expected={"dep_delay": "5"},
+            actual={"dep_delay": None},
+            history=({"carrier": "B<6>", "seq": "9"},),
+        ),
+    ),
+)
+PROOF = Proof(
+    fault=Fault(kind="raise", partition=2, rows=30, puts=3, evidence="e"),
+    attempts=(
+        Attempt(number=0, failed=True, seconds=1.0, reason="PlannedFault: planned"),
+        Attempt(number=1, failed=False, seconds=2.0, reason=""),
+    ),
+    generations=1,
+)
+GOOD = Report(
+    revision="B",
+    seed=0,
+    flights=3,
+    upserts=9,
+    comparisons=(EQUAL,),
+    phases=(Phase(name=report.WRITE, seconds=2.0, rows=9), Phase(name="start Spark", seconds=1.0)),
+    faults=(PROOF,),
+    regions=(
+        RegionResult(
+            region_id="0f", values={"bucket": "1"}, rows=9, puts=3, epoch=2, generations=4, merged=4, attempts=2
+        ),
+    ),
+    meanwhile=Merging(passes=5, generations=3, rows=6, conflicts=0),
+    unmerged_scanned=1,
+    peak_memory_bytes=2**30,
+    versions={"Python": "3.11"},
+)
+
+
+def test_the_verdict_is_ok_when_all_is_equal_and_the_faults_happened() -> None:
+    assert GOOD.verdict == "ok"
+    assert GOOD.rates == ((report.WRITE, 4.5),)
+
+
+def test_the_verdict_names_what_differs() -> None:
+    bad = replace(GOOD, comparisons=(EQUAL, CHANGED))
+    assert bad.verdict == "base table: 0 missing, 0 extra, 1 changed, 0 duplicated"
+
+
+def test_equal_rows_with_unequal_fingerprints_are_not_ok() -> None:
+    odd = replace(EQUAL, actual=replace(SUM, hash_xor=8))
+    assert replace(GOOD, comparisons=(odd,)).verdict == "base table: fingerprints differ"
+
+
+def test_a_planned_fault_that_did_not_happen_is_not_ok() -> None:
+    unharmed = replace(PROOF, attempts=(Attempt(number=0, failed=False, seconds=1.0, reason=""),))
+    expected = "planned fault (raise, task 2, after 30 rows) did not happen: attempt 0 succeeded"
+    assert replace(GOOD, faults=(unharmed,)).verdict == expected
+
+
+def test_a_run_without_merges_or_without_unmerged_generations_or_without_comparisons_is_not_ok() -> None:
+    idle = replace(GOOD, meanwhile=Merging(passes=5, generations=0, rows=0, conflicts=0))
+    assert idle.verdict == "no generation was merged while Spark wrote"
+    assert replace(GOOD, unmerged_scanned=0).verdict == "the first scan met no unmerged generation"
+    assert replace(GOOD, comparisons=()).verdict == "nothing was compared"
+
+
+def test_the_json_starts_with_the_verdict_and_holds_the_figures(tmp_path: Path) -> None:
+    report.write_json(GOOD, tmp_path / "out" / "report.json")
+    content = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert next(iter(content)) == "verdict"
+    assert content["verdict"] == "ok"
+    assert content["phases"][0] == {"name": report.WRITE, "seconds": 2.0, "rows": 9, "rows_per_second": 4.5}
+    assert content["faults"][0]["happened"] is True
+    assert content["comparisons"][0]["actual"]["hash_sum"] == -5
+    assert content["generations"] == 4
+
+
+class _Page(HTMLParser):
+    """Collects the tags and attribute values of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.references: list[str] = []
+        self.opened: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.references += [value or "" for name, value in attrs if name in ("src", "href", "data", "action")]
+        if tag not in ("meta", "br", "rect"):
+            self.opened.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.opened.pop() == tag
+
+
+def page(found: Report) -> tuple[str, _Page]:
+    text = html.render(found)
+    parsed = _Page()
+    parsed.feed(text)
+    assert parsed.opened == []
+    return text, parsed
+
+
+def test_the_page_refers_to_nothing_outside_itself_and_has_charts_and_both_colour_schemes() -> None:
+    text, parsed = page(GOOD)
+    assert parsed.references == []
+    assert not {"script", "link", "img", "iframe"} & set(parsed.tags)
+    assert "url(" not in text
+    assert "@import" not in text
+    assert parsed.tags.count("svg") == 2
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_the_page_shows_differences_escaped_and_with_their_history() -> None:
+    text, _ = page(replace(GOOD, comparisons=(CHANGED,)))
+    assert "B&lt;6&gt; 27" in text
+    assert "B<6>" not in text
+    assert re.search(r"<td>dep_delay</td>\s*<td><mark>5</mark></td>\s*<td><mark>NULL</mark></td>", text)
+    assert "not ok" in text
+
+
+def test_the_page_of_a_mere_comparison_has_no_regions_and_no_faults() -> None:
+    text, parsed = page(replace(GOOD, faults=(), regions=(), meanwhile=None, unmerged_scanned=None))
+    assert "Planned faults" not in text
+    assert parsed.tags.count("svg") == 1
+
+
+def test_the_terminal_names_the_exact_row_that_differs() -> None:
+    output = StringIO()
+    terminal.show(replace(GOOD, comparisons=(CHANGED,)), Console(file=output, width=200))
+    shown = output.getvalue()
+    assert "changed B<6> 27: dep_delay 5 -> None" in shown
+    assert "verdict: base table: 0 missing, 0 extra, 1 changed, 0 duplicated" in shown

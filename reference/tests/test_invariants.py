@@ -1,0 +1,121 @@
+"""Each invariant holds on what the engine writes, and names the counterexample when it is broken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import memwal
+from memwal import invariants, paths
+from memwal.codec import region_manifest
+from memwal.codec.region_manifest import RegionManifest
+from memwal.effects import Io
+from memwal.ids import Epoch, Generation, ManifestVersion, WalPosition
+from memwal.revisions import REVISIONS
+
+from .conftest import Folder
+
+ROW = pa.table(
+    [pa.array([1], pa.int64()), pa.array(["x"])],
+    schema=pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())]),
+)
+
+
+@pytest.fixture(params=["A", "B", "R"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> memwal.Table:
+    made = memwal.create(tmp_path / "t", ROW.schema, primary_key=["id"], revision=request.param)
+    with made.writer() as writer:
+        writer.put(ROW)
+        writer.flush()
+        writer.put(ROW)
+    with made.writer(writer.region_id) as again:
+        again.put(ROW)
+        again.flush()
+    made.merge()
+    made.snapshot()
+    made.gc(retain_versions=1)
+    return made
+
+
+def broken(tmp_path: Path) -> list[str]:
+    return [v.invariant for v in Folder(tmp_path).run(invariants.check(Io("t")))]
+
+
+def rewrite(table: memwal.Table, tmp_path: Path, **changes: object) -> None:
+    """Store one more manifest version with ``changes``."""
+    newest: RegionManifest = table.regions()[0].manifest
+    changed = replace(newest, version=ManifestVersion(newest.version + 1), **changes)
+    target = tmp_path / "t" / paths.region(changed.region_id) / paths.manifest(changed.version)
+    target.write_bytes(region_manifest.encode(changed, REVISIONS[table.revision.name]))
+
+
+def test_everything_holds_on_a_table_of_the_engine(table: memwal.Table, tmp_path: Path) -> None:
+    assert broken(tmp_path) == []
+
+
+@pytest.mark.clause("MANIFEST-007")
+def test_an_epoch_that_goes_back_is_found(table: memwal.Table, tmp_path: Path) -> None:
+    rewrite(table, tmp_path, epoch=Epoch(1))
+    assert "manifests_never_go_back" in broken(tmp_path)
+
+
+@pytest.mark.clause("MANIFEST-020")
+def test_a_missing_manifest_version_is_found(table: memwal.Table, tmp_path: Path) -> None:
+    region = table.regions()[0].region_id
+    (tmp_path / "t" / paths.region(region) / paths.manifest(ManifestVersion(2))).unlink()
+    assert broken(tmp_path) == ["manifest_versions_are_dense"]
+
+
+@pytest.mark.clause("MANIFEST-034", "MANIFEST-035", "MANIFEST-036", "MANIFEST-037", "MANIFEST-040")
+def test_a_step_that_mixes_two_triggers_is_found(table: memwal.Table, tmp_path: Path) -> None:
+    newest = table.regions()[0].manifest
+    rewrite(table, tmp_path, epoch=Epoch(newest.epoch + 1), generation_current=Generation(newest.generation_current + 1))
+    assert broken(tmp_path) == ["each_manifest_step_has_a_trigger"]
+
+
+@pytest.mark.clause("WAL-004", "WAL-005", "WAL-007")
+def test_a_hole_in_the_wal_is_found(table: memwal.Table, tmp_path: Path) -> None:
+    with table.writer(table.regions()[0].region_id) as writer:
+        writer.put(ROW)
+        position = writer.position_next - 1
+    name = paths.wal(WalPosition(position - 1), table.revision.wal_suffix)
+    (tmp_path / "t" / paths.region(writer.region_id) / name).unlink()
+    assert broken(tmp_path) == ["the_wal_has_no_hole"]
+
+
+@pytest.mark.clause("WAL-011", "FENCE-015")
+def test_an_entry_of_an_epoch_that_nobody_claimed_is_found(table: memwal.Table, tmp_path: Path) -> None:
+    from memwal.codec import wal
+
+    with table.writer(table.regions()[0].region_id) as writer:
+        writer.put(ROW)
+        position = writer.position_next - 1
+    target = tmp_path / "t" / paths.region(writer.region_id) / paths.wal(position, table.revision.wal_suffix)
+    entry = wal.decode(target.read_bytes(), table.revision, "entry")
+    target.write_bytes(wal.encode(replace(entry, epoch=Epoch(99)), table.revision))
+    assert broken(tmp_path) == ["wal_epochs_never_decrease"]
+
+
+@pytest.mark.clause("FLUSH-013")
+def test_a_listed_generation_without_a_table_is_found(table: memwal.Table, tmp_path: Path) -> None:
+    with table.writer(table.regions()[0].region_id) as writer:
+        writer.put(ROW)
+        writer.flush()
+    listed = table.regions()[0].manifest.flushed[-1]
+    for manifest in (tmp_path / "t" / paths.region(writer.region_id) / listed.path / "_versions").iterdir():
+        manifest.unlink()
+    assert broken(tmp_path) == ["listed_generations_open"]
+
+
+@pytest.mark.clause("MERGE-018")
+def test_merge_progress_that_goes_back_is_found(table: memwal.Table, tmp_path: Path) -> None:
+    from memwal.index import mem_wal
+
+    async def forget(state: object, details: object) -> object:
+        return replace(details, merged=())
+
+    Folder(tmp_path).run(mem_wal.change(Io("t"), forget))
+    assert broken(tmp_path) == ["merge_progress_never_goes_back"]

@@ -1,0 +1,88 @@
+"""The folder faults: planted bugs are found, recorded faults are reproduced, and the gallery is up to date."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from memwal_sim import gallery, places
+from memwal_sim.bugs import Bug, load
+from memwal_sim.exploration import Bounds
+from memwal_sim.replay import replay
+from memwal_sim.scenario import find
+from memwal_sim.study import CANARY, Study, canary, carry_out, kill, killed, recorded_in
+from memwal_sim.trace import parse
+
+BUGS = load()
+RECORDED = sorted((places.faults() / "recorded").rglob("*.jsonl"))
+REVISIONS = ["A", "B", "R"]
+
+
+def test_there_are_bugs_and_recorded_faults() -> None:
+    assert {CANARY, "no_barrier", "plain_wal_put"} <= BUGS.keys()
+    assert {"zombie_append.jsonl", "two_winners_of_one_claim.jsonl"} <= {path.name for path in RECORDED}
+
+
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+def test_each_planted_bug_is_found_by_the_oracle_that_should_find_it(bug: Bug) -> None:
+    finding = kill(bug)
+    assert killed(bug, finding.run), finding.run.violation
+    assert finding.trace is not None
+    assert finding.trace.header.bugs == (bug.name,)
+
+
+@pytest.mark.parametrize("bug", [bug for bug in BUGS.values() if bug.name != CANARY], ids=lambda bug: bug.name)
+def test_the_scenario_of_a_planted_bug_passes_without_it(bug: Bug) -> None:
+    study = Study(scenario=find(bug.scenario), revision=bug.revision, bounds=Bounds(faults=bug.faults))
+    assert carry_out(study).run.complete
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.parametrize("scenario", ["one_writer", "two_writers"])
+def test_the_canary_is_found_in_every_scenario_and_revision(scenario: str, revision: str) -> None:
+    found = canary(Study(scenario=find(scenario), revision=revision)).run
+    assert found.violation is not None
+    assert found.violation.clause == "WAL-001"
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+def test_each_recorded_fault_is_reproduced(path: Path) -> None:
+    played = replay(path)
+    assert played.reproduced
+    assert played.violation_at == len(played.steps)
+    assert played.divergence is None or played.engine_changed
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+def test_each_recorded_fault_is_a_shortest_history_of_its_violation(path: Path) -> None:
+    trace = parse(path.read_text("utf-8"), path.name)
+    assert len(carry_out(recorded_in(trace.header)).run.trace) == len(trace.steps)
+
+
+def test_each_recorded_fault_says_in_plain_words_what_happens() -> None:
+    for path in RECORDED:
+        header = parse(path.read_text("utf-8"), path.name).header
+        assert len(header.description) > 200, path.name
+        assert header.violation is not None, path.name
+        assert header.title != header.violation.reason, path.name
+
+
+def test_the_store_of_a_recorded_fault_can_be_written_out_at_any_step(tmp_path: Path) -> None:
+    import lance
+
+    path = next(path for path in RECORDED if path.stem == "zombie_append")
+    replay(path, until=0, dump=tmp_path / "start")
+    played = replay(path, dump=tmp_path / "end")
+    assert lance.dataset(str(tmp_path / "start")).count_rows() == 0
+    assert not (tmp_path / "start" / "_mem_wal").exists()
+    entries = list((tmp_path / "end").glob("_mem_wal/*/wal/*.arrow"))
+    assert len(entries) == 2
+    (generation,) = (tmp_path / "end").glob("_mem_wal/*/*_gen_1")
+    assert lance.dataset(str(generation)).to_table().to_pylist() == [{"id": "k2", "value": "v2"}]
+    assert played.violation is not None
+    assert "k1 holds nothing" in played.violation.reason
+
+
+def test_the_gallery_is_up_to_date() -> None:
+    folder = places.faults()
+    assert (folder / gallery.INDEX).read_text("utf-8") == gallery.render(folder)
