@@ -40,7 +40,7 @@ generate: $(READY) ## Write the generated files anew: protobuf code, vectors, cl
 	$(BIN)/python conformance/vectors/bless.py
 	$(BIN)/python -m memwal_conformance.matrix clauses --write
 	$(BIN)/python -m memwal_conformance.matrix notes --write
-	$(BIN)/memwal gallery --write
+	$(BIN)/memwal gallery
 
 check-generated: $(READY) ## Compare the generated files with what would be written
 	$(BIN)/python protos/generate.py --check

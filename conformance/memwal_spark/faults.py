@@ -33,7 +33,7 @@ PLAN = "plannedFaults"
 Kind = Literal["raise", "kill"]
 
 
-class PlannedFault(Exception):  # noqa: N818 - a fault, not an error
+class PlannedFault(Exception):
     """Raised inside a task, on purpose."""
 
 

@@ -17,9 +17,9 @@ from .codec.index_details import IndexDetails, RegionSpec
 from .codec.region_manifest import RegionManifest
 from .drive import Listener, _no_listener, drive
 from .effects import Io, Protocol
-from .errors import InvalidArgument, NotFound
+from .errors import InvalidArgument
 from .ids import Epoch, Generation, RegionId, SpecId, TableVersion, WalPosition, region_id
-from .index import mem_wal, regions, snapshot, transforms
+from .index import mem_wal, regions, result_types, snapshot, transforms
 from .index.snapshot import RegionRow
 from .index.transforms import SpecRequest
 from .jobs import collector, merger
@@ -259,9 +259,7 @@ def open(  # noqa: A001 - the name that users of a storage library expect
     recorded revision is not ``revision``.
     """
     place = _place(url, storage_options, store, listener)
-    current = place.run(
-        state.latest(place.io) if version is None else state.load(place.io, TableVersion(version))
-    )
+    current = place.run(state.latest(place.io) if version is None else state.load(place.io, TableVersion(version)))
     _ = current.mem_wal
     if revision is not None and _revision(revision) != current.revision:
         asked = _revision(revision).name
@@ -411,9 +409,9 @@ class Table:
             field_ids=tuple(current.field_ids.items()),
             belongs=self._belongs(row),
         )
-        fields = ()
+        fields: tuple[tuple[str, bytes], ...] = ()
         if current.revision.shard_fields and self.spec is not None and row.values:
-            types = {f.field_id: schemas.arrow_type(f.result_type) for f in self.spec.fields}
+            types = {f.field_id: result_types.parse(f.result_type) for f in self.spec.fields}
             fields = tuple((n, transforms.encode_scalar_r(pa.scalar(v, types[n]))) for n, v in row.values)
         location = f"{self._place.location}/_mem_wal/{row.region_id}" if self._place.location else ""
         return writing.Region(

@@ -119,6 +119,8 @@ class Interpretation:
     """AMB-13: WAL entries are created by put-if-not-exists (literal: plain put)."""
     resolve_unknown_put: bool = True
     """AMB-14: an unknown WAL put is repeated at the same position (literal: the next position is taken)."""
+    stop_on_taken_position: bool = True
+    """AMB-13: a position taken under the own epoch stops the writer (literal: the next position is taken)."""
     claim_barrier: bool = True
     """AMB-24: a claim puts a data-less entry at the WAL tip before recovery counts as complete (literal: none)."""
     stop_on_newer_epoch: bool = True
@@ -149,6 +151,7 @@ STRICT = Interpretation()
 LITERAL = Interpretation(
     conditional_wal_put=False,
     resolve_unknown_put=False,
+    stop_on_taken_position=False,
     claim_barrier=False,
     stop_on_newer_epoch=False,
     own_claim_needs_confirmation=False,

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-
 from memwal.drive import drive
 from memwal.effects import Protocol
 from memwal.stores.local import LocalStore

@@ -190,6 +190,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "a folder name that is no text": (HEAD + num(6, 2) + blob(8, num(1, 1), blob(2, b"\xff")) + ID, "MANIFEST-002"),
     "a replay pointer of 8 fixed bytes": (HEAD + fixed(3, bytes(8)) + ID, "MANIFEST-002"),
     "a current generation of 8 fixed bytes": (HEAD + fixed(6, bytes(8)) + ID, "MANIFEST-002"),
+    "a folder as a number": (HEAD + num(6, 2) + blob(8, num(1, 1), num(2, 1)) + ID, "MANIFEST-016"),
     "a generation number as text": (HEAD + num(6, 2) + blob(8, blob(1, b"1")) + ID, "MANIFEST-016"),
 }
 

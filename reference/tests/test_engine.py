@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import lance
+import memwal
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-
-import memwal
 
 REVISIONS = ["A", "B", "R"]
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("value", pa.int32())])

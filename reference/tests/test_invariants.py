@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import memwal
 import pyarrow as pa
 import pytest
-
-import memwal
 from memwal import invariants, paths
 from memwal.codec import region_manifest
 from memwal.codec.region_manifest import RegionManifest
@@ -72,7 +71,9 @@ def test_a_missing_manifest_version_is_found(table: memwal.Table, tmp_path: Path
 @pytest.mark.clause("MANIFEST-034", "MANIFEST-035", "MANIFEST-036", "MANIFEST-037", "MANIFEST-040")
 def test_a_step_that_mixes_two_triggers_is_found(table: memwal.Table, tmp_path: Path) -> None:
     newest = table.regions()[0].manifest
-    rewrite(table, tmp_path, epoch=Epoch(newest.epoch + 1), generation_current=Generation(newest.generation_current + 1))
+    rewrite(
+        table, tmp_path, epoch=Epoch(newest.epoch + 1), generation_current=Generation(newest.generation_current + 1)
+    )
     assert broken(tmp_path) == ["each_manifest_step_has_a_trigger"]
 
 

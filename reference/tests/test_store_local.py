@@ -32,7 +32,7 @@ from memwal.stores import LocalStore, files, local
 WAYS = {"unnamed": files.create_unnamed, "link": files.create_by_link, "rename": files.create_by_rename}
 
 
-@pytest.fixture(params=WAYS.values(), ids=WAYS.keys())
+@pytest.fixture(params=WAYS.values(), ids=list(WAYS))
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> LocalStore:
     store = LocalStore(tmp_path / "root")
     store._creates = (request.param,)

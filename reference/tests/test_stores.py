@@ -51,7 +51,7 @@ DROP, APPLY_AND_DROP, HOLD = "drop", "apply and drop", "hold"
 
 
 class S3Server(ThreadingHTTPServer):
-    """Serves the bucket ``b``. ``faults``: what to do with the next requests, a status with a body or one of the above."""
+    """Serves the bucket ``b``. ``faults``: what the next requests meet, a status with a body or one of the above."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), S3Handler)
@@ -116,6 +116,8 @@ class S3Handler(BaseHTTPRequestHandler):
             source = self.headers.get("x-amz-copy-source")
             if source is not None:
                 source = unquote(source).strip("/").removeprefix("b/")
+                if source == key:
+                    return 400, b"<Error><Code>InvalidRequest</Code></Error>", {}
                 if source not in objects:
                     return 404, b"<Error><Code>NoSuchKey</Code></Error>", {}
                 objects[key] = objects[source]
@@ -157,7 +159,9 @@ class S3Handler(BaseHTTPRequestHandler):
         page, more = rest[:2], rest[2:]
         token = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if more else ""
         content = "".join(found[key] for key in page)
-        return f"<ListBucketResult><IsTruncated>{str(bool(more)).lower()}</IsTruncated>{content}{token}</ListBucketResult>"
+        return (
+            f"<ListBucketResult><IsTruncated>{str(bool(more)).lower()}</IsTruncated>{content}{token}</ListBucketResult>"
+        )
 
 
 @pytest.fixture
@@ -281,7 +285,8 @@ def test_a_range_of_an_empty_object_is_empty(store: Store, offset: int, length: 
 
 
 @pytest.mark.parametrize(
-    "request_", [Get("a"), Get("a", 3), Get("a", 3, 2), Get("a", -3), Get("a", 0, 0), Get("f/a"), Head("a"), Head("f/a")]
+    "request_",
+    [Get("a"), Get("a", 3), Get("a", 3, 2), Get("a", -3), Get("a", 0, 0), Get("f/a"), Head("a"), Head("f/a")],
 )
 def test_what_is_not_there_is_not_found(store: Store, request_: StoreRequest[Any]) -> None:
     store.perform(Put("other", b""))
@@ -563,6 +568,7 @@ def failing(error: Exception) -> ObjectStore:
         (exceptions.GenericError("nobody knows"), OutcomeUnknown, StorageError),
         (exceptions.GenericError("Generic S3 error: HTTP error: error sending request"), OutcomeUnknown, Throttled),
         (exceptions.GenericError("Generic S3 error: HTTP error: builder error"), StorageError, StorageError),
+        (exceptions.GenericError("Server returned non-2xx status code: 304 Not Modified"), StorageError, StorageError),
         (exceptions.JoinError("task panicked"), OutcomeUnknown, Throttled),
         (exceptions.BaseError("new kind of error"), OutcomeUnknown, StorageError),
         (TimeoutError("late"), OutcomeUnknown, Throttled),
@@ -618,6 +624,7 @@ def test_what_a_store_says_is_reported_without_the_signature_in_its_url() -> Non
         failing(exceptions.GenericError(text)).perform(Put("a", b""))
     assert str(found.value).endswith("reason=Error performing PUT https://x.invalid/c/a in 3ms - failed")
     assert found.value.__suppress_context__
+    assert found.value.__cause__ is None
 
 
 def test_a_store_that_repeats_changes_is_refused() -> None:
@@ -665,9 +672,9 @@ def test_an_answer_of_the_server_becomes_the_outcome_that_is_certain(
         assert answer(store, request) == (change, path)
         asks = ["HEAD"] if isinstance(request, PutIfAbsent) and fault[0] == 409 else []
         assert s3.log == ["DELETE" if isinstance(request, Delete) else "PUT", *asks]
-    for request in (Get("a"), Head("a"), List("a"), ListFolders("a")):
+    for reading in (Get("a"), Head("a"), List("a"), ListFolders("a")):
         s3.faults.append(fault)
-        assert answer(store, request) == (read, "a")
+        assert answer(store, reading) == (read, "a")
 
 
 def test_a_server_without_conditional_put_is_refused_naming_the_ambiguity(s3: S3Server) -> None:
@@ -708,7 +715,7 @@ def test_a_conflict_with_a_create_under_way_is_no_defeat(s3: S3Server) -> None:
     s3.objects["a"] = b"the other's"
     s3.faults.append(conflict)
     assert answer(store, PutIfAbsent("a", b"")) == (AlreadyExists, "a")
-    s3.faults.extend([conflict, (500, "")])
+    s3.faults.extend([conflict, (403, "")])
     assert answer(store, PutIfAbsent("a", b"")) == (Throttled, "a")
 
 
@@ -851,7 +858,7 @@ def test_a_bucket_is_opened_without_repetition_of_changes(url: str, kind: str, o
         ("s3://bucket//table", {}, "not an object name"),
         ("s3://bucket", {"region": "x", "nonsense": "1"}, "nonsense"),
         ("s3://bucket", {"region": "x", "timeout": "soon"}, "soon"),
-        ("s3://bucket", {"region": "x", "client_max_retries": "many"}, "whole number, not 'many'"),
+        ("s3://bucket", {"region": "x", "CLIENT_MAX_RETRIES": "many"}, "whole number, not 'many'"),
         ("az://container", {}, "Account must be specified"),
     ],
 )

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from memwal.effects import Io
 from memwal.errors import InvalidArgument
 from memwal.table import read, state, write
@@ -66,7 +65,7 @@ def test_deletions_agree_in_both_directions(folder: Folder, divisor: int) -> Non
     ids = pa.table({"id": pa.array(range(10_000), pa.int64())})
     folder.run(write.create(io, ids.schema, ids))
 
-    def every(remainder: int):  # noqa: ANN202
+    def every(remainder: int):
         return lambda rows: rows.column("id").to_numpy() % divisor == remainder
 
     folder.run(write.delete(io, every(0), f"id % {divisor} = 0"))
@@ -135,5 +134,8 @@ def test_a_type_that_tables_cannot_hold_is_refused_by_name(name: str, folder: Fo
 def test_equal_rows_give_equal_bytes() -> None:
     from memwal.codec import data_file
 
-    table = pa.table({"a": pa.array(np.arange(1000)), "b": [str(i) for i in range(1000)]})
-    assert data_file.encode(table) == data_file.encode(table)
+    metadata = {f"key {i}": str(i) for i in range(8)}
+    columns = {"a": pa.array(np.arange(1000)), "b": [str(i) for i in range(1000)]}
+    table = pa.table(columns).replace_schema_metadata(metadata)
+    assert len({data_file.encode(table) for _ in range(12)}) == 1
+    assert data_file.decode(data_file.encode(table), "t").schema.metadata == table.schema.metadata

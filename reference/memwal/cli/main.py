@@ -122,7 +122,7 @@ def gc(
     retain_versions: Annotated[
         int | None, typer.Option(min=1, help="Keep this many newest table versions; all if absent.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, and why the rest stays.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, and why.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Delete generations, WAL entries and left-overs that nothing needs any more."""

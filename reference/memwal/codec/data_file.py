@@ -17,18 +17,21 @@ from typing import Any
 import pyarrow as pa
 
 from ..clauses import implements
-from ..errors import ArtifactError
+from ..errors import ArtifactError, EngineBug
+from .pb.lance import file_pb2
 
 FileVersion = tuple[int, int]
 """Major and minor version of a data file."""
 FILE_VERSION: FileVersion = (2, 1)
-"""File version of tables that the engine creates: the oldest that encodes NULL structs, so that most readers open it."""
+"""File version of tables that the engine creates: the oldest that encodes NULL structs, so that most read it."""
 WRITTEN_VERSIONS = (FILE_VERSION, (2, 2))
 """File versions that the engine writes: those with one column per leaf field. Older ones are read only."""
 
 MAGIC = b"LANC"
 _FOOTER = struct.Struct("<QQQIIHH4s")
 """Column metadata, column offset table and global buffer offset table positions; counts of both; version; magic."""
+_GLOBAL_BUFFER = struct.Struct("<QQ")
+"""Position and size of one global buffer."""
 
 
 @functools.cache
@@ -61,11 +64,24 @@ def encode(table: pa.Table, version: FileVersion = FILE_VERSION) -> bytes:
         for key, value in sorted((table.schema.metadata or {}).items()):
             writer.add_schema_metadata(key.decode(), value.decode())
         writer.close()
-        data: bytes = session.read_range(name, 0, writer.size_bytes)
+        data = _with_ordered_maps(session.read_range(name, 0, writer.size_bytes))
     finally:
         if session.contains(name):
             session.delete_file(name)
     return data
+
+
+def _with_ordered_maps(data: bytes) -> bytes:
+    """``data`` with the metadata maps of its schema in key order: the native writer stores them in any order.
+
+    The schema is the file's global buffer 0; reordering its maps changes no length.
+    """
+    position, size = _GLOBAL_BUFFER.unpack_from(data, _FOOTER.unpack(data[-_FOOTER.size :])[2])
+    schema = file_pb2.FileDescriptor.FromString(data[position : position + size])
+    ordered = schema.SerializeToString(deterministic=True)
+    if len(ordered) != size:
+        raise EngineBug(f"reordering the schema of a Lance file changed its length from {size} to {len(ordered)}")
+    return data[:position] + ordered + data[position + size :]
 
 
 def decode(data: bytes, path: str, *, clause: str = "FORMAT-024", columns: Sequence[str] | None = None) -> pa.Table:
@@ -80,7 +96,7 @@ def decode(data: bytes, path: str, *, clause: str = "FORMAT-024", columns: Seque
         reader = LanceFileReader(scratch, columns=list(columns) if columns is not None else None)
         table = reader.read_all().to_table()
         return table.replace_schema_metadata(reader.metadata().schema.metadata)
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except (OSError, ValueError, RuntimeError, pa.ArrowException) as error:
         raise ArtifactError(clause, path, f"not a readable Lance file: {_first_line(error)}") from error
     except BaseException as error:
         # The native reader panics on some damaged files; its panic type is no Exception.

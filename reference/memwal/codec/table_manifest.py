@@ -39,7 +39,7 @@ def encode(manifest: TableManifest) -> bytes:
     message = table_pb2.Manifest()
     message.CopyFrom(manifest.message)
     for field in ("index_section", "transaction_section", "transaction_section_current"):
-        message.ClearField(field)  # type: ignore[arg-type]
+        message.ClearField(field)
     out = bytearray()
     if manifest.indices:
         message.index_section = len(out)
@@ -77,7 +77,7 @@ def decode(data: bytes, path: str) -> TableManifest:
         indices = tuple(protobuf.parse(table_pb2.IndexSection, found, clause="FORMAT-004", path=path).indices)
     transaction = None
     for field in ("transaction_section_current", "transaction_section"):
-        if message.HasField(field):  # type: ignore[arg-type]
+        if message.HasField(field):
             found = _read_section(data, getattr(message, field), position, path)
             transaction = protobuf.parse(transaction_pb2.Transaction, found, clause="FORMAT-004", path=path)
             break

@@ -56,7 +56,8 @@ def _encode_stream(rows: pa.Table) -> bytes:
         for batch in rows.to_batches():
             if batch.num_rows:
                 writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 _ENCODE: dict[str, Callable[[pa.Table], bytes]] = {"arrow": _encode_stream, "lance": data_file.encode}

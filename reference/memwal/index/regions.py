@@ -73,7 +73,9 @@ def with_rows(details: IndexDetails, rows: tuple[RegionRow, ...], revision: Revi
 
 
 @implements("SNAP-018", "AMB-36", "AMB-103", "AMB-143")
-async def discover(io: Io, revision: Revision, interpretation: Interpretation = STRICT) -> dict[RegionId, RegionManifest]:
+async def discover(
+    io: Io, revision: Revision, interpretation: Interpretation = STRICT
+) -> dict[RegionId, RegionManifest]:
     """All regions with a manifest, by listing; folders of other names are ignored and noted."""
     found: dict[RegionId, RegionManifest] = {}
     for folder in await io.list_folders(paths.MEM_WAL):

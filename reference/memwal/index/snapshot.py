@@ -30,7 +30,7 @@ from ..ids import (
 )
 from ..revisions import Revision
 from ..table.state import TableState
-from ..table.schema import arrow_type
+from . import result_types
 
 REGION_FIELD = "region_field_"
 
@@ -68,7 +68,7 @@ def schema(details: IndexDetails, revision: Revision) -> pa.Schema:
         pa.field("current_generation", pa.uint64(), nullable=False),
         pa.field("flushed_generations", pa.list_(generation), nullable=False),
     ]
-    fields = {f.field_id: arrow_type(f.result_type) for spec in details.specs for f in spec.fields}
+    fields = {f.field_id: result_types.parse(f.result_type) for spec in details.specs for f in spec.fields}
     columns += [pa.field(REGION_FIELD + name, arrow) for name, arrow in sorted(fields.items())]
     return pa.schema(columns)
 
@@ -126,9 +126,7 @@ def decode(data: bytes, details: IndexDetails, revision: Revision, path: str) ->
             ),
         )
         rows.append(
-            RegionRow(
-                region_id=region, spec_id=spec_id, values=values, manifest=manifest if manifest.version else None
-            )
+            RegionRow(region_id=region, spec_id=spec_id, values=values, manifest=manifest if manifest.version else None)
         )
     return tuple(rows)
 

@@ -64,9 +64,7 @@ async def merge_region(io: Io, region: RegionId, interpretation: Interpretation 
         await io.note("merged", region=region, generation=merged.generation, rows=merged.rows)
 
 
-async def _merge_next(
-    io: Io, state: TableState, region: RegionId, interpretation: Interpretation
-) -> Merged | None:
+async def _merge_next(io: Io, state: TableState, region: RegionId, interpretation: Interpretation) -> Merged | None:
     """Merge the generation after the progress of ``state``; None if no later one is listed."""
     manifest = await manifests.latest(manifests.folder(io, region), state.revision, interpretation)
     if manifest is None:
@@ -77,7 +75,7 @@ async def _merge_next(
         return None
     following = listed[0]
     if interpretation.contiguous_merge and following.generation != progress + 1:
-        return await _skipped(io, state, region, following.generation, interpretation)
+        return await _skipped(io, state, region, following.generation)
     try:
         rows = await open_generation(manifests.folder(io, region), following.path)
     except (NotFound, ArtifactError):
@@ -94,14 +92,10 @@ async def _merge_next(
         progress=((region, following.generation),),
         interpretation=interpretation,
     )
-    return Merged(
-        region_id=region, generation=following.generation, rows=live.num_rows, deleted=deleted.num_rows
-    )
+    return Merged(region_id=region, generation=following.generation, rows=live.num_rows, deleted=deleted.num_rows)
 
 
-async def _skipped(
-    io: Io, state: TableState, region: RegionId, generation: Generation, interpretation: Interpretation
-) -> Merged | None:
+async def _skipped(io: Io, state: TableState, region: RegionId, generation: Generation) -> Merged | None:
     """A generation above progress is not listed: another merger and the collector were quicker, or it is lost."""
     newest_state = await latest(io)
     progress = newest_state.mem_wal.progress(region)

@@ -57,6 +57,6 @@ def _kept_by_sql(rows: pa.Table, condition: str) -> pa.Table:
     context.from_arrow(rows, name="rows")
     try:
         found = context.sql(f"SELECT * FROM rows WHERE {condition}").to_arrow_table()
-    except Exception as error:  # noqa: BLE001 - DataFusion raises bare Exception for bad SQL
+    except Exception as error:
         raise InvalidArgument(f"the filter {condition!r} does not fit the table: {error}") from error
     return found.cast(rows.schema)

@@ -92,8 +92,8 @@ async def scan(
     """The merged rows: one per key, the newest; order unspecified, ``columns`` in the order asked for.
 
     ``version`` None reads strongly: manifests, newest base, and above them the ``memory`` of open writers or, for
-    regions without one, the WAL after the replay pointer. A version reads eventually, from its own snapshot. ``keys`` (a table of the key columns) restricts to those keys below
-    deduplication; ``keep`` filters above it.
+    regions without one, the WAL after the replay pointer. A version reads eventually, from its own snapshot.
+    ``keys`` (a table of the key columns) restricts to those keys below deduplication; ``keep`` filters above it.
     """
     for _ in range(ATTEMPTS):
         view = await (strong_view(io, interpretation) if version is None else eventual_view(io, version))
@@ -172,7 +172,8 @@ async def _region_sources(
     """Rows of a region above the base, oldest source first, rows of each in write order."""
     manifest = view.manifests.get(region)
     progress = view.base.mem_wal.progress(region)
-    listed = unmerged(manifest, progress if interpretation.merged_out_of_resolution else Generation(0)) if manifest else ()
+    floor = progress if interpretation.merged_out_of_resolution else Generation(0)
+    listed = unmerged(manifest, floor) if manifest else ()
     sources: list[pa.Table] = []
     for generation in listed:
         folder = manifests.folder(io, region)

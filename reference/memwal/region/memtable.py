@@ -38,7 +38,8 @@ class MemTable:
     @property
     def rows(self) -> int:
         """Rows, pending included."""
-        return sum(s.rows.num_rows for s in self.stored) + self.pending_rows
+        stored: int = sum(s.rows.num_rows for s in self.stored)
+        return stored + self.pending_rows
 
     @property
     def pending_rows(self) -> int:
@@ -58,9 +59,7 @@ class MemTable:
         if self.position_covered is not None and position <= self.position_covered:
             raise EngineBug(f"entry {position} after entry {self.position_covered}")
         rows = pa.concat_tables(self.pending)
-        return replace(
-            self, stored=(*self.stored, Stored(position, rows)), pending=(), position_covered=position
-        )
+        return replace(self, stored=(*self.stored, Stored(position, rows)), pending=(), position_covered=position)
 
     def with_replayed(self, position: WalPosition, rows: pa.Table) -> MemTable:
         """After replaying the entry at ``position``; one without rows only advances the position (AMB-20)."""

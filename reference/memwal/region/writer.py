@@ -150,7 +150,7 @@ async def recover(region: Region, manifest: RegionManifest) -> MemTable:
         else:
             memtable = memtable.with_replayed(position, memtable.schema.empty_table())
         position = WalPosition(position + 1)
-    await _check_no_hole(region, manifest, start, position)
+    await _check_no_hole(region, start)
     await region.io.note("recovered", region=region.region_id, epoch=manifest.epoch, rows=memtable.rows)
     return memtable
 
@@ -177,8 +177,8 @@ async def _raise_fenced(region: Region, local: Epoch, name: str, epoch_entry: Ep
 
 
 @implements("WAL-007", "AMB-14", "AMB-139")
-async def _check_no_hole(region: Region, manifest: RegionManifest, start: WalPosition, end: WalPosition) -> None:
-    """Entries at or after ``end`` that were there before it was reached betray a hole."""
+async def _check_no_hole(region: Region, start: WalPosition) -> None:
+    """Entries from ``start`` on have to be dense: probing stops at a hole, and what lies behind it would be lost."""
     if not region.interpretation.list_wal_tail:
         return
     suffix = region.revision.wal_suffix
@@ -267,7 +267,8 @@ class Writer:
             rows=pa.concat_tables(self.memtable.pending),
         )
         try:
-            await self._store(paths.wal(position, self.region.revision.wal_suffix), entry)
+            while not await self._store(paths.wal(position, self.region.revision.wal_suffix), entry):
+                position = WalPosition(position + 1)
             if self.region.wal_collection:
                 await verify_epoch(self.region, self.manifest)
         except (Outcome, ArtifactError) as failure:
@@ -276,23 +277,31 @@ class Writer:
         self.memtable = self.memtable.with_entry(position)
         self.position_next = WalPosition(position + 1)
 
-    async def _store(self, name: str, entry: WalEntry) -> None:
+    async def _store(self, name: str, entry: WalEntry) -> bool:
+        """Store ``entry`` under ``name``; false where the literal reading says to try the next position."""
         io, interpretation = self.region.io, self.region.interpretation
         data = wal.encode(entry, self.region.revision)
         if not interpretation.conditional_wal_put:
             await io.put(name, data)
-            return
+            return True
         try:
             if interpretation.resolve_unknown_put:
                 await confirm.create(io, name, data)
             else:
                 await io.put_if_absent(name, data)
+        except OutcomeUnknown:
+            if interpretation.resolve_unknown_put:
+                raise
+            return False
         except AlreadyExists:
             stored = await manifests.require(io, self.region.revision, interpretation)
+            if not interpretation.stop_on_taken_position:
+                return False
             if stored.epoch > self.epoch:
                 raise Fenced(self.region.region_id, self.epoch, stored.epoch) from None
             reason = f"the position is taken, and epoch {self.epoch} still owns the region"
             raise ArtifactError("WAL-006", io.path(name), reason) from None
+        return True
 
     @implements("FLUSH-001", "FLUSH-003", "FLUSH-004", "FLUSH-013", "AMB-17", "AMB-41", "AMB-43", "AMB-45")
     async def flush(self) -> Generation | None:

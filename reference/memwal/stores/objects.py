@@ -135,7 +135,8 @@ class ObjectStore:
         return self._size(request.path)
 
     def _size(self, path: str) -> int:
-        return _reading(path, lambda: self._reads.head(self._prefix + path))["size"]
+        size: int = _reading(path, lambda: self._reads.head(self._prefix + path))["size"]
+        return size
 
     def _list(self, request: List) -> tuple[str, ...]:
         folder = self._folder(request.path)
@@ -193,13 +194,11 @@ class ObjectStore:
             raise AlreadyExists(path) from None
 
     def _exists(self, path: str) -> bool:
-        """Whether the object of a create that was refused is there. Raises only `Throttled`."""
+        """Whether the object is known to be there."""
         try:
             self._size(path)
-        except NotFound:
+        except Outcome:
             return False
-        except Outcome as outcome:
-            raise Throttled(path) from outcome
         return True
 
     def _deleted(self, path: str) -> bool:

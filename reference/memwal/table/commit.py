@@ -113,9 +113,8 @@ async def _next_base(
         reason = "the committed version names no transaction file that can be read"
         raise Conflict(taken, operation(transaction), "missing", retryable=False, reason=reason)
     decision, reason = verdict(transaction, theirs)
-    if (
-        decision is Verdict.REBASE
-        or not interpretation.progress_in_conflict
+    if decision is Verdict.REBASE or (
+        not interpretation.progress_in_conflict
         and transaction.update.merged_generations
         and theirs.update.merged_generations
     ):

@@ -118,7 +118,7 @@ RULES: dict[tuple[str, str], Cell] = {
     ("create_index", "delete"): Cell(_REBASE, "deleted rows are masked when an index is used"),
     ("create_index", "update"): Cell(_unless_both_touch_mem_wal, "AMB-69: the MemWAL index is re-derived"),
     ("create_index", "create_index"): Cell(_index_against_index, "AMB-69: one name, one writer"),
-    ("create_index", "update_mem_wal_state"): Cell(_unless_both_touch_mem_wal, "AMB-69: the MemWAL index is re-derived"),
+    ("create_index", "update_mem_wal_state"): Cell(_unless_both_touch_mem_wal, "AMB-69: as for an update"),
     ("create_index", "reserve_fragments"): Cell(_REBASE, "no rows are touched"),
     ("create_index", "update_config"): Cell(_REBASE, "no rows are touched"),
     ("create_index", "update_bases"): Cell(_REBASE, "no rows are touched"),

@@ -13,7 +13,6 @@ from ..codec import data_file, deletion
 from ..codec.pb.lance import table_pb2
 from ..effects import Io
 from ..errors import ArtifactError, InvalidArgument, NotFound
-from . import schema as schemas
 from .state import TableState
 
 ROW_ADDRESS = "_rowaddr"

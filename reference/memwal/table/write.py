@@ -161,7 +161,9 @@ async def append(io: Io, rows: pa.Table) -> TableState:
     """Add rows without looking at keys."""
 
     async def attempt(state: TableState) -> TableState:
-        fragments = await write_fragments(io, conform(rows, state.schema), schema.leaf_ids(state.fields), state.file_version)
+        fragments = await write_fragments(
+            io, conform(rows, state.schema), schema.leaf_ids(state.fields), state.file_version
+        )
         return await commit(io, state, Transaction(append=Transaction.Append(fragments=fragments)))
 
     return await retried(io, attempt)
@@ -221,7 +223,8 @@ async def merge_insert(
     base = await read.scan(io, state, columns=key, with_row_address=True)
     matched = among(base, keys)
     updated, removed = await _masked(io, state, matched.column(read.ROW_ADDRESS).to_numpy())
-    new = await write_fragments(io, conform(rows, state.schema), schema.leaf_ids(state.fields), state.file_version)
+    leaves = schema.leaf_ids(state.fields)
+    new = await write_fragments(io, conform(rows, state.schema), leaves, state.file_version)
     merged = [_merged_message(region, generation) for region, generation in progress]
     body = Transaction.Update(
         updated_fragments=updated,
