@@ -5,8 +5,9 @@ from memwal.region.writer import Writer
 from memwal_sim.bugs import Bug
 
 
-async def _store_nothing(_writer: Writer, _name: str, _entry: WalEntry) -> None:
-    """In place of storing a WAL entry."""
+async def _store_nothing(_writer: Writer, _name: str, _entry: WalEntry) -> bool:
+    """In place of storing a WAL entry; says that it was stored."""
+    return True
 
 
 BUG = Bug(

@@ -1,25 +1,6 @@
 """A claim leaves no mark in the WAL, and a writer that meets a taken position goes on to the next."""
 
-from memwal.errors import ArtifactError
-from memwal.ids import WalPosition
-from memwal.region.writer import Writer
 from memwal_sim.bugs import Bug
-
-_flush_wal = Writer.flush_wal
-
-
-async def _flush_wal_somewhere(writer: Writer) -> None:
-    """Store the pending writes at the next free position, whoever took those before it."""
-    while True:
-        try:
-            await _flush_wal(writer)
-            return
-        except ArtifactError as taken:
-            if taken.clause != "WAL-006":
-                raise
-            writer.stopped = ""
-            writer.position_next = WalPosition(writer.position_next + 1)
-
 
 BUG = Bug(
     name="no_barrier",
@@ -34,6 +15,5 @@ BUG = Bug(
     scenario="two_writers_two_keys",
     oracle="acknowledged writes survive",
     violated="WAL-001",
-    readings={"claim_barrier": False},
-    replaced={"memwal.region.writer:Writer.flush_wal": _flush_wal_somewhere},
+    readings={"claim_barrier": False, "stop_on_taken_position": False},
 )
