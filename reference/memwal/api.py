@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from .codec import key_index
 from .codec.index_details import IndexDetails, RegionSpec
 from .codec.region_manifest import RegionManifest
 from .drive import Listener, _no_listener, drive
@@ -158,6 +159,7 @@ def create(
     chosen = _revision(revision)
     schema = data if isinstance(data, pa.Schema) else data.schema
     keyed = schemas.with_primary_key(schema, primary_key)
+    _check_key_index(keyed, primary_key, chosen)
     ids = schemas.field_ids(schemas.to_fields(keyed))
     _resolved_spec(spec, keyed, ids, tuple(primary_key), chosen)
     rows = write.conform(data, keyed) if isinstance(data, pa.Table) and data.num_rows else None
@@ -190,11 +192,17 @@ def enable(
         raise InvalidArgument("MemWAL is already enabled on this table", clause="INDEX-001")
     key = current.primary_key
     schemas.with_primary_key(current.schema, key)
+    _check_key_index(current.schema, key, chosen)
     _resolved_spec(spec, current.schema, current.field_ids, key, chosen)
     _check_unique(place.run(read.scan(place.io, current, list(key))), key)
     config = {CONFIG_REVISION: chosen.name, CONFIG_WAL_COLLECTION: "on" if wal_collection else "off"}
     configured = place.run(write.set_config(place.io, config))
     return _enable(place, configured, chosen, spec, maintained_indexes)
+
+
+def _check_key_index(schema: pa.Schema, key: Sequence[str], revision: Revision) -> None:
+    if revision.key_index:
+        key_index.check(schema, key)
 
 
 def _check_unique(rows: pa.Table, key: tuple[str, ...]) -> None:

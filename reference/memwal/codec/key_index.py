@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -55,26 +57,38 @@ def encode(keys: pa.Table) -> dict[str, bytes]:
 def composite(keys: pa.Table) -> pa.Array:
     """Composite keys as binary values in key order: per column ``01`` and order-preserving bytes.
 
-    Integers are sign-flipped big-endian, text and binary have their bytes followed by ``00 00``.
+    Integers of any width are 8 bytes, big-endian, signed ones with the sign flipped; text and binary have ``00`` written as ``00 ff`` and end with ``00 00``.
     Raises `InvalidArgument` for a key column of a type whose bytes are not known.
     """
     columns = [_ordered_bytes(keys.column(i).combine_chunks(), keys.schema.names[i]) for i in range(keys.num_columns)]
     return pa.array([b"".join(parts) for parts in zip(*columns, strict=True)], pa.binary())
 
 
+def _terminated(value: bytes) -> bytes:
+    return b"\x01" + value.replace(b"\0", b"\0\xff") + b"\0\0"
+
+
 def _ordered_bytes(column: pa.Array, name: str) -> list[bytes]:
     arrow = column.type
     if pa.types.is_string(arrow) or pa.types.is_large_string(arrow):
-        return [b"\x01" + value.encode() + b"\0\0" for value in column.to_pylist()]
-    if pa.types.is_binary(arrow) or pa.types.is_large_binary(arrow):
-        return [b"\x01" + value + b"\0\0" for value in column.to_pylist()]
+        return [_terminated(value.encode()) for value in column.to_pylist()]
+    if (
+        pa.types.is_binary(arrow)
+        or pa.types.is_large_binary(arrow)
+        or (pa.types.is_fixed_size_binary(arrow) and not pa.types.is_decimal(arrow))
+    ):
+        return [_terminated(value) for value in column.to_pylist()]
     if pa.types.is_boolean(arrow):
         return [b"\x01\x01" if value else b"\x01\x00" for value in column.to_pylist()]
     if pa.types.is_temporal(arrow):
         column = column.cast(pa.int32() if arrow.bit_width == 32 else pa.int64())
     if pa.types.is_integer(column.type):
-        width = column.type.bit_width // 8
-        signed = pa.types.is_signed_integer(column.type)
-        flip = 1 << (8 * width - 1) if signed else 0
-        return [b"\x01" + (value + flip).to_bytes(width, "big") for value in column.to_pylist()]
+        flip = 1 << 63 if pa.types.is_signed_integer(column.type) else 0
+        return [b"\x01" + (value + flip).to_bytes(8, "big") for value in column.to_pylist()]
     raise InvalidArgument(f"key column {name!r} of type {arrow} has no known byte order in revision R")
+
+
+def check(schema: pa.Schema, key: Sequence[str]) -> None:
+    """Raise `InvalidArgument` for a composite key that cannot be encoded; better now than at the first flush."""
+    if len(key) > 1:
+        composite(pa.schema([schema.field(name) for name in key]).empty_table())
