@@ -57,7 +57,8 @@ def encode(keys: pa.Table) -> dict[str, bytes]:
 def composite(keys: pa.Table) -> pa.Array:
     """Composite keys as binary values in key order: per column ``01`` and order-preserving bytes.
 
-    Integers of any width are 8 bytes, big-endian, signed ones with the sign flipped; text and binary have ``00`` written as ``00 ff`` and end with ``00 00``.
+    Integers of any width are 8 bytes, big-endian, signed ones with the sign flipped; text and binary have ``00``
+    written as ``00 ff`` and end with ``00 00``.
     Raises `InvalidArgument` for a key column of a type whose bytes are not known.
     """
     columns = [_ordered_bytes(keys.column(i).combine_chunks(), keys.schema.names[i]) for i in range(keys.num_columns)]
@@ -72,11 +73,8 @@ def _ordered_bytes(column: pa.Array, name: str) -> list[bytes]:
     arrow = column.type
     if pa.types.is_string(arrow) or pa.types.is_large_string(arrow):
         return [_terminated(value.encode()) for value in column.to_pylist()]
-    if (
-        pa.types.is_binary(arrow)
-        or pa.types.is_large_binary(arrow)
-        or (pa.types.is_fixed_size_binary(arrow) and not pa.types.is_decimal(arrow))
-    ):
+    fixed = pa.types.is_fixed_size_binary(arrow) and not pa.types.is_decimal(arrow)
+    if pa.types.is_binary(arrow) or pa.types.is_large_binary(arrow) or fixed:
         return [_terminated(value) for value in column.to_pylist()]
     if pa.types.is_boolean(arrow):
         return [b"\x01\x01" if value else b"\x01\x00" for value in column.to_pylist()]
