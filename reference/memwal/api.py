@@ -18,7 +18,7 @@ from .codec.index_details import IndexDetails, RegionSpec
 from .codec.region_manifest import RegionManifest
 from .drive import Listener, _no_listener, drive
 from .effects import Io, Protocol
-from .errors import InvalidArgument
+from .errors import InvalidArgument, NotFound
 from .ids import Epoch, Generation, RegionId, SpecId, TableVersion, WalPosition, region_id
 from .index import mem_wal, regions, result_types, snapshot, transforms
 from .index.snapshot import RegionRow
@@ -186,7 +186,7 @@ def enable(
     Its keys must be unique and not NULL (AMB-105). Arguments and errors as for `create`.
     """
     place = _place(url, storage_options, store, listener)
-    current = place.run(state.latest(place.io))
+    current = _found(place, state.latest(place.io))
     chosen = _revision(revision)
     if current.mem_wal_entry is not None:
         raise InvalidArgument("MemWAL is already enabled on this table", clause="INDEX-001")
@@ -198,6 +198,14 @@ def enable(
     config = {CONFIG_REVISION: chosen.name, CONFIG_WAL_COLLECTION: "on" if wal_collection else "off"}
     configured = place.run(write.set_config(place.io, config))
     return _enable(place, configured, chosen, spec, maintained_indexes)
+
+
+def _found(place: _Place, loading: Protocol[TableState]) -> TableState:
+    """Load a version; where there is none, the error names the whole place and not only the object in it."""
+    try:
+        return place.run(loading)
+    except NotFound as missing:
+        raise NotFound(f"{place.location}/{missing.path}" if place.location else missing.path) from None
 
 
 def _check_key_index(schema: pa.Schema, key: Sequence[str], revision: Revision) -> None:
@@ -267,7 +275,7 @@ def open(  # noqa: A001 - the name that users of a storage library expect
     recorded revision is not ``revision``.
     """
     place = _place(url, storage_options, store, listener)
-    current = place.run(state.latest(place.io) if version is None else state.load(place.io, TableVersion(version)))
+    current = _found(place, state.latest(place.io) if version is None else state.load(place.io, TableVersion(version)))
     _ = current.mem_wal
     if revision is not None and _revision(revision) != current.revision:
         asked = _revision(revision).name
