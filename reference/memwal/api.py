@@ -53,6 +53,8 @@ WAL_BUFFER_ROWS = 100_000
 """Buffered rows at which a writer stores them as a WAL entry by itself."""
 MEMTABLE_ROWS = 1_000_000
 """MemTable rows at which a writer flushes it by itself."""
+MEMTABLE_ENTRIES = 10_000
+"""WAL entries of a MemTable at which a writer flushes it by itself: a put copies the list of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -624,7 +626,7 @@ class Writer:
         self._flush_if_full()
 
     def _flush_if_full(self) -> None:
-        if self.rows >= self._memtable_rows:
+        if self.rows >= self._memtable_rows or len(self._writer.memtable.stored) >= MEMTABLE_ENTRIES:
             self.flush()
         elif self.buffered_rows >= self._wal_buffer_rows:
             self.flush_wal()

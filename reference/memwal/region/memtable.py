@@ -30,6 +30,8 @@ class MemTable:
     schema: pa.Schema
     stored: tuple[Stored, ...] = ()
     """Rows in the WAL, by position."""
+    stored_rows: int = 0
+    """Their number, so that a put does not have to count them."""
     pending: tuple[pa.Table, ...] = ()
     """Whole writes that are not in the WAL yet, in order."""
     position_covered: WalPosition | None = None
@@ -38,8 +40,7 @@ class MemTable:
     @property
     def rows(self) -> int:
         """Rows, pending included."""
-        stored: int = sum(s.rows.num_rows for s in self.stored)
-        return stored + self.pending_rows
+        return self.stored_rows + self.pending_rows
 
     @property
     def pending_rows(self) -> int:
@@ -58,10 +59,19 @@ class MemTable:
         """After all pending writes were stored as the entry at ``position``."""
         if self.position_covered is not None and position <= self.position_covered:
             raise EngineBug(f"entry {position} after entry {self.position_covered}")
-        rows = pa.concat_tables(self.pending)
-        return replace(self, stored=(*self.stored, Stored(position, rows)), pending=(), position_covered=position)
+        return self._with_stored(position, pa.concat_tables(self.pending), ())
 
     def with_replayed(self, position: WalPosition, rows: pa.Table) -> MemTable:
         """After replaying the entry at ``position``; one without rows only advances the position (AMB-20)."""
-        stored = (*self.stored, Stored(position, rows)) if rows.num_rows else self.stored
-        return replace(self, stored=stored, position_covered=position)
+        if not rows.num_rows:
+            return replace(self, position_covered=position)
+        return self._with_stored(position, rows, self.pending)
+
+    def _with_stored(self, position: WalPosition, rows: pa.Table, pending: tuple[pa.Table, ...]) -> MemTable:
+        return replace(
+            self,
+            stored=(*self.stored, Stored(position, rows)),
+            stored_rows=self.stored_rows + rows.num_rows,
+            pending=pending,
+            position_covered=position,
+        )
