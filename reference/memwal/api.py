@@ -162,6 +162,7 @@ def create(
     schema = data if isinstance(data, pa.Schema) else data.schema
     keyed = schemas.with_primary_key(schema, primary_key)
     _check_key_index(keyed, primary_key, chosen)
+    _check_maintained(maintained_indexes, [])
     ids = schemas.field_ids(schemas.to_fields(keyed))
     _resolved_spec(spec, keyed, ids, tuple(primary_key), chosen)
     rows = write.conform(data, keyed) if isinstance(data, pa.Table) and data.num_rows else None
@@ -195,6 +196,7 @@ def enable(
     key = current.primary_key
     schemas.with_primary_key(current.schema, key)
     _check_key_index(current.schema, key, chosen)
+    _check_maintained(maintained_indexes, [index.name for index in current.manifest.indices])
     _resolved_spec(spec, current.schema, current.field_ids, key, chosen)
     _check_unique(place.run(read.scan(place.io, current, list(key))), key)
     config = {CONFIG_REVISION: chosen.name, CONFIG_WAL_COLLECTION: "on" if wal_collection else "off"}
@@ -208,6 +210,12 @@ def _found(place: _Place, loading: Protocol[TableState]) -> TableState:
         return place.run(loading)
     except NotFound as missing:
         raise NotFound(f"{place.location}/{missing.path}" if place.location else missing.path) from None
+
+
+def _check_maintained(maintained: Sequence[str], known: Sequence[str]) -> None:
+    missing = [name for name in maintained if name not in known]
+    if missing:
+        raise InvalidArgument(f"no such indexes on the base table: {missing}; there are {known}", clause="AMB-48")
 
 
 def _check_key_index(schema: pa.Schema, key: Sequence[str], revision: Revision) -> None:
@@ -245,10 +253,6 @@ def _enable(
     spec: SpecRequest | None,
     maintained: Sequence[str],
 ) -> Table:
-    known = [index.name for index in current.manifest.indices]
-    missing = [name for name in maintained if name not in known]
-    if missing:
-        raise InvalidArgument(f"no such indexes on the base table: {missing}; there are {known}", clause="AMB-48")
     specs = _resolved_spec(spec, current.schema, current.field_ids, current.primary_key, revision)
     details = IndexDetails(
         snapshot_ts_ms=place.run(place.io.now()),

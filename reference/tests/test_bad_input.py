@@ -197,3 +197,17 @@ def test_a_region_that_is_not_a_uuid_or_not_registered_is_refused(tmp_path: Path
         with pytest.raises(memwal.InvalidArgument, match=reason):
             table.writer(**wrong)
     assert Folder(tmp_path).files() == before
+
+
+@pytest.mark.clause("INDEX-016")
+def test_a_maintained_index_that_is_not_there_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(memwal.InvalidArgument, match=r"no such indexes.*'nothing'.*AMB-48"):
+        memwal.create(tmp_path / "t", ROWS, primary_key=["id"], maintained_indexes=["nothing"])
+    assert not (tmp_path / "t").exists()
+
+
+def test_creating_a_table_where_there_is_one_leaves_it_as_it_is(table: memwal.Table, tmp_path: Path) -> None:
+    before = Folder(tmp_path).files()
+    with pytest.raises(memwal.AlreadyExists, match="_versions"):
+        memwal.create(tmp_path / "t", ROWS, primary_key=["id"])
+    assert Folder(tmp_path).files() == before

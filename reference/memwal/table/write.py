@@ -18,13 +18,13 @@ from ..clauses import implements
 from ..codec import data_file, deletion
 from ..codec.pb.lance import table_pb2, transaction_pb2
 from ..effects import Io
-from ..errors import Conflict, InvalidArgument
+from ..errors import AlreadyExists, Conflict, InvalidArgument
 from ..ids import Generation, RegionId, region_id_to_bytes
 from ..keys import among
 from ..revisions import STRICT, Interpretation
 from . import read, schema
 from .commit import commit
-from .state import TableState, check_writable, latest
+from .state import TableState, check_writable, latest, versions
 
 Transaction = transaction_pb2.Transaction
 
@@ -114,7 +114,13 @@ def conform(table: pa.Table, to: pa.Schema) -> pa.Table:
 async def create(
     io: Io, schema_arrow: pa.Schema, rows: pa.Table | None = None, config: Mapping[str, str] | None = None
 ) -> TableState:
-    """Create the table at ``io`` with version 1. Raises `AlreadyExists` if there is one."""
+    """Create the table at ``io`` with version 1. Raises `AlreadyExists` if there is one.
+
+    A table that is there already is left as it is; one that another process creates meanwhile gets files that it
+    does not name.
+    """
+    if await versions(io):
+        raise AlreadyExists(io.path(paths.VERSIONS))
     fields = schema.to_fields(schema_arrow)
     fragments = await write_fragments(io, conform(rows, schema_arrow), schema.leaf_ids(fields)) if rows else []
     body = Transaction.Overwrite(
@@ -126,14 +132,11 @@ async def create(
     return await commit(io, None, Transaction(overwrite=body))
 
 
-async def retried(
-    io: Io, attempt: Callable[[TableState], Coroutine[Any, Any, TableState]], state: TableState | None = None
-) -> TableState:
-    """Run ``attempt`` on ``state`` (or the newest version), and on the newest again after a retryable conflict."""
+async def retried(io: Io, attempt: Callable[[TableState], Coroutine[Any, Any, TableState]]) -> TableState:
+    """Run ``attempt`` on the newest version, and on the newest again after a retryable conflict."""
     for left in reversed(range(CONFLICT_ATTEMPTS)):
-        current = state or await latest(io)
+        current = await latest(io)
         check_writable(current)
-        state = None
         try:
             return await attempt(current)
         except Conflict as conflict:
