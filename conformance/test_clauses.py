@@ -227,11 +227,11 @@ def test_a_marker_that_cannot_be_attributed_is_refused(tmp_path: Path, source: s
 
 
 def test_a_page_shows_code_tests_and_totals_of_a_clause() -> None:
-    code = {"FENCE-002": ("memwal.region.writer.claim",)}
+    code = {"FENCE-002": ("memwal.region.claim.claim",)}
     tests = {"FENCE-002": ("reference/tests/test_writer.py::test_a_claim",)}
     page = matrix.clauses_page(registry.clauses(), code, tests)
     row = next(line for line in page.splitlines() if line.startswith("| FENCE-002 |"))
-    assert row.endswith("| `region.writer.claim` | `reference/tests/test_writer.py::test_a_claim` | tested |")
+    assert row.endswith("| `region.claim.claim` | `reference/tests/test_writer.py::test_a_claim` | tested |")
     assert "| FENCE | 22 | 0 of 21 | 1 | 1 | 21 | 0 | 0 |" in page.splitlines()
     assert "| all | 518 | 0 of 468 | 1 | 1 | 517 | 0 | 0 |" in page.splitlines()
 

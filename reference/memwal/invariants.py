@@ -18,7 +18,7 @@ from .errors import ArtifactError, NotFound
 from .ids import RegionId, WalPosition
 from .index import regions
 from .region import manifest as manifests
-from .region.writer import replay_start
+from .region.recovery import replay_start
 from .revisions import Revision
 from .table.state import TableState, latest, load, versions
 

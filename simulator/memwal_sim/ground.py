@@ -12,8 +12,8 @@ from memwal.effects import Io
 from memwal.errors import EngineBug
 from memwal.ids import Milliseconds, RegionId
 from memwal.index import mem_wal
+from memwal.region.region import Region
 from memwal.region.rows import Rows
-from memwal.region.writer import Region
 from memwal.revisions import CONFIG_REVISION, CONFIG_WAL_COLLECTION, Revision
 from memwal.table import schema as schemas
 from memwal.table import write

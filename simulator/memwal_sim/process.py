@@ -110,7 +110,7 @@ class Running:
         return self.pause
 
     def site(self) -> str:
-        """Qualified name of the protocol function that waits, such as ``region.writer.claim``; empty at the end."""
+        """Qualified name of the protocol function that waits, such as ``region.claim.claim``; empty at the end."""
         coroutine: Any = self._coroutine
         site = ""
         while isinstance(coroutine, CoroutineType) and coroutine.cr_frame is not None:

@@ -8,7 +8,8 @@ from functools import partial
 
 from memwal.read import scan
 from memwal.read.sources import MemoryView
-from memwal.region.writer import Region, Writer, open_writer
+from memwal.region.region import Region
+from memwal.region.writer import Writer, open_writer
 from memwal.revisions import Interpretation
 
 from . import ground, writes

@@ -17,7 +17,8 @@ import mmh3
 import pyarrow as pa
 import pyarrow.compute as pc
 from memwal.codec.region_manifest import RegionManifest
-from memwal.region import writer as writing
+from memwal.region import claim as claiming
+from memwal.region.region import Region
 
 from memwal_conformance import cells
 from memwal_conformance.adapters import reference
@@ -53,13 +54,13 @@ def _halves_puts(handlers: Handlers) -> None:
 
 
 def _keeps_epoch(_: Handlers) -> None:
-    claimed = writing.claimed
+    claimed = claiming.claimed
 
-    def unclaimed(current: RegionManifest | None, region: writing.Region) -> RegionManifest:
+    def unclaimed(current: RegionManifest | None, region: Region) -> RegionManifest:
         wanted = claimed(current, region)
         return wanted if current is None else replace(wanted, epoch=current.epoch)
 
-    writing.claimed = unclaimed
+    claiming.claimed = unclaimed
 
 
 def _stale_scan(handlers: Handlers) -> None:

@@ -20,7 +20,7 @@ from ..ids import Generation, RegionId, TableVersion, WalPosition
 from ..index import regions, snapshot
 from ..region import manifest as manifests
 from ..region.flush import CONFIG_FIRST
-from ..region.writer import replay_start
+from ..region.recovery import replay_start
 from ..revisions import CONFIG_WAL_COLLECTION, STRICT, Interpretation, Revision
 from ..table.state import TableState, latest, load, versions
 

@@ -12,8 +12,8 @@ from ..effects import Io
 from ..errors import NotFound
 from ..ids import WalPosition
 from ..region import manifest as manifests
+from ..region.recovery import replay_start
 from ..region.rows import Rows
-from ..region.writer import replay_start
 from ..revisions import Interpretation, Revision
 
 

@@ -5,8 +5,6 @@ Source: MemWAL revision A, "MemTable Flush"; revision B, "Flushed MemTable"; AMB
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 
@@ -22,9 +20,7 @@ from ..table import schema as schemas
 from ..table.commit import commit
 from ..table.write import fragment_message, write_deletions, write_fragments
 from .memtable import MemTable
-
-if TYPE_CHECKING:
-    from .writer import Region
+from .region import Region
 
 CONFIG_FIRST = "memwal.wal_first"
 CONFIG_LAST = "memwal.wal_last"

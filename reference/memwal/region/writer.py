@@ -1,7 +1,6 @@
-"""The writer of one region: claim, recover, put, WAL flush, MemTable flush, and what happens when any of it fails.
+"""The writer of one region: put, WAL flush, MemTable flush, and what happens when any of it fails.
 
-Source: MemWAL revisions A and B, "Writer Expectations" and "Writer Fencing"; revision A, "Writer Operations";
-AMB-13, 14, 21, 24, 25, 26, 28, 29, 41, 43.
+Source: MemWAL revisions A and B, "Writer Expectations"; revision A, "Writer Operations"; AMB-13, 14, 21, 29, 41, 43.
 """
 
 from __future__ import annotations
@@ -12,199 +11,28 @@ import pyarrow as pa
 
 from .. import confirm, paths
 from ..clauses import implements
-from ..codec import region_manifest, wal
+from ..codec import wal
 from ..codec.region_manifest import FlushedGeneration, RegionManifest
 from ..codec.wal import WalEntry
-from ..effects import Io
 from ..errors import (
     AlreadyExists,
     ArtifactError,
     EngineBug,
     Fenced,
-    InvalidArgument,
-    NotFound,
     Outcome,
     OutcomeUnknown,
     Throttled,
     WriterStopped,
 )
-from ..ids import Epoch, Generation, ManifestVersion, Milliseconds, RegionId, SpecId, WalPosition
-from ..revisions import STRICT, Interpretation, Revision
+from ..ids import Epoch, Generation, Milliseconds, WalPosition
 from . import flush as flushing
 from . import manifest as manifests
+from .claim import claim, verify_epoch
 from .memtable import MemTable
-from .rows import Rows
+from .recovery import recover, replay_start
+from .region import Region
 
 _PAUSE_MS = Milliseconds(10)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Region:
-    """Everything about a region that does not change while a writer is open."""
-
-    io: Io
-    """The region's folder."""
-    region_id: RegionId
-    revision: Revision
-    rows: Rows
-    """Schema of the rows as stored in WAL and generations, and how writes are validated."""
-    location: str = ""
-    """Absolute name of the region's folder for readers outside the engine; empty if the driver knows none (AMB-40)."""
-    spec_id: SpecId = SpecId(0)
-    shard_fields: tuple[tuple[str, bytes], ...] = ()
-    """Region values for the manifest (R)."""
-    interpretation: Interpretation = STRICT
-    wal_collection: bool = False
-    """Whether WAL files may be collected; then each WAL put is verified (AMB-25)."""
-
-
-@implements("FENCE-002", "FENCE-004", "FENCE-005", "FENCE-006", "FENCE-007", "FENCE-008", "AMB-28", "AMB-35")
-async def claim(region: Region) -> RegionManifest:
-    """Take ownership of the region, creating it if it is new; returns the manifest that carries the new epoch.
-
-    A claim that was not positively confirmed is treated as another's: the next one uses a higher epoch.
-    """
-    for _ in range(confirm.ATTEMPTS):
-        current = await manifests.latest(region.io, region.revision, region.interpretation)
-        wanted = claimed(current, region)
-        try:
-            await manifests.put(region.io, wanted, region.revision)
-        except (AlreadyExists, OutcomeUnknown) as outcome:
-            if not region.interpretation.own_claim_needs_confirmation and await _same_bytes(region, wanted):
-                return wanted
-            if isinstance(outcome, OutcomeUnknown):
-                await region.io.sleep(_PAUSE_MS)
-            continue
-        except Throttled:
-            await region.io.sleep(_PAUSE_MS)
-            continue
-        await manifests.put_hint(region.io, wanted.version)
-        await region.io.note("claimed", region=region.region_id, epoch=wanted.epoch)
-        return wanted
-    raise OutcomeUnknown(region.io.path("manifest"), f"{confirm.ATTEMPTS} claims were lost or not confirmed")
-
-
-async def _same_bytes(region: Region, wanted: RegionManifest) -> bool:
-    try:
-        found = await region.io.get(paths.manifest(wanted.version))
-    except NotFound:
-        return False
-    return found == region_manifest.encode(wanted, region.revision)
-
-
-def claimed(current: RegionManifest | None, region: Region) -> RegionManifest:
-    """The manifest that claims the region: only the epoch changes; None creates version 1 with epoch 1."""
-    if current is None:
-        return RegionManifest(
-            version=ManifestVersion(1),
-            region_id=region.region_id,
-            spec_id=region.spec_id,
-            epoch=region.revision.epoch_first,
-            position_replay_after=WalPosition(0),
-            position_last_seen=WalPosition(0),
-            generation_current=region.revision.generation_first,
-            flushed=(),
-            shard_fields=region.shard_fields,
-        )
-    if current.sealed:
-        raise InvalidArgument(f"region {region.region_id} is sealed and takes no writer", clause="FENCE-003")
-    return replace(manifests.following(current), epoch=Epoch(current.epoch + 1))
-
-
-@implements("WAL-020", "AMB-07", "AMB-09")
-def replay_start(manifest: RegionManifest, revision: Revision) -> WalPosition:
-    """Position of the first entry that no listed generation covers."""
-    if manifest.generation_current == revision.generation_first:
-        return revision.first_position
-    return WalPosition(manifest.position_replay_after + 1)
-
-
-@implements("WAL-019", "WAL-022", "FENCE-015", "FENCE-016", "AMB-24", "AMB-26")
-async def recover(region: Region, manifest: RegionManifest) -> MemTable:
-    """Rebuild the MemTable from the WAL and put the barrier at its end; ``manifest`` is the confirmed claim.
-
-    Raises `Fenced` when an entry shows a newer claim, `ArtifactError` for a damaged entry or a hole.
-    """
-    start = position = replay_start(manifest, region.revision)
-    memtable = MemTable(generation=manifest.generation_current, schema=region.rows.schema)
-    needs_barrier = manifest.epoch > region.revision.epoch_first or region.revision.barrier_on_first_claim
-    while True:
-        name = paths.wal(position, region.revision.wal_suffix)
-        try:
-            entry = wal.decode(await region.io.get(name), region.revision, region.io.path(name))
-        except NotFound:
-            if not needs_barrier or not region.interpretation.claim_barrier:
-                break
-            try:
-                await _put_barrier(region, manifest, position)
-            except AlreadyExists:
-                continue
-            memtable = memtable.with_replayed(position, memtable.schema.empty_table())
-            position = WalPosition(position + 1)
-            break
-        if entry.epoch <= manifest.epoch:
-            rows = region.rows.restored(entry.rows, region.io.path(name))
-            memtable = memtable.with_replayed(position, rows)
-        elif region.interpretation.stop_on_newer_epoch:
-            await _raise_fenced(region, manifest.epoch, name, entry.epoch)
-        else:
-            memtable = memtable.with_replayed(position, memtable.schema.empty_table())
-        position = WalPosition(position + 1)
-    await _check_no_hole(region, start)
-    await region.io.note("recovered", region=region.region_id, epoch=manifest.epoch, rows=memtable.rows)
-    return memtable
-
-
-async def _put_barrier(region: Region, manifest: RegionManifest, position: WalPosition) -> None:
-    entry = WalEntry(
-        epoch=manifest.epoch,
-        generation=manifest.generation_current,
-        rows=region.rows.schema.empty_table(),
-        barrier=True,
-    )
-    data = wal.encode(entry, region.revision)
-    await confirm.create(region.io, paths.wal(position, region.revision.wal_suffix), data)
-    if region.wal_collection:
-        await verify_epoch(region, manifest)
-
-
-async def _raise_fenced(region: Region, local: Epoch, name: str, epoch_entry: Epoch) -> None:
-    stored = await manifests.require(region.io, region.revision, region.interpretation)
-    if stored.epoch > local:
-        raise Fenced(region.region_id, local, stored.epoch)
-    reason = f"written under epoch {epoch_entry}, and the region's newest epoch is {stored.epoch}"
-    raise ArtifactError("FENCE-015", region.io.path(name), reason)
-
-
-@implements("WAL-007", "AMB-14", "AMB-139")
-async def _check_no_hole(region: Region, start: WalPosition) -> None:
-    """Entries from ``start`` on have to be dense: probing stops at a hole, and what lies behind it would be lost."""
-    if not region.interpretation.list_wal_tail:
-        return
-    suffix = region.revision.wal_suffix
-    listed = {paths.wal_position(name, suffix) for name in await region.io.list("wal")}
-    above = sorted(position for position in listed if position is not None and position >= start)
-    for expected, found in enumerate(above, start):
-        if found != expected:
-            missing = region.io.path(paths.wal(WalPosition(expected), suffix))
-            raise ArtifactError("WAL-007", missing, f"entry {expected} is missing, and entry {found} exists")
-
-
-@implements("FENCE-014", "FENCE-017", "AMB-25")
-async def verify_epoch(region: Region, known: RegionManifest) -> None:
-    """Raise `Fenced` unless ``known`` is still the newest manifest or a newer one has the same epoch.
-
-    Two HEADs where nothing changed; on any doubt the newest manifest is read.
-    """
-    try:
-        await region.io.head(paths.manifest(known.version))
-        await region.io.head(paths.manifest(ManifestVersion(known.version + 1)))
-    except NotFound as missing:
-        if missing.path == region.io.path(paths.manifest(ManifestVersion(known.version + 1))):
-            return
-    stored = await manifests.require(region.io, region.revision, region.interpretation)
-    if stored.epoch != known.epoch:
-        raise Fenced(region.region_id, known.epoch, stored.epoch)
 
 
 @dataclass(slots=True)

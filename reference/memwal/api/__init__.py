@@ -1,0 +1,11 @@
+"""The public blocking interface: tables and writers over a real store.
+
+Everything here runs protocol coroutines with `memwal.drive.drive`; there is no protocol in this room.
+"""
+
+from .creating import create, enable, open  # noqa: A004 - the names that users of a storage library expect
+from .reports import GcReport, MergeReport, RegionInfo
+from .table import Table
+from .writer import Writer
+
+__all__ = ["GcReport", "MergeReport", "RegionInfo", "Table", "Writer", "create", "enable", "open"]

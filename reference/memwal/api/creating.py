@@ -1,0 +1,169 @@
+"""Making a table that MemWAL is enabled on, and opening one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ..codec import key_index
+from ..codec.index_details import IndexDetails, RegionSpec
+from ..drive import Listener, _no_listener
+from ..errors import InvalidArgument
+from ..ids import SpecId, TableVersion
+from ..index import mem_wal, transforms
+from ..index.transforms import SpecRequest
+from ..keys import newest
+from ..revisions import CONFIG_REVISION, CONFIG_WAL_COLLECTION, Revision
+from ..stores.base import Store
+from ..table import read, state, write
+from ..table import schema as schemas
+from ..table.state import TableState
+from .place import Place, find, found, named_revision
+from .table import Table
+
+
+def create(
+    url: str | Path,
+    data: pa.Schema | pa.Table,
+    *,
+    primary_key: Sequence[str],
+    revision: str | Revision = "B",
+    spec: SpecRequest | None = None,
+    maintained_indexes: Sequence[str] = (),
+    wal_collection: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    store: Store | None = None,
+    listener: Listener = _no_listener,
+) -> Table:
+    """Create a Lance table and enable MemWAL on it.
+
+    ``data``: an Arrow schema, or a table with the first rows. ``primary_key``: columns without NULLs, neither floating
+    nor nested. ``revision``: ``A``, ``B`` or ``R``. ``spec``: how rows map to regions; None leaves regions to the
+    caller. ``wal_collection``: let the collector delete WAL files; each durable put then costs two more requests.
+    Raises `InvalidArgument` or `AlreadyExists`; then no table was created.
+    """
+    place = find(url, storage_options, store, listener)
+    chosen = named_revision(revision)
+    schema = data if isinstance(data, pa.Schema) else data.schema
+    keyed = schemas.with_primary_key(schema, primary_key)
+    _check_key_index(keyed, primary_key, chosen)
+    _check_maintained(maintained_indexes, [])
+    ids = schemas.field_ids(schemas.to_fields(keyed))
+    _resolved_spec(spec, keyed, ids, tuple(primary_key), chosen)
+    rows = write.conform(data, keyed) if isinstance(data, pa.Table) and data.num_rows else None
+    if rows is not None:
+        _check_unique(rows, tuple(primary_key))
+    config = {CONFIG_REVISION: chosen.name, CONFIG_WAL_COLLECTION: "on" if wal_collection else "off"}
+    created = place.run(write.create(place.io, keyed, rows, config))
+    return _enable(place, created, chosen, spec, maintained_indexes)
+
+
+def enable(
+    url: str | Path,
+    *,
+    revision: str | Revision = "B",
+    spec: SpecRequest | None = None,
+    maintained_indexes: Sequence[str] = (),
+    wal_collection: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    store: Store | None = None,
+    listener: Listener = _no_listener,
+) -> Table:
+    """Enable MemWAL on a Lance table that is already there and whose schema declares a primary key.
+
+    Its keys must be unique and not NULL (AMB-105). Arguments and errors as for `create`.
+    """
+    place = find(url, storage_options, store, listener)
+    current = found(place, state.latest(place.io))
+    chosen = named_revision(revision)
+    if current.mem_wal_entry is not None:
+        raise InvalidArgument("MemWAL is already enabled on this table", clause="INDEX-001")
+    key = current.primary_key
+    schemas.with_primary_key(current.schema, key)
+    _check_key_index(current.schema, key, chosen)
+    _check_maintained(maintained_indexes, [index.name for index in current.manifest.indices])
+    _resolved_spec(spec, current.schema, current.field_ids, key, chosen)
+    _check_unique(place.run(read.scan(place.io, current, list(key))), key)
+    config = {CONFIG_REVISION: chosen.name, CONFIG_WAL_COLLECTION: "on" if wal_collection else "off"}
+    configured = place.run(write.set_config(place.io, config))
+    return _enable(place, configured, chosen, spec, maintained_indexes)
+
+
+def _check_maintained(maintained: Sequence[str], known: Sequence[str]) -> None:
+    missing = [name for name in maintained if name not in known]
+    if missing:
+        raise InvalidArgument(f"no such indexes on the base table: {missing}; there are {known}", clause="AMB-48")
+
+
+def _check_key_index(schema: pa.Schema, key: Sequence[str], revision: Revision) -> None:
+    if revision.key_index:
+        key_index.check(schema, key)
+
+
+def _check_unique(rows: pa.Table, key: tuple[str, ...]) -> None:
+    for name in key:
+        if rows.column(name).null_count:
+            raise InvalidArgument(f"the table has NULL in key column {name!r}", clause="AMB-136")
+    distinct = len(newest(rows, key))
+    if distinct != rows.num_rows:
+        raise InvalidArgument(f"{rows.num_rows} rows have {distinct} distinct keys", clause="AMB-105")
+
+
+def _resolved_spec(
+    spec: SpecRequest | None,
+    schema: pa.Schema,
+    ids: Mapping[str, Any],
+    key: tuple[str, ...],
+    revision: Revision,
+) -> tuple[RegionSpec, ...]:
+    if spec is None:
+        return ()
+    resolved = transforms.resolve(spec, SpecId(1), schema, ids, revision)
+    transforms.check_spec(resolved, schema, {i: n for n, i in ids.items()}, key, revision)
+    return (resolved,)
+
+
+def _enable(
+    place: Place,
+    current: TableState,
+    revision: Revision,
+    spec: SpecRequest | None,
+    maintained: Sequence[str],
+) -> Table:
+    specs = _resolved_spec(spec, current.schema, current.field_ids, current.primary_key, revision)
+    details = IndexDetails(
+        snapshot_ts_ms=place.run(place.io.now()),
+        num_regions=0,
+        inline_snapshots=None,
+        specs=specs,
+        maintained_indexes=tuple(maintained),
+        merged=(),
+        catchup=(),
+    )
+    return Table(place, place.run(mem_wal.enable(place.io, current, details)))
+
+
+def open(  # noqa: A001 - the name that users of a storage library expect
+    url: str | Path,
+    *,
+    version: int | None = None,
+    revision: str | Revision | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    store: Store | None = None,
+    listener: Listener = _no_listener,
+) -> Table:
+    """Open a table on which MemWAL is enabled; with ``version`` an older version of it, for eventual reads.
+
+    Raises `NotFound`, `ArtifactError` for damaged bytes, and `InvalidArgument` when MemWAL is not enabled or the
+    recorded revision is not ``revision``.
+    """
+    place = find(url, storage_options, store, listener)
+    current = found(place, state.latest(place.io) if version is None else state.load(place.io, TableVersion(version)))
+    _ = current.mem_wal
+    if revision is not None and named_revision(revision) != current.revision:
+        asked = named_revision(revision).name
+        raise InvalidArgument(f"{url}: the table is of revision {current.revision.name}, not {asked}", clause="AMB-06")
+    return Table(place, current, pinned=version is not None)

@@ -1,0 +1,33 @@
+"""What an open writer knows about its region and that never changes.
+
+Source: MemWAL revisions A and B, "Region".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..effects import Io
+from ..ids import RegionId, SpecId
+from ..revisions import STRICT, Interpretation, Revision
+from .rows import Rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """Everything about a region that does not change while a writer is open."""
+
+    io: Io
+    """The region's folder."""
+    region_id: RegionId
+    revision: Revision
+    rows: Rows
+    """Schema of the rows as stored in WAL and generations, and how writes are validated."""
+    location: str = ""
+    """Absolute name of the region's folder for readers outside the engine; empty if the driver knows none (AMB-40)."""
+    spec_id: SpecId = SpecId(0)
+    shard_fields: tuple[tuple[str, bytes], ...] = ()
+    """Region values for the manifest (R)."""
+    interpretation: Interpretation = STRICT
+    wal_collection: bool = False
+    """Whether WAL files may be collected; then each WAL put is verified (AMB-25)."""
