@@ -17,11 +17,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .api import GcReport, MergeReport, RegionInfo, Table, Writer, create, enable, open  # noqa: A004
+    from .api import (
+        CatchUpReport,
+        GcReport,
+        MergeReport,
+        RegionInfo,
+        RepairReport,
+        Table,
+        Writer,
+        create,
+        enable,
+        open,  # noqa: A004
+        repair,
+        verify,
+    )
     from .errors import (
         AlreadyExists,
         AlreadyMerged,
         ArtifactError,
+        CloseFailed,
         Conflict,
         EngineBug,
         Fenced,
@@ -32,16 +46,23 @@ if TYPE_CHECKING:
         OutcomeUnknown,
         StorageError,
         Throttled,
+        Unmergeable,
         WriterStopped,
     )
     from .index.transforms import bucket, day, expression, hour, identity, month, region_spec, truncate, year
+    from .region.limits import Limits
 
 _HOME = {
-    "api": ("GcReport", "MergeReport", "RegionInfo", "Table", "Writer", "create", "enable", "open"),
-    "errors": (
-        "AlreadyExists", "AlreadyMerged", "ArtifactError", "Conflict", "EngineBug", "Fenced", "InvalidArgument",
-        "MemwalError", "NotFound", "Outcome", "OutcomeUnknown", "StorageError", "Throttled", "WriterStopped",
+    "api": (
+        "CatchUpReport", "GcReport", "MergeReport", "RegionInfo", "RepairReport", "Table", "Writer", "create", "enable",
+        "open", "repair", "verify",
     ),
+    "errors": (
+        "AlreadyExists", "AlreadyMerged", "ArtifactError", "CloseFailed", "Conflict", "EngineBug", "Fenced",
+        "InvalidArgument", "MemwalError", "NotFound", "Outcome", "OutcomeUnknown", "StorageError", "Throttled",
+        "Unmergeable", "WriterStopped",
+    ),
+    "region.limits": ("Limits",),
     "index.transforms": (
         "bucket", "day", "expression", "hour", "identity", "month", "region_spec", "truncate", "year",
     ),
@@ -52,20 +73,25 @@ __all__ = [
     "AlreadyExists",
     "AlreadyMerged",
     "ArtifactError",
+    "CatchUpReport",
+    "CloseFailed",
     "Conflict",
     "EngineBug",
     "Fenced",
     "GcReport",
     "InvalidArgument",
+    "Limits",
     "MemwalError",
     "MergeReport",
     "NotFound",
     "Outcome",
     "OutcomeUnknown",
     "RegionInfo",
+    "RepairReport",
     "StorageError",
     "Table",
     "Throttled",
+    "Unmergeable",
     "Writer",
     "WriterStopped",
     "bucket",
@@ -78,7 +104,9 @@ __all__ = [
     "month",
     "open",
     "region_spec",
+    "repair",
     "truncate",
+    "verify",
     "year",
 ]
 

@@ -8,7 +8,7 @@ the attempt succeeded. A claim has no such part (AMB-28) and must not come here.
 from __future__ import annotations
 
 from .clauses import implements
-from .effects import Io
+from .effects import Copy, Io
 from .errors import AlreadyExists, NotFound, OutcomeUnknown, Throttled
 from .ids import Milliseconds
 
@@ -29,7 +29,7 @@ async def create(io: Io, name: str, data: bytes) -> None:
             await io.put_if_absent(name, data)
             return
         except AlreadyExists:
-            if unsure and await _is_ours(io, name, data):
+            if unsure and await is_ours(io, name, data):
                 return
             raise
         except OutcomeUnknown:
@@ -44,7 +44,76 @@ async def create(io: Io, name: str, data: bytes) -> None:
         await io.sleep(Milliseconds(_PAUSE_MS * 2**attempt))
 
 
-async def _is_ours(io: Io, name: str, data: bytes) -> bool:
+async def create_unconditionally(io: Io, name: str, data: bytes) -> None:
+    """Put ``name``, whose name nobody else can have chosen; repeated until it is known to be there."""
+    for attempt in range(ATTEMPTS):
+        try:
+            await io.put(name, data)
+            return
+        except (OutcomeUnknown, Throttled):
+            if attempt == ATTEMPTS - 1:
+                raise
+        await io.sleep(Milliseconds(_PAUSE_MS * 2**attempt))
+
+
+async def copy(source: Io, target: Io, name: str) -> None:
+    """Copy ``name`` from one folder to another, where nobody else writes it; until it is known to be there.
+
+    Raises `NotFound`.
+    """
+    for attempt in range(ATTEMPTS):
+        try:
+            await Copy(source.path(name), target.path(name))
+            return
+        except (OutcomeUnknown, Throttled):
+            if attempt == ATTEMPTS - 1:
+                raise
+        await target.sleep(Milliseconds(_PAUSE_MS * 2**attempt))
+
+
+async def delete(io: Io, name: str) -> None:
+    """Delete ``name``, and again while the outcome is unknown: deleting what is not there succeeds.
+
+    Only for names under which nobody creates anything again: a request may be applied late.
+    """
+    for attempt in range(ATTEMPTS):
+        try:
+            await io.delete(name)
+            return
+        except (OutcomeUnknown, Throttled):
+            if attempt == ATTEMPTS - 1:
+                raise
+        await io.sleep(Milliseconds(_PAUSE_MS * 2**attempt))
+
+
+async def rename(io: Io, source: str, target: str, data: bytes) -> None:
+    """Move ``source``, which holds ``data`` and is nobody else's, to ``target``, until the outcome is known.
+
+    Raises `AlreadyExists` if the target is another's, `OutcomeUnknown` or `Throttled` when the attempts are used up.
+    """
+    unsure = False
+    for attempt in range(ATTEMPTS):
+        try:
+            await io.rename_if_absent(source, target)
+            return
+        except (AlreadyExists, NotFound):
+            if unsure and await is_ours(io, target, data):
+                return
+            raise
+        except OutcomeUnknown:
+            unsure = True
+            if attempt == ATTEMPTS - 1:
+                raise
+        except Throttled:
+            if attempt == ATTEMPTS - 1:
+                if unsure:
+                    raise OutcomeUnknown(io.path(target)) from None
+                raise
+        await io.sleep(Milliseconds(_PAUSE_MS * 2**attempt))
+
+
+async def is_ours(io: Io, name: str, data: bytes) -> bool:
+    """Whether ``name`` is there and holds ``data``, bytes that nobody else can have written."""
     try:
         return await io.get(name) == data
     except NotFound:

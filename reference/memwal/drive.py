@@ -7,31 +7,14 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .effects import (
-    Get,
-    Head,
-    List,
-    ListFolders,
-    Note,
-    Now,
-    Protocol,
-    RandomHex,
-    Request,
-    Sleep,
-    StoreRequest,
-    run,
-)
-from .errors import EngineBug, Throttled
+from .effects import Note, Now, Protocol, RandomHex, Request, Sleep, StoreRequest, run
+from .errors import EngineBug
 from .stores.base import Store
 
 T = TypeVar("T")
 
 Listener = Callable[[str, dict[str, object]], None]
 """Receives the ghost events of protocol code, for progress displays: name and fields."""
-
-READ_ATTEMPTS = 6
-"""Attempts of a read that the store throttles or fails to answer; pauses double from 50 ms."""
-_READS = (Get, Head, List, ListFolders)
 
 
 def _no_listener(event: str, fields: dict[str, object]) -> None:
@@ -44,7 +27,7 @@ def drive(coroutine: Protocol[T], store: Store, listener: Listener = _no_listene
     def perform(request: Request[Any]) -> Any:
         match request:
             case StoreRequest():
-                return _read_again(store, request) if isinstance(request, _READS) else store.perform(request)
+                return store.perform(request)
             case Now():
                 return int(time.time() * 1000)
             case Sleep(duration_ms):
@@ -58,15 +41,3 @@ def drive(coroutine: Protocol[T], store: Store, listener: Listener = _no_listene
         return None
 
     return run(coroutine, perform)
-
-
-def _read_again(store: Store, request: StoreRequest[Any]) -> Any:
-    """A read changes nothing, so that it may be repeated when the store is busy or does not answer."""
-    pause_s = 0.05
-    for _ in range(READ_ATTEMPTS - 1):
-        try:
-            return store.perform(request)
-        except Throttled:
-            time.sleep(pause_s)
-            pause_s *= 2
-    return store.perform(request)

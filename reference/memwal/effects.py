@@ -5,19 +5,25 @@ Protocol code is ``async def`` code that touches the outside world only by await
 store, and resumes the coroutine with the reply or throws an `Outcome` into it.
 
 `Io` is what protocol functions receive: a root folder inside the store and one method per request. It has no state
-besides the root, so that a protocol function is a pure function of the replies it was given.
+besides the root and how tables are committed there, so that a protocol function is a pure function of the replies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Generic, TypeVar
 
+from .errors import Outcome, Throttled
 from .ids import Milliseconds
 
 Reply = TypeVar("Reply", covariant=True)
 T = TypeVar("T")
+
+READ_ATTEMPTS = 6
+"""Attempts of a read that the store throttles or does not answer."""
+_READ_PAUSE_MS = 50
 
 Protocol = Coroutine["Request[Any]", Any, T]
 """A protocol step in execution: yields requests, is sent replies, returns a ``T``."""
@@ -128,15 +134,55 @@ class Note(Request[None]):
     fields: tuple[tuple[str, object], ...] = ()
 
 
+async def patiently(read: StoreRequest[T]) -> T:
+    """Await a read, and again while the store throttles it: `READ_ATTEMPTS` times, with doubling pauses from 50 ms.
+
+    A read changes nothing, so that repeating it is no new step of the protocol. The pauses are requests themselves, so
+    that every driver sees them. Raises `Throttled` after the last attempt. Requests that change something are left
+    to the code that makes them: only it knows what a second attempt would mean.
+    """
+    for attempt in range(READ_ATTEMPTS - 1):
+        try:
+            return await read
+        except Throttled:
+            await Sleep(Milliseconds(_READ_PAUSE_MS * 2**attempt))
+    return await read
+
+
+class Commits(Enum):
+    """By what the versions of a table are created; all writers of a table use the same (TXN-006, AMB-121)."""
+
+    PUT = "put"
+    """put-if-not-exists of the manifest."""
+    RENAME = "rename"
+    """rename-if-not-exists of a staged manifest, for stores that cannot put conditionally."""
+    EXTERNAL = "external"
+    """An external manifest store, for stores that can do neither; its keys are below `EXTERNAL_ROOT`."""
+
+
+EXTERNAL_ROOT = "@external"
+"""Folder that a driver with an external manifest store answers from it instead of from the object store."""
+
+
 @dataclass(frozen=True, slots=True)
 class Io:
-    """A folder of a store, as protocol code sees it: one method per request, names relative to ``root``."""
+    """A folder of a store, as protocol code sees it: one method per request, names relative to ``root``.
+
+    Reads are made `patiently`; everything else is one request.
+    """
 
     root: str = ""
+    commits: Commits = Commits.PUT
+    """How tables in this folder are committed."""
 
     def child(self, name: str) -> Io:
         """The folder ``name`` below this one; ``..`` components are resolved and may not leave the store."""
-        return Io(self.path(name))
+        return Io(self.path(name), self.commits)
+
+    @property
+    def external(self) -> Io:
+        """Entries of this folder in the external manifest store."""
+        return Io(f"{EXTERNAL_ROOT}/{self.root}".rstrip("/"))
 
     def path(self, name: str) -> str:
         """Full object name of ``name``."""
@@ -160,16 +206,16 @@ class Io:
         return path[len(prefix) :]
 
     async def get(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
-        return await Get(self.path(name), offset, length)
+        return await patiently(Get(self.path(name), offset, length))
 
     async def head(self, name: str) -> int:
-        return await Head(self.path(name))
+        return await patiently(Head(self.path(name)))
 
     async def list(self, folder: str = "") -> tuple[str, ...]:
-        return tuple(self.relative(found) for found in await List(self.path(folder)))
+        return tuple(self.relative(found) for found in await patiently(List(self.path(folder))))
 
     async def list_folders(self, folder: str = "") -> tuple[str, ...]:
-        return await ListFolders(self.path(folder))
+        return await patiently(ListFolders(self.path(folder)))
 
     async def put_if_absent(self, name: str, data: bytes) -> None:
         await PutIfAbsent(self.path(name), data)
@@ -204,8 +250,6 @@ def run(coroutine: Protocol[T], perform: Callable[[Request[Any]], Any]) -> T:
 
     ``perform`` returns the reply, or raises an `Outcome`, which is thrown into the coroutine at the request.
     """
-    from .errors import Outcome
-
     reply: Any = None
     failure: Outcome | None = None
     while True:

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .ids import Epoch, Generation, RegionId, TableVersion
 
 
@@ -93,6 +95,18 @@ class WriterStopped(Outcome):
         self.region = region
 
 
+class CloseFailed(Outcome):
+    """Several things failed until a writer was closed. One alone is raised as it is.
+
+    ``failures``: all of them, the first one first.
+    """
+
+    def __init__(self, region: RegionId, failures: Sequence[BaseException]) -> None:
+        named = "; ".join(f"{type(failure).__name__}: {failure}" for failure in failures)
+        super().__init__(region=region, failures=named)
+        self.region, self.failures = region, tuple(failures)
+
+
 class Conflict(Outcome):
     """A table commit lost against another one. ``retryable``: re-execute the operation on the newest version."""
 
@@ -107,6 +121,18 @@ class AlreadyMerged(Outcome):
     def __init__(self, region: RegionId, generation: Generation, progress: Generation) -> None:
         super().__init__(region=region, generation=generation, progress=progress)
         self.region, self.generation, self.progress = region, generation, progress
+
+
+class Unmergeable(Outcome):
+    """A generation does not fit the base table as that is now; nothing was committed.
+
+    Merging can be tried again when the table was changed so that it fits. ``path``: the generation; ``clause``: the
+    requirement or ambiguity that forbids it.
+    """
+
+    def __init__(self, path: str, reason: str, clause: str) -> None:
+        super().__init__(path=path, reason=f"{reason} [{clause}]")
+        self.path, self.clause = path, clause
 
 
 class ArtifactError(MemwalError):

@@ -1,44 +1,240 @@
-"""Primary keys as sets of rows: which row of a key is the newest, and which rows have a key in common."""
+"""Primary keys as sets of rows: which row of a key is the newest, and which rows have a key in common.
+
+Keys are compared as codes, 64-bit integers: a single integer, date or time column is its own code; of other columns
+each distinct value gets a number, and the numbers of several columns are combined. Equality is that of logical values
+(AMB-136), and NULL equals NULL.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .clauses import implements
 
-_POSITION = "__memwal_position"
+Codes = npt.NDArray[np.int64]
+"""Codes of rows, shape (rows,)."""
+Mask = npt.NDArray[np.bool_]
+"""One truth value per row, shape (rows,)."""
+
+DENSE = 32
+"""Codes are looked up in a table with a byte for each possible code if that is at most so many bytes per key."""
+CODES = 1 << 62
+"""Combined codes stay below this; where they would not, they are numbered anew."""
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+_SLOTS = 16
+"""Slots per key in the first, approximate lookup of sparse codes."""
 
 
 @implements("READ-005", "AMB-46", "AMB-106")
-def newest(rows: pa.Table, key: Sequence[str]) -> npt.NDArray[np.int64]:
+def newest(rows: pa.Table, key: Sequence[str]) -> Codes:
     """Positions of the last row of each key, ascending. ``rows`` are in write order: later rows are newer."""
-    if not rows.num_rows:
-        return np.empty(0, dtype=np.int64)
-    positions = pa.array(np.arange(rows.num_rows, dtype=np.int64))
-    numbered = rows.select(list(key)).append_column(_POSITION, positions)
-    last = numbered.group_by(list(key), use_threads=False).aggregate([(_POSITION, "max")])
-    return np.sort(last.column(f"{_POSITION}_max").to_numpy())
+    count = rows.num_rows
+    positions = np.arange(count, dtype=np.int64)
+    if count < 2:
+        return positions
+    codes = _own_codes(rows.select(list(key)))
+    if bool((codes[1:] > codes[:-1]).all()):
+        return positions
+    if _are_distinct(codes):
+        return positions
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    ends = np.append(ordered[1:] != ordered[:-1], True)
+    return np.sort(order[ends])
+
+
+def _are_distinct(codes: Codes) -> bool:
+    """Whether no code repeats, where that can be told cheaply; false also if it cannot."""
+    low, span = _span(codes)
+    if span > DENSE * len(codes):
+        return False
+    seen = np.zeros(span, dtype=np.bool_)
+    seen[codes - low] = True
+    return int(np.count_nonzero(seen)) == len(codes)
 
 
 def without(rows: pa.Table, keys: pa.Table) -> pa.Table:
     """``rows`` whose key is not among ``keys`` (a table of the key columns), in their order."""
-    return _restricted(rows, keys, "left anti")
+    if not rows.num_rows or not keys.num_rows:
+        return rows
+    return rows.filter(pa.array(~KeySet(keys).mask(rows)))
 
 
 def among(rows: pa.Table, keys: pa.Table) -> pa.Table:
     """``rows`` whose key is among ``keys`` (a table of the key columns), in their order."""
-    return _restricted(rows, keys, "left semi")
-
-
-def _restricted(rows: pa.Table, keys: pa.Table, kind: str) -> pa.Table:
     if not rows.num_rows or not keys.num_rows:
-        return rows if kind == "left anti" else rows.slice(0, 0)
-    names = keys.schema.names
-    positions = pa.array(np.arange(rows.num_rows, dtype=np.int64))
-    numbered = rows.select(names).append_column(_POSITION, positions)
-    kept = numbered.join(keys, keys=names, join_type=kind, use_threads=False)
-    return rows.take(np.sort(kept.column(_POSITION).to_numpy()))
+        return rows.slice(0, 0)
+    return rows.filter(pa.array(KeySet(keys).mask(rows)))
+
+
+class KeySet:
+    """A set of keys, of which many rows are asked whether theirs is among them.
+
+    Takes a few dozen bytes per key besides the distinct values of the key columns.
+    """
+
+    def __init__(self, keys: pa.Table) -> None:
+        """``keys``: a table of the key columns; keys may repeat."""
+        self.names: tuple[str, ...] = tuple(keys.schema.names)
+        self._numbering = _numbering(keys)
+        codes = self._numbering.codes(keys)
+        self._codes = _DenseCodes.of(codes) or _SparseCodes.of(codes)
+        self.batch_rows: int = 1 if self._numbering.direct else max(1 << 19, 4 * keys.num_rows)
+        """Fewest rows that are worth a call of `mask`: each call may have to hash all keys anew."""
+
+    def mask(self, rows: pa.Table) -> Mask:
+        """Whether the key of each row is in the set. ``rows`` has the key columns, and may have others."""
+        if not rows.num_rows:
+            return np.zeros(0, dtype=np.bool_)
+        keys = rows.select(list(self.names))
+        found = self._codes.mask(self._numbering.codes(keys))
+        if self._numbering.direct and keys.column(0).null_count:
+            found &= keys.column(0).is_valid().to_numpy()
+        return found
+
+
+def _span(codes: Codes) -> tuple[int, int]:
+    """The least code, and how many codes there are from it up to the largest."""
+    low, high = int(codes.min()), int(codes.max())
+    return low, high - low + 1
+
+
+@dataclass(frozen=True, slots=True)
+class _DenseCodes:
+    low: int
+    table: Mask
+    """By code, less the least one; one entry more, which is false."""
+
+    @classmethod
+    def of(cls, codes: Codes) -> _DenseCodes | None:
+        if not len(codes):
+            return cls(0, np.zeros(1, dtype=np.bool_))
+        low, span = _span(codes)
+        if span > max(DENSE * len(codes), 1 << 12):
+            return None
+        table = np.zeros(span + 1, dtype=np.bool_)
+        table[codes - low] = True
+        return cls(low, table)
+
+    def mask(self, codes: Codes) -> Mask:
+        # As unsigned numbers, codes below the least one are large, and so is everything above the largest.
+        offsets = codes.view(np.uint64) - np.uint64(self.low % 2**64)
+        np.minimum(offsets, np.uint64(len(self.table) - 1), out=offsets)
+        return self.table[offsets.view(np.int64)]
+
+
+@dataclass(frozen=True, slots=True)
+class _SparseCodes:
+    distinct: Codes
+    """Ascending."""
+    slots: Mask
+    """Whether some code falls into the slot; a power of two of them."""
+
+    @classmethod
+    def of(cls, codes: Codes) -> _SparseCodes:
+        distinct = np.unique(codes)
+        slots = np.zeros(1 << (len(distinct) * _SLOTS - 1).bit_length(), dtype=np.bool_)
+        slots[_slot(distinct, len(slots))] = True
+        return cls(distinct, slots)
+
+    def mask(self, codes: Codes) -> Mask:
+        found = self.slots[_slot(codes, len(self.slots))]
+        candidates = np.flatnonzero(found)
+        wanted = codes[candidates]
+        at = np.minimum(np.searchsorted(self.distinct, wanted), len(self.distinct) - 1)
+        found[candidates] = self.distinct[at] == wanted
+        return found
+
+
+def _slot(codes: Codes, slots: int) -> npt.NDArray[np.int64]:
+    spread = codes.view(np.uint64) * _SPREAD
+    return (spread >> np.uint64(64 - (slots.bit_length() - 1))).view(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Direct:
+    """Codes of one column that is a number itself."""
+
+    direct = True
+
+    def codes(self, keys: pa.Table) -> Codes:
+        return np.concatenate([np.empty(0, dtype=np.int64), *map(_as_integers, keys.column(0).chunks)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbered:
+    """Codes by the position of each column's value among the distinct values of the key set; -1 for other keys."""
+
+    distinct: tuple[pa.Array, ...]
+    """Of each column."""
+    seen: tuple[Codes | None, ...]
+    """Of each column but the first: the combined codes so far, ascending, where they are numbered anew; else None."""
+
+    direct = False
+
+    def codes(self, keys: pa.Table) -> Codes:
+        combined = _positions(keys.column(0), self.distinct[0])
+        for number, renumber in enumerate(self.seen, start=1):
+            combined = _renumbered(combined, renumber)
+            combined = _combined(
+                combined, _positions(keys.column(number), self.distinct[number]), self.distinct[number]
+            )
+        return combined
+
+
+def _numbering(keys: pa.Table) -> _Direct | _Numbered:
+    if keys.num_columns == 1 and _is_integral(keys.column(0).type) and not keys.column(0).null_count:
+        return _Direct()
+    distinct = tuple(pc.unique(column) for column in keys.columns)
+    seen: list[Codes | None] = []
+    combined = _positions(keys.column(0), distinct[0])
+    size = len(distinct[0])
+    for number in range(1, keys.num_columns):
+        values = distinct[number]
+        renumber = np.unique(combined) if size * len(values) >= CODES else None
+        size = (size if renumber is None else len(renumber)) * len(values)
+        seen.append(renumber)
+        combined = _combined(_renumbered(combined, renumber), _positions(keys.column(number), values), values)
+    return _Numbered(distinct, tuple(seen))
+
+
+def _own_codes(keys: pa.Table) -> Codes:
+    return _numbering(keys).codes(keys)
+
+
+def _is_integral(arrow: pa.DataType) -> bool:
+    return pa.types.is_integer(arrow) or (pa.types.is_temporal(arrow) and not pa.types.is_interval(arrow))
+
+
+def _as_integers(chunk: pa.Array) -> Codes:
+    """The numbers that the values are stored as; 0 for NULL."""
+    width = chunk.type.bit_width
+    stored = chunk if pa.types.is_integer(chunk.type) else chunk.view(pa.int32() if width == 32 else pa.int64())
+    plain = stored.fill_null(0) if stored.null_count else stored
+    found = plain.to_numpy(zero_copy_only=False)
+    codes: Codes = found.view(np.int64) if width == 64 else found.astype(np.int64)
+    return codes
+
+
+def _positions(column: pa.ChunkedArray, distinct: pa.Array) -> Codes:
+    """Position of each value among ``distinct``; -1 for one that is not."""
+    found = pc.fill_null(pc.index_in(column, value_set=distinct), -1)
+    positions: Codes = found.to_numpy().astype(np.int64)
+    return positions
+
+
+def _combined(combined: Codes, positions: Codes, distinct: pa.Array) -> Codes:
+    return np.where((combined < 0) | (positions < 0), -1, combined * max(1, len(distinct)) + positions)
+
+
+def _renumbered(combined: Codes, known: Codes | None) -> Codes:
+    if known is None or not len(known):
+        return combined
+    at = np.minimum(np.searchsorted(known, combined), len(known) - 1)
+    return np.where(known[at] == combined, at, -1)

@@ -27,7 +27,7 @@ INDICES = "_indices"
 BLOOM_FILTER = "bloom_filter.bin"
 
 _BITS = re.compile(r"[01]{64}")
-_GENERATION = re.compile(r"([0-9a-fA-F]{8})_gen_([0-9]+)")
+_GENERATION = re.compile(r"([0-9a-fA-F]{8})_gen_(0|[1-9][0-9]{0,19})")
 _V2 = re.compile(r"([0-9]{20})\.manifest")
 
 

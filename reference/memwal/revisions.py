@@ -37,10 +37,18 @@ class Revision:
     """Older rows of a key inside a generation are hidden by a deletion file (R); A and B leave them (AMB-46)."""
     key_index: bool
     """Generations carry ``_pk_index/`` (R)."""
+    base_field_ids: bool
+    """Whoever flushes gives the columns of a generation the field ids of the base table (R); A and B say nothing of
+    that, and there only the engine's own generations are known to (AMB-50)."""
     shard_fields: bool
     """Region values are kept in the region manifest (R); A and B have them in the MemWAL index only (AMB-53)."""
     bloom: Literal["self-describing", "split-block"]
     """Format of ``bloom_filter.bin`` (AMB-47)."""
+    pointer_names: tuple[str, str]
+    """Columns of the replay pointer and of the last-seen hint in region snapshots."""
+    snapshot_files: bool
+    """Region snapshots may be files of their own, and ``num_regions`` counts their rows (A, B). In R they are inline at
+    any count, since native commits give the index a new UUID, and the number may be the configured one (AMB-75)."""
     hash_profile: Literal["textbook", "R"]
     """Which bytes go into Murmur3, and how a hash becomes a bucket (AMB-59)."""
     null_bucket: bool
@@ -60,8 +68,11 @@ A = Revision(
     tombstones=False,
     mask_older=False,
     key_index=False,
+    base_field_ids=False,
     shard_fields=False,
     bloom="self-describing",
+    pointer_names=("replay_after_wal_id", "wal_id_last_seen"),
+    snapshot_files=True,
     hash_profile="textbook",
     null_bucket=False,
 )
@@ -77,8 +88,11 @@ B = Revision(
     tombstones=False,
     mask_older=False,
     key_index=False,
+    base_field_ids=False,
     shard_fields=False,
     bloom="self-describing",
+    pointer_names=("replay_after_wal_entry_position", "wal_entry_position_last_seen"),
+    snapshot_files=True,
     hash_profile="textbook",
     null_bucket=False,
 )
@@ -94,8 +108,11 @@ R = Revision(
     tombstones=True,
     mask_older=True,
     key_index=True,
+    base_field_ids=True,
     shard_fields=True,
     bloom="split-block",
+    pointer_names=("replay_after_wal_entry_position", "wal_entry_position_last_seen"),
+    snapshot_files=False,
     hash_profile="R",
     null_bucket=True,
 )
@@ -104,8 +121,16 @@ REVISIONS: dict[str, Revision] = {r.name: r for r in (A, B, R)}
 
 CONFIG_REVISION = "memwal.revision"
 """Key of the table config that names the revision (AMB-06)."""
+CONFIG_INLINE_REGIONS = "memwal.inline_regions"
+"""Key of the table config: most regions whose snapshot is kept inside the index details; decimal (AMB-75)."""
 CONFIG_WAL_COLLECTION = "memwal.wal_collection"
 """Key of the table config: ``on`` lets the collector delete WAL files and makes writers verify each put (AMB-25)."""
+CONFIG_MANIFEST_COLLECTION = "memwal.manifest_collection"
+"""Key of the table config: ``on`` lets the collector delete old region manifest versions and makes everybody who
+commits one confirm it (AMB-30)."""
+CONFIG_COLLECTED = "memwal.collected."
+"""Prefix of keys of the table config, followed by a region id: the last generation of the region that was collected
+though a retained version is not merged up to it, decimal. No Restore may go below it (AMB-91)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +160,18 @@ class Interpretation:
     """AMB-81: a merge of g needs progress g-1 (literal: any lower progress)."""
     progress_in_conflict: bool = True
     """AMB-84: two merges of one region conflict (literal: only overlapping rows do)."""
+    guard_collected_versions: bool = True
+    """AMB-30: where manifest versions are collected, a commit is confirmed by a listing, and a reader asks for the
+    version below the one it found (literal: a put that succeeds is a commit, the last version found is the newest)."""
+    rebase_index_fields: bool = True
+    """AMB-69, AMB-52: a change of the MemWAL index is derived again from the version that it is committed on (literal:
+    the details that were loaded first are committed on whatever came since)."""
+    snapshot_uuid_per_build: bool = True
+    """AMB-76: an external snapshot is a new file under a new index UUID (literal: the file is replaced)."""
+    drained_before_new_spec: bool = True
+    """AMB-54: a new region spec needs all regions of older ones drained (literal: it governs at once)."""
+    fence_before_new_spec: bool = True
+    """AMB-142: a change of specs fences the writers of older regions first (literal: they go on with theirs)."""
     list_when_hint_fails: bool = True
     """AMB-31: a hinted or first version that is missing makes readers list (literal: no region)."""
     filter_above_deduplication: bool = True
@@ -145,6 +182,12 @@ class Interpretation:
     """AMB-101: readers load region state first and the base after it, and validate (literal: base first)."""
     merged_out_of_resolution: bool = True
     """AMB-88: merged generations take no part in value resolution (literal: the highest generation wins)."""
+    credit_indexed_version: bool = True
+    """AMB-70: an index is credited with the progress of the version it was built from (literal: read after it)."""
+    orphans_by_generation: bool = True
+    """AMB-94: an unlisted folder is left over once its generation can no longer be committed (literal: at once)."""
+    absence_needs_coverage: bool = True
+    """AMB-71: without a catch-up entry only an index that covers the base is caught up (literal: any index is)."""
 
 
 STRICT = Interpretation()
@@ -159,10 +202,18 @@ LITERAL = Interpretation(
     list_wal_tail=False,
     contiguous_merge=False,
     progress_in_conflict=False,
+    guard_collected_versions=False,
+    rebase_index_fields=False,
+    snapshot_uuid_per_build=False,
+    drained_before_new_spec=False,
+    fence_before_new_spec=False,
     list_when_hint_fails=False,
     filter_above_deduplication=False,
     skip_only_merged=False,
     regions_before_base=False,
     merged_out_of_resolution=False,
+    credit_indexed_version=False,
+    orphans_by_generation=False,
+    absence_needs_coverage=False,
 )
 PROFILES: dict[str, Interpretation] = {"strict": STRICT, "literal": LITERAL}

@@ -10,6 +10,8 @@ from memwal.drive import drive
 from memwal.effects import Protocol
 from memwal.stores.local import LocalStore
 
+from . import maintained_scene
+
 T = TypeVar("T")
 
 
@@ -32,6 +34,20 @@ class Folder:
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def base_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A base table with indexes, to be copied."""
+    place = tmp_path_factory.mktemp("maintained") / "t"
+    maintained_scene.build_base(place)
+    return place
+
+
+@pytest.fixture
+def base(tmp_path: Path, base_template: Path) -> maintained_scene.Base:
+    """A base table with one index of every kind that MemTables carry."""
+    return maintained_scene.Base(tmp_path, base_template)
 
 
 def pytest_configure(config: Any) -> None:

@@ -24,7 +24,7 @@ from memwal.errors import ArtifactError, InvalidArgument
 from memwal.ids import FieldId, Generation, Milliseconds, RegionId, SpecId
 from memwal.revisions import A, B, R, Revision
 
-from .wire import blob, fields, num
+from .wire import blob, fields, fixed, num
 
 PATH = "_versions/18446744073709551612.manifest"
 REGION = RegionId("7c9e6679-7425-40de-944b-e07fc1f90ae7")
@@ -162,6 +162,52 @@ def test_unknown_fields_of_details_specs_fields_and_catchup_survive_a_rewrite(re
     assert encode(later, revision) == num(1, 10) + spec + catchup + num(604, 4)
 
 
+@pytest.mark.clause("AMB-03")
+@pytest.mark.parametrize("revision", [A, B, R], ids=lambda r: r.name)
+def test_unknown_fields_inside_progress_entries_and_their_region_ids_survive_a_rewrite(revision: Revision) -> None:
+    def entry(field: int, region: int, generation: int, *later: bytes) -> bytes:
+        return blob(field, blob(1, blob(1, bytes([region] * 16)), num(700, region)), num(2, generation), *later)
+
+    merged = entry(9, 1, 4, num(701, 5)) + entry(9, 2, 9)
+    catchup = blob(10, blob(1, b"vec"), entry(2, 1, 3, blob(702, b"x")), num(603, 1))
+    data = num(1, 9) + merged + catchup
+    found = decode(data, revision, PATH)
+    assert encode(found, revision) == data
+    first, second = (region for region, _ in found.merged)
+    later = replace(found, merged=((second, Generation(10)), (first, Generation(5))))
+    expected = num(1, 9) + entry(9, 2, 10) + entry(9, 1, 5, num(701, 5)) + catchup
+    assert encode(later, revision) == expected
+    assert encode(replace(found, merged=((second, Generation(9)),)), revision) == num(1, 9) + entry(9, 2, 9) + catchup
+
+
+@pytest.mark.parametrize("revision", [A, B, R], ids=lambda r: r.name)
+def test_the_token_of_a_change_of_specs_is_a_field_of_its_own_beside_the_unknown_ones(revision: Revision) -> None:
+    data = num(1, 9) + num(604, 4) + blob(50_142, b"token") + blob(50_143, b"token")
+    found = decode(data, revision, PATH)
+    assert found.spec_change == "token"
+    assert decode(encode(found, revision), revision, PATH) == found
+    without = encode(replace(found, spec_change=""), revision)
+    assert without == num(1, 9) + num(604, 4) + blob(50_143, b"token")
+    assert decode(BYTES_R + blob(50_142, b"t"), revision, PATH) == replace(
+        decode(BYTES_R, revision, PATH), spec_change="t"
+    )
+
+
+@pytest.mark.parametrize("field", [num(50_142, 1), blob(50_142, b"\xff")], ids=["a number", "no text"])
+def test_a_token_that_is_no_text_is_refused(field: bytes) -> None:
+    with pytest.raises(ArtifactError, match="INDEX-010"):
+        decode(num(1, 9) + field, B, PATH)
+
+
+def test_unknown_fields_of_every_wire_type_survive_beside_the_token() -> None:
+    group = bytes.fromhex("a338") + num(1, 5) + bytes.fromhex("a438")  # field 900, a group with one field
+    fixed32 = bytes.fromhex("ad3801020304")  # field 901
+    later = group + fixed32 + fixed(902, bytes(range(8))) + num(903, 2**64 - 1) + blob(904, b"x")
+    found = decode(later + blob(50_142, b"token"), B, PATH)
+    assert found.spec_change == "token"
+    assert encode(replace(found, spec_change=""), B) == later
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Revision 0
 
@@ -185,9 +231,22 @@ def test_revision_0_details_with_a_record_that_is_not_merged_are_refused(revisio
     assert "north" not in caught.value.reason
 
 
+@pytest.mark.clause("AMB-04", "AMB-135")
+def test_revision_0_details_whose_records_are_all_merged_have_nothing_to_read_and_are_never_rewritten() -> None:
+    data = record("north", 1, MERGED) + record("south", 7, MERGED)
+    found = decode(data, B, PATH)
+    assert replace(found, records_0=b"") == EMPTY
+    assert found.records_0 == data
+    with pytest.raises(InvalidArgument, match="AMB-135"):
+        encode(replace(found, num_regions=1), B)
+
+
 @pytest.mark.clause("AMB-04")
-def test_revision_0_details_whose_records_are_all_merged_are_empty_details() -> None:
-    assert decode(record("north", 1, MERGED) + record("south", 7, MERGED), B, PATH) == EMPTY
+@pytest.mark.parametrize("later", [num(1, 5), num(2, 1), blob(9, blob(1, blob(1, bytes(16))), num(2, 1))], ids=range(3))
+def test_records_of_revision_0_beside_fields_of_later_revisions_are_refused(later: bytes) -> None:
+    for data in (record("north", 1, MERGED) + later, later + record("north", 1, MERGED)):
+        with pytest.raises(ArtifactError, match="AMB-04"):
+            decode(data, B, PATH)
 
 
 @pytest.mark.clause("AMB-04")

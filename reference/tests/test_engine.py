@@ -42,7 +42,7 @@ def base(table: memwal.Table, tmp_path: Path) -> set[tuple[object, ...]]:
 @pytest.mark.clause("READ-001", "READ-002", "READ-003", "READ-004", "READ-005", "READ-006", "READ-015", "READ-016")
 def test_the_newest_row_wins_over_base_generations_and_memory(table: memwal.Table, tmp_path: Path) -> None:
     table.append(rows((1, "base", 0), (2, "base", 0), (3, "base", 0), (4, "base", 0)))
-    with table.writer() as writer:
+    with table.writer(background=False) as writer:
         writer.put(rows((1, "gen1", 1), (2, "gen1", 1), (3, "gen1", 1)))
         assert writer.flush() == 1
         writer.put(rows((2, "gen2", 2), (3, "early", 2), (3, "gen2", 2)))
@@ -74,7 +74,7 @@ def test_merging_moves_generations_into_the_base_in_order(table: memwal.Table, t
 
 @pytest.mark.clause("WAL-001", "FENCE-016", "WAL-019", "WAL-022")
 def test_durable_writes_survive_a_writer_that_is_never_closed(table: memwal.Table) -> None:
-    lost = table.writer()
+    lost = table.writer(background=False)
     lost.put(rows((1, "durable", 1)))
     lost.put(rows((2, "durable", 2), (1, "newer", 2)))
     lost.put(rows((3, "buffered", 3)), durable=False)
@@ -187,7 +187,7 @@ def test_collection_deletes_only_what_no_retained_version_needs(table: memwal.Ta
         writer.flush()
     planned = table.gc(retain_versions=1, dry_run=True)
     before = sorted((tmp_path / "t").rglob("*"))
-    assert {d.kind for d in planned.collected} == {"version", "generation"}
+    assert {d.kind for d in planned.collected} == {"version", "generation", "transaction"}
     assert sorted((tmp_path / "t").rglob("*")) == before
     done = table.gc(retain_versions=1)
     assert [(d.kind, d.name) for d in done.collected] == [(d.kind, d.name) for d in planned.collected]

@@ -279,3 +279,55 @@ def test_one_moment_has_one_hash_in_every_unit_that_holds_it(moment: datetime) -
     if moment.year < 2262:
         units.append(lambda: pa.array([moment], pa.timestamp("ns", zone)))
     assert [murmur3(build())[0].as_py() for build in units] == [expected] * len(units)
+
+
+BYTES = {
+    b"": 0, b"a": 1009084850, b"ab": -1681926305, b"abc": -1277324294, b"abcd": 1139631978, b"abcde": -392455434,
+    b"abcdef": 1635893381, b"abcdefg": -2009294074, b"abcdefgh": 1239272644, b"\xff": -43192051,
+    b"\x80\xff": -1709121509, b"\xff\x80\x7f": 93629398, b"\xff\xff\xff\xff": 1982413648, b"abcd\xff": 942004988,
+    b"abcd\x80\xff": -427452061, b"abcd\x7f\x80\xff": -388084564,
+}  # fmt: skip
+"""Standard Murmur3 with seed 0: every length modulo 4, and high bytes in every place after the last whole word."""
+TEXTS_R = {
+    "": 0, "a": 721651713, "ab": 1142947817, "abc": -849139816, "abcd": 1139631978, "abcde": -1811849892,
+    "abcdef": -907404038, "abcdefg": -64563052, "abcdefgh": 1239272644, "é": -153731279, "aé": -349596401,
+    "日": -1026383606, "日é": -1699126001, "日日": -1676906932, "日日a": 990817146,
+}  # fmt: skip
+"""The variant of revision R: the same only where no byte is left after the last whole word."""
+INTEGERS = {
+    0: (1669671676, 593689054), 1: (1392991556, -68075478), -1: (1651860712, 1982413648), 5: (1740791543, 236698494),
+    -5: (1222806974, 1637461840), 123: (823512154, 941089142), 2**31 - 1: (1819228606, -1653689534),
+    -(2**31): (-2073034792, -1718298732), 2**63 - 1: (-2106506049, None), -(2**63): (1366273829, None),
+    2841062569: (-(2**31), None), -4026370631: (-(2**31), None),
+}  # fmt: skip
+"""Of 8 little-endian bytes, and of 4 where they hold the number."""
+
+
+@pytest.mark.clause("REGION-035", "AMB-59")
+def test_bytes_of_every_length_modulo_4_hash_to_the_recorded_values() -> None:
+    assert murmur3(pa.array(list(BYTES), pa.binary())).to_pylist() == list(BYTES.values())
+    texts = {data.decode(): value for data, value in BYTES.items() if data.isascii()}
+    assert murmur3(pa.array(list(texts))).to_pylist() == list(texts.values())
+
+
+@pytest.mark.clause("AMB-59")
+def test_text_of_every_length_modulo_4_hashes_to_the_recorded_values_in_profile_r() -> None:
+    assert murmur3(pa.array(list(TEXTS_R)), "R").to_pylist() == list(TEXTS_R.values())
+    assert len({v for t, v in TEXTS_R.items() if len(t.encode()) % 4} & set(BYTES.values())) == 0
+
+
+@pytest.mark.clause("REGION-035", "AMB-58", "AMB-59")
+def test_integers_hash_to_the_recorded_values_in_both_profiles() -> None:
+    eight_bytes = [wide for wide, _ in INTEGERS.values()]
+    assert murmur3(pa.array(list(INTEGERS), pa.int64())).to_pylist() == eight_bytes
+    assert murmur3(pa.array(list(INTEGERS), pa.int64()), "R").to_pylist() == eight_bytes
+    small = {number: narrow for number, (_, narrow) in INTEGERS.items() if narrow is not None}
+    assert murmur3(pa.array(list(small), pa.int32()), "R").to_pylist() == list(small.values())
+    assert murmur3(pa.array(list(small), pa.int32())).to_pylist() == [INTEGERS[n][0] for n in small]
+
+
+@pytest.mark.clause("REGION-032", "REGION-037", "AMB-60")
+def test_several_columns_hash_to_the_recorded_values() -> None:
+    numbers, texts = pa.array([1, 1, None, None], pa.int64()), pa.array(["ab", None, "ab", None])
+    chained = mmh3.hash(b"ab", 1392991556)
+    assert murmur3_multi([numbers, texts]).to_pylist() == [chained, 1392991556, -1681926305, None]

@@ -57,20 +57,22 @@ class Recovery:
         return Recovered(Ended(), stuck=True)
 
 
-def after_crash(process: Process, judge: Callable[[Any, Any], Violation | None]) -> Oracle:
+def after_crash(
+    process: Process, judge: Callable[[Any, Any], Violation | None], *, clause: str = "WRITER-013"
+) -> Oracle:
     """The oracle that runs ``process`` on the contents and has ``judge`` compare its result with the ghosts.
 
-    A recovery that fails or does not end is a violation by itself.
+    A recovery that fails or does not end is a violation by itself, of ``clause``.
     """
     recovery = Recovery(process)
 
     def oracle(contents: Contents, ghosts: Any) -> Violation | None:
         recovered = recovery(contents)
         if recovered.stuck:
-            return Violation("WRITER-013", RECOVERY, f"recovery made {STORE_LIMIT} requests and did not end")
+            return Violation(clause, RECOVERY, f"recovery made {STORE_LIMIT} requests and did not end")
         failure = recovered.end.failure
         if failure is not None:
-            return Violation("WRITER-013", RECOVERY, f"recovery failed with {failure.kind}: {failure.text}")
+            return Violation(clause, RECOVERY, f"recovery failed with {failure.kind}: {failure.text}")
         return judge(recovered.end.result, ghosts)
 
     return oracle

@@ -47,11 +47,13 @@ class Scenario:
     """One line for lists."""
     build: Callable[[Setting], World]
     """A new world; each call starts from nothing. Docstring: what the scenario is about."""
+    canary: str = "canary"
+    """The planted bug that every exploration of it has to find, or its own verdict is worth nothing."""
     hazards: tuple[str, ...] = ()
     """Ambiguities whose hazard it can show, as AMB numbers."""
 
 
-MODULES = ("scenario_writers",)
+MODULES = ("scenario_writers", "scenario_commits")
 """Modules that define scenarios: each has a tuple ``SCENARIOS``."""
 
 

@@ -17,9 +17,6 @@ from .scenario import Scenario, Setting
 from .trace import Found, Header, Trace
 from .world import Violation
 
-CANARY = "canary"
-"""The planted bug that every exploration of writers has to find, or its own verdict is worth nothing."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
@@ -155,7 +152,7 @@ def killed(bug: Bug, run: Exploration) -> bool:
 
 def canary(study: Study) -> Finding:
     """``study`` without faults and with the canary in place: it has to be found, else ``study`` is void."""
-    (bird,) = planting.choose([CANARY])
+    (bird,) = planting.choose([study.scenario.canary])
     return carry_out(replace(study, bugs=(bird,), bounds=replace(study.bounds, faults=0), only=bird.oracle))
 
 

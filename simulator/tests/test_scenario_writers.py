@@ -24,7 +24,7 @@ def test_no_write_of_one_writer_is_lost_by_a_crash_and_one_fault(revision: str) 
     found = run("one_writer", revision, faults=1)
     assert found.complete, found.violation
     assert found.ends["done"] > 10
-    assert found.ends["Throttled"] > 5
+    assert "Throttled" not in found.ends
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -38,7 +38,8 @@ def test_no_acknowledged_write_of_two_writers_is_lost_in_any_interleaving(revisi
 def test_no_acknowledged_write_of_two_writers_is_lost_with_a_fault_and_a_preemption() -> None:
     found = run("two_writers_two_keys", faults=1, preemptions=1)
     assert found.complete, found.violation
-    assert found.ends.keys() >= {"done", "Fenced", "Throttled"}
+    assert found.ends.keys() >= {"done", "Fenced"}
+    assert "Throttled" not in found.ends
 
 
 @pytest.mark.parametrize("revision", REVISIONS)

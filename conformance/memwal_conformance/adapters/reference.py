@@ -203,7 +203,13 @@ def writer_open(state: State, params: Json) -> Json:
     table = memwal.open(params["table"], revision=state.revision)
     values = params.get("values")
     plain = None if values is None else {name: cells.value(tagged) for name, tagged in values.items()}
-    writer = table.writer(params.get("region_id"), values=plain, profile=state.profile)
+    writer = table.writer(
+        params.get("region_id"),
+        values=plain,
+        limits=memwal.Limits(wal_interval_ms=None),  # what is stored depends on the messages only, never on the clock
+        background=False,
+        profile=state.profile,
+    )
     handle = state.handle("writer")
     state.writers[handle] = writer
     return {"writer": handle, "region_id": writer.region_id, "epoch": str(writer.epoch)}

@@ -4,8 +4,22 @@ Everything here runs protocol coroutines with `memwal.drive.drive`; there is no 
 """
 
 from .creating import create, enable, open  # noqa: A004 - the names that users of a storage library expect
-from .reports import GcReport, MergeReport, RegionInfo
+from .reports import CatchUpReport, GcReport, MergeReport, RegionInfo
 from .table import Table
+from .verifying import RepairReport, repair, verify
 from .writer import Writer
 
-__all__ = ["GcReport", "MergeReport", "RegionInfo", "Table", "Writer", "create", "enable", "open"]
+__all__ = [
+    "CatchUpReport",
+    "GcReport",
+    "MergeReport",
+    "RegionInfo",
+    "RepairReport",
+    "Table",
+    "Writer",
+    "create",
+    "enable",
+    "open",
+    "repair",
+    "verify",
+]

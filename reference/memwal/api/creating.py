@@ -16,7 +16,8 @@ from ..ids import SpecId, TableVersion
 from ..index import mem_wal, transforms
 from ..index.transforms import SpecRequest
 from ..keys import newest
-from ..revisions import CONFIG_REVISION, CONFIG_WAL_COLLECTION, Revision
+from ..maintained import base_index
+from ..revisions import CONFIG_MANIFEST_COLLECTION, CONFIG_REVISION, CONFIG_WAL_COLLECTION, Revision
 from ..stores.base import Store
 from ..table import read, state, write
 from ..table import schema as schemas
@@ -34,6 +35,7 @@ def create(
     spec: SpecRequest | None = None,
     maintained_indexes: Sequence[str] = (),
     wal_collection: bool = False,
+    manifest_collection: bool = False,
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
     listener: Listener = _no_listener,
@@ -42,7 +44,9 @@ def create(
 
     ``data``: an Arrow schema, or a table with the first rows. ``primary_key``: columns without NULLs, neither floating
     nor nested. ``revision``: ``A``, ``B`` or ``R``. ``spec``: how rows map to regions; None leaves regions to the
-    caller. ``wal_collection``: let the collector delete WAL files; each durable put then costs two more requests.
+    caller. ``wal_collection``: let the collector delete WAL files; each durable put then costs one more request.
+    ``manifest_collection``: let it delete old region manifest versions; each new one then costs one more, and writers
+    rely on what they were opened with, so that neither can be changed later.
     Raises `InvalidArgument` or `AlreadyExists`; then no table was created.
     """
     place = find(url, storage_options, store, listener)
@@ -50,13 +54,15 @@ def create(
     schema = data if isinstance(data, pa.Schema) else data.schema
     keyed = schemas.with_primary_key(schema, primary_key)
     _check_key_index(keyed, primary_key, chosen)
-    _check_maintained(maintained_indexes, [])
+    if maintained_indexes:
+        reason = f"a new table has no indexes to maintain: {list(maintained_indexes)}"
+        raise InvalidArgument(reason, clause="AMB-48")
     ids = schemas.field_ids(schemas.to_fields(keyed))
     _resolved_spec(spec, keyed, ids, tuple(primary_key), chosen)
     rows = write.conform(data, keyed) if isinstance(data, pa.Table) and data.num_rows else None
     if rows is not None:
         _check_unique(rows, tuple(primary_key))
-    config = {CONFIG_REVISION: chosen.name, CONFIG_WAL_COLLECTION: "on" if wal_collection else "off"}
+    config = _config(chosen, wal_collection=wal_collection, manifest_collection=manifest_collection)
     created = place.run(write.create(place.io, keyed, rows, config))
     return _enable(place, created, chosen, spec, maintained_indexes)
 
@@ -68,6 +74,7 @@ def enable(
     spec: SpecRequest | None = None,
     maintained_indexes: Sequence[str] = (),
     wal_collection: bool = False,
+    manifest_collection: bool = False,
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
     listener: Listener = _no_listener,
@@ -79,23 +86,24 @@ def enable(
     place = find(url, storage_options, store, listener)
     current = found(place, state.latest(place.io))
     chosen = named_revision(revision)
-    if current.mem_wal_entry is not None:
-        raise InvalidArgument("MemWAL is already enabled on this table", clause="INDEX-001")
+    mem_wal.may_enable(current)
     key = current.primary_key
     schemas.with_primary_key(current.schema, key)
     _check_key_index(current.schema, key, chosen)
-    _check_maintained(maintained_indexes, [index.name for index in current.manifest.indices])
+    place.run(base_index.load(place.io, current, maintained_indexes))
     _resolved_spec(spec, current.schema, current.field_ids, key, chosen)
     _check_unique(place.run(read.scan(place.io, current, list(key))), key)
-    config = {CONFIG_REVISION: chosen.name, CONFIG_WAL_COLLECTION: "on" if wal_collection else "off"}
+    config = _config(chosen, wal_collection=wal_collection, manifest_collection=manifest_collection)
     configured = place.run(write.set_config(place.io, config))
     return _enable(place, configured, chosen, spec, maintained_indexes)
 
 
-def _check_maintained(maintained: Sequence[str], known: Sequence[str]) -> None:
-    missing = [name for name in maintained if name not in known]
-    if missing:
-        raise InvalidArgument(f"no such indexes on the base table: {missing}; there are {known}", clause="AMB-48")
+def _config(revision: Revision, *, wal_collection: bool, manifest_collection: bool) -> dict[str, str]:
+    return {
+        CONFIG_REVISION: revision.name,
+        CONFIG_WAL_COLLECTION: "on" if wal_collection else "off",
+        CONFIG_MANIFEST_COLLECTION: "on" if manifest_collection else "off",
+    }
 
 
 def _check_key_index(schema: pa.Schema, key: Sequence[str], revision: Revision) -> None:

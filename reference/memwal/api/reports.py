@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from ..codec.region_manifest import RegionManifest
 from ..ids import Generation, RegionId, SpecId
-from ..jobs.collector import Decision
+from ..jobs.collector import ELIGIBILITY, Decision, Kind
+from ..jobs.index_builder import CaughtUp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,30 @@ class MergeReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CatchUpReport:
+    """What one call of `Table.catch_up` did, index by index."""
+
+    indexes: tuple[CaughtUp, ...]
+
+    @property
+    def committed(self) -> tuple[CaughtUp, ...]:
+        """Those that were extended or credited; the others covered the table and were credited with it already."""
+        return tuple(found for found in self.indexes if found.committed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GcTotal:
+    """How many things of one kind one call of `Table.gc` looked at."""
+
+    kind: Kind
+    collected: int
+    """Deleted; in a dry run: would be."""
+    kept: int
+    collected_bytes: int | None
+    """Of what was collected; None where sizes were not asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GcReport:
     """What one call of `Table.gc` deleted or kept, thing by thing."""
 
@@ -45,3 +70,21 @@ class GcReport:
     def collected(self) -> tuple[Decision, ...]:
         """Decisions for deletion; in a dry run nothing was deleted."""
         return tuple(d for d in self.decisions if d.collected)
+
+    @property
+    def kept(self) -> tuple[Decision, ...]:
+        """Decisions against it."""
+        return tuple(d for d in self.decisions if not d.collected)
+
+    @property
+    def totals(self) -> tuple[GcTotal, ...]:
+        """Counts by kind, in the order in which things are collected; kinds of which there is nothing are left out."""
+        found = []
+        for kind in dict.fromkeys(table.kind for table in ELIGIBILITY):
+            going = [d for d in self.collected if d.kind == kind]
+            sizes = [d.size_bytes for d in going if d.size_bytes is not None]
+            kept = sum(d.kind == kind for d in self.kept)
+            if going or kept:
+                size_bytes = sum(sizes) if len(sizes) == len(going) else None
+                found.append(GcTotal(kind=kind, collected=len(going), kept=kept, collected_bytes=size_bytes))
+        return tuple(found)

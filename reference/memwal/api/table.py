@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..codec.index_details import RegionSpec
 from ..effects import Io, Protocol
 from ..errors import InvalidArgument
-from ..ids import RegionId, SpecId, TableVersion, region_id
-from ..index import regions, result_types, snapshot, transforms
+from ..ids import FieldId, Milliseconds, RegionId, SpecId, TableVersion, region_id
+from ..index import drained, maintaining, regions, transforms
+from ..index.opening import region_of
 from ..index.snapshot import RegionRow
-from ..jobs import collector, merger
+from ..index.transforms import SpecRequest
+from ..invariants import Report
+from ..jobs import collector, index_builder, merger, spec_change
 from ..jobs.merger import Merged
+from ..maintained import base_index
 from ..read import filters
 from ..read import scan as reading
 from ..region import region as region_context
 from ..region import writer as writing
-from ..region.rows import Rows
-from ..revisions import CONFIG_WAL_COLLECTION, STRICT, Interpretation, Revision
-from ..table import state, write
+from ..region.limits import Limits
+from ..revisions import STRICT, Interpretation, Revision
+from ..table import coverage, state, write
 from ..table.state import TableState
 from .place import Place, named_profile
-from .reports import GcReport, MergeReport, RegionInfo
-from .writer import MEMTABLE_ROWS, WAL_BUFFER_ROWS, Writer
+from .reports import CatchUpReport, GcReport, MergeReport, RegionInfo
+from .verifying import RepairReport, repair_place, verify_place
+from .writer import Writer
 
 T = TypeVar("T")
 
@@ -63,6 +71,11 @@ class Table:
         return self._state.primary_key
 
     @property
+    def field_ids(self) -> dict[str, FieldId]:
+        """Id of each column, which region specs name their sources by."""
+        return self._state.field_ids
+
+    @property
     def revision(self) -> Revision:
         return self._state.revision
 
@@ -81,7 +94,7 @@ class Table:
         """All regions, registered or found by listing, sorted by id."""
         self.refresh()
         details = self._state.mem_wal
-        registered = {row.region_id: row for row in self._run(snapshot.load(self._io, self._state))}
+        registered = {row.region_id: row for row in self._run(regions.known(self._io, self._state))}
         live = self._run(regions.discover(self._io, self.revision))
         found = []
         for region in sorted({*registered, *live}):
@@ -94,19 +107,66 @@ class Table:
             )
         return tuple(found)
 
-    def register_region(self, values: Mapping[str, object] | None = None) -> RegionId:
-        """Get or create the region of ``values`` (by field id); None creates a new manual region."""
-        self._check_not_pinned()
-        ordered = self._ordered(values) if values is not None else None
-        registered = self._run(regions.register(self._io, ordered))
-        self._state = registered.state
-        return registered.region_id
+    def register_region(self, values: Mapping[str, object] | None = None, *, beside_spec: bool = False) -> RegionId:
+        """Get or create the region of ``values`` (by field id); None creates a new manual region.
 
-    def _ordered(self, values: Mapping[str, object]) -> tuple[tuple[str, object], ...]:
-        names = [f.field_id for f in self.spec.fields] if self.spec else []
-        if set(values) != set(names):
-            raise InvalidArgument(f"region values {sorted(values)} do not match the spec {names}", clause="REGION-010")
-        return tuple((name, values[name]) for name in names)
+        ``beside_spec``: allow a manual region in a table that has a region spec (AMB-56).
+        """
+        return self.register_regions([values], beside_spec=beside_spec)[0]
+
+    def register_regions(
+        self, values: Sequence[Mapping[str, object] | None], *, beside_spec: bool = False
+    ) -> tuple[RegionId, ...]:
+        """Get or create the region of each of ``values``, in one commit; see `register_region`."""
+        self._check_not_pinned()
+        registered = self._run(regions.register_all(self._io, values, beside_spec=beside_spec))
+        self._state = registered.state
+        return registered.region_ids
+
+    @property
+    def specs(self) -> tuple[RegionSpec, ...]:
+        """All region specs that the table lists, by id; the last one governs new writes."""
+        return tuple(sorted(self._state.mem_wal.specs, key=lambda spec: spec.spec_id))
+
+    def add_spec(
+        self,
+        spec: SpecRequest,
+        *,
+        drain: bool = False,
+        beside_manual: bool = False,
+        profile: str | Interpretation = STRICT,
+    ) -> RegionSpec:
+        """Make ``spec`` govern new writes, after fencing every region of older specs and verifying that it is drained.
+
+        ``drain``: flush and merge these regions first. ``beside_manual``: allow it on a table with manual regions,
+        which stay as they are. Raises `InvalidArgument`, `memwal.jobs.spec_change.NotDrained` or ``SpecChangeLost``.
+        """
+        self._check_not_pinned()
+        self.refresh()
+        if drain:
+            ids = [each.spec_id for each in self.specs]
+            for region in self._run(drained.undrained(self._io, self._state, ids)):
+                self.drain(region)
+        changing = spec_change.add_spec(
+            self._io, spec, beside_manual=beside_manual, interpretation=named_profile(profile)
+        )
+        changed = self._run(changing)
+        self._state = changed.state
+        return changed.spec
+
+    def remove_spec(self, spec_id: int) -> None:
+        """Remove a spec that no region names and that does not govern new writes; its id is never used again."""
+        self._check_not_pinned()
+        self._state = self._run(spec_change.remove_spec(self._io, SpecId(spec_id)))
+
+    def drain(self, region: str) -> MergeReport:
+        """Flush what is in the region's WAL and merge all its generations; an open writer of the region is fenced."""
+        self._check_not_pinned()
+        row, _ = self._registered(region)
+        opened = self._opened(row, Limits(), STRICT)
+        with Writer(self, opened, durable=True, indexed=True, background=False) as writer:
+            writer.flush()
+        return self.merge(region)
 
     def region_values(self, rows: pa.Table | pa.RecordBatch) -> pa.Table:
         """Region value of each row under the active spec: one column per region field, in row order."""
@@ -121,86 +181,91 @@ class Table:
         *,
         values: Mapping[str, object] | None = None,
         durable: bool = True,
+        indexed: bool = True,
+        limits: Limits | None = None,
+        memtable_rows: int | None = None,
+        wal_buffer_rows: int | None = None,
+        background: bool = True,
         profile: str | Interpretation = STRICT,
-        wal_buffer_rows: int = WAL_BUFFER_ROWS,
-        memtable_rows: int = MEMTABLE_ROWS,
     ) -> Writer:
         """Claim a region and open its writer; any earlier writer of the region is fenced.
 
         Name the region by id, or by ``values`` of the active spec (registered if new); neither creates a manual
-        region, which a table with a spec refuses. ``durable``: default of `Writer.put`.
+        region, which a table with a spec refuses. ``durable``, ``indexed``: defaults of `Writer.put`, independent of
+        each other. ``limits``: when buffered rows are stored, when the MemTable is flushed, and when puts wait;
+        ``memtable_rows`` and ``wal_buffer_rows`` change one limit each. ``background``: flush in a thread while puts go
+        on; without it every flush happens in the call that makes it due.
         """
         self._check_not_pinned()
+        chosen = limits or Limits()
+        if memtable_rows is not None:
+            chosen = replace(chosen, memtable_rows=memtable_rows)
+        if wal_buffer_rows is not None:
+            chosen = replace(chosen, wal_rows=wal_buffer_rows)
         if region is not None and values is not None:
             raise InvalidArgument("name a region by id or by values, not by both")
         if region is None:
             if values is None and self.spec is not None:
                 raise InvalidArgument("the table has a region spec: name the region's values", clause="AMB-56")
             region = self.register_region(values)
-        row = self._registered(region)
-        opened = self._run(writing.open_writer(self._region(row, named_profile(profile))))
-        return Writer(self, opened, durable, wal_buffer_rows, memtable_rows)
+        row, registered = self._registered(region)
+        if row.spec_id:
+            spec_change.check_governed(row, self._state)
+        opened = self._opened(row, chosen, named_profile(profile))
+        self._run(spec_change.admit(self._io, row, registered=registered, interpretation=named_profile(profile)))
+        return Writer(self, opened, durable=durable, indexed=indexed, background=background)
 
-    def _registered(self, region: str) -> RegionRow:
-        try:
-            wanted = region_id(region)
-        except ValueError as error:
-            raise InvalidArgument(str(error), clause="AMB-36") from error
+    def _opened(self, row: RegionRow, limits: Limits, interpretation: Interpretation) -> writing.Writer:
+        opening = replace(self._region(row, interpretation), table=self._io)
+        maintained = self._run(base_index.load(self._io, self._state))
+        return self._run(writing.open_writer(opening, limits=limits, maintained=maintained))
+
+    def _registered(self, region: str) -> tuple[RegionRow, bool]:
+        """The region of that id, and whether it is registered."""
+        wanted = _parsed(region)
         self.refresh()
-        for row in self._run(snapshot.load(self._io, self._state)):
+        for row in self._run(regions.known(self._io, self._state)):
             if row.region_id == wanted:
-                return row
-        if self.spec is None or not self.revision.shard_fields:
-            if self.spec is not None:
-                raise InvalidArgument(f"region {region} is not registered", clause="AMB-52")
-            return RegionRow(region_id=wanted, spec_id=SpecId(0), values=(), manifest=None)
-        return self._unregistered_native(wanted)
+                return row, True
+        if self.spec is None:
+            return RegionRow(region_id=wanted, spec_id=SpecId(0), values=(), manifest=None), False
+        if not self.revision.shard_fields:
+            raise InvalidArgument(f"region {region} is not registered", clause="AMB-52")
+        return self._unregistered_native(wanted), False
 
     def _unregistered_native(self, region: RegionId) -> RegionRow:
         """A shard that the native writer created: its manifest names the spec, and nobody registered it (R)."""
         manifest = self._run(regions.discover(self._io, self.revision)).get(region)
         if manifest is None:
             raise InvalidArgument(f"region {region} is not registered", clause="AMB-52")
-        return RegionRow(region_id=region, spec_id=manifest.spec_id, values=(), manifest=manifest)
+        (row,) = self._run(regions.unregistered(self._io, self._state, {region: manifest}))
+        return row
 
     def _region(self, row: RegionRow, interpretation: Interpretation) -> region_context.Region:
-        current = self._state
-        rows = Rows(
-            table=current.schema,
-            key=current.primary_key,
-            revision=current.revision,
-            field_ids=tuple(current.field_ids.items()),
+        return region_of(
+            self._io,
+            self._state,
+            row,
+            location=self._place.location,
             belongs=self._belongs(row),
-        )
-        fields: tuple[tuple[str, bytes], ...] = ()
-        if current.revision.shard_fields and self.spec is not None and row.values:
-            types = {f.field_id: result_types.parse(f.result_type) for f in self.spec.fields}
-            fields = tuple((n, transforms.encode_scalar_r(pa.scalar(v, types[n]))) for n, v in row.values)
-        location = f"{self._place.location}/_mem_wal/{row.region_id}" if self._place.location else ""
-        return region_context.Region(
-            io=self._io.child(f"_mem_wal/{row.region_id}"),
-            location=location,
-            region_id=row.region_id,
-            revision=current.revision,
-            rows=rows,
-            spec_id=row.spec_id,
-            shard_fields=fields,
             interpretation=interpretation,
-            wal_collection=current.config.get(CONFIG_WAL_COLLECTION) == "on",
         )
 
     def _belongs(self, row: RegionRow) -> Callable[[pa.Table], None]:
-        wanted = dict(row.values)
+        wanted, current = dict(row.values), self._state
+        spec = regions.spec_of(current.mem_wal, row.spec_id)
+        names = {i: n for n, i in current.field_ids.items()}
 
         def check(rows: pa.Table) -> None:
-            if not wanted:
+            if not wanted or spec is None:
                 return
-            found = self.region_values(rows)
-            for name, value in wanted.items():
-                for at, other in enumerate(found.column(name).to_pylist()):
-                    if other != value:
-                        reason = f"row {at} has region value {name}={other!r}; this region's is {value!r}"
-                        raise InvalidArgument(reason, clause="WRITER-015")
+            found = transforms.evaluate(spec, rows, names, revision=current.revision)
+            others = {name: _first_other(found.column(name), value) for name, value in wanted.items()}
+            at, name = min(((at, name) for name, at in others.items() if at is not None), default=(-1, ""))
+            if at >= 0:
+                other = found.column(name)[at].as_py()
+                reason = f"row {at} has region value {name}={other!r}; this region's is {wanted[name]!r}"
+                raise InvalidArgument(reason, clause="WRITER-015")
 
         return check
 
@@ -262,10 +327,14 @@ class Table:
         )
 
     def merge(self, region: str | None = None, *, profile: str | Interpretation = STRICT) -> MergeReport:
-        """Merge flushed generations into the base table: of one region, or of all, region by region."""
+        """Merge flushed generations into the base table: of one region, or of all, region by region.
+
+        Any number of processes may do so at once. What was merged stays merged if a later generation raises:
+        `Unmergeable` for one that does not fit the table as it is now, `ArtifactError` for a damaged one.
+        """
         self._check_not_pinned()
         if region is not None:
-            wanted = [region_id(region)]
+            wanted = [_parsed(region)]
         else:
             wanted = sorted(self._run(regions.discover(self._io, self.revision)))
         done: list[Merged] = []
@@ -278,21 +347,86 @@ class Table:
             deleted=sum(m.deleted for m in done),
         )
 
-    def snapshot(self) -> int:
-        """Rebuild the region snapshot that eventual reads use; returns the number of regions in it."""
-        self._check_not_pinned()
-        self._state = self._run(regions.build_snapshot(self._io))
-        return self._state.mem_wal.num_regions
+    def catch_up(self, index: str | None = None, *, profile: str | Interpretation = STRICT) -> CatchUpReport:
+        """Extend indexes of the base table over everything merged, and record how far each has caught up.
 
-    def gc(self, *, retain_versions: int | None = None, dry_run: bool = False) -> GcReport:
-        """Collect what no retained table version needs: generations, their WAL entries, left-overs of failed flushes.
-
-        ``retain_versions``: keep that many newest table versions and expire the others first, tagged ones excepted;
-        None keeps all, and then little can be collected. ``dry_run`` says what would be done.
+        ``index``: that one only; None takes all indexes over columns, one after the other. Vector indexes keep the
+        centroids and the codebook that they have. Raises `InvalidArgument` for an index that is not there.
         """
         self._check_not_pinned()
-        decisions = self._run(collector.collect(self._io, retain_versions=retain_versions, dry_run=dry_run))
-        return GcReport(decisions=decisions, dry_run=dry_run)
+        self.refresh()
+        known = coverage.index_names(self._state)
+        missing = [name for name in self._state.mem_wal.maintained_indexes if name not in known]
+        if index is None and missing:
+            reason = f"maintained indexes {missing} are not on the base table; there are {list(known)}"
+            raise InvalidArgument(reason, clause="AMB-48")
+        wanted = known if index is None else (index,)
+        done = tuple(self._run(index_builder.catch_up(self._io, name, named_profile(profile))) for name in wanted)
+        self.refresh()
+        return CatchUpReport(indexes=done)
+
+    def maintain(self, names: Sequence[str]) -> None:
+        """Make ``names`` the indexes of the base table that MemTables and generations carry too, and no others.
+
+        Open writers pick it up with their next MemTable. Raises `InvalidArgument` for an index that is not there or
+        that a MemTable cannot carry.
+        """
+        self._check_not_pinned()
+        self._state = self._run(maintaining.maintain(self._io, names))
+
+    def snapshot(self, *, inline_most: int | None = None) -> int:
+        """Rebuild the region snapshot that eventual reads use; returns the number of regions in it.
+
+        ``inline_most``: most regions whose snapshot is kept inside the index; more go into a file (A, B). None: as
+        the table says, 100 unless its config has ``memwal.inline_regions``.
+        """
+        self._check_not_pinned()
+        self._state = self._run(regions.build_snapshot(self._io, inline_most=inline_most))
+        return len(self._run(regions.known(self._io, self._state)))
+
+    def gc(
+        self,
+        *,
+        retain_versions: int | None = None,
+        retain_age_ms: int | None = None,
+        grace_ms: int = 0,
+        retain_manifests: int = collector.RETAIN_MANIFESTS,
+        orphan_age_ms: int = 0,
+        time_travel: collector.TimeTravel = "progress",
+        dry_run: bool = False,
+        sizes: bool = False,
+        profile: str | Interpretation = STRICT,
+    ) -> GcReport:
+        """Collect what no retained table version needs: generations, their WAL entries, left-overs, unused files.
+
+        ``retain_versions``, ``retain_age_ms``: table versions to keep, by number and by age; tagged ones stay too.
+        Neither keeps all, and then little can be collected. ``grace_ms``: how long operations may be under way; choose
+        it longer than any commit takes on a table that is in use. ``dry_run`` says what would be done and changes
+        nothing; ``sizes`` adds the bytes of what goes, for one request per object. The others: see
+        `memwal.jobs.collector.Policy`.
+        """
+        self._check_not_pinned()
+        policy = collector.Policy(
+            retain_versions=retain_versions,
+            retain_age_ms=Milliseconds(retain_age_ms) if retain_age_ms is not None else None,
+            grace_ms=Milliseconds(grace_ms),
+            retain_manifests=retain_manifests,
+            orphan_age_ms=Milliseconds(orphan_age_ms),
+            time_travel=time_travel,
+        )
+        collecting = collector.collect(
+            self._io, policy, dry_run=dry_run, sizes=sizes, interpretation=named_profile(profile)
+        )
+        return GcReport(decisions=self._run(collecting), dry_run=dry_run)
+
+    def verify(self, *, fast: bool = False) -> Report:
+        """Run every invariant over all retained versions and all regions; read only. See `memwal.verify`."""
+        return verify_place(self._place, None, fast=fast)
+
+    def repair(self, *, dry_run: bool = False) -> RepairReport:
+        """Repair what can be repaired without losing anything. See `memwal.repair`."""
+        self._check_not_pinned()
+        return repair_place(self._place, dry_run=dry_run)
 
     def append(self, rows: pa.Table) -> None:
         """Append to the base table directly, without looking at keys: they must be new."""
@@ -308,3 +442,24 @@ class Table:
     def _check_not_pinned(self) -> None:
         if self._pinned:
             raise InvalidArgument("a table opened at a version is read-only", clause="TXN-003")
+
+
+def _parsed(region: str) -> RegionId:
+    try:
+        return region_id(region)
+    except ValueError as error:
+        raise InvalidArgument(f"not a region id: {region!r} ({error})", clause="AMB-36") from error
+
+
+def _first_other(found: pa.ChunkedArray, wanted: object) -> int | None:
+    """Offset of the first region value that is not ``wanted``; None if all are. NULL equals NULL, and NaN NaN."""
+    if pa.types.is_float16(found.type):
+        found = found.cast(pa.float32())  # there is no comparison of half floats
+    if wanted is None:
+        same = found.is_null()
+    elif isinstance(wanted, float) and math.isnan(wanted):
+        same = pc.fill_null(pc.is_nan(found), False)
+    else:
+        same = pc.fill_null(pc.equal(found, pa.scalar(wanted, found.type)), False)
+    at = pc.index(same, False).as_py()
+    return None if at < 0 else int(at)

@@ -2,38 +2,54 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from ..clauses import implements
 from ..effects import Protocol
+from ..errors import CloseFailed, InvalidArgument, MemwalError, WriterStopped
 from ..ids import Epoch, Generation, RegionId, WalPosition
 from ..read.sources import MemoryView
 from ..region import writer as writing
+from .background import Background, Job
+from .stepping import Stepped
 
 if TYPE_CHECKING:
     from .table import Table
 
 T = TypeVar("T")
 
-WAL_BUFFER_ROWS = 100_000
-"""Buffered rows at which a writer stores them as a WAL entry by itself."""
-MEMTABLE_ROWS = 1_000_000
-"""MemTable rows at which a writer flushes it by itself."""
-MEMTABLE_ENTRIES = 10_000
-"""WAL entries of a MemTable at which a writer flushes it by itself: a put copies the list of them."""
+_LENIENCY = 2
+"""How many times a WAL limit is reached before a put does what the background thread is late with."""
 
 
 class Writer:
-    """An open writer of one region; a context manager that closes it. Not safe to share between threads."""
+    """An open writer of one region; a context manager that closes it. Safe to use from several threads.
 
-    def __init__(
-        self, table: Table, opened: writing.Writer, durable: bool, wal_buffer_rows: int, memtable_rows: int
-    ) -> None:
+    With a background, MemTable flushes and the WAL flushes of writes that are not durable run in a thread of their own,
+    which starts when there is something to do and ends when that is done; puts go on meanwhile, until the limits of
+    frozen MemTables or unflushed bytes are reached. Without one, the put that reaches a limit flushes.
+
+    Who owns what: the state of the region's writer is changed in steps under ``_lock``, except for what `flush_oldest`
+    owns. ``_turn`` is held by the one thread that stores WAL entries, ``_flushing`` by the one that flushes a MemTable.
+    Both are taken before the lock, and ``_flushing`` never before ``_turn``.
+    """
+
+    def __init__(self, table: Table, opened: writing.Writer, *, durable: bool, indexed: bool, background: bool) -> None:
         self._table, self._writer = table, opened
-        self._durable = durable
-        self._wal_buffer_rows, self._memtable_rows = wal_buffer_rows, memtable_rows
+        self._durable, self._indexed = durable, indexed
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._turn = threading.Lock()
+        self._flushing = threading.Lock()
+        self._sealing = False
+        self._closing = False
+        name = f"memwal writer of {opened.region.region_id}"
+        self._background = Background(self._changed, self._next_job, self._failed, name) if background else None
 
     def __repr__(self) -> str:
         return f"<memwal.Writer region {self.region_id} epoch {self.epoch}>"
@@ -67,47 +83,125 @@ class Writer:
         """Rows that are not in the WAL yet."""
         return self._writer.memtable.pending_rows
 
-    def _run(self, coroutine: Protocol[T]) -> T:
-        return self._table._run(coroutine)
+    @property
+    def frozen(self) -> tuple[Generation, ...]:
+        """Generations that wait to be flushed, or are being flushed, oldest first."""
+        return tuple(memtable.generation for memtable in self._writer.frozen)
 
-    def put(self, rows: pa.Table | pa.RecordBatch, *, durable: bool | None = None) -> None:
-        """Write rows as one atomic write; ``durable`` waits until they are in the WAL.
+    def put(self, rows: pa.Table | pa.RecordBatch, *, durable: bool | None = None, indexed: bool | None = None) -> None:
+        """Write rows as one atomic write, which readers of this writer's memory see at once.
+
+        ``durable`` waits until they are in the WAL; otherwise they are stored when a limit is reached, and a crash
+        before that loses them. ``indexed`` waits until the maintained indexes of the MemTable hold them; otherwise
+        indexed searches may miss them until `refresh_indexes`.
 
         Raises `InvalidArgument` (nothing happened), `Fenced` (another writer owns the region), or the store's failure,
-        after which the writer is stopped: the write may or may not surface, whole (AMB-21, 22).
+        after which the writer is stopped: the write may or may not surface, whole (AMB-21, 22). A failure in the
+        background raises `WriterStopped` here.
         """
         table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
-        self._run(self._writer.put(table, durable=self._durable if durable is None else durable))
-        self._flush_if_full()
+        self._writer.check_open()
+        self._write(self._writer.region.rows.upserts(table), durable, indexed)
 
-    def delete(self, keys: pa.Table, *, durable: bool | None = None) -> None:
-        """Delete rows by key (a table of exactly the key columns). Revision R only."""
-        self._run(self._writer.delete(keys, durable=self._durable if durable is None else durable))
-        self._flush_if_full()
+    def delete(self, keys: pa.Table, *, durable: bool | None = None, indexed: bool | None = None) -> None:
+        """Delete rows by key (a table of exactly the key columns); options as for `put`. Revision R only."""
+        self._writer.check_open()
+        self._write(self._writer.region.rows.tombstones(keys), durable, indexed)
 
-    def _flush_if_full(self) -> None:
-        if self.rows >= self._memtable_rows or len(self._writer.memtable.stored) >= MEMTABLE_ENTRIES:
-            self.flush()
-        elif self.buffered_rows >= self._wal_buffer_rows:
+    def _write(self, rows: pa.Table, durable: bool | None, indexed: bool | None) -> None:
+        durable = self._durable if durable is None else durable
+        self._make_room()
+        with self._changed:
+            while self._sealing and not self._writer.stopped:
+                self._changed.wait()
+            self._writer.insert(rows)
+        if durable:
             self.flush_wal()
+        self._run(self._writer.start_clocks())
+        if self._indexed if indexed is None else indexed:
+            self.refresh_indexes()
+        self._keep_limits(durable)
+
+    @implements("AMB-41")
+    def _make_room(self) -> None:
+        """Wait until the background has flushed enough for another write; without one, flush here."""
+        if self._background is None:
+            if not self._writer.has_room():
+                self._flush_frozen()
+            return
+        with self._changed:
+            while not self._writer.stopped and not self._writer.has_room():
+                self._changed.wait()
+
+    @implements("WRITER-010", "WRITER-012", "WRITER-018", "FLUSH-001")
+    def _keep_limits(self, durable: bool) -> None:
+        if self._background is None:
+            with self._turn, self._flushing:
+                self._run(self._writer.keep_limits())
+        elif self._run(self._writer.memtable_due()) is not None:
+            self._freeze(only_if_due=True)
+        elif not durable and self._run(self._writer.wal_due(leniency=_LENIENCY)) is not None:
+            self.flush_wal()
+        elif (self._writer.deadline_ms() is not None and not self._background.running) or (
+            not durable and self._run(self._writer.wal_due()) is not None
+        ):
+            with self._changed:
+                self._background.wake()
 
     def flush_wal(self) -> None:
-        """Store buffered rows as one WAL entry."""
-        self._run(self._writer.flush_wal())
+        """Store buffered rows in the WAL, as one entry if that is not too large."""
+        with self._turn:
+            self._run(self._writer.flush_wal())
+
+    def refresh_indexes(self) -> None:
+        """Bring the maintained indexes of the MemTable up to date with all its rows."""
+        with self._lock:
+            self._writer.refresh_indexes()
 
     def flush(self) -> Generation | None:
-        """Flush the MemTable into a new generation; None if it has no rows."""
-        return self._run(self._writer.flush())
+        """Flush the MemTable into a new generation, and wait until it and all earlier ones are committed.
+
+        Returns its number; None if it has no rows.
+        """
+        frozen = self._freeze()
+        self._flush_frozen()
+        return frozen
 
     def memory(self) -> MemoryView:
-        """What strong readers in this process may use; rows that are buffered only are visible too (AMB-23)."""
-        held = [*self._writer.frozen, self._writer.memtable]
-        tables = tuple((m.generation, m.table()) for m in held)
-        return MemoryView(self.region_id, self.epoch, tables)
+        """What strong readers in this process may use: one table for each MemTable that is not flushed (AMB-117).
 
-    def close(self) -> None:
-        """Store buffered rows and stop; rows that were not flushed stay in the WAL for the next writer."""
-        self._run(self._writer.close())
+        Rows that are buffered only are visible too (AMB-23). Raises `WriterStopped` once the writer is.
+        """
+        with self._lock:
+            held = self._writer.unflushed()
+        return MemoryView(self.region_id, self.epoch, tuple((m.generation, m.table()) for m in held))
+
+    def close(self, *, flush: bool = False) -> None:
+        """Store buffered rows, flush the MemTables that are frozen, and stop; the background thread ends.
+
+        Rows of the active MemTable stay in the WAL for the next writer; ``flush`` flushes them too. Whatever failed
+        while the writer was open is raised here, again if a call has raised it: the failure itself if it is one, else
+        `CloseFailed` with all of them. Closing again does nothing.
+        """
+        with self._changed:
+            if self._closing:
+                return
+            self._closing = True
+            self._changed.notify_all()
+        if self._background is not None:
+            self._background.join()
+        with suppress(MemwalError):  # kept by `_run_freely`, and raised below with the others
+            if not self._writer.stopped:
+                self.flush_wal()
+                if flush:
+                    self._freeze()
+                self._flush_frozen()
+                self._run(self._writer.close())
+        failures = self._writer.failures
+        if len(failures) > 1:
+            raise CloseFailed(self.region_id, failures)
+        if failures:
+            raise failures[0]
 
     def __enter__(self) -> Writer:
         return self
@@ -115,5 +209,74 @@ class Writer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Close. A failure of that never takes the place of the error that ended the block: it becomes a note of it."""
         if error is None:
             self.close()
+            return
+        try:
+            self.close()
+        except MemwalError as failure:
+            if failure is not error:
+                error.add_note(f"closing the writer of region {self.region_id} failed too: {failure}")
+
+    def _run(self, coroutine: Protocol[T]) -> T:
+        """Run a coroutine of the writing side, step by step under the lock."""
+        return self._run_freely(Stepped(coroutine, self._lock))
+
+    def _run_freely(self, coroutine: Protocol[T]) -> T:
+        """Run a coroutine; an interruption stops the writer, since it leaves the coroutine where it was."""
+        try:
+            return self._table._run(coroutine)
+        except BaseException as failure:
+            self._failed(failure)
+            raise
+
+    def _freeze(self, *, only_if_due: bool = False) -> Generation | None:
+        """Seal the MemTable and have it flushed; writes wait meanwhile, or there might always be one more to store."""
+        with self._turn:
+            if only_if_due and self._run(self._writer.memtable_due()) is None:
+                return None
+            self._sealing = True
+            try:
+                return self._run(self._writer.freeze())
+            finally:
+                with self._changed:
+                    self._sealing = False
+                    self._changed.notify_all()
+                    if self._background is not None and self._writer.frozen and not self._closing:
+                        self._background.wake()
+
+    def _flush_frozen(self) -> None:
+        while self._flush_oldest():
+            pass
+
+    def _flush_oldest(self) -> bool:
+        with self._flushing:
+            try:
+                return self._run_freely(self._writer.flush_oldest()) is not None
+            finally:
+                with self._changed:
+                    self._writer.release()
+                    self._changed.notify_all()
+
+    def _next_job(self, ended: bool) -> Job | float | None:
+        """For the background; the lock is held. Flushes first: they make room."""
+        writer, run = self._writer, self._table._run
+        if writer.stopped or self._closing:
+            return None
+        if writer.frozen:
+            return self._flush_oldest
+        if run(writer.memtable_due()) is not None:
+            return lambda: self._freeze(only_if_due=True)
+        if run(writer.wal_due()) is not None or (ended and writer.memtable.waiting.rows):
+            return self.flush_wal
+        deadline_ms = writer.deadline_ms()
+        if deadline_ms is None or ended:
+            return None
+        return max(0.001, (deadline_ms - run(writer.region.io.now())) / 1000)
+
+    def _failed(self, failure: BaseException) -> None:
+        """Keep a failure for the next call; most are there already, since the step that failed has kept them."""
+        failures = self._writer.failures
+        if failure not in failures and not isinstance(failure, (InvalidArgument, WriterStopped)):
+            failures.append(failure)

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 import memwal
-from memwal.api import GcReport
+from memwal.cli import catch_up, gc, repair, specs, verify
 from memwal.errors import ArtifactError, MemwalError
 
 app = typer.Typer(
@@ -117,31 +117,6 @@ def merge(
 
 
 @app.command()
-def gc(
-    table: Place,
-    retain_versions: Annotated[
-        int | None, typer.Option(min=1, help="Keep this many newest table versions; all if absent.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, and why.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Delete generations, WAL entries and left-overs that nothing needs any more."""
-    report = memwal.open(table, listener=_progress).gc(retain_versions=retain_versions, dry_run=dry_run)
-    if as_json:
-        names = ("kind", "name", "collected", "reason")
-        _print_json({"dry_run": dry_run, "decisions": [{n: getattr(d, n) for n in names} for d in report.decisions]})
-        return
-    _show_decisions(report)
-
-
-def _show_decisions(report: GcReport) -> None:
-    verb = "would delete" if report.dry_run else "deleted"
-    for decision in report.decisions:
-        out.print(f"{verb if decision.collected else 'kept'} {decision.kind} {decision.name}: {decision.reason}")
-    out.print(f"{verb} {len(report.collected)} of {len(report.decisions)}")
-
-
-@app.command()
 def snapshot(table: Place, as_json: AsJson = False) -> None:
     """Rebuild the region snapshot that eventual reads use."""
     regions = memwal.open(table, listener=_progress).snapshot()
@@ -151,6 +126,11 @@ def snapshot(table: Place, as_json: AsJson = False) -> None:
     out.print(f"snapshot of {regions} regions")
 
 
+catch_up.register(app, out, _progress)
+gc.register(app, out, _progress)
+verify.register(app, out, _progress)
+repair.register(app, out, _progress)
+specs.register(app, out, _progress)
 for _entry in entry_points(group="memwal.commands"):
     _entry.load()(app)
 

@@ -96,12 +96,10 @@ def encode(keys: pa.Table, revision: Revision) -> bytes:
     """
     if revision.bloom == "split-block":
         return split_block.encode(keys)
-    layout = _Layout.of(max(1, keys.num_rows))
-    bits = np.zeros(layout.header.m, np.bool_)
-    for positions in layout.positions(keys):
-        bits[positions] = True
-    header = json.dumps(asdict(layout.header) | {"count": keys.num_rows}, sort_keys=True).encode()
-    packed = np.packbits(bits, bitorder="little").tobytes()
+    filled = Growing.empty(max(1, keys.num_rows))
+    filled.add(keys)
+    header = json.dumps(asdict(filled.layout.header) | {"count": keys.num_rows}, sort_keys=True).encode()
+    packed = np.packbits(filled.bits, bitorder="little").tobytes()
     check = _LENGTH.pack(zlib.crc32(packed, zlib.crc32(header)))
     return b"".join([MAGIC, _LENGTH.pack(len(header)), header, check, packed])
 
@@ -155,6 +153,33 @@ class SlicedFilter:
         return np.concatenate([np.empty(0, np.bool_), *found])
 
 
+@dataclass(slots=True)
+class Growing:
+    """A self-describing filter while keys are being added to it."""
+
+    layout: _Layout
+    bits: Mask
+    """Shape (m,)."""
+    room: int
+    """Keys that it still takes at its rate of false positives."""
+
+    @classmethod
+    def empty(cls, capacity: int) -> Growing:
+        """A filter without keys that takes ``capacity`` of them."""
+        layout = _Layout.of(capacity)
+        return cls(layout, np.zeros(layout.header.m, np.bool_), capacity)
+
+    def add(self, keys: pa.Table) -> None:
+        """Add ``keys``, the key columns in the order of the key."""
+        for positions in self.layout.positions(keys):
+            self.bits[positions] = True
+        self.room = max(0, self.room - keys.num_rows)
+
+    def might_contain(self, keys: pa.Table) -> Mask:
+        """Shape (rows,): False only where the key was not added."""
+        return SlicedFilter(self.layout, self.bits).might_contain(keys)
+
+
 @dataclass(frozen=True, slots=True)
 class _Layout:
     """Where the bits of a key are: the arithmetic of `pybloom_live.BloomFilter`, for many keys at once."""
@@ -201,7 +226,7 @@ class _Layout:
 
     def positions(self, keys: pa.Table) -> list[npt.NDArray[np.int64]]:
         """Bit positions of the keys, in batches; together of shape (rows, k)."""
-        rows = _key_rows(keys)
+        rows = key_rows(keys)
         starts = range(0, len(rows), _BATCH_ROWS)
         return [self._positions(rows.slice(at, _BATCH_ROWS).to_pylist()) for at in starts]
 
@@ -222,8 +247,8 @@ class _Layout:
         return (hashes % np.uint64(slice_bits)).astype(np.int64) + np.arange(k) * slice_bits
 
 
-def _key_rows(keys: pa.Table) -> pa.LargeBinaryArray:
-    """The bytes of each key."""
+def key_rows(keys: pa.Table) -> pa.LargeBinaryArray:
+    """The bytes of each key, as the self-describing filter hashes them. Shape (rows,)."""
     parts = []
     for name, column in zip(keys.schema.names, keys.columns, strict=True):
         values = canonical_bytes(column, name)

@@ -1,24 +1,29 @@
 """Lance data files: bytes <-> Arrow tables, through pylance's file writer and reader.
 
 pylance writes and reads files by name only, so bytes pass through a private in-memory session (writing) and a scratch
-file in memory-backed temporary storage (reading). Nothing else of the engine touches a file; the store sees bytes.
+file in memory-backed temporary storage (reading). A scratch file may have holes: what is not read need not be there.
+Nothing else of the engine touches a file; the store sees bytes.
 """
 
 from __future__ import annotations
 
 import functools
 import os
-import struct
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from ..clauses import implements
 from ..errors import ArtifactError, EngineBug
+from .file_layout import FOOTER, GLOBAL_BUFFER, MAGIC, check_footer
 from .pb.lance import file_pb2
+
+__all__ = ["FILE_VERSION", "MAGIC", "WRITTEN_VERSIONS", "Decoder", "Encoder", "FileVersion", "decode", "encode"]
 
 FileVersion = tuple[int, int]
 """Major and minor version of a data file."""
@@ -27,11 +32,10 @@ FILE_VERSION: FileVersion = (2, 1)
 WRITTEN_VERSIONS = (FILE_VERSION, (2, 2))
 """File versions that the engine writes: those with one column per leaf field. Older ones are read only."""
 
-MAGIC = b"LANC"
-_FOOTER = struct.Struct("<QQQIIHH4s")
-"""Column metadata, column offset table and global buffer offset table positions; counts of both; version; magic."""
-_GLOBAL_BUFFER = struct.Struct("<QQ")
-"""Position and size of one global buffer."""
+PAGE_CACHE_BYTES: int | None = None
+"""Bytes of one file that the native writer collects before it writes pages; None: 8 MiB for each column."""
+_DECODED_ROWS = 1 << 18
+"""Rows that the native reader decodes into one batch; fewer or more take longer."""
 
 
 @functools.cache
@@ -52,50 +56,143 @@ def _unique_name() -> str:
     return f"{os.urandom(8).hex()}.lance"
 
 
-@implements("FORMAT-024")
+class Encoder:
+    """One Lance file that is written table by table. A context manager: leaving it drops what was not finished.
+
+    Equal tables, cut alike, give equal bytes.
+    """
+
+    def __init__(self, schema: pa.Schema, version: FileVersion = FILE_VERSION) -> None:
+        self._schema = schema
+        self._session = _session(os.getpid())
+        self._name = _unique_name()
+        self._writer = self._session.open_writer(
+            self._name, schema=schema, version=".".join(map(str, version)), data_cache_bytes=PAGE_CACHE_BYTES
+        )
+
+    def __enter__(self) -> Encoder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Drop the file; its bytes stay with whoever took them."""
+        if self._session.contains(self._name):
+            self._session.delete_file(self._name)
+
+    def write(self, table: pa.Table) -> None:
+        """Add rows; ``table`` has the encoder's schema."""
+        for batch in table.to_batches():
+            if batch.num_rows:
+                self._writer.write_batch(_from_its_start(batch))
+
+    @implements("FORMAT-024")
+    def finish(self) -> bytes:
+        """The file's bytes, the schema and its metadata included. Nothing can be written any more."""
+        for key, value in sorted((self._schema.metadata or {}).items()):
+            self._writer.add_schema_metadata(key.decode(), value.decode())
+        self._writer.close()
+        return _with_ordered_maps(functools.partial(self._session.read_range, self._name), self._writer.size_bytes)
+
+
+def _from_its_start(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """``batch`` with nested columns copied that begin inside of their memory: the native writer panics on some."""
+    if not any(pa.types.is_nested(column.type) and column.offset for column in batch.columns):
+        return batch
+    return batch.take(pa.array(np.arange(batch.num_rows)))
+
+
 def encode(table: pa.Table, version: FileVersion = FILE_VERSION) -> bytes:
     """One Lance file with the rows and the schema (metadata included) of ``table``. Equal input gives equal bytes."""
-    session = _session(os.getpid())
-    name = _unique_name()
-    writer = session.open_writer(name, schema=table.schema, version=".".join(map(str, version)))
-    try:
-        if table.num_rows:
-            writer.write_batch(table.combine_chunks())
-        for key, value in sorted((table.schema.metadata or {}).items()):
-            writer.add_schema_metadata(key.decode(), value.decode())
-        writer.close()
-        data = _with_ordered_maps(session.read_range(name, 0, writer.size_bytes))
-    finally:
-        if session.contains(name):
-            session.delete_file(name)
-    return data
+    with Encoder(table.schema, version) as encoder:
+        encoder.write(table.combine_chunks())
+        return encoder.finish()
 
 
-def _with_ordered_maps(data: bytes) -> bytes:
-    """``data`` with the metadata maps of its schema in key order: the native writer stores them in any order.
+def _with_ordered_maps(read: Any, size_bytes: int) -> bytes:
+    """The file's bytes with the metadata maps of its schema in key order: the native writer stores them in any order.
 
     The schema is the file's global buffer 0; reordering its maps changes no length.
     """
-    position, size = _GLOBAL_BUFFER.unpack_from(data, _FOOTER.unpack(data[-_FOOTER.size :])[2])
-    schema = file_pb2.FileDescriptor.FromString(data[position : position + size])
+    footer = read(size_bytes - FOOTER.size, FOOTER.size)
+    position, size = GLOBAL_BUFFER.unpack(read(FOOTER.unpack(footer)[2], GLOBAL_BUFFER.size))
+    schema = file_pb2.FileDescriptor.FromString(read(position, size))
     ordered = schema.SerializeToString(deterministic=True)
     if len(ordered) != size:
         raise EngineBug(f"reordering the schema of a Lance file changed its length from {size} to {len(ordered)}")
-    return data[:position] + ordered + data[position + size :]
+    pages = read(0, position) if position else b""
+    return b"".join((pages, ordered, read(position + size, size_bytes - position - size)))
+
+
+class Decoder:
+    """Rows of one Lance file, or of some of its columns, from those of its parts that hold them. A context manager.
+
+    ``parts``: position and bytes each, together everything that the rows to be read need (`Layout.ranges`), or the
+    whole file. Raises `ArtifactError` naming ``clause`` if the bytes are not such a file.
+    """
+
+    def __init__(
+        self,
+        parts: Iterable[tuple[int, bytes]],
+        size_bytes: int,
+        path: str,
+        *,
+        clause: str = "FORMAT-024",
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        from lance.file import LanceFileReader
+
+        self.columns = columns
+        self._path, self._clause = path, clause
+        self._scratch = os.path.join(_scratch(os.getpid()).name, _unique_name())
+        try:
+            with _native_errors(path, clause):
+                with open(self._scratch, "wb") as file:
+                    file.truncate(size_bytes)
+                    for position, data in parts:
+                        file.seek(position)
+                        file.write(data)
+                self._reader = LanceFileReader(self._scratch, columns=list(columns) if columns is not None else None)
+                self.rows = int(self._reader.num_rows())
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Decoder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Drop the scratch file; afterwards nothing can be read."""
+        if os.path.exists(self._scratch):
+            os.unlink(self._scratch)
+
+    def read(self, start: int = 0, rows: int | None = None) -> pa.Table:
+        """``rows`` rows from ``start`` on (all that follow if None), with the schema and metadata of the file."""
+        wanted = self.rows - start if rows is None else rows
+        with _native_errors(self._path, self._clause):
+            if wanted:
+                batch_rows = min(wanted, _DECODED_ROWS)
+                found = self._reader.read_range(start, wanted, batch_size=batch_rows).to_table()
+            else:
+                found = self._reader.read_all().to_table().slice(0, 0)
+            return found.replace_schema_metadata(self._reader.metadata().schema.metadata)
 
 
 def decode(data: bytes, path: str, *, clause: str = "FORMAT-024", columns: Sequence[str] | None = None) -> pa.Table:
     """All rows of a Lance file, or of ``columns`` of it. Raises `ArtifactError` if the bytes are not such a file."""
-    from lance.file import LanceFileReader
-
     check_footer(data, path, clause=clause)
-    scratch = os.path.join(_scratch(os.getpid()).name, _unique_name())
+    with Decoder([(0, data)], len(data), path, clause=clause, columns=columns) as decoder:
+        return decoder.read()
+
+
+@contextmanager
+def _native_errors(path: str, clause: str) -> Iterator[None]:
     try:
-        with open(scratch, "wb") as file:
-            file.write(data)
-        reader = LanceFileReader(scratch, columns=list(columns) if columns is not None else None)
-        table = reader.read_all().to_table()
-        return table.replace_schema_metadata(reader.metadata().schema.metadata)
+        yield
     except (OSError, ValueError, RuntimeError, pa.ArrowException) as error:
         raise ArtifactError(clause, path, f"not a readable Lance file: {_first_line(error)}") from error
     except BaseException as error:
@@ -103,20 +200,6 @@ def decode(data: bytes, path: str, *, clause: str = "FORMAT-024", columns: Seque
         if type(error).__name__ != "PanicException":
             raise
         raise ArtifactError(clause, path, "not a readable Lance file: the native reader panicked") from error
-    finally:
-        if os.path.exists(scratch):
-            os.unlink(scratch)
-
-
-def check_footer(data: bytes, path: str, *, clause: str) -> None:
-    """Check size, magic and positions of the footer, so that a cut file is named as such."""
-    if len(data) < _FOOTER.size:
-        raise ArtifactError(clause, path, f"{len(data)} bytes are too few for a Lance file", len(data))
-    columns, column_table, buffer_table, _, _, _, _, magic = _FOOTER.unpack(data[-_FOOTER.size :])
-    if magic != MAGIC:
-        raise ArtifactError(clause, path, "no LANC mark at the end: cut, or not a Lance file", len(data) - len(MAGIC))
-    if max(columns, column_table, buffer_table) > len(data) - _FOOTER.size:
-        raise ArtifactError(clause, path, "a footer position lies beyond the file", len(data) - _FOOTER.size)
 
 
 def _first_line(error: BaseException) -> str:

@@ -2,18 +2,22 @@
 
 R's message is used for every revision: numbers and types agree, and R only adds fields, which are unknown fields to A
 and B. Revision 0 has a message of the same name with another meaning; the wire type of field 1 tells it apart (AMB-04).
+
+One field is the engine's own: the token of a change of specs under way (`IndexDetails.spec_change`). Its number lies in
+the range that the protobuf documents leave to private use; engines that do not know it may keep it or drop it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from dataclasses import field as attribute
 
 from ..clauses import implements
 from ..errors import ArtifactError, InvalidArgument
 from ..ids import FieldId, Generation, Milliseconds, RegionId, SpecId, region_id_from_bytes, region_id_to_bytes
 from ..revisions import Revision
-from . import protobuf
+from . import own_field, protobuf
 from .pb.memwal_0 import mem_wal_pb2 as zero_pb2
 from .pb.memwal_r import mem_wal_pb2
 
@@ -23,10 +27,19 @@ TYPE_URL = "/lance.table.MemWalIndexDetails"
 """Type URL of the details, in the Any of the index entry."""
 
 _ONLY_IN_R = frozenset(("writer_config_defaults", "maintain_all_indexes"))
+_SPEC_CHANGE = 50_142
+"""Number of `IndexDetails.spec_change` (text)."""
 _LENGTH_DELIMITED = 2
+_EMPTY_ID = b"\x0a\x00"
+"""A region id without bytes, as an entry of progress has it."""
 
 Progress = tuple[tuple[RegionId, Generation], ...]
 """A generation per region."""
+Unknowns = tuple[tuple[RegionId, bytes], ...]
+"""Fields of later revisions inside the entries of a `Progress`, and inside their region ids; only where there are any.
+
+An entry that is replaced keeps them, one that is removed takes them along.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +83,7 @@ class IndexCatchup:
     """Last generation that the index covers, per region."""
     unknown: bytes = b""
     """Fields of later revisions, kept on rewrite."""
+    entries_unknown: Unknowns = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +110,20 @@ class IndexDetails:
     """Whether every index is maintained (R)."""
     unknown: bytes = b""
     """Fields of later revisions, kept on rewrite."""
+    merged_unknown: Unknowns = ()
+    spec_change: str = ""
+    """Token of the change of specs that is under way; empty if there is none (AMB-142)."""
+    records_0: bytes = b""
+    """Records of revision 0, all of them merged; details that hold them are read and never rewritten (AMB-135)."""
+    _progress: dict[RegionId, Generation] = attribute(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_progress", dict(self.merged))
 
     @implements("AMB-80")
     def progress(self, region: RegionId) -> Generation:
         """Last merged generation of ``region``; 0 if none was merged."""
-        return dict(self.merged).get(region, Generation(0))
+        return self._progress.get(region, Generation(0))
 
 
 @implements("INDEX-010", "INDEX-011", "INDEX-012", "INDEX-013", "INDEX-015", "INDEX-016", "INDEX-018", "INDEX-019")
@@ -109,13 +132,16 @@ def encode(details: IndexDetails, revision: Revision) -> bytes:
     """Bytes of the message; equal details give equal bytes.
 
     Fields are in the order of their numbers, unknown ones last. Raises `InvalidArgument` for values of R's additional
-    fields in a revision that does not have them.
+    fields in a revision that does not have them, and for details of revision 0.
     """
+    if details.records_0:
+        reason = "the MemWAL index is of revision 0: enable MemWAL anew, which drops it, before anything is written"
+        raise InvalidArgument(reason, clause="AMB-135")
     if not revision.shard_fields and (details.writer_defaults or details.maintain_all is not None):
         reason = f"revision {revision.name} has no writer defaults and no maintain_all in the index details"
         raise InvalidArgument(reason, clause="AMB-03")
     message = mem_wal_pb2.MemWalIndexDetails()
-    message.ParseFromString(details.unknown)
+    message.ParseFromString(details.unknown + own_field.encode(_SPEC_CHANGE, details.spec_change))
     message.snapshot_ts_millis = details.snapshot_ts_ms
     message.num_shards = details.num_regions
     if details.inline_snapshots is not None:
@@ -123,14 +149,16 @@ def encode(details: IndexDetails, revision: Revision) -> bytes:
     for spec in details.specs:
         _encode_spec(message.sharding_specs.add(), spec)
     message.maintained_indexes.extend(details.maintained_indexes)
+    later = dict(details.merged_unknown)
     for region, generation in details.merged:
-        _encode_progress(message.compacted_sstables.add(), region, generation)
+        _encode_progress(message.compacted_sstables.add(), region, generation, later.get(region, b""))
     for entry in details.catchup:
         item = message.index_catchup.add()
         item.ParseFromString(entry.unknown)
         item.index_name = entry.index_name
+        later = dict(entry.entries_unknown)
         for region, generation in entry.generations:
-            _encode_progress(item.caught_up_generations.add(), region, generation)
+            _encode_progress(item.caught_up_generations.add(), region, generation, later.get(region, b""))
     message.writer_config_defaults.update(dict(details.writer_defaults))
     if details.maintain_all is not None:
         message.maintain_all_indexes = details.maintain_all
@@ -152,7 +180,10 @@ def _encode_spec(message: mem_wal_pb2.ShardingSpec, spec: RegionSpec) -> None:
         item.parameters.update(dict(field.parameters))
 
 
-def _encode_progress(message: mem_wal_pb2.CompactedSsTable, region: RegionId, generation: Generation) -> None:
+def _encode_progress(
+    message: mem_wal_pb2.CompactedSsTable, region: RegionId, generation: Generation, unknown: bytes
+) -> None:
+    message.ParseFromString(unknown)
     message.shard_id.uuid = region_id_to_bytes(region)
     message.generation = generation
 
@@ -161,27 +192,32 @@ def _encode_progress(message: mem_wal_pb2.CompactedSsTable, region: RegionId, ge
 def decode(data: bytes, revision: Revision, path: str) -> IndexDetails:
     """Parse the message; raises `ArtifactError`, also for unmerged data of revision 0.
 
-    Details of revision 0 whose records are all merged read as empty details. Not kept on rewrite are unknown fields
-    inside the UUID and region entries of merge and catch-up progress.
+    Details of revision 0 whose records are all merged have nothing to read, and keep the records.
     """
     message = protobuf.parse(mem_wal_pb2.MemWalIndexDetails, data, clause="INDEX-010", path=path)
     if _is_revision_0(message):
         _refuse_unmerged(data, path)
-        return IndexDetails(snapshot_ts_ms=Milliseconds(0), num_regions=0, inline_snapshots=None)
+        if message.ListFields():
+            raise ArtifactError("AMB-04", path, "records of revision 0 and fields of later revisions in one message")
+        return IndexDetails(snapshot_ts_ms=Milliseconds(0), num_regions=0, inline_snapshots=None, records_0=data)
     protobuf.refuse_other_types(message, clause="INDEX-010", path=path)
     foreign = frozenset() if revision.shard_fields else _ONLY_IN_R
     all_known = "maintain_all_indexes" not in foreign and message.HasField("maintain_all_indexes")
+    token, unknown = own_field.split(_SPEC_CHANGE, protobuf.unknown(message, foreign), "INDEX-010", path)
+    merged, merged_unknown = _decode_progress(message.compacted_sstables, path)
     details = IndexDetails(
         snapshot_ts_ms=Milliseconds(message.snapshot_ts_millis),
         num_regions=message.num_shards,
         inline_snapshots=message.inline_snapshots if message.HasField("inline_snapshots") else None,
         specs=tuple(_decode_spec(spec, path) for spec in message.sharding_specs),
         maintained_indexes=tuple(message.maintained_indexes),
-        merged=_decode_progress(message.compacted_sstables, path),
+        merged=merged,
         catchup=tuple(_decode_catchup(item, path) for item in message.index_catchup),
         writer_defaults=() if foreign else tuple(sorted(message.writer_config_defaults.items())),
         maintain_all=message.maintain_all_indexes if all_known else None,
-        unknown=protobuf.unknown(message, foreign),
+        unknown=unknown,
+        merged_unknown=merged_unknown,
+        spec_change=token,
     )
     names = [entry.index_name for entry in details.catchup]
     if len(set(names)) != len(names):
@@ -225,16 +261,19 @@ def _decode_field(message: mem_wal_pb2.ShardingField, path: str) -> RegionField:
 
 def _decode_catchup(message: mem_wal_pb2.IndexCatchupProgress, path: str) -> IndexCatchup:
     protobuf.refuse_other_types(message, clause="INDEX-019", path=path)
+    generations, later = _decode_progress(message.caught_up_generations, path)
     return IndexCatchup(
         index_name=message.index_name,
-        generations=_decode_progress(message.caught_up_generations, path),
+        generations=generations,
         unknown=protobuf.unknown(message),
+        entries_unknown=later,
     )
 
 
-def _decode_progress(messages: Iterable[mem_wal_pb2.CompactedSsTable], path: str) -> Progress:
+def _decode_progress(messages: Iterable[mem_wal_pb2.CompactedSsTable], path: str) -> tuple[Progress, Unknowns]:
     """A generation per region. Two entries of one region would make progress ambiguous, so they are refused."""
     progress: dict[RegionId, Generation] = {}
+    later: dict[RegionId, bytes] = {}
     for message in messages:
         protobuf.refuse_other_types(message, clause="INDEX-018", path=path)
         if len(message.shard_id.uuid) != 16:
@@ -243,4 +282,9 @@ def _decode_progress(messages: Iterable[mem_wal_pb2.CompactedSsTable], path: str
         if region in progress:
             raise ArtifactError("INDEX-018", path, f"region {region} has two entries of progress")
         progress[region] = Generation(message.generation)
-    return tuple(progress.items())
+        message.ClearField("generation")
+        message.shard_id.ClearField("uuid")
+        # What is left beside the id was written by a later revision.
+        if rest := protobuf.serialise(message).removeprefix(_EMPTY_ID):
+            later[region] = rest
+    return tuple(progress.items()), tuple(later.items())

@@ -70,7 +70,9 @@ class RegionManifest:
     sealed: bool = False
     """Whether the region refuses claims (R)."""
     unknown: bytes = b""
-    """Fields of later revisions, kept on rewrite."""
+    """Fields of later revisions, those inside the region id included, kept on rewrite."""
+    shard_fields_unknown: tuple[bytes, ...] = ()
+    """Fields of later revisions inside each of ``shard_fields``, kept on rewrite; empty where none has any (R)."""
 
 
 @implements("MANIFEST-002", "MANIFEST-003", "MANIFEST-004", "MANIFEST-005", "MANIFEST-006", "MANIFEST-008")
@@ -100,8 +102,11 @@ def encode(manifest: RegionManifest, revision: Revision) -> bytes:
         for name in _ACCOUNTING:
             if getattr(flushed, name) is not None:
                 setattr(item, name, getattr(flushed, name))
-    for field_id, value in manifest.shard_fields:
-        message.shard_field_entries.add(field_id=field_id, value=value)
+    later = manifest.shard_fields_unknown or (b"",) * len(manifest.shard_fields)
+    for (field_id, value), unknown in zip(manifest.shard_fields, later, strict=True):
+        entry = message.shard_field_entries.add()
+        entry.ParseFromString(unknown)
+        entry.field_id, entry.value = field_id, value
     if manifest.sealed:
         message.status = mem_wal_pb2.ShardStatus.SEALED
     return protobuf.serialise(message)
@@ -118,12 +123,11 @@ def decode(data: bytes, revision: Revision, path: str) -> RegionManifest:
 
     The region id (field 11) is mandatory and is written after all fields of A and B, so that bytes cut anywhere before
     it are recognised. A cut at a field boundary after it loses only fields of R (14, 15) or later ones, and cannot be
-    told from a manifest without them.
-
-    Not kept on rewrite are unknown fields inside the UUID and inside one of R's shard field entries.
+    told from a manifest without them. Fields that the revision does not know are kept, at every depth.
     """
     message = protobuf.parse(mem_wal_pb2.ShardManifest, data, clause="MANIFEST-002", path=path)
     protobuf.refuse_other_types(message, clause="MANIFEST-002", path=path)
+    protobuf.refuse_other_types(message.shard_id, clause="MANIFEST-003", path=path)
     if len(message.shard_id.uuid) != 16:
         raise ArtifactError("MANIFEST-003", path, f"region id of {len(message.shard_id.uuid)} bytes, not 16", len(data))
     if message.version < 1:
@@ -132,6 +136,9 @@ def decode(data: bytes, revision: Revision, path: str) -> RegionManifest:
         raise ArtifactError("MANIFEST-002", path, f"status {message.status} is not known: neither active nor sealed")
     foreign = frozenset() if revision.shard_fields else _ONLY_IN_R
     fields = message.shard_field_entries if revision.shard_fields else ()
+    for entry in fields:
+        protobuf.refuse_other_types(entry, clause="MANIFEST-002", path=path)
+    later = tuple(protobuf.unknown(entry) for entry in fields)
     manifest = RegionManifest(
         version=ManifestVersion(message.version),
         region_id=region_id_from_bytes(message.shard_id.uuid),
@@ -143,11 +150,19 @@ def decode(data: bytes, revision: Revision, path: str) -> RegionManifest:
         flushed=tuple(_flushed(item, foreign, path) for item in message.sstables),
         shard_fields=tuple((entry.field_id, entry.value) for entry in fields),
         sealed=revision.shard_fields and message.status == mem_wal_pb2.ShardStatus.SEALED,
-        unknown=protobuf.unknown(message, foreign),
+        unknown=protobuf.unknown(message, foreign) + _unknown_of_id(message),
+        shard_fields_unknown=later if any(later) else (),
     )
     _check_generations(manifest, path)
     _check_name(manifest, path)
     return manifest
+
+
+def _unknown_of_id(message: mem_wal_pb2.ShardManifest) -> bytes:
+    """The region id's unknown fields, as a manifest that has nothing else; empty if there are none."""
+    rest = mem_wal_pb2.ShardManifest()
+    rest.shard_id.ParseFromString(protobuf.unknown(message.shard_id))
+    return protobuf.serialise(rest) if rest.shard_id.ByteSize() else b""
 
 
 def _flushed(item: mem_wal_pb2.SsTable, foreign: frozenset[str], path: str) -> FlushedGeneration:

@@ -2,13 +2,19 @@
 
 An entry holds the whole writes of one WAL flush in write order, and the writer's epoch in schema metadata. An entry
 without rows is a barrier: it marks a claim (AMB-24) and carries nothing else.
+
+A stream ends with its end mark and nothing behind it, in every revision. Native readers of R accept a stream without
+one, and native writers always write it: here it is required in R too, since without it a stream that was cut between
+two batches cannot be told from a whole one, and half a write would be replayed (AMB-11, 16).
+
+Source: MemWAL revision A, "WAL"; revision B, "WAL Entry Format"; AMB-11, 12, 15, 20.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -21,6 +27,9 @@ from . import data_file
 WRITER_EPOCH = b"writer_epoch"
 GENERATION = b"generation"
 FENCE_SENTINEL = b"fence_sentinel"
+
+CONTAINER_CLAUSES = ("WAL-008", "WAL-009")
+"""Clauses by which `decode` refuses bytes that are no whole Lance file or Arrow stream."""
 
 _NUMBER = re.compile(rb"0|[1-9][0-9]{0,19}")
 
@@ -63,23 +72,28 @@ def _encode_stream(rows: pa.Table) -> bytes:
 _ENCODE: dict[str, Callable[[pa.Table], bytes]] = {"arrow": _encode_stream, "lance": data_file.encode}
 
 
-@implements("WAL-033")
+@implements("WAL-009", "WAL-033", "AMB-11", "AMB-12", "AMB-20")
 def decode(data: bytes, revision: Revision, path: str) -> WalEntry:
-    """Parse an entry; raises `ArtifactError` for bytes that are cut anywhere, trail, or lack a readable epoch."""
+    """Parse an entry; raises `ArtifactError` for bytes that are cut anywhere, trail, or lack a readable epoch.
+
+    Accepts compressed and dictionary-encoded streams; their columns keep the types that the stream says, see `plain`.
+    """
     rows = _DECODE[revision.wal_container](data, path)
+    if len(set(rows.schema.names)) != rows.num_columns:
+        raise ArtifactError("WAL-009", path, f"column names are not unique: {rows.schema.names}")
     metadata = rows.schema.metadata or {}
     epoch = _number(metadata, WRITER_EPOCH, path)
     if epoch is None:
         raise ArtifactError("WAL-010", path, "the schema metadata have no writer_epoch")
-    generation = _number(metadata, GENERATION, path)
-    barrier = metadata.get(FENCE_SENTINEL) == b"true" or not rows.num_rows
-    if barrier and rows.num_rows:
+    generation = _number(metadata, GENERATION, path) if revision.entry_generation else None
+    sentinel = revision.entry_generation and metadata.get(FENCE_SENTINEL) == b"true"
+    if sentinel and rows.num_rows:
         raise ArtifactError("AMB-24", path, f"a fence sentinel with {rows.num_rows} rows")
     return WalEntry(
         epoch=Epoch(epoch),
         rows=rows.replace_schema_metadata(None),
         generation=Generation(generation) if generation is not None else None,
-        barrier=barrier,
+        barrier=not rows.num_rows,
     )
 
 
@@ -93,26 +107,48 @@ def _number(metadata: dict[bytes, bytes], key: bytes, path: str) -> int | None:
 
 
 def _decode_stream(data: bytes, path: str) -> pa.Table:
-    source = pa.BufferReader(data)
-    start = 0
+    start = _check_framing(data, path)
     try:
-        with pa.ipc.open_stream(source) as reader:
-            schema, batches = reader.schema, []
-            while True:
-                start = source.tell()
-                try:
-                    batch = reader.read_next_batch()
-                    batch.validate(full=True)
-                    batches.append(batch)
-                except StopIteration:
-                    break
-    except (pa.ArrowException, OSError, ValueError, EOFError) as error:
+        with pa.ipc.open_stream(pa.BufferReader(data)) as reader:
+            schema, batches = reader.schema, list(reader)
+        _ = schema.names  # decodes them
+        for batch in batches:
+            batch.validate(full=True)
+        return pa.Table.from_batches(batches, schema)
+    except _UNREADABLE as error:
         raise ArtifactError("WAL-009", path, f"not a readable Arrow IPC stream: {error}", start) from error
-    if start == len(data):
-        raise ArtifactError("WAL-009", path, "no end-of-stream mark: the entry is cut", start)
-    if source.tell() != len(data):
-        raise ArtifactError("WAL-009", path, f"{len(data) - source.tell()} bytes trail the stream", source.tell())
-    return pa.Table.from_batches(batches, schema)
+
+
+_UNREADABLE = (pa.ArrowException, OSError, ValueError, EOFError)
+"""What pyarrow raises on damaged bytes; names that are no text come as ValueError."""
+
+
+def _check_framing(data: bytes, path: str) -> int:
+    """Walk the messages of a stream up to its end mark; returns where the first one behind the schema starts.
+
+    A reader of batches stops quietly at the end of the bytes, in front of the first dictionary too; only the walk
+    tells a stream that ends from one that is cut between two messages.
+    """
+    source = pa.BufferReader(data)
+    starts = [0]
+    try:
+        messages = pa.ipc.MessageReader.open_stream(source)
+        while True:
+            messages.read_next_message()
+            starts.append(source.tell())
+    except StopIteration:
+        end = source.tell()
+    except _UNREADABLE as error:
+        raise ArtifactError("WAL-009", path, f"not a readable Arrow IPC stream: {error}", starts[-1]) from error
+    if data[starts[-1] : end] not in _END_MARKS:
+        raise ArtifactError("WAL-009", path, "no end-of-stream mark: the entry is cut", starts[-1])
+    if end != len(data):
+        raise ArtifactError("WAL-009", path, f"{len(data) - end} bytes trail the stream", end)
+    return starts[min(1, len(starts) - 1)]
+
+
+_END_MARKS = (b"\xff\xff\xff\xff\x00\x00\x00\x00", b"\x00\x00\x00\x00")
+"""A message of length 0, with and (in streams of before Arrow 0.15) without the continuation mark."""
 
 
 def _decode_lance(data: bytes, path: str) -> pa.Table:
@@ -120,3 +156,35 @@ def _decode_lance(data: bytes, path: str) -> pa.Table:
 
 
 _DECODE: dict[str, Callable[[bytes, str], pa.Table]] = {"arrow": _decode_stream, "lance": _decode_lance}
+
+
+@implements("AMB-11")
+def plain(entry: WalEntry, schema: pa.Schema) -> WalEntry:
+    """``entry`` with those columns plain that are dictionary-encoded in it and plain in ``schema``.
+
+    How rows are encoded is up to who wrote them. Other differences are left for the caller to judge.
+    """
+    rows = entry.rows
+    for number, field in enumerate(entry.rows.schema):
+        wanted = schema.field(field.name).type if field.name in schema.names else field.type
+        if field.type != wanted and _plain_type(field.type) == wanted:
+            column = rows.column(number).cast(wanted)
+            rows = rows.set_column(number, field.with_type(wanted), column)
+    return entry if rows is entry.rows else replace(entry, rows=rows)
+
+
+def _plain_type(arrow: pa.DataType) -> pa.DataType:
+    """``arrow`` without dictionary encoding, also inside lists and structs."""
+    if pa.types.is_dictionary(arrow):
+        return arrow.value_type
+    if pa.types.is_struct(arrow):
+        return pa.struct([field.with_type(_plain_type(field.type)) for field in arrow])
+    if pa.types.is_fixed_size_list(arrow):
+        return pa.list_(_plain_field(arrow), arrow.list_size)
+    if pa.types.is_large_list(arrow):
+        return pa.large_list(_plain_field(arrow))
+    return pa.list_(_plain_field(arrow)) if pa.types.is_list(arrow) else arrow
+
+
+def _plain_field(arrow: pa.DataType) -> pa.Field:
+    return arrow.value_field.with_type(_plain_type(arrow.value_type))

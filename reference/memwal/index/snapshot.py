@@ -1,155 +1,132 @@
-"""Region snapshots: one row per region, as Lance file bytes inside the MemWAL index or beside it.
+"""Where the region snapshot of a table version is: inside the index details, or in a file of its own beside them.
 
-Source: MemWAL revisions A and B, "Region Snapshot Storage" and "Region Snapshot Arrow Schema"; AMB-53, 67, 74-77.
+Which of the two is found by looking, never by a threshold of one's own (AMB-75). A file is written once, under a fresh
+index UUID, so that older table versions keep theirs (AMB-76); one that no version names was left by a crash.
+
+Source: MemWAL revisions A and B, "Region Snapshot Storage"; AMB-53, 74, 75, 76.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import pyarrow as pa
-
-from .. import paths
+from .. import confirm, paths
 from ..clauses import implements
-from ..codec import data_file
 from ..codec.index_details import IndexDetails
-from ..codec.region_manifest import FlushedGeneration, RegionManifest
 from ..effects import Io
 from ..errors import ArtifactError, NotFound
-from ..ids import (
-    Epoch,
-    Generation,
-    ManifestVersion,
-    RegionId,
-    SpecId,
-    WalPosition,
-    region_id_from_bytes,
-    region_id_to_bytes,
-)
-from ..revisions import Revision
+from ..revisions import CONFIG_INLINE_REGIONS, STRICT, Interpretation, Revision
 from ..table.state import TableState
-from . import result_types
+from . import snapshot_file
+from .snapshot_file import RegionRow
 
-REGION_FIELD = "region_field_"
+__all__ = ["RegionRow", "Stored", "Written", "external", "inline_most", "is_external", "load", "store"]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegionRow:
-    """One region as the MemWAL index knows it."""
-
-    region_id: RegionId
-    spec_id: SpecId
-    values: tuple[tuple[str, object], ...]
-    """Region value per field id; a field that is absent is unknown, which is not the value None."""
-    manifest: RegionManifest | None
-    """State at build time; None for a region that is registered and has no manifest yet."""
+INLINE_REGIONS = 100
+"""Most regions whose snapshot is inline where the table says nothing."""
 
 
-def _pointers(revision: Revision) -> tuple[str, str]:
-    if revision.name == "A":
-        return "replay_after_wal_id", "wal_id_last_seen"
-    return "replay_after_wal_entry_position", "wal_entry_position_last_seen"
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Details whose snapshot was written anew."""
+
+    details: IndexDetails
+    index: bytes | None
+    """The 16 bytes of the index UUID under which the snapshot is; None if it is inline, under any UUID."""
 
 
-@implements("SNAP-002", "SNAP-003", "SNAP-004", "SNAP-005", "SNAP-006", "SNAP-007", "SNAP-008", "SNAP-009", "SNAP-010")
-def schema(details: IndexDetails, revision: Revision) -> pa.Schema:
-    """Schema of the snapshot: the manifest's fields, and a column per region field over all specs (AMB-54)."""
-    replay, seen = _pointers(revision)
-    generation = pa.struct([pa.field("generation", pa.uint64()), pa.field("path", pa.string())])
-    columns = [
-        pa.field("region_id", pa.binary(16), nullable=False),
-        pa.field("version", pa.uint64(), nullable=False),
-        pa.field("region_spec_id", pa.uint32(), nullable=False),
-        pa.field("writer_epoch", pa.uint64(), nullable=False),
-        pa.field(replay, pa.uint64(), nullable=False),
-        pa.field(seen, pa.uint64(), nullable=False),
-        pa.field("current_generation", pa.uint64(), nullable=False),
-        pa.field("flushed_generations", pa.list_(generation), nullable=False),
-    ]
-    fields = {f.field_id: result_types.parse(f.result_type) for spec in details.specs for f in spec.fields}
-    columns += [pa.field(REGION_FIELD + name, arrow) for name, arrow in sorted(fields.items())]
-    return pa.schema(columns)
+@dataclass(slots=True)
+class Written:
+    """The external snapshot that a process wrote last and has not committed: what it may name instead of another."""
 
-
-def encode(rows: Sequence[RegionRow], details: IndexDetails, revision: Revision) -> bytes:
-    """Bytes of the snapshot file, one row per region, sorted by region id."""
-    replay, seen = _pointers(revision)
-    listed = []
-    for row in sorted(rows, key=lambda r: r.region_id):
-        manifest = row.manifest
-        listed.append(
-            {
-                "region_id": region_id_to_bytes(row.region_id),
-                "version": manifest.version if manifest else 0,
-                "region_spec_id": row.spec_id,
-                "writer_epoch": manifest.epoch if manifest else 0,
-                replay: manifest.position_replay_after if manifest else 0,
-                seen: manifest.position_last_seen if manifest else 0,
-                "current_generation": manifest.generation_current if manifest else 0,
-                "flushed_generations": [
-                    {"generation": g.generation, "path": g.path} for g in (manifest.flushed if manifest else ())
-                ],
-                **{REGION_FIELD + name: value for name, value in row.values},
-            }
-        )
-    return data_file.encode(pa.Table.from_pylist(listed, schema=schema(details, revision)))
-
-
-@implements("SNAP-011", "AMB-77")
-def decode(data: bytes, details: IndexDetails, revision: Revision, path: str) -> tuple[RegionRow, ...]:
-    """Rows of a snapshot; columns are matched by name. Raises `ArtifactError`."""
-    table = data_file.decode(data, path, clause="SNAP-001")
-    wanted = schema(details, revision)
-    missing = [f.name for f in wanted if not f.nullable and f.name not in table.schema.names]
-    if missing:
-        raise ArtifactError("SNAP-001", path, f"the snapshot lacks the columns {missing}")
-    replay, seen = _pointers(revision)
-    rows = []
-    for record in table.to_pylist():
-        spec_id = SpecId(record["region_spec_id"])
-        fields = next((spec.fields for spec in details.specs if spec.spec_id == spec_id), ())
-        values = tuple((f.field_id, record.get(REGION_FIELD + f.field_id)) for f in fields)
-        region = region_id_from_bytes(record["region_id"])
-        manifest = RegionManifest(
-            version=ManifestVersion(record["version"]),
-            region_id=region,
-            spec_id=spec_id,
-            epoch=Epoch(record["writer_epoch"]),
-            position_replay_after=WalPosition(record[replay]),
-            position_last_seen=WalPosition(record[seen]),
-            generation_current=Generation(record["current_generation"]),
-            flushed=tuple(
-                FlushedGeneration(generation=Generation(g["generation"]), path=g["path"])
-                for g in record["flushed_generations"]
-            ),
-        )
-        rows.append(
-            RegionRow(region_id=region, spec_id=spec_id, values=values, manifest=manifest if manifest.version else None)
-        )
-    return tuple(rows)
-
-
-@implements("INDEX-008", "INDEX-009", "SNAP-012", "SNAP-013", "AMB-75")
-async def load(table: Io, state: TableState) -> tuple[RegionRow, ...]:
-    """The snapshot in ``state``: inline if there is one, else the external file if regions are counted, else empty."""
-    details, revision = state.mem_wal, state.revision
-    if details.inline_snapshots:
-        return decode(details.inline_snapshots, details, revision, state.path)
-    if not details.num_regions:
-        return ()
-    entry = state.mem_wal_entry
-    assert entry is not None
-    name = external(entry.uuid.uuid)
-    try:
-        data = await table.get(name)
-    except NotFound:
-        reason = f"the index counts {details.num_regions} regions, and this file is not there"
-        raise ArtifactError("SNAP-013", table.path(name), reason) from None
-    return decode(data, details, revision, table.path(name))
+    data: bytes = b""
+    index: bytes = b""
 
 
 def external(index: bytes) -> str:
     """Name of an external snapshot, for the 16 bytes of the index UUID."""
     return f"{paths.INDICES}/{uuid.UUID(bytes=index)}/index.lance"
+
+
+@implements("AMB-75")
+def is_external(details: IndexDetails, revision: Revision) -> bool:
+    """Whether the snapshot is a file: nothing is inline, and regions are counted."""
+    return revision.snapshot_files and not details.inline_snapshots and details.num_regions > 0
+
+
+@implements("SNAP-014", "AMB-75")
+def inline_most(state: TableState) -> int:
+    """Most regions whose snapshot is inline, as the table's config says."""
+    text = state.config.get(CONFIG_INLINE_REGIONS)
+    if text is None:
+        return INLINE_REGIONS
+    if not text.isdecimal():
+        raise ArtifactError("SNAP-014", state.path, f"config {CONFIG_INLINE_REGIONS} is no number: {text!r}")
+    return int(text)
+
+
+@implements("INDEX-007", "INDEX-008", "INDEX-009", "INDEX-012", "INDEX-014", "SNAP-012", "SNAP-013", "AMB-75")
+async def load(table: Io, state: TableState) -> tuple[RegionRow, ...]:
+    """The snapshot in ``state``: inline if there is one, else the external file if regions are counted, else empty.
+
+    Raises `ArtifactError` if the file is not there, or if the rows are not as many as the index says.
+    """
+    details, revision = state.mem_wal, state.revision
+    if details.inline_snapshots:
+        rows = snapshot_file.decode(details.inline_snapshots, details, revision, state.path)
+        path = state.path
+    elif is_external(details, revision):
+        entry = state.mem_wal_entry
+        assert entry is not None
+        name = external(entry.uuid.uuid)
+        path = table.path(name)
+        try:
+            data = await table.get(name)
+        except NotFound:
+            reason = f"the index counts {details.num_regions} regions, and this file is not there"
+            raise ArtifactError("SNAP-013", path, reason) from None
+        rows = snapshot_file.decode(data, details, revision, path)
+    else:
+        return ()
+    if revision.snapshot_files and len(rows) != details.num_regions:
+        reason = f"the index counts {details.num_regions} regions, and the snapshot has {len(rows)} rows"
+        raise ArtifactError("INDEX-012", path, reason)
+    return rows
+
+
+@implements("INDEX-008", "INDEX-012", "SNAP-012", "SNAP-013", "SNAP-014", "SNAP-022", "AMB-75", "AMB-76")
+async def store(
+    table: Io,
+    state: TableState,
+    details: IndexDetails,
+    rows: Sequence[RegionRow],
+    *,
+    most: int | None = None,
+    written: Written | None = None,
+    interpretation: Interpretation = STRICT,
+) -> Stored:
+    """``details`` with the snapshot ``rows``: inline for up to ``most`` of them (None: as the table says), else a file.
+
+    The file is written before the commit that names it. ``written``: what an attempt that is known to have failed left
+    behind; it is used again if the rows are the same, so that retries do not pile up files.
+    """
+    revision = state.revision
+    data = snapshot_file.encode(rows, details, revision)
+    if len(rows) <= (inline_most(state) if most is None else most) or not revision.snapshot_files:
+        # Native writers count the shards that they were configured with (R).
+        counted = len(rows) if revision.snapshot_files else max(len(rows), details.num_regions)
+        return Stored(replace(details, num_regions=counted, inline_snapshots=data), None)
+    named = replace(details, num_regions=len(rows), inline_snapshots=None)
+    entry = state.mem_wal_entry
+    if not interpretation.snapshot_uuid_per_build and entry is not None:
+        await table.put(external(entry.uuid.uuid), data)
+        return Stored(named, entry.uuid.uuid)
+    if written is not None and written.data == data:
+        return Stored(named, written.index)
+    index = uuid.UUID(hex=await table.random_hex(32), version=4).bytes
+    await confirm.create(table, external(index), data)
+    if written is not None:
+        written.data, written.index = data, index
+    return Stored(named, index)

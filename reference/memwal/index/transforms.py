@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -17,8 +18,8 @@ from ..codec.index_details import RegionField, RegionSpec
 from ..errors import InvalidArgument
 from ..ids import FieldId
 from ..revisions import Revision
-from . import expressions, result_types
-from .region_values import RegionKey, decode_scalar_r, encode_scalar_r, values_key
+from . import expressions, requirements, result_types
+from .region_values import RegionKey, decode_scalar_r, encode_scalar_r, exact, values_key
 from .spec_requests import (
     IMMUTABLE_SOURCES,
     FieldRequest,
@@ -45,6 +46,7 @@ __all__ = [
     "SpecRequest",
     "Transform",
     "bucket",
+    "check_beside",
     "check_spec",
     "day",
     "decode_scalar_r",
@@ -174,6 +176,28 @@ def _check_field(
         clause = "REGION-016" if field.transform is not None else "REGION-024"
         reason = f"region field {field.field_id!r} yields {natural} and declares {field.result_type!r}"
         raise InvalidArgument(reason, clause=clause)
+    if getattr(natural, "unit", "") == "ns":
+        reason = f"region field {field.field_id!r} yields {natural}: callers cannot name a value in nanoseconds"
+        raise InvalidArgument(reason, clause="REGION-016")
+
+    def compute(sources: Sequence[pa.Array]) -> pa.Array:
+        return _value(field, sources, len(sources[0]), revision)
+
+    requirements.check(field.field_id, compute, types, natural, promoted=revision.hash_profile == "textbook")
+
+
+@implements("REGION-013", "AMB-67")
+def check_beside(spec: RegionSpec, others: Sequence[RegionSpec]) -> None:
+    """Raise `InvalidArgument` if a field id of ``spec`` means something else in one of the ``others``.
+
+    The snapshot has one column per field id over all specs.
+    """
+    before = {field.field_id: (field, other) for other in others for field in other.fields}
+    for field in spec.fields:
+        known, other = before.get(field.field_id, (field, spec))
+        if replace(known, unknown=b"") != replace(field, unknown=b""):
+            reason = f"region field id {field.field_id!r} has another definition in region spec {other.spec_id}"
+            raise InvalidArgument(reason, clause="AMB-67")
 
 
 def _checked_type(field: RegionField, types: Sequence[pa.DataType], revision: Revision) -> pa.DataType:
@@ -229,7 +253,7 @@ def may_match(
     """
     for field in spec.fields:
         own = values.get(field.field_id, _UNKNOWN)
-        if own is _UNKNOWN or _exact([own], result_types.parse(field.result_type)) is None:
+        if own is _UNKNOWN or exact([own], result_types.parse(field.result_type)) is None:
             continue
         possible = _possible_keys(field, predicate, schema, fields, revision)
         if possible is not None and values_key({field.field_id: own}) not in possible:
@@ -253,7 +277,7 @@ def _possible_keys(
     if not names or combinations > _COMBINATIONS_MAX or not _profile_recorded(field, revision):
         return None
     rows = list(itertools.product(*allowed))
-    columns = [_exact([row[at] for row in rows], schema.field(name).type) for at, name in enumerate(names)]
+    columns = [exact([row[at] for row in rows], schema.field(name).type) for at, name in enumerate(names)]
     if any(column is None for column in columns):
         return None
     try:
@@ -267,21 +291,3 @@ def _profile_recorded(field: RegionField, revision: Revision) -> bool:
     hashes = field.transform in TRANSFORMS and TRANSFORMS[str(field.transform)].parameter == NUM_BUCKETS
     hashes = hashes or "murmur3" in (field.expression or "").lower()
     return not hashes or revision.hash_profile == "R" or HASH in dict(field.parameters)
-
-
-def _exact(values: Sequence[object], kind: pa.DataType) -> pa.Array | None:
-    """``values`` as a column of type ``kind``; None unless each of them is exactly one of its values."""
-    try:
-        column = pa.array(values, kind)
-        stored = column.to_pylist()
-    except (pa.ArrowException, OverflowError, TypeError, ValueError):
-        return None
-    same = all(_is(value, other) for value, other in zip(values, stored, strict=True))
-    return column if same else None
-
-
-def _is(value: object, stored: object) -> bool:
-    """Whether a literal survived its conversion; never for NaN, whose comparison engines define differently."""
-    if value is None or stored is None:
-        return value is stored
-    return bool(value == stored)

@@ -1,25 +1,30 @@
 """Merging flushed generations into the base table, in ascending order, with progress in the same commit.
 
-Source: MemWAL revisions A and B, "MemTable Merger"; AMB-46, 81, 82, 83, 84, 85, 92.
+Any number of mergers may work on one region, and none of them waits for another. A merger reads the newest table
+version and then the region's newest manifest, merges the generation after the progress that it found, and commits rows
+and progress together. Whoever commits second finds the progress changed and begins anew.
+
+Memory is bounded by the keys of one generation, not by its rows or by the base: see `memwal.table.upsert`.
+Source: MemWAL revisions A and B, "MemTable Merger", "Merge Workflow" and appendix 2; AMB-46, 80, 81, 82, 83, 84, 85,
+89, 92.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from ..clauses import implements
+from ..codec.region_manifest import FlushedGeneration
 from ..effects import Io
-from ..errors import AlreadyMerged, ArtifactError, Conflict, NotFound
+from ..errors import AlreadyMerged, ArtifactError, Conflict, InvalidArgument, NotFound, Unmergeable
 from ..ids import Generation, RegionId
-from ..keys import newest
-from ..read.sources import open_generation, unmerged
+from ..read.generation import GenerationSource, open_source
+from ..read.sources import unmerged
 from ..region import manifest as manifests
-from ..region.rows import Rows
-from ..revisions import STRICT, Interpretation
-from ..table.state import TableState, latest
-from ..table.write import CONFLICT_ATTEMPTS, merge_insert
+from ..revisions import CONFIG_MANIFEST_COLLECTION, STRICT, Interpretation
+from ..table.state import TableState, check_writable, latest
+from ..table.upsert import Work, begin, discard, fits, upsert
+from ..table.write import CONFLICT_ATTEMPTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,78 +39,122 @@ class Merged:
     """Keys deleted (R)."""
 
 
-@implements(
-    "MERGE-001", "MERGE-003", "MERGE-004", "MERGE-005", "MERGE-007", "MERGE-009", "MERGE-010", "MERGE-011",
-    "MERGE-012", "MERGE-014", "MERGE-015", "MERGE-021", "AMB-81", "AMB-82", "AMB-84",
-)  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A generation that is being merged; kept over lost commits, so that what is stored is not stored again."""
+
+    listed: FlushedGeneration
+    first: TableState
+    """The base version for which it was opened."""
+    source: GenerationSource
+    work: Work
+
+
+@implements("MERGE-007", "MERGE-009", "MERGE-011", "MERGE-012", "MERGE-014", "MERGE-015", "AMB-81", "AMB-82", "AMB-84")
 async def merge_region(io: Io, region: RegionId, interpretation: Interpretation = STRICT) -> tuple[Merged, ...]:
     """Merge every generation of ``region`` that is listed and not merged; returns those that this call committed.
 
     A generation that another merger committed first is skipped. One that cannot be opened stops the merge with an
-    error: a merger never goes on to the next.
+    error: a merger never goes on to the next. Raises `ArtifactError` for missing or damaged files, `Unmergeable` for a
+    generation that does not fit the table, and `Conflict` if the table cannot be merged into or changed too often.
     """
     done: list[Merged] = []
+    attempt: _Attempt | None = None
     conflicts = 0
     while True:
         state = await latest(io)
         try:
-            merged = await _merge_next(io, state, region, interpretation)
-        except AlreadyMerged:
+            listed = await _following(io, state, region, interpretation)
+            if listed is None:
+                return tuple(done)
+            if attempt is None or attempt.listed != listed or not fits(attempt.work, state):
+                await _give_up(io, attempt)
+                attempt = None
+                attempt = await _opened(io, state, region, listed)
+            await _commit(io, state, region, attempt, interpretation)
+        except AlreadyMerged as merged:
+            await io.note("merge_skipped", region=region, generation=merged.generation)
+            await _give_up(io, attempt)
+            attempt = None
             continue
         except Conflict as conflict:
             conflicts += 1
             if not conflict.retryable or conflicts >= CONFLICT_ATTEMPTS:
+                await _give_up(io, attempt)
                 raise
             await io.note("merge_conflict", region=region, theirs=conflict.theirs)
             continue
-        if merged is None:
-            return tuple(done)
-        done.append(merged)
-        await io.note("merged", region=region, generation=merged.generation, rows=merged.rows)
+        except (ArtifactError, InvalidArgument, Unmergeable):
+            await _give_up(io, attempt)
+            raise
+        rows, deleted = attempt.source.rows, attempt.source.deleted
+        done.append(Merged(region_id=region, generation=listed.generation, rows=rows, deleted=deleted))
+        await io.note("merged", region=region, generation=listed.generation, rows=rows)
+        attempt = None
 
 
-async def _merge_next(io: Io, state: TableState, region: RegionId, interpretation: Interpretation) -> Merged | None:
-    """Merge the generation after the progress of ``state``; None if no later one is listed."""
-    manifest = await manifests.latest(manifests.folder(io, region), state.revision, interpretation)
-    if manifest is None:
-        return None
+@implements("MERGE-001", "MERGE-003", "MERGE-004", "MERGE-010", "MERGE-021", "AMB-80", "AMB-81")
+async def _following(
+    io: Io, state: TableState, region: RegionId, interpretation: Interpretation
+) -> FlushedGeneration | None:
+    """The generation after the progress of ``state``; None if no later one is listed."""
+    collected = state.config.get(CONFIG_MANIFEST_COLLECTION) == "on"
+    folder = manifests.folder(io, region)
+    manifest = await manifests.latest(folder, state.revision, interpretation, collected=collected)
     progress = state.mem_wal.progress(region)
-    listed = unmerged(manifest, progress)
+    listed = unmerged(manifest, progress) if manifest is not None else ()
     if not listed:
         return None
-    following = listed[0]
-    if interpretation.contiguous_merge and following.generation != progress + 1:
-        return await _skipped(io, state, region, following.generation)
-    try:
-        rows = await open_generation(manifests.folder(io, region), following.path)
-    except (NotFound, ArtifactError):
-        if (await latest(io)).mem_wal.progress(region) >= following.generation:
-            raise AlreadyMerged(region, following.generation, following.generation) from None
-        raise
-    stored = Rows(table=state.schema, key=state.primary_key, revision=state.revision)
-    live, deleted = stored.split(last_per_key(stored.restored(rows, following.path), state.primary_key))
-    await merge_insert(
-        io,
-        state,
-        live,
-        delete_keys=deleted,
-        progress=((region, following.generation),),
-        interpretation=interpretation,
-    )
-    return Merged(region_id=region, generation=following.generation, rows=live.num_rows, deleted=deleted.num_rows)
+    if interpretation.contiguous_merge and listed[0].generation != progress + 1:
+        await _check_not_merged(io, state, region, listed[0].generation)
+        reason = f"generation {progress + 1} is neither merged nor listed, and generation {listed[0].generation} is"
+        raise ArtifactError("MERGE-001", folder.root, reason)
+    return listed[0]
 
 
-async def _skipped(io: Io, state: TableState, region: RegionId, generation: Generation) -> Merged | None:
-    """A generation above progress is not listed: another merger and the collector were quicker, or it is lost."""
-    newest_state = await latest(io)
-    progress = newest_state.mem_wal.progress(region)
+async def _check_not_merged(io: Io, state: TableState, region: RegionId, generation: Generation) -> None:
+    """Raise `AlreadyMerged` if the region's progress went on since ``state``: then what is missing was collected."""
+    progress = (await latest(io)).mem_wal.progress(region)
     if progress > state.mem_wal.progress(region):
         raise AlreadyMerged(region, generation, progress)
-    reason = f"generation {progress + 1} is not listed and not merged, and generation {generation} is listed"
-    raise ArtifactError("MERGE-001", manifests.folder(io, region).root, reason)
 
 
-@implements("MERGE-020", "AMB-46")
-def last_per_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
-    """The last row of each key, in write order. A table without a key keeps all rows (R)."""
-    return rows.take(pa.array(newest(rows, key))) if key else rows
+@implements("MERGE-005", "AMB-92")
+async def _opened(io: Io, state: TableState, region: RegionId, listed: FlushedGeneration) -> _Attempt:
+    try:
+        source = await open_source(manifests.folder(io, region), listed.path, state)
+    except NotFound as missing:
+        await _check_not_merged(io, state, region, listed.generation)
+        reason = "the generation is listed and not merged, and it is not there"
+        raise ArtifactError("AMB-92", missing.path, reason) from None
+    except ArtifactError:
+        await _check_not_merged(io, state, region, listed.generation)
+        raise
+    return _Attempt(listed, state, source, begin(source, state))
+
+
+@implements("MERGE-006", "AMB-83", "AMB-92")
+async def _commit(
+    io: Io, state: TableState, region: RegionId, attempt: _Attempt, interpretation: Interpretation
+) -> None:
+    """Commit the attempt on ``state``; whatever cannot be read means that nothing is committed.
+
+    A file may be gone because the generation was merged by another and collected, or because ``state`` was replaced.
+    """
+    check_writable(state)
+    progress = ((region, attempt.listed.generation),)
+    try:
+        await upsert(io, state, attempt.work, progress=progress, interpretation=interpretation)
+    except ArtifactError:
+        newest = await latest(io)
+        if newest.version == state.version:
+            raise
+        await _check_not_merged(io, state, region, attempt.listed.generation)
+        if newest.manifest.message.fragments == state.manifest.message.fragments:
+            raise
+        raise Conflict(newest.version, "update", "", retryable=True, reason="the version was replaced") from None
+
+
+async def _give_up(io: Io, attempt: _Attempt | None) -> None:
+    if attempt is not None:
+        await discard(io, attempt.work, attempt.first)

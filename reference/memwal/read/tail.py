@@ -6,13 +6,13 @@ import pyarrow as pa
 
 from .. import paths
 from ..clauses import implements
-from ..codec import wal
 from ..codec.region_manifest import RegionManifest
 from ..effects import Io
-from ..errors import NotFound
+from ..errors import ArtifactError, NotFound
 from ..ids import WalPosition
 from ..region import manifest as manifests
-from ..region.recovery import replay_start
+from ..region import wal_folder
+from ..region.recovery import is_flushed, read_entry, replay_start
 from ..region.rows import Rows
 from ..revisions import Interpretation, Revision
 
@@ -23,22 +23,53 @@ async def wal_tail(
 ) -> pa.Table | None:
     """Rows of the entries after the replay pointer, in write order; None if the region moved on while they were read.
 
-    Equal to the memory of a writer that writes durably. Read-only: no claim and no barrier.
+    Equal to the memory of a writer that writes durably. Read-only: no claim and no barrier. Raises `ArtifactError` for
+    a damaged entry, and for a WAL that does not start where the revision does or ends before the last-seen hint; who
+    only reads does not list the folder.
     """
+    try:
+        tail = await _rows(region, manifest, rows, revision)
+    except ArtifactError:
+        if await _moved(region, manifest, revision, interpretation):
+            return None
+        raise
+    return None if tail is None or await _moved(region, manifest, revision, interpretation) else tail
+
+
+async def _rows(region: Io, manifest: RegionManifest, rows: Rows, revision: Revision) -> pa.Table | None:
     position = replay_start(manifest, revision)
     parts = [rows.schema.empty_table()]
     while True:
-        name = paths.wal(position, revision.wal_suffix)
         try:
-            entry = wal.decode(await region.get(name), revision, region.path(name))
+            entry = await read_entry(region, position, revision, rows.schema)
         except NotFound:
             break
         if entry.epoch > manifest.epoch:
             return None
-        if entry.rows.num_rows:
+        if entry.rows.num_rows and not is_flushed(entry, manifest):
             held = [column for column in rows.schema.names if column in entry.rows.schema.names]
-            parts.append(rows.restored(entry.rows.select(held), region.path(name)))
+            name = region.path(paths.wal(position, revision.wal_suffix))
+            parts.append(rows.restored(entry.rows.select(held), name))
         position = WalPosition(position + 1)
+    wal_folder.check_end(position, (), manifest, revision, region.root)
+    if wal_folder.never_flushed(manifest, revision):
+        await _check_first_position(region, manifest, revision, position)
+    return pa.concat_tables(parts)
+
+
+@implements("AMB-06")
+async def _check_first_position(region: Io, manifest: RegionManifest, revision: Revision, end: WalPosition) -> None:
+    """One HEAD of the position at which the other revisions start, unless entries say enough."""
+    first = revision.first_position
+    if end > first == 0:
+        return
+    try:
+        await region.head(paths.wal(WalPosition(1 - first), revision.wal_suffix))
+    except NotFound:
+        return
+    wal_folder.check_first_position(manifest, revision, region.root, zero=first == 1, one=True)
+
+
+async def _moved(region: Io, manifest: RegionManifest, revision: Revision, interpretation: Interpretation) -> bool:
     after = await manifests.latest(region, revision, interpretation)
-    unmoved = after is not None and replay_start(after, revision) == replay_start(manifest, revision)
-    return pa.concat_tables(parts) if unmoved else None
+    return after is None or replay_start(after, revision) != replay_start(manifest, revision)

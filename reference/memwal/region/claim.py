@@ -1,56 +1,51 @@
 """Owning a region: claiming it under the next epoch, and finding out whether the claim still holds.
 
-Source: MemWAL revisions A and B, "Writer Fencing"; AMB-25, 28, 35.
+Source: MemWAL revisions A and B, "Writer Fencing"; AMB-25, 28, 30, 35, 37.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from .. import confirm, paths
+from .. import paths
 from ..clauses import implements
-from ..codec import region_manifest
 from ..codec.region_manifest import RegionManifest
-from ..errors import AlreadyExists, Fenced, InvalidArgument, NotFound, OutcomeUnknown, Throttled
-from ..ids import Epoch, ManifestVersion, Milliseconds, WalPosition
+from ..errors import ArtifactError, Fenced, InvalidArgument, NotFound
+from ..ids import UINT64_MAX, Epoch, ManifestVersion, WalPosition
 from . import manifest as manifests
 from .region import Region
 
-_PAUSE_MS = Milliseconds(10)
 
-
-@implements("FENCE-002", "FENCE-004", "FENCE-005", "FENCE-006", "FENCE-007", "FENCE-008", "AMB-28", "AMB-35")
+@implements(
+    "FENCE-001", "FENCE-002", "FENCE-004", "FENCE-005", "FENCE-006", "FENCE-007", "FENCE-008", "MANIFEST-034", "AMB-28",
+    "AMB-35",
+)  # fmt: skip
 async def claim(region: Region) -> RegionManifest:
     """Take ownership of the region, creating it if it is new; returns the manifest that carries the new epoch.
 
-    A claim that was not positively confirmed is treated as another's: the next one uses a higher epoch.
+    A claim that was not positively confirmed is treated as another's: the next one uses a higher epoch. Raises the
+    store's last outcome when attempts go unanswered, `InvalidArgument` for a sealed region, and `ArtifactError` for one
+    that has data and no manifest.
     """
-    for _ in range(confirm.ATTEMPTS):
-        current = await manifests.latest(region.io, region.revision, region.interpretation)
-        wanted = claimed(current, region)
-        try:
-            await manifests.put(region.io, wanted, region.revision)
-        except (AlreadyExists, OutcomeUnknown) as outcome:
-            if not region.interpretation.own_claim_needs_confirmation and await _same_bytes(region, wanted):
-                return wanted
-            if isinstance(outcome, OutcomeUnknown):
-                await region.io.sleep(_PAUSE_MS)
-            continue
-        except Throttled:
-            await region.io.sleep(_PAUSE_MS)
-            continue
-        await manifests.put_hint(region.io, wanted.version)
-        await region.io.note("claimed", region=region.region_id, epoch=wanted.epoch)
-        return wanted
-    raise OutcomeUnknown(region.io.path("manifest"), f"{confirm.ATTEMPTS} claims were lost or not confirmed")
+    tried: RegionManifest | None = None
 
+    async def derive(current: RegionManifest | None) -> RegionManifest | None:
+        nonlocal tried
+        if current is not None and current == tried and not region.interpretation.own_claim_needs_confirmation:
+            return None
+        tried = claimed(current, region)
+        return tried
 
-async def _same_bytes(region: Region, wanted: RegionManifest) -> bool:
-    try:
-        found = await region.io.get(paths.manifest(wanted.version))
-    except NotFound:
-        return False
-    return found == region_manifest.encode(wanted, region.revision)
+    advanced = await manifests.advance(
+        region.io,
+        region.revision,
+        derive,
+        interpretation=region.interpretation,
+        collected=region.manifest_collection,
+    )
+    won = manifests.present(advanced.manifest, region.io)
+    await region.io.note("claimed", region=region.region_id, epoch=won.epoch)
+    return won
 
 
 def claimed(current: RegionManifest | None, region: Region) -> RegionManifest:
@@ -69,21 +64,39 @@ def claimed(current: RegionManifest | None, region: Region) -> RegionManifest:
         )
     if current.sealed:
         raise InvalidArgument(f"region {region.region_id} is sealed and takes no writer", clause="FENCE-003")
+    if current.epoch == UINT64_MAX:
+        raise ArtifactError("FENCE-005", region.io.root, "no epoch follows the largest number")
     return replace(manifests.following(current), epoch=Epoch(current.epoch + 1))
 
 
-@implements("FENCE-014", "FENCE-017", "AMB-25")
+@implements("FENCE-014", "FENCE-017", "AMB-25", "AMB-30", "AMB-37")
 async def verify_epoch(region: Region, known: RegionManifest) -> None:
     """Raise `Fenced` unless ``known`` is still the newest manifest or a newer one has the same epoch.
 
-    Two HEADs where nothing changed; on any doubt the newest manifest is read.
+    One request where nothing changed. Versions that are never collected stay: then the one above ``known`` is there
+    if there is any newer one, and a HEAD asks for it. Where they are collected neither its absence nor the presence of
+    ``known`` proves anything, since a stale copy may stand at a freed number; a LIST shows the newest, which always
+    stays. Raises `ArtifactError` if the newest manifest has a lower epoch.
     """
-    try:
-        await region.io.head(paths.manifest(known.version))
-        await region.io.head(paths.manifest(ManifestVersion(known.version + 1)))
-    except NotFound as missing:
-        if missing.path == region.io.path(paths.manifest(ManifestVersion(known.version + 1))):
+    if region.manifest_collection:
+        listed = await manifests.versions(region.io)
+        if listed[-1:] == (known.version,):
             return
-    stored = await manifests.require(region.io, region.revision, region.interpretation)
-    if stored.epoch != known.epoch:
-        raise Fenced(region.region_id, known.epoch, stored.epoch)
+        stored = manifests.present(await manifests.newest_listed(region.io, region.revision), region.io)
+    else:
+        try:
+            await region.io.head(paths.manifest(ManifestVersion(known.version + 1)))
+        except NotFound:
+            return
+        stored = await manifests.require(region.io, region.revision, region.interpretation, collected=False)
+    check_epoch(region, known.epoch, stored)
+
+
+@implements("FENCE-009", "FENCE-010", "FENCE-011", "AMB-37")
+def check_epoch(region: Region, local: Epoch, stored: RegionManifest) -> None:
+    """Compare a writer's epoch with the stored one: equal, it is active; lower, `Fenced`; higher, `ArtifactError`."""
+    if local < stored.epoch:
+        raise Fenced(region.region_id, local, stored.epoch)
+    if local > stored.epoch:
+        reason = f"the stored epoch {stored.epoch} is below this writer's epoch {local}"
+        raise ArtifactError("AMB-37", region.io.path(paths.manifest(stored.version)), reason)

@@ -1,6 +1,6 @@
 """Turning a sealed MemTable into a flushed generation: a Lance table in a folder of its own.
 
-Source: MemWAL revision A, "MemTable Flush"; revision B, "Flushed MemTable"; AMB-39, 40, 44, 46, 95.
+Source: MemWAL revision A, "MemTable Flush"; revision B, "Flushed MemTable"; AMB-39, 40, 44, 46, 48, 95.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from ..codec import bloom, key_index
 from ..codec.pb.lance import table_pb2, transaction_pb2
 from ..codec.region_manifest import FlushedGeneration
 from ..effects import Io
-from ..ids import Epoch, WalPosition
+from ..errors import AlreadyExists, OutcomeUnknown, Throttled
+from ..ids import Epoch, Generation, Milliseconds, WalPosition
 from ..keys import newest
 from ..table import schema as schemas
 from ..table.commit import commit
 from ..table.write import fragment_message, write_deletions, write_fragments
+from . import generation_indexes
 from .memtable import MemTable
 from .region import Region
 
@@ -26,6 +28,8 @@ CONFIG_FIRST = "memwal.wal_first"
 CONFIG_LAST = "memwal.wal_last"
 CONFIG_EPOCH = "memwal.writer_epoch"
 """Config keys of a generation's table: the WAL range that it covers, and who flushed it (AMB-95)."""
+
+_PAUSE_MS = 10
 
 WAL_BASE = 1
 """Base path id of the WAL folder in a generation of revision A."""
@@ -38,19 +42,22 @@ WAL_BASE = 1
 async def write_generation(region: Region, epoch: Epoch, sealed: MemTable, start: WalPosition) -> FlushedGeneration:
     """Write ``sealed``, whose rows are all in the WAL from ``start`` on, into a fresh folder; nothing refers to it yet.
 
-    Order: data (B, R), deletions (R), transaction, table manifest, bloom filter, key index (R).
+    Order: bloom filter, data (B, R), deletions (R), files of maintained indexes, transaction, table manifest, both
+    again where there are indexes, key index (R).
     """
-    folder = paths.generation(await region.io.random_hex(8), sealed.generation)
-    io = region.io.child(folder)
     rows = sealed.table()
+    keys = rows.select(list(region.rows.key))
+    folder = await _fresh_folder(region, sealed.generation, bloom.encode(keys, region.revision))
+    io = region.io.child(folder)
     stored = region.rows.stored_schema
-    fields = schemas.to_fields(stored)
+    fields = schemas.numbered(schemas.to_fields(stored), dict(region.rows.field_ids))
     if region.revision.self_contained:
         fragments = await write_fragments(io, rows.cast(stored), schemas.leaf_ids(fields))
     else:
         fragments = await _wal_fragments(region, sealed, schemas.leaf_ids(fields))
     if region.revision.mask_older:
         fragments = await _mask_older(io, fragments, rows, region.rows.key)
+    entries = await generation_indexes.store(io, region, sealed, fragments, schemas.field_ids(fields))
     body = transaction_pb2.Transaction.Overwrite(
         fragments=fragments,
         schema=fields,
@@ -58,12 +65,12 @@ async def write_generation(region: Region, epoch: Epoch, sealed: MemTable, start
             CONFIG_FIRST: str(start),
             CONFIG_LAST: str(sealed.position_covered),
             CONFIG_EPOCH: str(epoch),
+            **generation_indexes.inherited_config(sealed),
         },
         initial_bases=_bases(region),
     )
-    await commit(io, None, transaction_pb2.Transaction(overwrite=body))
-    keys = rows.select(list(region.rows.key))
-    await confirm.create(io, paths.BLOOM_FILTER, bloom.encode(keys, region.revision))
+    created = await commit(io, None, transaction_pb2.Transaction(overwrite=body))
+    await generation_indexes.publish(io, created, entries)
     if region.revision.key_index:
         for name, data in key_index.encode(keys).items():
             await confirm.create(io, name, data)
@@ -74,6 +81,25 @@ async def write_generation(region: Region, epoch: Epoch, sealed: MemTable, start
         physical_rows=rows.num_rows if region.revision.shard_fields else None,
         primary_key_bytes=keys.nbytes if region.revision.shard_fields else None,
     )
+
+
+@implements("FLUSH-002", "FLUSH-025", "AMB-44")
+async def _fresh_folder(region: Region, generation: Generation, bloom_filter: bytes) -> str:
+    """A folder that no other attempt uses, with its first object in it: the bloom filter, since its name never differs.
+
+    Any doubt about that object means another folder. What is left in the first one is listed nowhere and never will be.
+    """
+    failure: AlreadyExists | OutcomeUnknown | Throttled | None = None
+    for attempt in range(confirm.ATTEMPTS):
+        folder = paths.generation(await region.io.random_hex(8), generation)
+        try:
+            await region.io.put_if_absent(f"{folder}/{paths.BLOOM_FILTER}", bloom_filter)
+            return folder
+        except (AlreadyExists, OutcomeUnknown, Throttled) as outcome:
+            failure = outcome
+        await region.io.sleep(Milliseconds(_PAUSE_MS * 2**attempt))
+    assert failure is not None
+    raise failure
 
 
 @implements("FLUSH-005", "GEN-011", "AMB-40")
@@ -91,7 +117,7 @@ async def _wal_fragments(region: Region, sealed: MemTable, ids: list[int]) -> li
     fragments = []
     for stored in sealed.stored:
         name = paths.wal(stored.position, region.revision.wal_suffix)
-        size = await region.io.head(name)
+        size = stored.size_bytes if stored.size_bytes is not None else await region.io.head(name)
         fragment = fragment_message(stored.rows, name.removeprefix("wal/"), size, ids)
         fragment.files[0].base_id = WAL_BASE
         fragments.append(fragment)

@@ -1,20 +1,30 @@
 """Region manifest versions: finding the newest, and creating the next.
 
-Source: MemWAL revisions A and B, "Region Manifest Versioning"; AMB-29, 30, 31, 32.
+Requests in the undisturbed case. `latest`: the hint, the version that it names, and a HEAD of the version above; where
+versions may have been collected a HEAD of the version below too. `advance`: those, the conditional put, and the put of
+the hint; where versions may be collected a LIST between the two puts.
+
+Source: MemWAL revisions A and B, "Region Manifest Versioning"; AMB-29 to 33, 96.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 
-from .. import paths
+from .. import confirm, paths
 from ..clauses import implements
 from ..codec import hint, region_manifest
 from ..codec.region_manifest import RegionManifest
 from ..effects import Io
-from ..errors import ArtifactError, NotFound, OutcomeUnknown, StorageError, Throttled
-from ..ids import ManifestVersion, RegionId
+from ..errors import AlreadyExists, ArtifactError, InvalidArgument, NotFound, OutcomeUnknown, StorageError, Throttled
+from ..ids import UINT64_MAX, ManifestVersion, Milliseconds, RegionId
 from ..revisions import STRICT, Interpretation, Revision
+
+RETAINED_LEAST = 2
+"""Manifest versions that a collector has to leave (AMB-96)."""
+_PAUSE_MS = 10
+_DOUBLINGS = 7
 
 
 def folder(table: Io, region: RegionId) -> Io:
@@ -23,42 +33,97 @@ def folder(table: Io, region: RegionId) -> Io:
 
 
 @implements(
-    "MANIFEST-001", "MANIFEST-029", "MANIFEST-030", "MANIFEST-031", "MANIFEST-032", "FENCE-004", "AMB-31", "AMB-32"
-)
-async def latest(io: Io, revision: Revision, interpretation: Interpretation = STRICT) -> RegionManifest | None:
+    "MANIFEST-001", "MANIFEST-029", "MANIFEST-030", "MANIFEST-031", "MANIFEST-032", "MANIFEST-033", "FENCE-004",
+    "AMB-30", "AMB-31", "AMB-32",
+)  # fmt: skip
+async def latest(
+    io: Io, revision: Revision, interpretation: Interpretation = STRICT, *, collected: bool = True
+) -> RegionManifest | None:
     """The newest manifest of the region at ``io``, or None if the region has none.
 
-    Starts at the hint (or at 1), probes upward with HEAD until a version is missing. Lists only where the first probe
-    fails, so that a hint that is ahead, behind, missing or rolled back never makes a region look new.
+    Starts at the hint (or at 1) and probes upward until a version is missing. Lists only where the first probe fails,
+    where the hint is damaged, or where what was found may be a stale copy of a collected version: then the version
+    below it is gone. So a hint that is ahead, behind, missing or rolled back never makes a region look new or old.
+
+    ``collected``: whether versions may have been deleted, by whomever. Only who knows that none ever was saves the
+    question. What is left open then takes three faults at once: stale copies of two neighbours, and a hint that was
+    rolled back to the upper one; nothing can be committed on top of it, since `advance` lists.
     """
-    start = await _hinted(io) or ManifestVersion(1)
-    found = await _probe_upward(io, start)
-    if found is None and interpretation.list_when_hint_fails:
-        found = await _newest_listed(io)
-    return await read(io, found, revision) if found is not None else None
+    start = await hinted(io)
+    lists = interpretation.list_when_hint_fails
+    guarded = collected and lists and interpretation.guard_collected_versions
+    found = await _climbed(io, start or ManifestVersion(1), revision, guarded) if start or not lists else None
+    return await newest_listed(io, revision) if found is None and lists else found
 
 
-async def _hinted(io: Io) -> ManifestVersion | None:
+async def hinted(io: Io) -> ManifestVersion | None:
+    """The version at which readers start: the one that the hint names, 1 without a hint, None if it is damaged."""
+    name = paths.VERSION_HINT
     try:
-        return hint.decode(await io.get(paths.VERSION_HINT), io.path(paths.VERSION_HINT))
+        found = hint.decode(await io.get(name), io.path(name))
+    except NotFound:
+        return ManifestVersion(1)
+    if found is None:
+        await io.note("hint_damaged", path=io.path(name))
+    return found
+
+
+async def _climbed(io: Io, start: ManifestVersion, revision: Revision, guarded: bool) -> RegionManifest | None:
+    """The last version from ``start`` on without a gap; None if there is none, or if it may be a stale copy."""
+    try:
+        data = await io.get(paths.manifest(start))
+        top = start
+        while top < UINT64_MAX and await _exists(io, ManifestVersion(top + 1)):
+            top = ManifestVersion(top + 1)
+        if guarded and (top == 1 or not await _exists(io, ManifestVersion(top - 1))) and not await _is_newest(io, top):
+            return None
+        if top > start:
+            data = await io.get(paths.manifest(top))
     except NotFound:
         return None
+    return region_manifest.decode(data, revision, io.path(paths.manifest(top)))
 
 
-async def _probe_upward(io: Io, start: ManifestVersion) -> ManifestVersion | None:
-    found = None
-    version = start
-    while True:
+async def _exists(io: Io, version: ManifestVersion) -> bool:
+    try:
+        await io.head(paths.manifest(version))
+    except NotFound:
+        return False
+    return True
+
+
+async def versions(io: Io) -> tuple[ManifestVersion, ...]:
+    """The versions that are there, ascending, by listing; other files in the folder are ignored."""
+    listed = (paths.manifest_version(name) for name in await io.list("manifest"))
+    return tuple(sorted(version for version in listed if version is not None))
+
+
+async def _is_newest(io: Io, version: ManifestVersion) -> bool:
+    return (await versions(io))[-1:] == (version,)
+
+
+@implements("AMB-31", "AMB-32", "AMB-143")
+async def newest_listed(io: Io, revision: Revision) -> RegionManifest | None:
+    """The newest manifest by listing, whatever the hint says; None if the region is new. Gaps are noted.
+
+    A region has a manifest before it has anything else: raises `ArtifactError` if it has WAL entries or generations
+    and no manifest. Whatever held them was lost, and creating the region anew would begin a second history.
+    """
+    gone = ManifestVersion(0)
+    for _ in range(confirm.ATTEMPTS):
+        folders = await io.list_folders()
+        listed = await versions(io) if "manifest" in folders else ()
+        if not listed:
+            if "wal" in folders or any(paths.generation_number(name) is not None for name in folders):
+                raise ArtifactError("AMB-143", io.root, "the region has a WAL or generations, and no manifest")
+            return None
+        if listed[-1] - listed[0] >= len(listed):
+            await io.note("manifest_gap", versions=listed)
         try:
-            await io.head(paths.manifest(version))
+            return await read(io, listed[-1], revision)
         except NotFound:
-            return found
-        found, version = version, ManifestVersion(version + 1)
-
-
-async def _newest_listed(io: Io) -> ManifestVersion | None:
-    listed = [paths.manifest_version(name) for name in await io.list("manifest")]
-    return max((v for v in listed if v is not None), default=None)
+            gone = listed[-1]
+    raise NotFound(io.path(paths.manifest(gone)))
 
 
 async def read(io: Io, version: ManifestVersion, revision: Revision) -> RegionManifest:
@@ -67,32 +132,160 @@ async def read(io: Io, version: ManifestVersion, revision: Revision) -> RegionMa
     return region_manifest.decode(await io.get(name), revision, io.path(name))
 
 
-@implements("MANIFEST-019", "MANIFEST-020", "MANIFEST-021", "MANIFEST-023", "MANIFEST-039")
-async def put(io: Io, manifest: RegionManifest, revision: Revision) -> None:
-    """Create the manifest version. Raises `AlreadyExists`, `OutcomeUnknown` or `Throttled`; then nothing else is done.
+def present(found: RegionManifest | None, io: Io) -> RegionManifest:
+    """``found``; raises `ArtifactError` if the region at ``io`` has no manifest."""
+    if found is None:
+        raise ArtifactError("AMB-143", io.root, "the region has no manifest")
+    return found
 
-    ``manifest`` must have been derived from the version just below it (AMB-29).
+
+async def require(
+    io: Io, revision: Revision, interpretation: Interpretation = STRICT, *, collected: bool = True
+) -> RegionManifest:
+    """`latest`, where a region without a manifest is an error."""
+    return present(await latest(io, revision, interpretation, collected=collected), io)
+
+
+def following(manifest: RegionManifest) -> RegionManifest:
+    """A copy under the next version number, to be changed by exactly one trigger's fields.
+
+    Raises `ArtifactError` where no number is left.
     """
-    await io.put_if_absent(paths.manifest(manifest.version), region_manifest.encode(manifest, revision))
+    if manifest.version == UINT64_MAX:
+        raise ArtifactError("MANIFEST-018", paths.region(manifest.region_id), "no version follows the largest number")
+    return replace(manifest, version=ManifestVersion(manifest.version + 1))
+
+
+Derive = Callable[[RegionManifest | None], Awaitable[RegionManifest | None]]
+"""Newest manifest (None: the region has none) -> the one that is to follow it; None if there is nothing to do.
+
+Raises whatever ends the step. An `ArtifactError` is believed only of a version that a listing showed to be the newest:
+otherwise `advance` lists and asks again.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Advanced:
+    """How a step of a region's manifest ended."""
+
+    manifest: RegionManifest | None
+    """The newest that the process knows."""
+    committed: bool
+    """Whether it is the process's own new version."""
+
+
+@implements(
+    "MANIFEST-019", "MANIFEST-020", "MANIFEST-021", "MANIFEST-022", "MANIFEST-023", "MANIFEST-039", "AMB-29", "AMB-30",
+    "AMB-33", "AMB-37", "AMB-138",
+)  # fmt: skip
+async def advance(
+    io: Io,
+    revision: Revision,
+    derive: Derive,
+    *,
+    interpretation: Interpretation = STRICT,
+    collected: bool,
+    insist: bool = True,
+) -> Advanced:
+    """Read the newest manifest, derive the next from it, create that, confirm it, point the hint at it.
+
+    An attempt that lost, was not answered, or turned out to stand on a collected version is void: the whole cycle
+    runs again on what is newest then. Losing to others is no failure and is not counted; after `confirm.ATTEMPTS`
+    attempts without an answer the last outcome is raised. With ``insist`` false one attempt is all.
+
+    ``collected``: whether manifest versions of the table may be deleted (`CONFIG_MANIFEST_COLLECTION`).
+    """
+    listing = False
+    losses = fruitless = 0
+    version_before = -1
+    unsure: OutcomeUnknown | None = None
+    while True:
+        current = await _newest(io, revision, interpretation, collected, listing)
+        try:
+            wanted = await derive(current)
+        except ArtifactError:
+            if listing:
+                raise
+            listing = True
+            continue
+        if wanted is None:
+            return Advanced(current, committed=False)
+        listing = False
+        failure: AlreadyExists | OutcomeUnknown | Throttled
+        try:
+            await io.put_if_absent(paths.manifest(wanted.version), region_manifest.encode(wanted, revision))
+            if not (collected and interpretation.guard_collected_versions) or await _stands(io, wanted.version):
+                await put_hint(io, wanted.version)
+                return Advanced(wanted, committed=True)
+            await io.note("manifest_void", version=wanted.version)
+            failure, listing = AlreadyExists(io.path(paths.manifest(wanted.version))), True
+        except (AlreadyExists, OutcomeUnknown, Throttled) as outcome:
+            failure = outcome
+        if not insist:
+            await io.note("manifest_lost", version=wanted.version, reason=str(failure))
+            return Advanced(current, committed=False)
+        if isinstance(failure, OutcomeUnknown):
+            unsure = failure
+        if not isinstance(failure, AlreadyExists) or wanted.version == version_before:
+            fruitless += 1
+        if fruitless >= confirm.ATTEMPTS:
+            raise unsure or failure
+        version_before = wanted.version
+        await io.sleep(Milliseconds(_PAUSE_MS * 2 ** min(losses, _DOUBLINGS)))
+        losses += 1
+
+
+async def _newest(
+    io: Io, revision: Revision, interpretation: Interpretation, collected: bool, listing: bool
+) -> RegionManifest | None:
+    if listing:
+        return await newest_listed(io, revision)
+    return await latest(io, revision, interpretation, collected=collected)
+
+
+@implements("AMB-30")
+async def _stands(io: Io, version: ManifestVersion) -> bool:
+    """Whether the version just created is the newest, which no number is that was there before and was collected.
+
+    The newest version is never collected, so that a listing shows a larger one if this number was ever taken. The
+    version below proves less: it may itself be a stale copy, and version 1 has none. A version that can only be such
+    a copy is deleted: the next one is missing, and larger ones exist.
+    """
+    listed = await versions(io)
+    if listed[-1:] == (version,):
+        return True
+    if version in listed and version + 1 not in listed:
+        try:
+            await io.delete(paths.manifest(version))
+        except (OutcomeUnknown, Throttled, StorageError) as failed:
+            await io.note("stale_version_left", version=version, reason=str(failed))
+    return False
 
 
 @implements("MANIFEST-026", "MANIFEST-027", "MANIFEST-028", "AMB-31")
 async def put_hint(io: Io, version: ManifestVersion) -> None:
-    """Point the hint at ``version``, which exists. Best effort: a failure changes no outcome."""
+    """Point the hint at ``version``, which exists. Best effort: a failure changes no outcome.
+
+    The hint that the process has read named an older version or none that exists, so that it never goes back by
+    what the process knows.
+    """
     try:
         await io.put(paths.VERSION_HINT, hint.encode(version))
     except (OutcomeUnknown, Throttled, StorageError) as failure:
         await io.note("hint_failed", version=version, reason=str(failure))
 
 
-def following(manifest: RegionManifest) -> RegionManifest:
-    """A copy under the next version number, to be changed by exactly one trigger's fields."""
-    return replace(manifest, version=ManifestVersion(manifest.version + 1))
+@implements("AMB-30", "AMB-32", "AMB-96")
+def collectable(
+    listed: Sequence[ManifestVersion], hinted: ManifestVersion | None, retain: int
+) -> tuple[ManifestVersion, ...]:
+    """Of the versions ``listed``, ascending, those that a collector may delete, in the order in which it has to.
 
-
-async def require(io: Io, revision: Revision, interpretation: Interpretation = STRICT) -> RegionManifest:
-    """`latest`, where a region without a manifest is an error."""
-    found = await latest(io, revision, interpretation)
-    if found is None:
-        raise ArtifactError("AMB-143", io.root, "the region has no manifest")
-    return found
+    ``retain`` versions stay, at least `RETAINED_LEAST`, and so does whatever is not below the one that the hint names.
+    Deletion is ascending, so that what remains is one block up to the newest. Raises `InvalidArgument`.
+    """
+    if retain < RETAINED_LEAST:
+        reason = f"at least {RETAINED_LEAST} manifest versions are retained, not {retain}"
+        raise InvalidArgument(reason, clause="AMB-96")
+    kept = {*listed[-retain:], *(version for version in listed if version == hinted)}
+    return tuple(version for version in listed if version < min(kept))

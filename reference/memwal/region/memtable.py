@@ -1,77 +1,188 @@
-"""A MemTable: the rows of one generation in write order, with the WAL entries that hold them."""
+"""A MemTable: the rows of one generation in write order, with the WAL entries that hold them.
+
+Source: MemWAL revisions A and B, "MemTable"; AMB-16, 17, 20, 42, 116, 117.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from ..clauses import implements
 from ..errors import EngineBug
-from ..ids import Generation, WalPosition
+from ..ids import FragmentId, Generation, WalPosition
+from ..maintained.base_index import MaintainedIndex
+from ..maintained.memory import MemTableIndexes
+from .log import Log
+from .mapping import FragmentMapping, Place
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A first part of a MemTable."""
+
+    fragments: int = 0
+    rows: int = 0
+    size_bytes: int = 0
+    """Bytes of the rows in Arrow memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Rows of one WAL entry."""
+    """One WAL entry with rows of the MemTable."""
 
     position: WalPosition
-    rows: pa.Table
-    """At least one row."""
+    fragment_start: int
+    """Id of its first fragment."""
+    fragments: int
+    rows: int
+    """At least one."""
+    size_bytes: int | None
+    """Of the object; None where the writer did not store it itself."""
 
 
-@implements("GEN-014", "GEN-015", "GEN-017")
+@implements("GEN-014", "GEN-015", "GEN-017", "FLUSH-018")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemTable:
-    """Rows that no listed generation holds. Immutable; each write gives a new value."""
+    """Rows that no listed generation holds. Immutable; each step gives a new value, in constant time.
+
+    ``durable`` is a part of ``handed``, and that of ``written``: fragments are handed to the WAL in order and whole.
+    """
 
     generation: Generation
     """Number under which it will be flushed; an identity only within the writer's epoch (AMB-42)."""
     schema: pa.Schema
-    stored: tuple[Stored, ...] = ()
-    """Rows in the WAL, by position."""
-    stored_rows: int = 0
-    """Their number, so that a put does not have to count them."""
-    pending: tuple[pa.Table, ...] = ()
-    """Whole writes that are not in the WAL yet, in order."""
+    fragments: Log[pa.Table] = Log()
+    """Whole writes in order, none empty; ids are places in it."""
+    written: Extent = Extent()
+    """All of it."""
+    handed: Extent = Extent()
+    """What is in the WAL, and what is being stored there now."""
+    durable: Extent = Extent()
+    """What is in the WAL."""
+    stored: Log[Stored] = Log()
+    """The WAL entries that hold the durable part, by position."""
     position_covered: WalPosition | None = None
     """Newest WAL position that this MemTable or an older one covers, barriers included; None before the first."""
+    indexes: MemTableIndexes | None = None
+    """Indexes over its rows, if the writer keeps them. The one part that changes in place: see `index_up_to_date`."""
 
     @property
     def rows(self) -> int:
-        """Rows, pending included."""
-        return self.stored_rows + self.pending_rows
+        """Rows, buffered ones included."""
+        return self.written.rows
 
     @property
     def pending_rows(self) -> int:
-        return sum(t.num_rows for t in self.pending)
+        """Rows that are not in the WAL."""
+        return self.written.rows - self.durable.rows
+
+    @property
+    def waiting(self) -> Extent:
+        """Extent of what nobody has handed to the WAL yet."""
+        return _between(self.handed, self.written)
 
     def table(self) -> pa.Table:
-        """All rows in write order, pending included; later rows are newer."""
-        return pa.concat_tables([self.schema.empty_table(), *(s.rows for s in self.stored), *self.pending])
+        """All rows in write order, buffered ones included; later rows are newer."""
+        return pa.concat_tables([self.schema.empty_table(), *self.fragments])
 
-    def with_write(self, rows: pa.Table) -> MemTable:
-        """After inserting one write: visible at once, not durable."""
-        return replace(self, pending=(*self.pending, rows))
-
-    @implements("WAL-028")
-    def with_entry(self, position: WalPosition) -> MemTable:
-        """After all pending writes were stored as the entry at ``position``."""
-        if self.position_covered is not None and position <= self.position_covered:
-            raise EngineBug(f"entry {position} after entry {self.position_covered}")
-        return self._with_stored(position, pa.concat_tables(self.pending), ())
-
-    def with_replayed(self, position: WalPosition, rows: pa.Table) -> MemTable:
-        """After replaying the entry at ``position``; one without rows only advances the position (AMB-20)."""
-        if not rows.num_rows:
-            return replace(self, position_covered=position)
-        return self._with_stored(position, rows, self.pending)
-
-    def _with_stored(self, position: WalPosition, rows: pa.Table, pending: tuple[pa.Table, ...]) -> MemTable:
+    @implements("WRITER-009", "WRITER-016", "WRITER-017")
+    def with_write(self, rows: pa.Table, size_bytes: int) -> MemTable:
+        """After inserting one write of ``size_bytes``: visible at once, not durable."""
         return replace(
             self,
-            stored=(*self.stored, Stored(position, rows)),
-            stored_rows=self.stored_rows + rows.num_rows,
-            pending=pending,
-            position_covered=position,
+            fragments=self.fragments.appended(rows),
+            written=Extent(
+                self.written.fragments + 1, self.written.rows + rows.num_rows, self.written.size_bytes + size_bytes
+            ),
         )
+
+    @implements("WAL-024", "AMB-16", "AMB-18")
+    def handing_over(self, entry_bytes: int) -> tuple[MemTable, pa.Table]:
+        """After handing the next entry to the WAL; and its rows.
+
+        The entry takes the waiting writes, whole and in order, as many as fit in ``entry_bytes`` and at least one.
+        """
+        if self.handed != self.durable:
+            raise EngineBug("an entry of this MemTable is being stored already")
+        waiting = self.waiting
+        if not waiting.fragments:
+            raise EngineBug("no write waits for the WAL")
+        writes = self.fragments[self.handed.fragments :]
+        if waiting.size_bytes <= entry_bytes:
+            return replace(self, handed=self.written), pa.concat_tables(writes)
+        taken, rows, size_bytes = 0, 0, 0
+        for write in writes:
+            if taken and size_bytes + write.nbytes > entry_bytes:
+                break
+            taken, rows, size_bytes = taken + 1, rows + write.num_rows, size_bytes + write.nbytes
+        start = self.handed
+        handed = Extent(start.fragments + taken, start.rows + rows, start.size_bytes + size_bytes)
+        return replace(self, handed=handed), pa.concat_tables(writes[:taken])
+
+    @implements("WAL-028", "FLUSH-022")
+    def with_entry(self, position: WalPosition, size_bytes: int | None = None) -> MemTable:
+        """After what was handed over was stored as the entry at ``position``, an object of ``size_bytes``."""
+        if self.position_covered is not None and position <= self.position_covered:
+            raise EngineBug(f"entry {position} after entry {self.position_covered}")
+        taken = _between(self.durable, self.handed)
+        entry = Stored(position, self.durable.fragments, taken.fragments, taken.rows, size_bytes)
+        return replace(self, stored=self.stored.appended(entry), durable=self.handed, position_covered=position)
+
+    @implements("WRITER-014", "FLUSH-021")
+    def with_replayed(self, position: WalPosition, rows: pa.Table, size_bytes: int | None = None) -> MemTable:
+        """After replaying the entry at ``position``: one fragment, or none without rows (AMB-20)."""
+        if not rows.num_rows:
+            return replace(self, position_covered=position)
+        inserted = self.with_write(rows, rows.nbytes)
+        return replace(inserted, handed=inserted.written).with_entry(position, size_bytes)
+
+    @implements("FLUSH-026")
+    def successor(self, maintained: Sequence[MaintainedIndex] | None = None) -> MemTable:
+        """The next MemTable, without rows. ``maintained``: its indexes; None: the same ones."""
+        return MemTable(
+            generation=Generation(self.generation + 1),
+            schema=self.schema,
+            position_covered=self.position_covered,
+            indexes=self.indexes.successor(maintained) if self.indexes is not None else None,
+        )
+
+    @implements("FLUSH-017", "FLUSH-020", "FLUSH-021", "AMB-19")
+    def mapping(self) -> FragmentMapping:
+        """Where the durable fragments are in the WAL, and in the generation flushed from them (A)."""
+        places = []
+        for entry in self.stored:
+            row_start = 0
+            for ordinal in range(entry.fragments):
+                fragment = FragmentId(entry.fragment_start + ordinal)
+                rows = self.fragments[fragment].num_rows
+                places.append(Place(fragment, entry.position, ordinal, row_start, rows))
+                row_start += rows
+        return FragmentMapping(tuple(places))
+
+    @implements("WRITER-007", "WRITER-011", "AMB-116")
+    def index_up_to_date(self, *, maintained: bool) -> MemTableIndexes | None:
+        """The indexes, with every row in the key filter, and with ``maintained`` in the maintained indexes too.
+
+        Not to be called by two threads at once.
+        """
+        if self.indexes is None:
+            return None
+        missing = self.written.rows - self.indexes.rows
+        first = len(self.fragments)
+        while missing > 0:
+            first -= 1
+            missing -= self.fragments[first].num_rows
+        if missing:
+            raise EngineBug("the indexes end inside a write")
+        if first < len(self.fragments):
+            self.indexes.insert(pa.concat_tables(self.fragments[first:]), indexed=maintained)
+        elif maintained:
+            self.indexes.refresh()
+        return self.indexes
+
+
+def _between(less: Extent, more: Extent) -> Extent:
+    return Extent(more.fragments - less.fragments, more.rows - less.rows, more.size_bytes - less.size_bytes)

@@ -1,66 +1,148 @@
 """Recovery of a claimed region: replay of its WAL tail, and the barrier that ends it.
 
-Source: MemWAL revisions A and B, "WAL Replay"; revision A, "Initialization & Recovery"; AMB-07, 09, 14, 24, 26, 139.
+Requests in the undisturbed case: one GET per entry and one for the position behind the last, one LIST of the WAL
+folder, and the put of the barrier, which a region's first claim does without in A and R.
+
+Source: MemWAL revisions A and B, "WAL Replay"; revision A, "Initialization & Recovery"; AMB-06 to 15, 20,
+24 to 27, 139.
 """
 
 from __future__ import annotations
+
+import pyarrow as pa
 
 from .. import confirm, paths
 from ..clauses import implements
 from ..codec import wal
 from ..codec.region_manifest import RegionManifest
 from ..codec.wal import WalEntry
+from ..effects import Io
 from ..errors import AlreadyExists, ArtifactError, Fenced, NotFound
-from ..ids import Epoch, WalPosition
+from ..ids import UINT64_MAX, Epoch, WalPosition
 from ..revisions import Revision
 from . import manifest as manifests
+from . import wal_folder
 from .claim import verify_epoch
 from .memtable import MemTable
 from .region import Region
 
 
-@implements("WAL-020", "AMB-07", "AMB-09")
+@implements("WAL-020", "AMB-07", "AMB-08", "AMB-09")
 def replay_start(manifest: RegionManifest, revision: Revision) -> WalPosition:
-    """Position of the first entry that no listed generation covers."""
-    if manifest.generation_current == revision.generation_first:
+    """Position of the first entry that no listed generation covers: one above the replay pointer.
+
+    Before the first flush a pointer of 0 covers nothing, not even an entry 0. The last-seen hint plays no part.
+    """
+    if wal_folder.never_flushed(manifest, revision):
         return revision.first_position
+    if manifest.position_replay_after == UINT64_MAX:
+        reason = "the replay pointer is the largest number: no entry follows it"
+        raise ArtifactError("MANIFEST-008", paths.region(manifest.region_id), reason)
     return WalPosition(manifest.position_replay_after + 1)
 
 
-@implements("WAL-019", "WAL-022", "FENCE-015", "FENCE-016", "AMB-24", "AMB-26")
+@implements("WAL-033", "AMB-12", "AMB-15")
+async def read_entry(region: Io, position: WalPosition, revision: Revision, schema: pa.Schema) -> WalEntry:
+    """The entry at ``position``; columns that are plain in ``schema`` are so in its rows.
+
+    Raises `NotFound`, and `ArtifactError` for bytes that are no whole entry, by AMB-15, or whose epoch cannot be read:
+    such an entry is neither skipped nor taken in part. It may be the end of a put on a store that does not create
+    atomically, and then only a person can say that nobody got an acknowledgement for it.
+    """
+    name = paths.wal(position, revision.wal_suffix)
+    try:
+        entry = wal.decode(await region.get(name), revision, region.path(name))
+    except ArtifactError as error:
+        if error.clause not in wal.CONTAINER_CLAUSES:
+            raise
+        reason = f"entry {position} cannot be read, and nothing is replayed past it: {error.reason} [{error.clause}]"
+        raise ArtifactError("AMB-15", error.path, reason, error.offset) from error
+    return wal.plain(entry, schema)
+
+
+@implements("WAL-018", "AMB-09", "AMB-42")
+def is_flushed(entry: WalEntry, manifest: RegionManifest) -> bool:
+    """Whether a generation holds the rows of an entry above the replay pointer: the entry says of which they are (R).
+
+    The native writer's pointer may lag: it leaves out entries that were being stored when their MemTable was sealed,
+    and on tables that only grow it may leave out all. Replaying those again would bring back rows that were merged and
+    deleted since, and without a key every row twice.
+    """
+    return entry.generation is not None and entry.generation < manifest.generation_current
+
+
+@implements("FENCE-016", "AMB-24", "AMB-26")
 async def recover(region: Region, manifest: RegionManifest) -> MemTable:
     """Rebuild the MemTable from the WAL and put the barrier at its end; ``manifest`` is the confirmed claim.
 
-    Raises `Fenced` when an entry shows a newer claim, `ArtifactError` for a damaged entry or a hole.
+    Raises `ArtifactError` for a damaged entry, a hole, an epoch that nobody claimed, or a WAL of another revision; then
+    nothing was written. `Fenced` if there is a newer claim: its owner may have flushed and collected what is missed.
     """
-    start = position = replay_start(manifest, region.revision)
+    try:
+        memtable = await _replayed(region, manifest)
+    except ArtifactError:
+        stored = await manifests.require(
+            region.io, region.revision, region.interpretation, collected=region.manifest_collection
+        )
+        if stored.epoch > manifest.epoch:
+            raise Fenced(region.region_id, manifest.epoch, stored.epoch) from None
+        raise
+    await region.io.note("recovered", region=region.region_id, epoch=manifest.epoch, rows=memtable.rows)
+    return memtable
+
+
+@implements(
+    "WAL-019", "WAL-020", "WAL-022", "FENCE-015", "FENCE-020", "FENCE-021", "AMB-20", "AMB-24", "AMB-26", "AMB-27",
+    "AMB-139",
+)  # fmt: skip
+async def _replayed(region: Region, manifest: RegionManifest) -> MemTable:
+    revision = region.revision
+    position = replay_start(manifest, revision)
     memtable = MemTable(generation=manifest.generation_current, schema=region.rows.schema)
-    needs_barrier = manifest.epoch > region.revision.epoch_first or region.revision.barrier_on_first_claim
+    needs_barrier = manifest.epoch > revision.epoch_first or revision.barrier_on_first_claim
+    highest, checked = Epoch(0), False
     while True:
-        name = paths.wal(position, region.revision.wal_suffix)
+        name = paths.wal(position, revision.wal_suffix)
         try:
-            entry = wal.decode(await region.io.get(name), region.revision, region.io.path(name))
+            entry = await read_entry(region.io, position, revision, memtable.schema)
         except NotFound:
+            if not checked:
+                known = await _listed(region, manifest)
+                wal_folder.check_end(position, known, manifest, revision, region.io.root)
+                checked = True
             if not needs_barrier or not region.interpretation.claim_barrier:
-                break
+                return memtable
             try:
                 await _put_barrier(region, manifest, position)
             except AlreadyExists:
                 continue
-            memtable = memtable.with_replayed(position, memtable.schema.empty_table())
-            position = WalPosition(position + 1)
-            break
+            return memtable.with_replayed(position, memtable.schema.empty_table())
+        if entry.epoch < highest:
+            await region.io.note("epoch_went_back", position=position, epoch=entry.epoch, before=highest)
+        highest = max(highest, entry.epoch)
+        rows = memtable.schema.empty_table()
         if entry.epoch <= manifest.epoch:
-            rows = region.rows.restored(entry.rows, region.io.path(name))
-            memtable = memtable.with_replayed(position, rows)
+            if not is_flushed(entry, manifest):
+                rows = region.rows.restored(entry.rows, region.io.path(name))
         elif region.interpretation.stop_on_newer_epoch:
-            await _raise_fenced(region, manifest.epoch, name, entry.epoch)
-        else:
-            memtable = memtable.with_replayed(position, memtable.schema.empty_table())
+            reason = f"written under epoch {entry.epoch}, and the region's newest epoch is {manifest.epoch}"
+            raise ArtifactError("FENCE-015", region.io.path(name), reason)
+        memtable = memtable.with_replayed(position, rows)
         position = WalPosition(position + 1)
-    await _check_no_hole(region, start)
-    await region.io.note("recovered", region=region.region_id, epoch=manifest.epoch, rows=memtable.rows)
-    return memtable
+
+
+async def _listed(region: Region, manifest: RegionManifest) -> tuple[WalPosition, ...]:
+    """Positions of all entries, after what their names say was checked; none where nothing is to be listed.
+
+    To be asked before the barrier is put, which would fill a hole and so hide what is behind it.
+    """
+    if not region.interpretation.list_wal_tail:
+        return ()
+    names = await region.io.list("wal")
+    wal_folder.refuse_strangers(names, region.revision, region.io.root)
+    found = wal_folder.positions(names, region.revision)
+    wal_folder.check_first_position(manifest, region.revision, region.io.root, zero=0 in found, one=1 in found)
+    return found
 
 
 async def _put_barrier(region: Region, manifest: RegionManifest, position: WalPosition) -> None:
@@ -74,25 +156,3 @@ async def _put_barrier(region: Region, manifest: RegionManifest, position: WalPo
     await confirm.create(region.io, paths.wal(position, region.revision.wal_suffix), data)
     if region.wal_collection:
         await verify_epoch(region, manifest)
-
-
-async def _raise_fenced(region: Region, local: Epoch, name: str, epoch_entry: Epoch) -> None:
-    stored = await manifests.require(region.io, region.revision, region.interpretation)
-    if stored.epoch > local:
-        raise Fenced(region.region_id, local, stored.epoch)
-    reason = f"written under epoch {epoch_entry}, and the region's newest epoch is {stored.epoch}"
-    raise ArtifactError("FENCE-015", region.io.path(name), reason)
-
-
-@implements("WAL-007", "AMB-14", "AMB-139")
-async def _check_no_hole(region: Region, start: WalPosition) -> None:
-    """Entries from ``start`` on have to be dense: probing stops at a hole, and what lies behind it would be lost."""
-    if not region.interpretation.list_wal_tail:
-        return
-    suffix = region.revision.wal_suffix
-    listed = {paths.wal_position(name, suffix) for name in await region.io.list("wal")}
-    above = sorted(position for position in listed if position is not None and position >= start)
-    for expected, found in enumerate(above, start):
-        if found != expected:
-            missing = region.io.path(paths.wal(WalPosition(expected), suffix))
-            raise ArtifactError("WAL-007", missing, f"entry {expected} is missing, and entry {found} exists")

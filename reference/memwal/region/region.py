@@ -31,3 +31,7 @@ class Region:
     interpretation: Interpretation = STRICT
     wal_collection: bool = False
     """Whether WAL files may be collected; then each WAL put is verified (AMB-25)."""
+    table: Io | None = None
+    """The base table's folder, where each MemTable looks up what indexes to maintain; None: as the first (AMB-142)."""
+    manifest_collection: bool = False
+    """Whether manifest versions may be collected; then each commit of one is confirmed (AMB-30)."""

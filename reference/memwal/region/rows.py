@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,26 +39,31 @@ class Rows:
     field_ids: tuple[tuple[str, FieldId], ...] = ()
     """Ids of the base table's columns, for revisions whose WAL carries them (R)."""
     belongs: Belongs = _any_row
+    plain: pa.Schema = field(init=False, repr=False, compare=False)
+    """Schema of rows as clients write them: the base table's, without its metadata."""
+    schema: pa.Schema = field(init=False, repr=False, compare=False)
+    """Schema of rows in the WAL: the base table's, and the tombstone column where the revision has one."""
 
-    @property
-    def schema(self) -> pa.Schema:
-        """Schema of rows in the WAL: the base table's, and the tombstone column where the revision has one."""
-        if not self.revision.tombstones:
-            return self.table.remove_metadata()
-        numbered = with_field_ids(self.table.remove_metadata(), dict(self.field_ids))
-        return numbered.append(pa.field(TOMBSTONE, pa.bool_(), nullable=False))
+    def __post_init__(self) -> None:
+        plain = self.table.remove_metadata()
+        schema = plain
+        if self.revision.tombstones:
+            numbered = with_field_ids(plain, dict(self.field_ids))
+            schema = numbered.append(pa.field(TOMBSTONE, pa.bool_(), nullable=False))
+        object.__setattr__(self, "plain", plain)
+        object.__setattr__(self, "schema", schema)
 
     @property
     def stored_schema(self) -> pa.Schema:
         """Schema of rows in generations: the base table's, key marked, and the tombstone column."""
         if not self.revision.tombstones:
-            return self.table.remove_metadata()
-        return self.table.remove_metadata().append(self.schema.field(TOMBSTONE))
+            return self.plain
+        return self.plain.append(self.schema.field(TOMBSTONE))
 
     @implements("WRITER-015", "AMB-136")
     def upserts(self, rows: pa.Table) -> pa.Table:
         """``rows`` as stored; raises `InvalidArgument` for a wrong schema, a NULL key, or a row of another region."""
-        checked = conform(rows, self.table.remove_metadata())
+        checked = conform(rows, self.plain)
         self.belongs(checked)
         return self._marked(checked, False)
 
@@ -73,7 +78,7 @@ class Rows:
             raise InvalidArgument(f"a delete needs NULL in the not nullable columns {strict}", clause="AMB-89")
         keys = conform(keys, pa.schema([self.table.field(name) for name in self.key]))
         columns = [keys[f.name] if f.name in self.key else pa.nulls(keys.num_rows, f.type) for f in self.table]
-        rows = pa.table(columns, schema=self.table.remove_metadata())
+        rows = pa.table(columns, schema=self.plain)
         self.belongs(rows)
         return self._marked(rows, True)
 
@@ -101,7 +106,7 @@ class Rows:
         if not self.revision.tombstones:
             return rows, rows.slice(0, 0).select(list(self.key))
         deleted = rows.column(TOMBSTONE)
-        live = rows.filter(pc.invert(deleted)).drop_columns([TOMBSTONE]).cast(self.table.remove_metadata())
+        live = rows.filter(pc.invert(deleted)).drop_columns([TOMBSTONE]).cast(self.plain)
         return live, rows.filter(deleted).select(list(self.key))
 
 

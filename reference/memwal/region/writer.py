@@ -1,10 +1,13 @@
 """The writer of one region: put, WAL flush, MemTable flush, and what happens when any of it fails.
 
-Source: MemWAL revisions A and B, "Writer Expectations"; revision A, "Writer Operations"; AMB-13, 14, 21, 29, 41, 43.
+Source: MemWAL revisions A and B, "Writer Expectations"; revision A, "Writer Configuration" to "MemTable Flush";
+AMB-13, 14, 16, 17, 21, 22, 23, 41, 42, 43, 45, 102, 116, 117.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -12,103 +15,185 @@ import pyarrow as pa
 from .. import confirm, paths
 from ..clauses import implements
 from ..codec import wal
-from ..codec.region_manifest import FlushedGeneration, RegionManifest
+from ..codec.region_manifest import RegionManifest
 from ..codec.wal import WalEntry
-from ..errors import (
-    AlreadyExists,
-    ArtifactError,
-    EngineBug,
-    Fenced,
-    Outcome,
-    OutcomeUnknown,
-    Throttled,
-    WriterStopped,
-)
+from ..errors import AlreadyExists, ArtifactError, EngineBug, Fenced, InvalidArgument, OutcomeUnknown, WriterStopped
 from ..ids import Epoch, Generation, Milliseconds, WalPosition
+from ..maintained.base_index import MaintainedIndex, refreshed
+from ..maintained.memory import MemTableIndexes
 from . import flush as flushing
+from . import limits as limiting
 from . import manifest as manifests
 from .claim import claim, verify_epoch
+from .commit import commit_flush
+from .limits import Limits, Trigger
 from .memtable import MemTable
 from .recovery import recover, replay_start
 from .region import Region
 
-_PAUSE_MS = Milliseconds(10)
-
 
 @dataclass(slots=True)
 class Writer:
-    """An open writer. Every method that fails with anything but `InvalidArgument` stops it for good (AMB-21)."""
+    """An open writer: its state, and the steps that change it.
+
+    Each field has one owner, so that two coroutines may run at a time: one step of the *writing side* (everything but
+    `flush_oldest`), and `flush_oldest`. Steps of the writing side may also be interleaved at their requests, as long as
+    only one of `flush_wal`, `freeze` and `flush` is under way: entries are stored one after another (AMB-14).
+
+    A failure of anything but `InvalidArgument` stops the writer for good (AMB-21): rows that were not acknowledged may
+    surface later, whole, or never (AMB-22), and memory is rebuilt from the WAL by opening the region again.
+    """
 
     region: Region
+    """Never changes."""
+    limits: Limits
+    """Never changes."""
     manifest: RegionManifest
-    """The newest manifest that this writer knows; carries its epoch."""
+    """The newest manifest that this writer knows; carries its epoch. Owned by `flush_oldest`; others only read it."""
     memtable: MemTable
+    """The active MemTable. Owned by the writing side."""
     position_next: WalPosition
-    stopped: str = ""
-    """Why the writer stopped; empty while it is open."""
-    frozen: list[MemTable] = field(default_factory=list)
-    """MemTables whose flush is under way, oldest first; readable until their manifest is committed (AMB-102)."""
+    """Position of the next WAL entry. Owned by the writing side."""
+    frozen: tuple[MemTable, ...] = ()
+    """Sealed MemTables, oldest first, all their rows in the WAL. Owned by the writing side.
+
+    They stay here, and readable, until `release` finds that the manifest lists their generation (AMB-102).
+    """
+    waiting_since_ms: Milliseconds | None = None
+    """When the oldest write that waits for a WAL flush came, if anybody measures that. Owned by the writing side."""
+    opened_ms: Milliseconds | None = None
+    """When the active MemTable got its first rows, if anybody measures that. Owned by the writing side."""
+    failures: list[BaseException] = field(default_factory=list)
+    """What stopped the writer, the first cause first. Only ever appended to, by either side."""
+    closed: bool = False
+    """Owned by the writing side."""
 
     @property
     def epoch(self) -> Epoch:
+        """Epoch of this writer's claim."""
         return self.manifest.epoch
 
-    def _check_open(self) -> None:
+    @property
+    def stopped(self) -> str:
+        """Why the writer takes no more calls; empty while it does."""
+        if self.failures:
+            first = self.failures[0]
+            return str(first) or type(first).__name__
+        return "closed" if self.closed else ""
+
+    @implements("FENCE-012", "FENCE-013", "AMB-21")
+    def check_open(self) -> None:
+        """Raise `WriterStopped` naming the first cause, if there is one."""
         if self.stopped:
-            raise WriterStopped(self.region.region_id, self.stopped)
+            raise WriterStopped(self.region.region_id, self.stopped) from (self.failures[0] if self.failures else None)
 
-    def _stop(self, cause: Outcome | ArtifactError | EngineBug) -> None:
-        self.stopped = str(cause)
+    @contextmanager
+    def _stopping(self) -> Iterator[None]:
+        """Any failure inside stops the writer, an interruption too: what was under way has no known outcome then."""
+        try:
+            yield
+        except GeneratorExit:
+            if not self.failures:
+                self.failures.append(OutcomeUnknown(self.region.io.root, "a step was begun and abandoned"))
+            raise
+        except BaseException as failure:
+            self.failures.append(failure)
+            raise
 
-    @implements("WRITER-015", "WRITER-018", "AMB-16", "AMB-136")
-    async def put(self, rows: pa.Table, *, durable: bool = True) -> None:
-        """Write ``rows`` as one atomic write; with ``durable`` it is in the WAL when this returns.
+    @implements("WRITER-003", "WRITER-005", "WRITER-006", "WRITER-019", "AMB-23")
+    async def put(self, rows: pa.Table, *, durable: bool = True, indexed: bool = True) -> None:
+        """Write ``rows`` as one atomic write, visible in memory at once.
 
+        ``durable``: it is in the WAL when this returns. ``indexed``: the maintained indexes hold it when this returns.
         Raises `InvalidArgument` (nothing happened), `Fenced`, `WriterStopped`, or the store's failure: then the write
         may or may not surface later, whole (AMB-22), and the writer is stopped.
         """
-        self._check_open()
-        await self._write(self.region.rows.upserts(rows), durable)
+        self.check_open()
+        await self._write(self.region.rows.upserts(rows), durable, indexed)
 
-    async def delete(self, keys: pa.Table, *, durable: bool = True) -> None:
+    @implements("AMB-89")
+    async def delete(self, keys: pa.Table, *, durable: bool = True, indexed: bool = True) -> None:
         """Delete the rows of ``keys`` (key columns only). Revision R; `InvalidArgument` in A and B (AMB-89)."""
-        self._check_open()
-        await self._write(self.region.rows.tombstones(keys), durable)
+        self.check_open()
+        await self._write(self.region.rows.tombstones(keys), durable, indexed)
 
-    async def _write(self, rows: pa.Table, durable: bool) -> None:
-        if not rows.num_rows:
-            return
-        self.memtable = self.memtable.with_write(rows)
+    async def _write(self, rows: pa.Table, durable: bool, indexed: bool) -> None:
+        self.insert(rows)
         if durable:
             await self.flush_wal()
+        await self.start_clocks()
+        if indexed:
+            self.refresh_indexes()
 
-    @implements("WAL-001", "WAL-006", "WAL-017", "WAL-021", "AMB-13", "AMB-14", "AMB-21", "FENCE-012", "FENCE-013")
-    async def flush_wal(self) -> None:
-        """Store all pending writes as the next WAL entry; without pending writes nothing is done."""
-        self._check_open()
-        if not self.memtable.pending:
+    @implements("WRITER-009", "WRITER-016", "WRITER-017", "AMB-16")
+    def insert(self, rows: pa.Table) -> None:
+        """Insert one validated write into the MemTable: visible, neither durable nor indexed. No rows: nothing happens.
+
+        Raises `InvalidArgument` for a write that is larger than a WAL entry may be, which is never split (AMB-16).
+        """
+        self.check_open()
+        if not rows.num_rows:
             return
+        size_bytes = rows.nbytes
+        if size_bytes > self.limits.entry_bytes:
+            reason = f"a write of {size_bytes} bytes is larger than an entry may be ({self.limits.entry_bytes} bytes)"
+            raise InvalidArgument(f"{reason}: make several writes of it", clause="AMB-16")
+        self.memtable = self.memtable.with_write(rows, size_bytes)
+
+    async def start_clocks(self) -> None:
+        """Note the time for those time limits that there are, as far as it is not noted yet."""
+        if self.limits.wal_interval_ms is not None and self.waiting_since_ms is None and self.memtable.waiting.rows:
+            self.waiting_since_ms = await self.region.io.now()
+        if self.limits.memtable_age_ms is not None and self.opened_ms is None and self.memtable.rows:
+            self.opened_ms = await self.region.io.now()
+
+    @implements("WRITER-004", "WRITER-007", "WRITER-011", "AMB-116")
+    def refresh_indexes(self) -> None:
+        """Bring the maintained indexes of the active MemTable up to date with all its rows."""
+        self.check_open()
+        if self.memtable.indexes is not None and self.memtable.indexes.maintained:
+            with self._stopping():
+                self.memtable.index_up_to_date(maintained=True)
+
+    @implements("AMB-102", "AMB-117")
+    def unflushed(self) -> tuple[MemTable, ...]:
+        """The MemTables that readers in this process may use, oldest first.
+
+        Raises `WriterStopped`: after a failure memory may hold rows that never become durable (AMB-21).
+        """
+        self.check_open()
+        return (*self.frozen, self.memtable)
+
+    @implements(
+        "WAL-001", "WAL-006", "WAL-017", "WAL-021", "WAL-024", "WRITER-010", "AMB-13", "AMB-14", "AMB-18", "AMB-21"
+    )
+    async def flush_wal(self) -> None:
+        """Store all writes that wait as the next WAL entry; several, where one would be larger than `Limits` allow.
+
+        Writes that come while this is under way wait for the next one. Without waiting writes nothing is done.
+        """
+        self.check_open()
+        wanted = self.memtable.written.fragments
+        while self.memtable.handed.fragments < wanted:
+            with self._stopping():
+                await self._store_entry()
+
+    async def _store_entry(self) -> None:
+        self.memtable, rows = self.memtable.handing_over(self.limits.entry_bytes)
+        self.waiting_since_ms = None
+        entry = WalEntry(epoch=self.epoch, generation=self.memtable.generation, rows=rows)
+        data = wal.encode(entry, self.region.revision)
         position = self.position_next
-        entry = WalEntry(
-            epoch=self.epoch,
-            generation=self.memtable.generation,
-            rows=pa.concat_tables(self.memtable.pending),
-        )
-        try:
-            while not await self._store(paths.wal(position, self.region.revision.wal_suffix), entry):
-                position = WalPosition(position + 1)
-            if self.region.wal_collection:
-                await verify_epoch(self.region, self.manifest)
-        except (Outcome, ArtifactError) as failure:
-            self._stop(failure)
-            raise
-        self.memtable = self.memtable.with_entry(position)
+        while not await self._store(paths.wal(position, self.region.revision.wal_suffix), data):
+            position = WalPosition(position + 1)
+        if self.region.wal_collection:
+            await verify_epoch(self.region, self.manifest)
+        self.memtable = self.memtable.with_entry(position, len(data))
         self.position_next = WalPosition(position + 1)
 
-    async def _store(self, name: str, entry: WalEntry) -> bool:
-        """Store ``entry`` under ``name``; false where the literal reading says to try the next position."""
+    async def _store(self, name: str, data: bytes) -> bool:
+        """Store an entry under ``name``; false where the literal reading says to try the next position."""
         io, interpretation = self.region.io, self.region.interpretation
-        data = wal.encode(entry, self.region.revision)
         if not interpretation.conditional_wal_put:
             await io.put(name, data)
             return True
@@ -131,95 +216,152 @@ class Writer:
             raise ArtifactError("WAL-006", io.path(name), reason) from None
         return True
 
-    @implements("FLUSH-001", "FLUSH-003", "FLUSH-004", "FLUSH-013", "AMB-17", "AMB-41", "AMB-43", "AMB-45")
-    async def flush(self) -> Generation | None:
-        """Flush the MemTable into a new generation; returns its number, or None if there are no rows.
+    @implements("WAL-018", "FLUSH-026", "AMB-17", "AMB-43", "AMB-45")
+    async def freeze(self) -> Generation | None:
+        """Seal the MemTable and open the next one; returns the sealed one's generation, or None if it has no rows.
 
-        Sealing stores the pending rows first, so that the replay pointer covers exactly the generation.
+        Buffered rows are stored before, as an entry of their own, so that every entry belongs to one generation and the
+        replay pointer can cover exactly that. The sealed one waits for `flush_oldest`.
         """
-        self._check_open()
-        await self.flush_wal()
+        self.check_open()
+        maintained = await self._maintained_next()
+        while self.memtable.waiting.fragments:
+            await self.flush_wal()
         sealed = self.memtable
-        if not sealed.stored:
+        if not sealed.rows:
             return None
-        covered = sealed.position_covered
-        if covered is None:
-            raise EngineBug("stored rows without a covered position")
-        self.frozen.append(sealed)
-        self.memtable = MemTable(
-            generation=Generation(sealed.generation + 1), schema=sealed.schema, position_covered=covered
+        self.refresh_indexes()
+        self.frozen = (*self.frozen, sealed)
+        self.memtable = sealed.successor(maintained)
+        self.opened_ms = None
+        extent = sealed.written
+        await self.region.io.note(
+            "frozen",
+            region=self.region.region_id,
+            generation=sealed.generation,
+            rows=extent.rows,
+            size_bytes=extent.size_bytes,
         )
-        start = replay_start(self.manifest, self.region.revision)
-        try:
-            listed = await flushing.write_generation(self.region, self.epoch, sealed, start)
-            self.manifest = await _commit_flush(self.region, self.epoch, start, listed, covered)
-        except (Outcome, ArtifactError) as failure:
-            self._stop(failure)
-            raise
-        self.frozen.remove(sealed)
         return sealed.generation
 
-    async def close(self) -> None:
-        """Store pending writes and stop. Rows that are not flushed stay in the WAL for the next writer."""
+    @implements("AMB-142")
+    async def _maintained_next(self) -> tuple[MaintainedIndex, ...] | None:
+        """What the MemTable after the active one maintains; None: the same."""
+        if self.region.table is None or self.memtable.indexes is None or not self.memtable.rows:
+            return None
+        return await refreshed(self.region.table, self.memtable.indexes.maintained)
+
+    @implements("FLUSH-001", "FLUSH-003", "FLUSH-004", "FLUSH-013", "FLUSH-015", "WRITER-012", "AMB-41", "AMB-42")
+    async def flush_oldest(self) -> Generation | None:
+        """Write the oldest frozen MemTable as a generation and commit it; returns its number, None if none is frozen.
+
+        In order: the commit of g needs current_generation = g, so that a failed flush is never overtaken (AMB-41).
+        """
+        self.check_open()
+        sealed = next((m for m in self.frozen if m.generation >= self.manifest.generation_current), None)
+        if sealed is None:
+            return None
+        covered = sealed.position_covered
+        if covered is None or sealed.pending_rows:
+            raise EngineBug(f"generation {sealed.generation} was frozen with rows that are not in the WAL")
+        start = replay_start(self.manifest, self.region.revision)
+        with self._stopping():
+            listed = await flushing.write_generation(self.region, self.epoch, sealed, start)
+            self.manifest = await commit_flush(self.region, self.epoch, start, listed, covered)
+        return sealed.generation
+
+    @implements("FLUSH-026", "AMB-102")
+    def release(self) -> None:
+        """Forget frozen MemTables whose generation the manifest lists."""
+        self.frozen = tuple(m for m in self.frozen if m.generation >= self.manifest.generation_current)
+
+    async def flush(self) -> Generation | None:
+        """Freeze the MemTable and flush all frozen ones; returns its generation, None if it has no rows."""
+        frozen = await self.freeze()
+        while await self.flush_oldest() is not None:
+            self.release()
+        return frozen
+
+    async def wal_due(self, *, leniency: int = 1) -> Trigger | None:
+        """The limit that makes a WAL flush due now; None if there is none. ``leniency``: so many times each limit."""
+        waiting = self.memtable.waiting
+        waited_ms = await self._since(self.waiting_since_ms)
+        return limiting.wal_due(
+            self.limits,
+            rows=waiting.rows // leniency,
+            size_bytes=waiting.size_bytes // leniency,
+            waited_ms=None if waited_ms is None else Milliseconds(waited_ms // leniency),
+        )
+
+    async def memtable_due(self) -> Trigger | None:
+        """The limit that makes a MemTable flush due now; None if there is none."""
+        return limiting.memtable_due(
+            self.limits,
+            rows=self.memtable.rows,
+            size_bytes=self.memtable.written.size_bytes,
+            entries=len(self.memtable.stored),
+            age_ms=await self._since(self.opened_ms),
+        )
+
+    async def _since(self, noted_ms: Milliseconds | None) -> Milliseconds | None:
+        return None if noted_ms is None else Milliseconds(await self.region.io.now() - noted_ms)
+
+    def deadline_ms(self) -> Milliseconds | None:
+        """When the next time limit is reached, in the time that `Io.now` tells; None if no such limit runs."""
+        limits, ends = self.limits, []
+        if limits.wal_interval_ms is not None and self.waiting_since_ms is not None:
+            ends.append(Milliseconds(self.waiting_since_ms + limits.wal_interval_ms))
+        if limits.memtable_age_ms is not None and self.opened_ms is not None:
+            ends.append(Milliseconds(self.opened_ms + limits.memtable_age_ms))
+        return min(ends, default=None)
+
+    def has_room(self) -> bool:
+        """Whether a put may go on, rather than wait until a frozen MemTable is flushed."""
+        frozen = [m for m in self.frozen if m.generation >= self.manifest.generation_current]
+        held_bytes = sum(m.written.size_bytes for m in (*frozen, self.memtable))
+        return limiting.has_room(self.limits, frozen=len(frozen), size_bytes=held_bytes)
+
+    @implements("WRITER-018", "FLUSH-001")
+    async def keep_limits(self) -> None:
+        """Flush whatever has reached a limit: what a writer without a background does after each write."""
+        if (trigger := await self.memtable_due()) is not None:
+            await self.region.io.note("flush_due", region=self.region.region_id, memtable=True, trigger=trigger)
+            await self.flush()
+        elif (trigger := await self.wal_due()) is not None:
+            await self.region.io.note("flush_due", region=self.region.region_id, memtable=False, trigger=trigger)
+            await self.flush_wal()
+
+    async def close(self, *, flush: bool = False) -> None:
+        """Store buffered rows and stop. Rows that are not flushed stay in the WAL for the next writer.
+
+        ``flush``: flush the MemTable too. A writer that has stopped stays as it is.
+        """
         if self.stopped:
             return
-        await self.flush_wal()
-        self.stopped = "closed"
+        await (self.flush() if flush else self.flush_wal())
+        self.closed = True
 
 
-@implements(
-    "FENCE-009", "FENCE-010", "FENCE-011", "MANIFEST-022", "MANIFEST-035", "FLUSH-009", "FLUSH-010", "FLUSH-011",
-    "FLUSH-012", "FLUSH-014", "FLUSH-016", "AMB-29", "AMB-33", "AMB-37",
-)  # fmt: skip
-async def _commit_flush(
-    region: Region, epoch: Epoch, start: WalPosition, listed: FlushedGeneration, covered: WalPosition
-) -> RegionManifest:
-    """List the generation in the next manifest version, verifying the epoch against the version it is derived from."""
-    known: RegionManifest | None = None
-    unanswered = 0
-    while True:
-        if known is None or region.interpretation.reverify_each_attempt:
-            current = await manifests.require(region.io, region.revision, region.interpretation)
-            if current.epoch > epoch:
-                raise Fenced(region.region_id, epoch, current.epoch)
-            if current.epoch < epoch:
-                reason = f"the stored epoch {current.epoch} is below this writer's epoch {epoch}"
-                raise ArtifactError("AMB-37", region.io.root, reason)
-            if current.generation_current > listed.generation:
-                return current  # an own attempt whose outcome was unknown: only this epoch can commit it
-            if replay_start(current, region.revision) != start or current.generation_current != listed.generation:
-                reason = f"generation {listed.generation} would not follow {current.generation_current - 1}"
-                raise ArtifactError("FLUSH-009", region.io.root, reason)
-            known = current
-        else:
-            known = manifests.following(known)
-        wanted = replace(
-            manifests.following(known),
-            position_replay_after=covered,
-            position_last_seen=max(known.position_last_seen, covered),
-            generation_current=Generation(listed.generation + 1),
-            flushed=(*known.flushed, listed),
-        )
-        try:
-            await manifests.put(region.io, wanted, region.revision)
-        except AlreadyExists:
-            continue
-        except (OutcomeUnknown, Throttled):
-            unanswered += 1
-            if unanswered >= confirm.ATTEMPTS:
-                raise
-            await region.io.sleep(_PAUSE_MS)
-            continue
-        await manifests.put_hint(region.io, wanted.version)
-        await region.io.note("flushed", region=region.region_id, generation=listed.generation)
-        return wanted
+@implements("FENCE-003", "FENCE-022", "WRITER-001", "WRITER-008", "WRITER-013", "WRITER-034")
+async def open_writer(
+    region: Region, *, limits: Limits | None = None, maintained: Sequence[MaintainedIndex] = ()
+) -> Writer:
+    """Claim the region and recover its MemTable; returns the open writer.
 
-
-@implements("FENCE-003", "FENCE-022", "WRITER-012")
-async def open_writer(region: Region) -> Writer:
-    """Claim the region and recover its MemTable; returns the open writer."""
+    ``maintained``: the base indexes that its MemTables carry too (AMB-48).
+    """
     manifest = await claim(region)
-    memtable = await recover(region, manifest)
-    covered = memtable.position_covered
+    recovered = await recover(region, manifest)
+    covered = recovered.position_covered
     following = WalPosition(covered + 1) if covered is not None else replay_start(manifest, region.revision)
-    return Writer(region=region, manifest=manifest, memtable=memtable, position_next=following)
+    indexes = MemTableIndexes.empty(maintained, region.rows.key, region.rows.schema)
+    writer = Writer(
+        region=region,
+        limits=limits or Limits(),
+        manifest=manifest,
+        memtable=replace(recovered, indexes=indexes),
+        position_next=following,
+    )
+    writer.refresh_indexes()
+    await writer.start_clocks()
+    return writer

@@ -21,6 +21,7 @@ from ..effects import Io
 from ..errors import AlreadyExists, AlreadyMerged, ArtifactError, Conflict, EngineBug, InvalidArgument, NotFound
 from ..ids import Generation, Milliseconds, RegionId, TableVersion, region_id_from_bytes
 from ..revisions import STRICT, Interpretation, R
+from . import versions
 from .conflicts import Verdict, operation, verdict
 from .state import TableState, check_writable, latest, load
 
@@ -66,11 +67,13 @@ async def commit(
     read: TableState | None,
     body: Transaction,
     *,
+    rebase: bool = True,
     interpretation: Interpretation = STRICT,
 ) -> TableState:
     """Commit ``body`` (its operation set) that was prepared from ``read``; None creates the table.
 
-    All data files that it names must exist. Returns the new version. Raises `Conflict` (``retryable`` or not),
+    All data files that it names must exist. Without ``rebase`` any other commit since ``read`` is a retryable conflict.
+    Returns the new version. Raises `Conflict` (``retryable`` or not),
     `AlreadyMerged` for merge progress that is not above the committed one, and `AlreadyExists` for a table that is
     already there.
     """
@@ -83,19 +86,23 @@ async def commit(
     name = f"{transaction.read_version}-{transaction.uuid}.txn"
     await confirm.create(io, paths.transaction(name), protobuf.serialise(transaction))
     base = read
+    scheme = read.scheme if read is not None else versions.Scheme.V2
     while True:
         draft = build(base, transaction, io.path(paths.VERSIONS), interpretation)
         _stamp(draft, name, await io.now())
         version = TableVersion(draft.message.version)
         manifest = TableManifest(message=draft.message, indices=tuple(draft.indices))
         try:
-            await confirm.create(io, paths.table_manifest(version), table_manifest.encode(manifest))
+            await versions.create(io, version, table_manifest.encode(manifest), scheme)
         except AlreadyExists:
             if base is None:
                 raise
+            if not rebase:
+                reason = "the transaction holds for the version that it read only"
+                raise Conflict(version, operation(transaction), "", retryable=True, reason=reason) from None
             base = await _next_base(io, version, transaction, interpretation)
             continue
-        return TableState(manifest, io.path(paths.table_manifest(version)))
+        return TableState(manifest, io.path(versions.name(version, scheme)))
 
 
 async def _next_base(
@@ -113,6 +120,9 @@ async def _next_base(
         reason = "the committed version names no transaction file that can be read"
         raise Conflict(taken, operation(transaction), "missing", retryable=False, reason=reason)
     decision, reason = verdict(transaction, theirs)
+    changed = _changed_meanwhile(transaction, winner)
+    if decision is Verdict.REBASE and changed is not None:
+        decision, reason = Verdict.RETRY, f"the committed version has another index {changed!r} than the one to replace"
     if decision is Verdict.REBASE or (
         not interpretation.progress_in_conflict
         and transaction.update.merged_generations
@@ -125,6 +135,19 @@ async def _next_base(
             raise AlreadyMerged(region, generation, progress)
     retryable = decision is Verdict.RETRY
     raise Conflict(taken, operation(transaction), operation(theirs), retryable=retryable, reason=reason)
+
+
+@implements("AMB-69")
+def _changed_meanwhile(transaction: Transaction, winner: TableState) -> str | None:
+    """Name of an index entry that the transaction replaces and that ``winner`` does not have as it was; None if none.
+
+    The native package rewrites the MemWAL index in commits of any kind, without naming it in their transactions.
+    """
+    stored = {entry.uuid.uuid: entry.index_details for entry in winner.manifest.indices}
+    for entry in transaction.create_index.removed_indices:
+        if stored.get(entry.uuid.uuid) != entry.index_details:
+            return entry.name
+    return None
 
 
 @implements("TXN-016")
@@ -234,7 +257,7 @@ def _create_index(draft: Draft, transaction: Transaction, interpretation: Interp
     draft.indices = [index for index in draft.indices if index.uuid.uuid not in removed]
     for index in transaction.create_index.new_indices:
         added = _copied(index)
-        added.dataset_version = draft.message.version
+        added.dataset_version = index.dataset_version or draft.message.version
         draft.indices.append(added)
 
 

@@ -89,6 +89,13 @@ def _index_against_index(ours: Transaction, theirs: Transaction) -> Verdict:
     return Verdict.RETRY if both else _unless_both_touch_mem_wal(ours, theirs)
 
 
+def _index_against_update(ours: Transaction, theirs: Transaction) -> Verdict:
+    """An update that rewrites an indexed column in place changes values under the fragments that the index names."""
+    indexed = {field for index in ours.create_index.new_indices for field in index.fields}
+    rewritten = indexed & set(theirs.update.fields_modified)
+    return Verdict.RETRY if rewritten else _unless_both_touch_mem_wal(ours, theirs)
+
+
 _REBASE = _always(Verdict.REBASE)
 _FAIL = _always(Verdict.FAIL)
 
@@ -116,7 +123,7 @@ RULES: dict[tuple[str, str], Cell] = {
     ("update", "update_bases"): Cell(_REBASE, "no rows are touched"),
     ("create_index", "append"): Cell(_REBASE, "an index covers the fragments that it names"),
     ("create_index", "delete"): Cell(_REBASE, "deleted rows are masked when an index is used"),
-    ("create_index", "update"): Cell(_unless_both_touch_mem_wal, "AMB-69: the MemWAL index is re-derived"),
+    ("create_index", "update"): Cell(_index_against_update, "AMB-69: the MemWAL index is re-derived"),
     ("create_index", "create_index"): Cell(_index_against_index, "AMB-69: one name, one writer"),
     ("create_index", "update_mem_wal_state"): Cell(_unless_both_touch_mem_wal, "AMB-69: as for an update"),
     ("create_index", "reserve_fragments"): Cell(_REBASE, "no rows are touched"),

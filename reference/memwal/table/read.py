@@ -1,22 +1,34 @@
-"""Reading the rows of one table version."""
+"""Reading the rows of one table version, fragment by fragment and in batches of bounded size."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack
 
 import numpy as np
 import pyarrow as pa
 
 from .. import paths
 from ..clauses import implements
-from ..codec import data_file, deletion
+from ..codec import deletion
+from ..codec.data_file import Decoder
 from ..codec.pb.lance import table_pb2
 from ..effects import Io
-from ..errors import ArtifactError, InvalidArgument, NotFound
+from ..errors import ArtifactError, InvalidArgument
 from .state import TableState
+from .stored_file import StoredFile, fetch, get, names_in_file, open_file
 
 ROW_ADDRESS = "_rowaddr"
 """Name of the row address column: uint64, fragment id in the high half, row offset in the low half."""
+
+FETCH_BYTES = 64 << 20
+"""About how many encoded bytes of a fragment are in memory at once; at least one page per column."""
+BATCH_BYTES = 32 << 20
+"""About how many decoded bytes are in one batch; at least one row."""
+BATCH_ROWS = 1 << 18
+"""Most rows in one batch."""
+_FIRST_ROWS = 1 << 13
+"""Rows of the first batch of a fragment, which shows how large a row is."""
 
 
 def deletion_path(fragment: table_pb2.DataFragment) -> str:
@@ -31,20 +43,13 @@ async def deleted_offsets(io: Io, fragment: table_pb2.DataFragment) -> deletion.
     if not fragment.HasField("deletion_file"):
         return np.empty(0, dtype=np.uint32)
     name = deletion_path(fragment)
-    data = await _get(io, name, "FORMAT-034")
+    data = await get(io, name, "FORMAT-034")
     offsets = deletion.decode(data, fragment.deletion_file.file_type, fragment.physical_rows, io.path(name))
     if len(offsets) != fragment.deletion_file.num_deleted_rows:
         counted = fragment.deletion_file.num_deleted_rows
         reason = f"holds {len(offsets)} rows, the table manifest says {counted}"
         raise ArtifactError("FORMAT-040", io.path(name), reason)
     return offsets
-
-
-async def _get(io: Io, name: str, clause: str) -> bytes:
-    try:
-        return await io.get(name)
-    except NotFound:
-        raise ArtifactError(clause, io.path(name), "the table manifest names this file, and it is not there") from None
 
 
 @implements("FORMAT-018", "TXN-046", "AMB-40")
@@ -77,44 +82,48 @@ def _inside(io: Io, absolute: str, state: TableState) -> str:
 
 
 @implements("FORMAT-016", "FORMAT-022", "FORMAT-023")
-async def read_fragment(
-    io: Io, state: TableState, fragment: table_pb2.DataFragment, columns: Sequence[str], *, with_row_address: bool
-) -> pa.Table:
-    """Live rows of one fragment, in row order; a column without a data file reads as NULL."""
-    wanted = state.schema
+async def batches(
+    io: Io, state: TableState, fragment: table_pb2.DataFragment, columns: Sequence[str]
+) -> AsyncIterator[pa.Table]:
+    """All physical rows of one fragment, deleted ones included, in row order; a column without a file reads as NULL.
+
+    At no time more is in memory than about `FETCH_BYTES` of the files and one batch of `BATCH_BYTES` and `BATCH_ROWS`,
+    or what one page of each column takes up if that is more.
+    """
+    schema = state.schema
+    shape = pa.schema([schema.field(name) for name in dict.fromkeys(columns)])
+    files = await _open_files(io, state, fragment, shape.names)
+    _check_absent(state, fragment, shape, files)
+    total = fragment.physical_rows
+    encoded_bytes = max(1, sum(file.wanted_bytes for file in files))
+    whole = any(file.layout is None for file in files)
+    step = total if whole else max(1, min(total, total * FETCH_BYTES // encoded_bytes))
+    rows = _FIRST_ROWS
+    for first in range(0, total, step or 1):
+        end = min(total, first + step)
+        with ExitStack() as opened:
+            decoders = [opened.enter_context(await _decoder(io, fragment, file, first, end)) for file in files]
+            start = first
+            while start < end:
+                held = min(end - start, rows)
+                batch = _batch(io, files, decoders, shape, start, held)
+                yield batch.select(list(columns))
+                start += held
+                rows = max(1, min(BATCH_ROWS, BATCH_BYTES * held // max(1, batch.nbytes)))
+
+
+async def _open_files(
+    io: Io, state: TableState, fragment: table_pb2.DataFragment, columns: Sequence[str]
+) -> list[StoredFile]:
+    """The data files that hold some of ``columns``; of two with one column the later file holds it."""
     ids = state.field_ids
-    found: dict[str, pa.ChunkedArray] = {}
+    holder = {name: file.path for file in fragment.files for name in columns if _holds(state, file, ids[name])}
+    opened = []
     for file in fragment.files:
-        held = [name for name in columns if _holds(state, file, ids[name])]
-        if not held:
-            continue
-        name = file_path(io, state, file)
-        data = await _get(io, name, "FORMAT-018")
-        table = data_file.decode(data, io.path(name), columns=held)
-        if table.num_rows != fragment.physical_rows:
-            reason = f"holds {table.num_rows} rows, the table manifest says {fragment.physical_rows}"
-            raise ArtifactError("FORMAT-017", io.path(name), reason)
-        for column in held:
-            if table.schema.field(column).type != wanted.field(column).type:
-                reason = f"column {column!r} is {table.schema.field(column).type}, not {wanted.field(column).type}"
-                raise ArtifactError("FORMAT-028", io.path(name), reason)
-            found[column] = table.column(column)
-    for column in columns:
-        if column not in found:
-            if not wanted.field(column).nullable and fragment.physical_rows:
-                reason = f"fragment {fragment.id} has no data file for column {column!r}, which has no NULLs"
-                raise ArtifactError("FORMAT-016", state.path, reason)
-            found[column] = pa.chunked_array([pa.nulls(fragment.physical_rows, wanted.field(column).type)])
-    out = pa.table([found[c] for c in columns], schema=pa.schema([wanted.field(c) for c in columns]))
-    if with_row_address:
-        addresses = (np.uint64(fragment.id) << np.uint64(32)) + np.arange(fragment.physical_rows, dtype=np.uint64)
-        out = out.append_column(pa.field(ROW_ADDRESS, pa.uint64(), nullable=False), pa.array(addresses))
-    deleted = await deleted_offsets(io, fragment)
-    if len(deleted):
-        live = np.ones(fragment.physical_rows, dtype=bool)
-        live[deleted] = False
-        out = out.filter(pa.array(live))
-    return out
+        held = [name for name in columns if holder.get(name) == file.path]
+        if held and fragment.physical_rows:
+            opened.append(await open_file(io, file_path(io, state, file), file, held, state.fields))
+    return opened
 
 
 def _holds(state: TableState, file: table_pb2.DataFile, field: int) -> bool:
@@ -125,6 +134,63 @@ def _holds(state: TableState, file: table_pb2.DataFile, field: int) -> bool:
         if message.parent_id in below:
             below.add(message.id)
     return any(m.id in held for m in state.fields if m.id in below)
+
+
+def _check_absent(
+    state: TableState, fragment: table_pb2.DataFragment, shape: pa.Schema, files: Sequence[StoredFile]
+) -> None:
+    held = {name for file in files for name in file.columns}
+    for field in shape:
+        if field.name not in held and not field.nullable and fragment.physical_rows:
+            reason = f"fragment {fragment.id} has no data file for column {field.name!r}, which has no NULLs"
+            raise ArtifactError("FORMAT-016", state.path, reason)
+
+
+@implements("FORMAT-017")
+async def _decoder(io: Io, fragment: table_pb2.DataFragment, file: StoredFile, start: int, end: int) -> Decoder:
+    parts = await fetch(io, file, start, end - start)
+    size = file.size_bytes if file.layout is not None else len(parts[0][1])
+    decoder = Decoder(parts, size, io.path(file.name), columns=names_in_file(io, file, parts))
+    if decoder.rows != fragment.physical_rows:
+        decoder.close()
+        reason = f"holds {decoder.rows} rows, the table manifest says {fragment.physical_rows}"
+        raise ArtifactError("FORMAT-017", io.path(file.name), reason)
+    return decoder
+
+
+def _batch(
+    io: Io, files: Sequence[StoredFile], decoders: Sequence[Decoder], shape: pa.Schema, start: int, rows: int
+) -> pa.Table:
+    found: dict[str, pa.ChunkedArray] = {}
+    for file, decoder in zip(files, decoders, strict=True):
+        table = decoder.read(start, rows).select(list(decoder.columns or ())).rename_columns(list(file.columns))
+        for name in file.columns:
+            if table.schema.field(name).type != shape.field(name).type:
+                reason = f"column {name!r} is {table.schema.field(name).type}, not {shape.field(name).type}"
+                raise ArtifactError("FORMAT-028", io.path(file.name), reason)
+            found[name] = table.column(name)
+    for field in shape:
+        if field.name not in found:
+            found[field.name] = pa.chunked_array([pa.nulls(rows, field.type)])
+    return pa.table([found[name] for name in shape.names], schema=shape)
+
+
+async def read_fragment(
+    io: Io, state: TableState, fragment: table_pb2.DataFragment, columns: Sequence[str], *, with_row_address: bool
+) -> pa.Table:
+    """Live rows of one fragment, in row order; a column without a data file reads as NULL."""
+    shape = pa.schema([state.schema.field(name) for name in columns])
+    parts = [batch async for batch in batches(io, state, fragment, columns)]
+    out = pa.concat_tables([shape.empty_table(), *parts])
+    if with_row_address:
+        addresses = (np.uint64(fragment.id) << np.uint64(32)) + np.arange(fragment.physical_rows, dtype=np.uint64)
+        out = out.append_column(pa.field(ROW_ADDRESS, pa.uint64(), nullable=False), pa.array(addresses))
+    deleted = await deleted_offsets(io, fragment)
+    if len(deleted):
+        live = np.ones(fragment.physical_rows, dtype=bool)
+        live[deleted] = False
+        out = out.filter(pa.array(live))
+    return out
 
 
 @implements("TXN-003")

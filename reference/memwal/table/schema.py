@@ -54,6 +54,10 @@ _PARAMETRISED: list[tuple[str, Callable[[re.Match[str]], pa.DataType]]] = [
     (r"fixed_size_binary:(\d+)", lambda m: pa.binary(int(m[1]))),
     (r"decimal:128:(\d+):(-?\d+)", lambda m: pa.decimal128(int(m[1]), int(m[2]))),
     (r"decimal:256:(\d+):(-?\d+)", lambda m: pa.decimal256(int(m[1]), int(m[2]))),
+    (
+        r"dict:(.+):(u?int(?:8|16|32|64)):(true|false)",
+        lambda m: pa.dictionary(arrow_type(m[2]), arrow_type(m[1]), ordered=m[3] == "true"),
+    ),
     (r"fixed_size_list:(.+):(\d+)", lambda m: pa.list_(arrow_type(m[1]), int(m[2]))),
 ]
 
@@ -131,6 +135,30 @@ def to_fields(schema: pa.Schema, first_id: int = 0) -> list[file_pb2.Field]:
     return fields
 
 
+@implements("AMB-50")
+def numbered(fields: Sequence[file_pb2.Field], ids: Mapping[str, FieldId]) -> list[file_pb2.Field]:
+    """``fields`` with the given ids for the top-level columns named there; all others get larger ones.
+
+    Fields that have these ids already stay as they are.
+    """
+    if all(ids.get(name, number) == number for name, number in field_ids(fields).items()):
+        return list(fields)
+    following = max(ids.values()) + 1
+    renumbered: dict[int, int] = {}
+    out = []
+    for field in fields:
+        known = ids.get(field.name) if field.parent_id == -1 else None
+        if known is None:
+            known, following = FieldId(following), following + 1
+        renumbered[field.id] = known
+        changed = file_pb2.Field()
+        changed.CopyFrom(field)
+        changed.id = known
+        changed.parent_id = renumbered.get(field.parent_id, -1)
+        out.append(changed)
+    return out
+
+
 def _is_key(metadata: Mapping[bytes, bytes] | None) -> bool:
     return (metadata or {}).get(PRIMARY_KEY, b"").lower() in (b"true", b"1", b"yes")
 
@@ -139,29 +167,43 @@ def _children(arrow: pa.DataType) -> list[pa.Field]:
     return list(arrow) if pa.types.is_struct(arrow) else [arrow.value_field]
 
 
-def to_schema(fields: Sequence[file_pb2.Field], metadata: Mapping[str, bytes], path: str) -> pa.Schema:
-    """Inverse of `to_fields`. Raises `ArtifactError` naming the field for an unknown type or a wrong parent."""
+Children = Mapping[int, Sequence[file_pb2.Field]]
+"""Fields below each field id; -1: the top."""
+
+
+def children_of(fields: Sequence[file_pb2.Field]) -> Children:
+    """Fields by the id of their parent, in their order."""
     children: dict[int, list[file_pb2.Field]] = {}
     for field in fields:
         children.setdefault(field.parent_id, []).append(field)
+    return children
 
-    def build(field: file_pb2.Field) -> pa.Field:
-        below = [build(child) for child in children.get(field.id, ())]
-        name = field.logical_type
-        try:
-            if name == "struct":
-                arrow = pa.struct(below)
-            elif is_parent(name):
-                (item,) = below
-                arrow = pa.list_(item) if name.startswith("list") else pa.large_list(item)
-            else:
-                arrow = arrow_type(name)
-        except ValueError as error:
-            reason = f"field {field.id} ({field.name!r}): type {name!r} with {len(below)} children is not supported"
-            raise ArtifactError("FORMAT-028", path, reason) from error
-        return pa.field(field.name, arrow, field.nullable, dict(field.metadata) or None)
 
-    return pa.schema([build(field) for field in children.get(-1, ())], dict(metadata) or None)
+def to_field(field: file_pb2.Field, children: Children, path: str) -> pa.Field:
+    """The Arrow field of ``field`` and what is below it.
+
+    Raises `ArtifactError` naming the field for an unknown type or a wrong number of children.
+    """
+    below = [to_field(child, children, path) for child in children.get(field.id, ())]
+    name = field.logical_type
+    try:
+        if name == "struct":
+            arrow = pa.struct(below)
+        elif is_parent(name):
+            (item,) = below
+            arrow = pa.list_(item) if name.startswith("list") else pa.large_list(item)
+        else:
+            arrow = arrow_type(name)
+    except ValueError as error:
+        reason = f"field {field.id} ({field.name!r}): type {name!r} with {len(below)} children is not supported"
+        raise ArtifactError("FORMAT-028", path, reason) from error
+    return pa.field(field.name, arrow, field.nullable, dict(field.metadata) or None)
+
+
+def to_schema(fields: Sequence[file_pb2.Field], metadata: Mapping[str, bytes], path: str) -> pa.Schema:
+    """Inverse of `to_fields`. Raises `ArtifactError` naming the field for an unknown type or a wrong parent."""
+    children = children_of(fields)
+    return pa.schema([to_field(field, children, path) for field in children.get(-1, ())], dict(metadata) or None)
 
 
 def leaf_ids(fields: Iterable[file_pb2.Field]) -> list[int]:

@@ -18,6 +18,7 @@ from ..errors import ArtifactError, InvalidArgument, NotFound
 from ..ids import FieldId, TableVersion
 from ..revisions import CONFIG_REVISION, REVISIONS, R, Revision
 from . import schema as schemas
+from . import versions as naming
 
 READ_FLAGS = 1 | 2 | 4 | 8 | 16 | 32
 """Reader feature flags understood: deletion files, stable row ids, file format 2, table config, base paths, and no
@@ -37,6 +38,12 @@ class TableState:
     @property
     def version(self) -> TableVersion:
         return TableVersion(self.manifest.message.version)
+
+    @property
+    def scheme(self) -> naming.Scheme:
+        """How the table's manifests are named."""
+        parsed = naming.parse(self.path)
+        return parsed[1] if parsed is not None else naming.Scheme.V2
 
     @property
     def fields(self) -> list[file_pb2.Field]:
@@ -125,14 +132,23 @@ def check_writable(state: TableState) -> None:
 
 async def versions(io: Io) -> tuple[TableVersion, ...]:
     """All versions of the table at ``io``, ascending."""
-    found = {paths.table_version(name) for name in await io.list(paths.VERSIONS)}
-    return tuple(sorted(version for version in found if version is not None))
+    return (await naming.listing(io)).versions
 
 
 @implements("TXN-003")
 async def load(io: Io, version: TableVersion) -> TableState:
     """The given version; raises `NotFound`, or `ArtifactError` for a damaged manifest."""
-    name = paths.table_manifest(version)
+    try:
+        return await _load(io, version, naming.name(version))
+    except NotFound:
+        listed = await naming.listing(io)
+        if listed.name(version) == naming.name(version):
+            raise
+        return await _load(io, version, listed.name(version))
+
+
+async def _load(io: Io, version: TableVersion, final: str) -> TableState:
+    name = await naming.locate(io, version, final)
     manifest = table_manifest.decode(await io.get(name), io.path(name))
     state = TableState(manifest, io.path(name))
     if state.version != version:
@@ -145,13 +161,18 @@ async def load(io: Io, version: TableVersion) -> TableState:
 async def latest(io: Io) -> TableState:
     """The newest version. Raises `NotFound` if there is no table.
 
-    A version that is collected between the listing and the read is looked for anew.
+    A version that is collected between the listing and the read is looked for anew; one that is listed again and still
+    not there raises `ArtifactError`.
     """
+    missing: set[TableVersion] = set()
     while True:
-        found = await versions(io)
-        if not found:
+        listed = await naming.listing(io)
+        if not listed.versions:
             raise NotFound(io.path(paths.VERSIONS))
+        newest = listed.versions[-1]
         try:
-            return await load(io, found[-1])
-        except NotFound:
-            continue
+            return await _load(io, newest, listed.name(newest))
+        except NotFound as gone:
+            if newest in missing:
+                raise ArtifactError("TXN-008", gone.path, "the newest version is listed, and it is not there") from None
+            missing.add(newest)

@@ -13,102 +13,28 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .. import confirm, paths
+from .. import paths
 from ..clauses import implements
-from ..codec import data_file, deletion
 from ..codec.pb.lance import table_pb2, transaction_pb2
 from ..effects import Io
-from ..errors import AlreadyExists, Conflict, InvalidArgument
-from ..ids import Generation, RegionId, region_id_to_bytes
-from ..keys import among
+from ..errors import AlreadyExists, Conflict
+from ..ids import Generation, RegionId
 from ..revisions import STRICT, Interpretation
 from . import read, schema
 from .commit import commit
+from .fragments import FRAGMENT_ROWS, conform, fragment_message, write_deletions, write_fragments
 from .state import TableState, check_writable, latest, versions
+from .upsert import TableSource, begin, upsert
+
+__all__ = [
+    "CONFLICT_ATTEMPTS", "FRAGMENT_ROWS", "append", "conform", "create", "delete", "fragment_message", "merge_insert",
+    "retried", "set_config", "write_deletions", "write_fragments",
+]  # fmt: skip
 
 Transaction = transaction_pb2.Transaction
 
-FRAGMENT_ROWS = 1 << 20
-"""Most rows in one fragment that the engine writes."""
 CONFLICT_ATTEMPTS = 100
 """Re-executions of an operation after retryable conflicts before the conflict is reported."""
-
-
-@implements("FORMAT-017", "FORMAT-018", "FORMAT-019")
-def fragment_message(
-    table: pa.Table,
-    name: str,
-    size_bytes: int,
-    field_ids: Sequence[int],
-    version: data_file.FileVersion = data_file.FILE_VERSION,
-) -> table_pb2.DataFragment:
-    """Fragment of one data file ``name`` that holds ``table`` with the leaf fields ``field_ids``."""
-    file = table_pb2.DataFile(
-        path=name,
-        fields=field_ids,
-        column_indices=range(len(field_ids)),
-        file_major_version=version[0],
-        file_minor_version=version[1],
-        file_size_bytes=size_bytes,
-    )
-    return table_pb2.DataFragment(files=[file], physical_rows=table.num_rows)
-
-
-async def write_fragments(
-    io: Io, table: pa.Table, field_ids: Sequence[int], version: data_file.FileVersion = data_file.FILE_VERSION
-) -> list[table_pb2.DataFragment]:
-    """Write ``table`` as data files of at most `FRAGMENT_ROWS` rows; ids are assigned at commit. Empty: no fragment.
-
-    ``version``: the table's file version; pylance opens no table with mixed ones.
-    """
-    fragments = []
-    for start in range(0, table.num_rows, FRAGMENT_ROWS):
-        part = table.slice(start, FRAGMENT_ROWS)
-        name = f"{await io.random_hex(32)}.lance"
-        data = data_file.encode(part, version)
-        await confirm.create(io, paths.data_file(name), data)
-        fragments.append(fragment_message(part, name, len(data), field_ids, version))
-    return fragments
-
-
-@implements("FORMAT-036", "FORMAT-040", "FORMAT-052")
-async def write_deletions(
-    io: Io, fragment: table_pb2.DataFragment, offsets: deletion.Offsets, read_version: int
-) -> table_pb2.DataFragment:
-    """A copy of ``fragment`` with ``offsets`` (all deleted rows, sorted, distinct) as its deletion file."""
-    file_type, data = deletion.encode(offsets)
-    number = int(await io.random_hex(16), 16)
-    changed = table_pb2.DataFragment()
-    changed.CopyFrom(fragment)
-    changed.deletion_file.CopyFrom(
-        table_pb2.DeletionFile(
-            file_type=file_type,  # type: ignore[arg-type]
-            read_version=read_version,
-            id=number,
-            num_deleted_rows=len(offsets),
-        )
-    )
-    await confirm.create(io, read.deletion_path(changed), data)
-    return changed
-
-
-def conform(table: pa.Table, to: pa.Schema) -> pa.Table:
-    """``table`` with exactly the columns of ``to``, in its order; raises `InvalidArgument` naming what differs."""
-    if len(set(table.schema.names)) != table.num_columns:
-        raise InvalidArgument("column names are not unique", clause="AMB-136")
-    missing = [n for n in to.names if n not in table.schema.names]
-    extra = [n for n in table.schema.names if n not in to.names]
-    if missing or extra:
-        raise InvalidArgument(f"columns do not match: missing {missing}, not known {extra}", clause="WRITER-015")
-    for field in to:
-        column = table.column(field.name)
-        if column.type != field.type:
-            reason = f"column {field.name!r} is {column.type}, the table has {field.type}"
-            raise InvalidArgument(reason, clause="WRITER-015")
-        if not field.nullable and column.null_count:
-            row = int(np.argmax(column.is_null().to_numpy()))
-            raise InvalidArgument(f"NULL in column {field.name!r} at row {row}, which has none", clause="AMB-136")
-    return pa.table([table.column(n) for n in to.names], schema=to)
 
 
 async def create(
@@ -204,7 +130,6 @@ async def _masked(
     return updated, removed
 
 
-@implements("MERGE-002", "MERGE-006", "TXN-040")
 async def merge_insert(
     io: Io,
     state: TableState,
@@ -223,25 +148,6 @@ async def merge_insert(
     keys = rows.select(key)
     if delete_keys is not None and delete_keys.num_rows:
         keys = pa.concat_tables([keys, delete_keys.select(key)])
-    base = await read.scan(io, state, columns=key, with_row_address=True)
-    matched = among(base, keys)
-    updated, removed = await _masked(io, state, matched.column(read.ROW_ADDRESS).to_numpy())
-    leaves = schema.leaf_ids(state.fields)
-    new = await write_fragments(io, conform(rows, state.schema), leaves, state.file_version)
-    merged = [_merged_message(region, generation) for region, generation in progress]
-    body = Transaction.Update(
-        updated_fragments=updated,
-        removed_fragment_ids=removed,
-        new_fragments=new,
-        merged_generations=merged,
-        fields_modified=[],
-        update_mode=Transaction.UpdateMode.REWRITE_ROWS,
-    )
-    return await commit(io, state, Transaction(update=body), interpretation=interpretation)
-
-
-def _merged_message(region: RegionId, generation: Generation) -> Any:
-    message = Transaction.Update().merged_generations.add()
-    message.region_id.uuid = region_id_to_bytes(region)
-    message.generation = generation
-    return message
+    source = TableSource(path=io.root, table=conform(rows, state.schema), keys=keys)
+    work = begin(source, state)
+    return await upsert(io, state, work, progress=progress, interpretation=interpretation)

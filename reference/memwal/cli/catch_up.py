@@ -1,0 +1,54 @@
+"""`memwal catch-up`: bring indexes of the base table up to what was merged."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+import memwal
+from memwal.drive import Listener
+from memwal.jobs.index_builder import CaughtUp
+
+Place = Annotated[str, typer.Argument(metavar="TABLE", help="Folder or URL (s3://, gs://, az://) of the table.")]
+
+
+def register(app: typer.Typer, out: Console, progress: Listener) -> None:
+    """Add the command to ``app``; results go to ``out``, what it is doing to ``progress``."""
+
+    @app.command("catch-up")
+    def catch_up(
+        table: Annotated[
+            str, typer.Argument(metavar="TABLE", help="Folder or URL (s3://, gs://, az://) of the table.")
+        ],
+        index: Annotated[str | None, typer.Option(help="This index only; all indexes over columns if absent.")] = None,
+        as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    ) -> None:
+        """Extend base table indexes over merged rows, and record how far they have caught up."""
+        report = memwal.open(table, listener=progress).catch_up(index)
+        if as_json:
+            out.print_json(json.dumps({"indexes": [_as_json(done) for done in report.indexes]}))
+            return
+        for done in report.indexes:
+            out.print(_line(done), soft_wrap=True, highlight=False, markup=False)
+        out.print(f"{len(report.committed)} of {len(report.indexes)} indexes needed work")
+
+
+def _line(done: CaughtUp) -> str:
+    if not done.committed:
+        return f"{done.index_name}: up to date at version {done.version_indexed}"
+    credit = ", ".join(f"{region} to generation {generation}" for region, generation in done.credited)
+    added = f"{len(done.fragments)} fragments added" if done.fragments else "credited only"
+    return f"{done.index_name}: {added} at version {done.version_indexed}; caught up: {credit or 'nothing is merged'}"
+
+
+def _as_json(done: CaughtUp) -> dict[str, object]:
+    return {
+        "index": done.index_name,
+        "version_indexed": done.version_indexed,
+        "fragments": list(done.fragments),
+        "caught_up": [{"region_id": region, "generation": generation} for region, generation in done.credited],
+        "committed": done.committed,
+    }

@@ -1,0 +1,67 @@
+"""`memwal repair`: what can be repaired without losing anything."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from memwal.api.verifying import RepairReport
+from memwal.api.verifying import repair as run_repair
+from memwal.drive import Listener
+
+_VERBS = {
+    "hint": ("would point the hint", "pointed the hint"),
+    "entry": ("would move aside", "moved aside"),
+    "left": ("leaves", "left"),
+    "unfinished": ("unfinished", "unfinished"),
+    "refused": ("refuses", "refused"),
+}
+
+
+def register(app: typer.Typer, out: Console, progress: Listener) -> None:
+    """Add the command to ``app``; results go to ``out``, what it is doing to ``progress``."""
+
+    @app.command()
+    def repair(
+        table: Annotated[
+            str, typer.Argument(metavar="TABLE", help="Folder or URL (s3://, gs://, az://) of the table.")
+        ],
+        dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and write nothing.")] = False,
+        as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    ) -> None:
+        """Repair what can be repaired without losing anything. Stop the writers of damaged regions first.
+
+        Exit code 0: nothing is left, 1: something is.
+        """
+        report = run_repair(table, dry_run=dry_run, listener=progress)
+        if as_json:
+            out.print_json(json.dumps(_as_json(report)))
+        else:
+            _print(report, out)
+        if report.left or any(step.kind in ("refused", "unfinished") for step in report.steps):
+            raise typer.Exit(1)
+
+
+def _as_json(report: RepairReport) -> dict[str, object]:
+    return {
+        "dry_run": report.dry_run,
+        "steps": [asdict(step) for step in report.steps],
+        "left": [{**asdict(found), "advice": report.advice(found)} for found in report.left],
+    }
+
+
+def _print(report: RepairReport, out: Console) -> None:
+    def line(text: str, style: str = "") -> None:
+        out.print(text, style=style, soft_wrap=True, highlight=False, markup=False)
+
+    for step in report.steps:
+        line(f"{_VERBS[step.kind][not report.dry_run]} {step.path}: {step.reason}")
+    for found in report.left:
+        line(f"left {found.severity} {found.path}: {found.reason} [{found.invariant}, {found.clause}]", "yellow")
+        line(f"    {report.advice(found)}")
+    verb = "would change" if report.dry_run else "changed"
+    line(f"{verb} {len(report.changed)} objects; {len(report.left)} findings are left")

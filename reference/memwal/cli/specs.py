@@ -1,0 +1,131 @@
+"""`memwal specs`: the region specs of a table, and a new one; `memwal drain`: a region into the base table."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+import memwal
+from memwal.codec.index_details import RegionField, RegionSpec
+from memwal.drive import Listener
+from memwal.errors import InvalidArgument
+from memwal.index.transforms import SpecRequest
+
+Place = Annotated[str, typer.Argument(metavar="TABLE", help="Folder or URL (s3://, gs://, az://) of the table.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+SHAPES = "FIELD=TRANSFORM(COLUMN, …[, NUMBER]) or FIELD=expression(COLUMN, …: SQL)"
+"""How a field of a new spec is written."""
+
+_FIELD = re.compile(r"\s*([A-Za-z0-9_]+)\s*=\s*([a-z_]+)\s*\(([^:]*)(?::(.*))?\)\s*", re.DOTALL)
+_OF_ONE_COLUMN: dict[str, Callable[[str, str], SpecRequest]] = {
+    "identity": memwal.identity,
+    "year": memwal.year,
+    "month": memwal.month,
+    "day": memwal.day,
+    "hour": memwal.hour,
+}
+
+
+def register(app: typer.Typer, out: Console, progress: Listener) -> None:
+    """Add the commands to ``app``; results go to ``out``, what they are doing to ``progress``."""
+
+    @app.command("specs")
+    def specs(
+        table: Place,
+        add: Annotated[
+            list[str] | None,
+            typer.Option(metavar="FIELD", help=f"A field of a new spec, again for each further field: {SHAPES}."),
+        ] = None,
+        drain_first: Annotated[bool, typer.Option("--drain", help="Flush and merge older regions first.")] = False,
+        beside_manual: Annotated[
+            bool, typer.Option("--beside-manual", help="Allow a spec on a table with manual regions.")
+        ] = False,
+        as_json: AsJson = False,
+    ) -> None:
+        """Show the region specs of a table; with --add make a new one govern new writes."""
+        opened = memwal.open(table, listener=progress)
+        if add:
+            request = memwal.region_spec([parsed(text) for text in add])
+            opened.add_spec(request, drain=drain_first, beside_manual=beside_manual)
+        active = opened.spec.spec_id if opened.spec is not None else 0
+        if as_json:
+            shown = [_as_json(spec, opened, governs=spec.spec_id == active) for spec in opened.specs]
+            out.print_json(json.dumps({"specs": shown}))
+            return
+        for spec in opened.specs:
+            role = "governs new writes" if spec.spec_id == active else "kept for its regions"
+            out.print(f"spec {spec.spec_id}, {role}", markup=False, highlight=False)
+            for field in spec.fields:
+                out.print(f"  {_line(field, opened)}", markup=False, highlight=False, soft_wrap=True)
+        if not opened.specs:
+            out.print("no region specs: regions are manual")
+
+    @app.command("drain")
+    def drain(
+        table: Place,
+        region: Annotated[str, typer.Argument(metavar="REGION", help="Id of the region.")],
+        as_json: AsJson = False,
+    ) -> None:
+        """Flush what is in a region's WAL and merge its generations; an open writer of the region is fenced."""
+        report = memwal.open(table, listener=progress).drain(region)
+        if as_json:
+            merged = [{"region_id": r, "generation": g} for r, g in report.merged]
+            out.print_json(json.dumps({"merged": merged, "rows": report.rows, "deleted": report.deleted}))
+            return
+        rows = f"{report.rows} rows upserted, {report.deleted} keys deleted"
+        out.print(f"merged {len(report.merged)} generations: {rows}")
+
+
+def parsed(text: str) -> SpecRequest:
+    """The field that ``text`` asks for, in one of the `SHAPES`; raises `InvalidArgument`."""
+    found = _FIELD.fullmatch(text)
+    if found is None:
+        raise InvalidArgument(f"{text!r} is not {SHAPES}", clause="REGION-010")
+    name, transform, listed, sql = found.groups()
+    arguments = [argument.strip() for argument in listed.split(",") if argument.strip()]
+    if transform == "expression" and sql is not None:
+        return memwal.expression(name, sql.strip(), arguments)
+    if sql is None and transform in _OF_ONE_COLUMN and len(arguments) == 1:
+        return _OF_ONE_COLUMN[transform](name, arguments[0])
+    if sql is None and transform in ("bucket", "truncate") and len(arguments) > 1 and arguments[-1].isdecimal():
+        columns, number = arguments[:-1], int(arguments[-1])
+        if transform == "bucket":
+            return memwal.bucket(name, columns, number)
+        if len(columns) == 1:
+            return memwal.truncate(name, columns[0], number)
+    known = ", ".join([*_OF_ONE_COLUMN, "bucket", "truncate", "expression"])
+    raise InvalidArgument(f"{text!r} is not {SHAPES}, with one of {known}", clause="REGION-025")
+
+
+def _columns(field: RegionField, table: memwal.Table) -> list[str]:
+    names = {i: name for name, i in table.field_ids.items()}
+    return [names.get(i, f"field {i}, which is gone") for i in field.source_ids]
+
+
+def _line(field: RegionField, table: memwal.Table) -> str:
+    columns = ", ".join(_columns(field, table))
+    how = f"{field.transform}({columns})" if field.transform else f"expression({columns}: {field.expression})"
+    parameters = "".join(f", {name}={value}" for name, value in field.parameters)
+    return f"{field.field_id} {field.result_type} = {how}{parameters}"
+
+
+def _as_json(spec: RegionSpec, table: memwal.Table, *, governs: bool) -> dict[str, object]:
+    fields = [
+        {
+            "field_id": field.field_id,
+            "columns": _columns(field, table),
+            "source_ids": list(field.source_ids),
+            "transform": field.transform,
+            "expression": field.expression,
+            "result_type": field.result_type,
+            "parameters": dict(field.parameters),
+        }
+        for field in spec.fields
+    ]
+    return {"spec_id": spec.spec_id, "governs_new_writes": governs, "fields": fields}

@@ -1,0 +1,138 @@
+"""Registration of regions through a table commit: the serial point at which a region value gets its one region.
+
+Source: MemWAL revisions A and B, "Region", "Region Identifier"; AMB-52, 53, 56, 57.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from .. import paths
+from ..clauses import implements
+from ..codec.index_details import IndexDetails, RegionSpec
+from ..codec.region_manifest import RegionManifest
+from ..effects import Io
+from ..errors import ArtifactError, InvalidArgument
+from ..ids import RegionId, SpecId, region_id, region_id_from_random
+from ..region import manifest as manifests
+from ..revisions import STRICT, Interpretation
+from ..table.state import TableState
+from . import discovery, mem_wal, snapshot
+from .region_values import RegionKey, Values, checked, values_key
+from .snapshot import RegionRow, Stored, Written
+
+Wanted = Mapping[str, object] | None
+"""Region value by field id of the active spec; None: a new manual region."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """Outcome of a registration."""
+
+    region_ids: tuple[RegionId, ...]
+    """The region of each wanted value, in order."""
+    state: TableState
+    """A table version that has them."""
+
+    @property
+    def region_id(self) -> RegionId:
+        """The first of them."""
+        return self.region_ids[0]
+
+
+@implements("REGION-003", "REGION-006", "REGION-007", "REGION-012", "AMB-52", "AMB-56")
+async def register_all(
+    io: Io, wanted: Sequence[Wanted], *, beside_spec: bool = False, interpretation: Interpretation = STRICT
+) -> Registered:
+    """Get or create the region of each of ``wanted`` under the active spec, in one commit; None is a manual region.
+
+    The commit that adds regions is derived anew from the version that it is built on, so that of two creators of one
+    value the second gets the region of the first. A region that somebody created without registering it is found by
+    listing, and registered. ``beside_spec``: allow manual regions in a table that has a spec. Raises
+    `InvalidArgument` for values that no row can have, and `ArtifactError` if the registered regions cannot be read:
+    without them the value might get a second region.
+    """
+    fresh: dict[int, RegionId] = {}
+    chosen: list[RegionId] = []
+    written = Written()
+
+    async def derive(state: TableState, details: IndexDetails) -> Stored | None:
+        spec = discovery.active_spec(details)
+        values = [_wanted(each, spec, state, beside_spec=beside_spec) for each in wanted]
+        rows = {row.region_id: row for row in await snapshot.load(io, state)}
+        before = dict(rows)
+        if spec is not None and any(each is not None for each in values):
+            rows |= await _unlisted(io, state, rows, interpretation)
+        known = _by_values(rows.values(), spec, state.path)
+        chosen.clear()
+        for at, own in enumerate(values):
+            region = known.get(values_key(dict(own))) if own is not None else None
+            if region is None:
+                if at not in fresh:
+                    fresh[at] = region_id_from_random(await io.random_hex(32))
+                region = fresh[at]
+                spec_id = spec.spec_id if own is not None and spec is not None else SpecId(0)
+                rows[region] = RegionRow(region_id=region, spec_id=spec_id, values=own or (), manifest=None)
+                if own is not None:
+                    known[values_key(dict(own))] = region
+            chosen.append(region)
+        if rows == before:
+            return None
+        return await snapshot.store(
+            io, state, details, tuple(rows.values()), written=written, interpretation=interpretation
+        )
+
+    state = await mem_wal.change(io, derive, interpretation)
+    return Registered(tuple(chosen), state)
+
+
+async def register(
+    io: Io, wanted: Wanted, *, beside_spec: bool = False, interpretation: Interpretation = STRICT
+) -> Registered:
+    """`register_all` for one region."""
+    return await register_all(io, [wanted], beside_spec=beside_spec, interpretation=interpretation)
+
+
+def _wanted(values: Wanted, spec: RegionSpec | None, state: TableState, *, beside_spec: bool) -> Values | None:
+    if values is None:
+        if spec is not None and not beside_spec:
+            reason = "the table has a region spec: a manual region beside it has to be asked for"
+            raise InvalidArgument(reason, clause="AMB-56")
+        return None
+    if spec is None:
+        raise InvalidArgument("the table has no region spec: regions are manual", clause="REGION-012")
+    return checked(values, spec, state.revision)
+
+
+@implements("REGION-002", "AMB-52")
+def _by_values(rows: Iterable[RegionRow], spec: RegionSpec | None, path: str) -> dict[RegionKey, RegionId]:
+    """Region by its values under ``spec``; raises `ArtifactError` where two regions have the same."""
+    found: dict[RegionKey, RegionId] = {}
+    for row in rows:
+        if spec is None or row.spec_id != spec.spec_id or len(row.values) != len(spec.fields):
+            continue
+        key = values_key(dict(row.values))
+        if key in found:
+            reason = f"regions {found[key]} and {row.region_id} of spec {spec.spec_id} have the values {row.values}"
+            raise ArtifactError("AMB-52", path, reason)
+        found[key] = row.region_id
+    return found
+
+
+async def _unlisted(
+    io: Io, state: TableState, rows: Mapping[RegionId, RegionRow], interpretation: Interpretation
+) -> dict[RegionId, RegionRow]:
+    """Regions that have a folder and a manifest and are not registered."""
+    found: dict[RegionId, RegionManifest] = {}
+    for folder in await io.list_folders(paths.MEM_WAL):
+        try:
+            region = region_id(folder)
+        except ValueError:
+            continue
+        if region in rows:
+            continue
+        manifest = await manifests.latest(manifests.folder(io, region), state.revision, interpretation)
+        if manifest is not None:
+            found[region] = manifest
+    return {row.region_id: row for row in await discovery.unregistered(io, state, found)}

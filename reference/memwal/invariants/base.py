@@ -1,0 +1,170 @@
+"""Looking at the versions of the base table, one after another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .. import paths
+from ..codec.index_details import IndexDetails, RegionSpec
+from ..effects import Io
+from ..errors import ArtifactError
+from ..ids import RegionId, SpecId, TableVersion
+from ..index import snapshot
+from ..index.snapshot import RegionRow
+from ..table import versions as naming
+from ..table.commit import transaction_of
+from ..table.conflicts import operation
+from ..table.state import TableState
+from . import files, index, snapshots, table
+from .finding import Damaged, attempted
+from .loading import opened
+from .report import Ledger
+from .view import RegionView
+
+TAGS = "_refs/tags"
+"""Folder of the table's tags: JSON objects with the member ``version``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """What is known of the base table after its versions were looked at."""
+
+    newest: TableState | None
+    """The newest version that can be loaded."""
+    enabled: bool
+    """Whether it has a MemWAL index, readable or not."""
+    details: IndexDetails | None
+    """Its MemWAL index; None if it has none, or none that can be read."""
+    rows: tuple[RegionRow, ...]
+    """Its region snapshot."""
+
+
+async def newest_readable(io: Io) -> TableState | None:
+    """The newest table version that can be loaded; None if there is none."""
+    for version in reversed((await naming.listing(io)).versions):
+        seen = await attempted(opened(io, version), io.path(naming.name(version)))
+        if isinstance(seen, TableState):
+            return seen
+    return None
+
+
+async def details_of(state: TableState) -> IndexDetails | None:
+    """Details of the MemWAL index; None without one. Raises `ArtifactError`."""
+    return state.mem_wal if state.mem_wal_entry is not None else None
+
+
+async def look_at_versions(
+    io: Io, regions: Mapping[RegionId, RegionView], ledger: Ledger, *, rows: bool, recent: int | None
+) -> Base:
+    """Look at every retained version, or at the ``recent`` newest ones, ascending."""
+    listing = await naming.listing(io)
+    await _tags(io, listing, ledger)
+    ledger.add(table.table_versions_have_one_naming_scheme(listing, io.path(paths.VERSIONS)))
+    transactions = frozenset(await io.list(paths.TRANSACTIONS))
+    seen_files: set[str] = set()
+    specs: dict[SpecId, RegionSpec] = {}
+    found = Base(newest=None, enabled=False, details=None, rows=())
+    wanted = listing.versions[-recent:] if recent else listing.versions
+    for version in wanted:
+        await io.note("verifying", table_version=version, of=wanted[-1])
+        ledger.looked_at["table versions"] += 1
+        path = io.path(listing.name(version))
+        state = await attempted(opened(io, version), path)
+        if isinstance(state, Damaged):
+            ledger.add(table.table_versions_open([state]))
+            continue
+        await _look_at_version(io, state, transactions, ledger)
+        looked_at = await files.look_at_files(io, state, seen_files, rows=rows)
+        add_files(looked_at, ledger)
+        for name in looked_at.outside:
+            ledger.note(f"{name}: outside of the table, not looked at")
+        current = await _look_at_details(io, state, found, regions, ledger)
+        if current.details is not None:
+            if found.newest is not None:
+                await _look_at_step(io, found, current, ledger)
+            ledger.add(index.region_specs_never_change(specs, state))
+            specs.update({spec.spec_id: spec for spec in current.details.specs})
+        elif found.enabled and not current.enabled:
+            ledger.add(index.the_mem_wal_index_stays(state))
+        found = current
+    return found
+
+
+def add_files(found: files.Files, ledger: Ledger) -> None:
+    """Enter what `files.look_at_files` found."""
+    ledger.looked_at["files"] += found.looked_at
+    ledger.add(files.named_files_are_there(found))
+    ledger.add(files.index_files_are_there(found))
+    ledger.add(files.named_files_are_whole(found))
+
+
+async def _tags(io: Io, listing: naming.Listing, ledger: Ledger) -> None:
+    tags = [(io.path(name), await attempted(_tagged(io, name), io.path(name))) for name in await io.list(TAGS)]
+    tagged = frozenset(version for _, version in tags if not isinstance(version, Damaged))
+    ledger.add(table.tags_name_versions(tags, listing))
+    ledger.add(table.table_versions_are_dense(listing, tagged, io.path(paths.VERSIONS)))
+
+
+async def _tagged(io: Io, name: str) -> TableVersion:
+    try:
+        return TableVersion(int(json.loads(await io.get(name))["version"]))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ArtifactError("GC-003", io.path(name), f"not a readable tag: {error!r}") from error
+
+
+async def _look_at_version(io: Io, state: TableState, transactions: frozenset[str], ledger: Ledger) -> None:
+    transaction = await attempted(transaction_of(io, state), state.path)
+    ledger.add(table.transactions_are_there(state, transactions, transaction))
+    ledger.add(table.fragment_ids_are_unique(state))
+    ledger.add(table.deletion_files_are_announced(state))
+    ledger.add(index.one_mem_wal_index(state))
+
+
+async def _look_at_details(
+    io: Io, state: TableState, before: Base, regions: Mapping[RegionId, RegionView], ledger: Ledger
+) -> Base:
+    """The MemWAL index of one version, and the region snapshot in it; ``before`` may have read the same snapshot."""
+    details = await attempted(details_of(state), state.path)
+    if isinstance(details, Damaged):
+        if not index.one_mem_wal_index(state):
+            ledger.add(index.index_details_open([details]))
+        return Base(newest=state, enabled=True, details=None, rows=())
+    if details is None:
+        return Base(newest=state, enabled=False, details=None, rows=())
+    ledger.add(index.catch_up_is_not_ahead_of_merging(state, details))
+    same = before.rows and before.details is not None and _is_same_snapshot(before.details, details)
+    rows = before.rows if same else await attempted(snapshot.load(io, state), state.path)
+    if isinstance(rows, Damaged):
+        ledger.add(snapshots.snapshots_open([rows]))
+        return Base(newest=state, enabled=True, details=details, rows=())
+    ledger.looked_at["snapshots"] += 1
+    ledger.add(snapshots.snapshots_are_not_ahead(state, rows, regions))
+    ledger.add(snapshots.snapshots_list_what_is_there(state, rows, regions))
+    return Base(newest=state, enabled=True, details=details, rows=rows)
+
+
+def _is_same_snapshot(a: IndexDetails, b: IndexDetails) -> bool:
+    """Whether both have the very same inline snapshot, so that it need not be read again."""
+    if not a.inline_snapshots or a.inline_snapshots != b.inline_snapshots:
+        return False
+    return (a.num_regions, a.specs) == (b.num_regions, b.specs)
+
+
+async def _look_at_step(io: Io, before: Base, after: Base, ledger: Ledger) -> None:
+    if before.details is None or before.newest is None or after.newest is None:
+        return
+    found = [
+        *index.merge_progress_never_goes_back(before.newest, after.newest),
+        *index.catch_up_never_goes_back(before.newest, after.newest),
+    ]
+    if found and await _restored(io, after.newest):
+        return
+    ledger.add(found)
+
+
+async def _restored(io: Io, state: TableState) -> bool:
+    """Whether the version was made by a Restore, the one operation by which progress goes back (AMB-87)."""
+    transaction = await attempted(transaction_of(io, state), state.path)
+    return not isinstance(transaction, Damaged) and transaction is not None and operation(transaction) == "restore"

@@ -1,0 +1,203 @@
+"""Invariants of region manifests: single ones, steps from one to the next, and their names.
+
+Source: MemWAL revisions A and B, "Region Manifest Versioning"; revision A, "Region Manifest Updates"; AMB-30 to 35.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .. import paths
+from ..codec.region_manifest import RegionManifest
+from ..ids import ManifestVersion, WalPosition
+from ..revisions import Revision
+from .finding import Broken, Violation, invariant
+
+if TYPE_CHECKING:
+    from .view import RegionView
+
+_HISTORY = "Restore the object from a backup of the store. Never number a version anew or write one by hand."
+_STOP = "Stop every writer of the region and find out which process wrote this version; no repair is safe."
+
+
+@invariant(
+    "MANIFEST-002",
+    "MANIFEST-003",
+    "MANIFEST-004",
+    "MANIFEST-014",
+    "MANIFEST-017",
+    "GEN-013",
+    about="manifest",
+    remedy=_HISTORY,
+)
+def region_manifests_open(view: RegionView) -> Iterator[Broken]:
+    """Every region manifest can be read, is of its region and version, and lists each generation once."""
+    for damaged in view.damaged_manifests:
+        yield damaged.broken()
+
+
+@invariant("MANIFEST-020", "MANIFEST-018", "AMB-30", "AMB-32", about="manifest", remedy=_HISTORY)
+def manifest_versions_are_dense(view: RegionView) -> Iterator[Broken]:
+    """Retained manifest versions form one block."""
+    for a, b in zip(view.numbers, view.numbers[1:], strict=False):
+        if b != a + 1:
+            missing = view.io.path(paths.manifest(ManifestVersion(a + 1)))
+            yield Broken(missing, f"version {a + 1} is missing before {b}")
+
+
+@invariant(
+    "GC-008",
+    "AMB-30",
+    "AMB-96",
+    about="manifest",
+    severity="warning",
+    remedy="Processes that do not expect it may commit on top of a state that is long gone. Find out who deletes "
+    "region manifests, or set the table's config to allow it.",
+)
+def manifest_versions_go_with_consent(view: RegionView, *, collected: bool) -> Iterator[Broken]:
+    """The oldest manifest versions are gone only where the table allows it (``collected``)."""
+    if not collected and view.numbers and view.numbers[0] > 1:
+        missing = view.io.path(paths.manifest(ManifestVersion(1)))
+        yield Broken(missing, f"versions 1 to {view.numbers[0] - 1} are gone, and collection is not allowed")
+
+
+@invariant(
+    "MANIFEST-026",
+    "AMB-31",
+    about="manifest",
+    severity="warning",
+    remedy="`memwal repair` points the hint at the newest version. If a version above the newest one was lost, restore "
+    "it from a backup of the store instead.",
+)
+def the_hint_names_a_version(view: RegionView) -> Iterator[Broken]:
+    """The version hint, if there is one, can be read and names a manifest version that exists."""
+    if not view.numbers or paths.VERSION_HINT not in view.names:
+        return
+    if view.hint is None:
+        yield Broken(view.io.path(paths.VERSION_HINT), "the hint cannot be read")
+    elif view.hint not in view.numbers:
+        missing = view.io.path(paths.manifest(view.hint))
+        yield Broken(missing, f"the hint names version {view.hint}, which is not there", "AMB-31")
+
+
+@invariant(
+    "MANIFEST-007",
+    "MANIFEST-009",
+    "MANIFEST-014",
+    "MANIFEST-005",
+    "REGION-011",
+    "AMB-29",
+    about="manifest",
+    remedy=_STOP,
+)
+def manifests_never_go_back(a: RegionManifest, b: RegionManifest, path: str) -> Iterator[Broken]:
+    """Epoch, replay pointer and current generation never decrease; the region's spec never changes."""
+    for clause, name in (
+        ("MANIFEST-007", "epoch"),
+        ("MANIFEST-009", "position_replay_after"),
+        ("MANIFEST-014", "generation_current"),
+    ):
+        before, after = getattr(a, name), getattr(b, name)
+        if after < before:
+            yield Broken(path, f"{name} goes from {before} to {after} in version {b.version}", clause)
+    if b.spec_id != a.spec_id:
+        yield Broken(path, f"spec {a.spec_id} becomes {b.spec_id} in version {b.version}", "REGION-011")
+
+
+@invariant(
+    "MANIFEST-040",
+    "MANIFEST-034",
+    "MANIFEST-035",
+    "MANIFEST-036",
+    "MANIFEST-037",
+    "FENCE-005",
+    "FLUSH-011",
+    "FLUSH-012",
+    "FLUSH-014",
+    "AMB-34",
+    about="manifest",
+    remedy=_STOP,
+)
+def each_manifest_step_has_a_trigger(a: RegionManifest, b: RegionManifest, path: str) -> Iterator[Broken]:
+    """Each version differs from the one before by the fields of exactly one trigger; the last-seen hint may rise."""
+    if not any(matches(a, b) for matches in TRIGGERS.values()):
+        yield Broken(path, f"version {b.version} matches none of {', '.join(TRIGGERS)}")
+
+
+def _same(a: RegionManifest, b: RegionManifest) -> bool:
+    return replace(a, version=b.version, position_last_seen=b.position_last_seen) == b
+
+
+def _is_flush(a: RegionManifest, b: RegionManifest) -> bool:
+    return (
+        b.flushed[:-1] == a.flushed
+        and len(b.flushed) == len(a.flushed) + 1
+        and b.flushed[-1].generation == a.generation_current
+        and b.generation_current == a.generation_current + 1
+        and _same(
+            replace(
+                a,
+                position_replay_after=b.position_replay_after,
+                generation_current=b.generation_current,
+                flushed=b.flushed,
+            ),
+            b,
+        )
+    )
+
+
+TRIGGERS: dict[str, Callable[[RegionManifest, RegionManifest], bool]] = {
+    "claim": lambda a, b: _same(replace(a, epoch=b.epoch), b) and b.epoch == a.epoch + 1,
+    "MemTable flush": _is_flush,
+    "MemWAL index builder": _same,
+    "garbage collector": lambda a, b: _same(replace(a, flushed=b.flushed), b) and set(b.flushed) < set(a.flushed),
+    "sealing (R)": lambda a, b: _same(replace(a, sealed=b.sealed), b) and b.sealed != a.sealed,
+}
+"""What may make a new manifest version, and how the step looks. Only R has a status that can be sealed."""
+
+
+@invariant(
+    "AMB-35",
+    "GEN-002",
+    about="manifest",
+    severity="warning",
+    remedy="Find out what created the region: another history may have been started over an older one.",
+)
+def the_first_manifest_is_fresh(manifest: RegionManifest, path: str, revision: Revision) -> Iterator[Broken]:
+    """Version 1 is of a new region: nothing is flushed, and at most one claim was made."""
+    if manifest.version != 1:
+        return
+    wanted = replace(
+        manifest,
+        epoch=min(manifest.epoch, revision.epoch_first),
+        position_replay_after=WalPosition(0),
+        generation_current=revision.generation_first,
+        flushed=(),
+    )
+    for name in ("epoch", "position_replay_after", "generation_current", "flushed"):
+        if getattr(manifest, name) != getattr(wanted, name):
+            yield Broken(path, f"{name} of version 1 is {getattr(manifest, name)}, not {getattr(wanted, name)}")
+
+
+@invariant(
+    "AMB-35",
+    about="manifest",
+    severity="warning",
+    remedy="Find out what created the region: each claim makes a version, so that the epoch cannot be ahead.",
+)
+def epochs_do_not_exceed_versions(manifest: RegionManifest, path: str) -> Iterator[Broken]:
+    """The epoch of a manifest is at most its version."""
+    if manifest.epoch > manifest.version:
+        yield Broken(path, f"epoch {manifest.epoch} in version {manifest.version}")
+
+
+def look_at(manifest: RegionManifest, path: str, revision: Revision) -> list[Violation]:
+    """What is wrong with one manifest by itself."""
+    return the_first_manifest_is_fresh(manifest, path, revision) + epochs_do_not_exceed_versions(manifest, path)
+
+
+def look_at_step(a: RegionManifest, b: RegionManifest, path: str) -> list[Violation]:
+    """What is wrong with the step from ``a`` to ``b``, the next version, at ``path``."""
+    return manifests_never_go_back(a, b, path) + each_manifest_step_has_a_trigger(a, b, path)

@@ -1,0 +1,58 @@
+"""Invariants between a region and the merge progress of the base table.
+
+Source: MemWAL revisions A and B, "MemTable Merger"; AMB-80, 81, 97, 101.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from .. import paths
+from ..ids import RegionId
+from ..table.state import TableState
+from .finding import Broken, invariant
+from .view import RegionView
+
+_LOST = "Rows of the region are in no source. Restore manifest versions or generations from a backup of the store."
+
+
+@invariant(
+    "MERGE-001",
+    "MERGE-004",
+    "MANIFEST-009",
+    "GC-001",
+    "AMB-81",
+    "AMB-101",
+    about="region",
+    remedy=_LOST,
+)
+def unmerged_generations_are_listed(view: RegionView, state: TableState) -> Iterator[Broken]:
+    """Every generation between merge progress and the current one is listed."""
+    if view.newest is None:
+        return
+    progress, current = state.mem_wal.progress(view.region_id), view.newest.generation_current
+    listed = {generation.generation for generation in view.newest.flushed}
+    missing = [number for number in range(progress + 1, min(current, progress + 1001)) if number not in listed]
+    if missing:
+        path = view.io.path(paths.manifest(view.newest.version))
+        yield Broken(path, f"generations {missing[:8]} are neither listed nor merged: progress is {progress}")
+
+
+@invariant("MERGE-006", "MANIFEST-013", "AMB-80", about="region", remedy=_LOST)
+def merge_progress_is_below_the_current_generation(view: RegionView, state: TableState) -> Iterator[Broken]:
+    """Merge progress of a region is below the generation that its next flush will create."""
+    if view.newest is None:
+        return
+    progress, current = state.mem_wal.progress(view.region_id), view.newest.generation_current
+    if progress >= current:
+        path = view.io.path(paths.manifest(view.newest.version))
+        yield Broken(path, f"generation {progress} is merged, and the region's current generation is {current}")
+
+
+@invariant("AMB-97", "AMB-80", "MANIFEST-001", about="region", remedy=_LOST)
+def merged_regions_are_there(state: TableState, regions: Mapping[RegionId, RegionView]) -> Iterator[Broken]:
+    """Every region that was merged from still has its manifests."""
+    for region, progress in state.mem_wal.merged:
+        if progress and (region not in regions or not regions[region].numbers):
+            folder = f"{state.path.rpartition(f'{paths.VERSIONS}/')[0]}{paths.region(region)}/manifest"
+            yield Broken(folder, f"generation {progress} of {region} is merged, and the region has no manifest")

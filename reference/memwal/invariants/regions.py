@@ -1,0 +1,129 @@
+"""Looking at the regions of a table: loading them, and judging each by itself and all together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .. import paths
+from ..effects import Io
+from ..ids import RegionId, region_id
+from ..region.rows import Rows
+from ..revisions import CONFIG_MANIFEST_COLLECTION, CONFIG_REVISION, CONFIG_WAL_COLLECTION, Revision
+from . import generations, index, manifests, progress, registration
+from .base import Base, add_files
+from .contents import known_values
+from .files import look_at_files
+from .report import Ledger
+from .rows import registered_values
+from .view import RegionView, view
+from .wal import look_at_wal
+
+
+async def load_regions(
+    table: Io,
+    folders: tuple[str, ...],
+    revision: Revision | None,
+    rows: Rows | None,
+    ledger: Ledger,
+    recent: int | None,
+) -> dict[RegionId, RegionView]:
+    """What is found of each region; empty if the revision is not known."""
+    root = table.path(paths.MEM_WAL)
+    ledger.add(registration.region_folders_are_region_ids(folders, root))
+    found: dict[RegionId, RegionView] = {}
+    for folder in folders if revision is not None else ():
+        try:
+            region = region_id(folder)
+        except ValueError:
+            continue
+        assert revision is not None
+        await table.note("verifying", region=region)
+        found[region] = await view(table, region, revision, rows=rows, recent=recent)
+    return found
+
+
+async def look_at_regions(
+    table: Io, regions: Mapping[RegionId, RegionView], base: Base, rows: Rows | None, ledger: Ledger, *, fast: bool
+) -> None:
+    """Judge every region by itself, against the base table, and against the others."""
+    state, details = base.newest, base.details
+    config = state.config if state is not None else {}
+    collected = config.get(CONFIG_WAL_COLLECTION) == "on"
+    if state is not None and details is not None:
+        ledger.add(index.the_table_declares_a_key(state))
+        ledger.add(index.maintained_indexes_exist(state, details))
+        ledger.add(index.region_specs_are_sound(state, details))
+        ledger.add(progress.merged_regions_are_there(state, regions))
+    seen_files: set[str] = set()
+    for region, seen in sorted(regions.items()):
+        _count(seen, ledger)
+        _look_at_manifests(seen, ledger)
+        consent = config.get(CONFIG_MANIFEST_COLLECTION) == "on"
+        ledger.add(manifests.manifest_versions_go_with_consent(seen, collected=consent))
+        ledger.add(look_at_wal(seen, collected=collected))
+        _look_at_generations(seen, base, rows, ledger)
+        for generation in seen.generations:
+            if generation.state is not None:
+                add_files(await look_at_files(generation.io, generation.state, seen_files, rows=not fast), ledger)
+        if state is not None and details is not None:
+            ledger.add(progress.unmerged_generations_are_listed(seen, state))
+            ledger.add(progress.merge_progress_is_below_the_current_generation(seen, state))
+            ledger.add(registration.region_specs_are_listed(seen, details))
+            row = next((r for r in base.rows if r.region_id == region), None)
+            if row is not None:
+                ledger.add(registration.regions_are_registered_under_their_spec(seen, row))
+    _look_at_values(table, regions, base, ledger)
+    if state is not None:
+        configured = CONFIG_REVISION in state.config
+        ledger.add(index.regions_need_a_mem_wal_index(state, regions, enabled=base.enabled))
+        ledger.add(index.enabling_was_finished(state, configured=configured, enabled=base.enabled))
+
+
+def _count(seen: RegionView, ledger: Ledger) -> None:
+    ledger.looked_at["regions"] += 1
+    ledger.looked_at["region manifests"] += len(seen.numbers)
+    ledger.looked_at["WAL entries"] += len(seen.entries)
+    ledger.looked_at["generations"] += len(seen.generations)
+
+
+def _look_at_manifests(seen: RegionView, ledger: Ledger) -> None:
+    ledger.add(registration.regions_with_data_have_a_manifest(seen))
+    ledger.add(registration.regions_have_a_manifest(seen))
+    ledger.add(registration.regions_hold_nothing_else(seen))
+    ledger.add(registration.quarantines_are_empty(seen))
+    ledger.add(manifests.region_manifests_open(seen))
+    ledger.add(manifests.manifest_versions_are_dense(seen))
+    ledger.add(manifests.the_hint_names_a_version(seen))
+    ledger.add(seen.found_in_manifests)
+
+
+def _look_at_generations(seen: RegionView, base: Base, rows: Rows | None, ledger: Ledger) -> None:
+    ledger.add(generations.listed_generations_open(seen))
+    ledger.add(generations.listed_generations_are_dense(seen))
+    ledger.add(generations.generation_ranges_are_contiguous(seen))
+    ledger.add(generations.base_paths_stay_inside(seen))
+    ledger.add(generations.generations_have_their_filter(seen))
+    ledger.add(generations.generations_have_their_key_index(seen))
+    ledger.add(generations.listed_row_counts_are_right(seen))
+    if rows is not None:
+        ledger.add(generations.tombstones_are_of_revision_r(seen, rows))
+        if base.details is not None:
+            merged = base.details.progress(seen.region_id)
+            ledger.add(generations.unmerged_generations_fit_the_table(seen, rows, merged))
+
+
+def _look_at_values(table: Io, regions: Mapping[RegionId, RegionView], base: Base, ledger: Ledger) -> None:
+    """Regions with equal recorded values; registered ones count before they have a manifest."""
+    specs = {spec.spec_id: spec for spec in base.details.specs} if base.details is not None else {}
+    values = {}
+    for row in base.rows:
+        found = registered_values(row.values, specs.get(row.spec_id))
+        if row.spec_id and found is not None:
+            values[row.region_id] = row.spec_id, found
+    for region, seen in regions.items():
+        if seen.newest is None or not seen.newest.spec_id:
+            continue
+        found = known_values(seen, specs.get(seen.newest.spec_id), base.rows)
+        if found is not None:
+            values[region] = seen.newest.spec_id, found
+    ledger.add(registration.regions_have_distinct_values(values, table.path(paths.MEM_WAL)))

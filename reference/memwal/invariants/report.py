@@ -1,0 +1,69 @@
+"""What one run of all invariants found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ..ids import TableVersion
+from .finding import Violation
+
+FINDINGS_MAX = 100
+"""Findings of one invariant that are kept; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What `verify` found. ``findings`` empty: every invariant that was looked at holds."""
+
+    revision: str | None
+    """Revision under which the regions were read; None if it is not known."""
+    version: TableVersion | None
+    """Newest table version that can be read; None if there is none."""
+    mem_wal: bool
+    """Whether that version has MemWAL enabled."""
+    fast: bool
+    """Whether rows were left out."""
+    findings: tuple[Violation, ...]
+    """Errors first; at most `FINDINGS_MAX` of each invariant. Paths are relative to the table where they lie in it."""
+    suppressed: tuple[tuple[str, int], ...]
+    """Invariants of which more was found than is kept, and how many more."""
+    looked_at: tuple[tuple[str, int], ...]
+    """How many things of each kind were looked at: what there was none of proves nothing."""
+    notes: tuple[str, ...]
+    """What could not be checked, and why."""
+    moved: bool = False
+    """Whether the table kept changing while it was looked at, so that findings may come from two moments."""
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Findings and counts while they are collected."""
+
+    findings: list[Violation] = field(default_factory=list)
+    suppressed: Counter[str] = field(default_factory=Counter)
+    looked_at: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+    kept: Counter[str] = field(default_factory=Counter)
+
+    def add(self, found: Iterable[Violation]) -> None:
+        """Keep ``found``, each once, up to the limit per invariant."""
+        for one in found:
+            if one in self.findings:
+                continue
+            if self.kept[one.invariant] == FINDINGS_MAX:
+                self.suppressed[one.invariant] += 1
+                continue
+            self.kept[one.invariant] += 1
+            self.findings.append(one)
+
+    def note(self, text: str) -> None:
+        """Say once that something was not checked."""
+        if text not in self.notes:
+            self.notes.append(text)

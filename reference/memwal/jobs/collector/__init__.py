@@ -1,0 +1,41 @@
+"""The garbage collector: what nothing needs any more, and why it is safe to delete.
+
+Each kind of thing has a module with its argument and a table of reasons to keep it: table `versions`, merged
+`generations`, `orphans`, `wal` entries, region `manifests`, and `files` that no retained version names. Nothing is
+deleted that some process may still come to need; where only time can tell, the operator gives a grace time (`Policy`).
+
+Source: MemWAL revisions A and B, "Garbage Collector"; AMB-30, 32, 71, 72, 73, 80, 88, 91 to 98, 115.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from . import files, generations, manifests, orphans, versions, wal
+from .decision import Decision, Eligibility, Kind, Rule
+from .generations import kept_because
+from .policy import KEEP_ALL, RETAIN_MANIFESTS, Policy, TimeTravel
+from .run import collect
+
+__all__ = [
+    "ELIGIBILITY", "KEEP_ALL", "RETAIN_MANIFESTS", "Decision", "Eligibility", "Kind", "Policy", "Rule", "TimeTravel",
+    "collect", "kept_because", "rules",
+]  # fmt: skip
+
+ELIGIBILITY: tuple[Eligibility[Any], ...] = (
+    versions.RULES,
+    generations.RULES,
+    orphans.RULES,
+    wal.RULES,
+    manifests.RULES,
+    *files.RULES.values(),
+)
+"""The tables of all kinds, in the order in which things are collected."""
+
+
+def rules() -> Iterator[tuple[Eligibility[Any], Rule[Any]]]:
+    """Every row of every table."""
+    for table in ELIGIBILITY:
+        for rule in table.rules:
+            yield table, rule

@@ -1,0 +1,101 @@
+"""One run of the collector over a table.
+
+Source: MemWAL revisions A and B, "Garbage Collector"; AMB-91, 92, 93, 98.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...clauses import implements
+from ...codec.region_manifest import RegionManifest
+from ...effects import Io
+from ...ids import Milliseconds, RegionId
+from ...index import regions
+from ...revisions import STRICT, Interpretation
+from ...table.collected import collected_points, record
+from ...table.state import TableState
+from . import generations
+from .decision import Decision
+from .files import collect_files
+from .generations import Needs
+from .ledger import Ledger
+from .policy import KEEP_ALL, Policy
+from .regions import Plan, collect_region, plan
+from .snapshots import Remembered
+from .versions import Held, expire, held_versions, newer_than, revive
+
+
+@implements("GC-001", "GC-002", "GC-003", "GC-004", "GC-013", "GC-014", "AMB-91", "AMB-92", "AMB-98")
+async def collect(
+    io: Io,
+    policy: Policy = KEEP_ALL,
+    *,
+    dry_run: bool = False,
+    sizes: bool = False,
+    interpretation: Interpretation = STRICT,
+) -> tuple[Decision, ...]:
+    """Collect what no retained table version and no index needs; returns a decision per thing looked at.
+
+    ``dry_run``: only decide; no request changes anything. ``sizes``: measure what goes. Any number of collectors may
+    run at once, beside writers, mergers and readers, and one that stops anywhere is carried on by the next.
+    Raises `NotFound`, `InvalidArgument` where MemWAL is not enabled, `ArtifactError` for damaged bytes, and the store's
+    last outcome when attempts are used up.
+    """
+    ledger = Ledger(dry_run=dry_run, sizes=sizes)
+    now_ms = await io.now() if policy.needs_clock else Milliseconds(0)
+    if not dry_run:
+        await revive(io)
+    held = await held_versions(io, policy, now_ms)
+    _ = held[-1].state.mem_wal
+    retained = await expire(io, held, ledger)
+    retained = (*retained, *await newer_than(io, retained[-1].version))
+    live = await regions.discover(io, retained[-1].revision, interpretation)
+    needs, plans = await _planned(io, live, held, retained, policy, interpretation)
+    if not dry_run and await _record(io, needs, plans):
+        retained = (*retained, *await newer_than(io, retained[-1].version))
+        needs, plans = await _planned(io, live, held, retained, policy, interpretation)
+    remembered = Remembered(io, retained)
+    for planned in plans:
+        await collect_region(io, planned, needs, remembered, now_ms, ledger)
+    expired = [one.state for one in held if one.version not in {state.version for state in retained}]
+    await collect_files(io, retained, expired, policy, now_ms, ledger)
+    return tuple(ledger.decisions)
+
+
+async def _planned(
+    io: Io,
+    live: Mapping[RegionId, RegionManifest],
+    held: Sequence[Held],
+    retained: Sequence[TableState],
+    policy: Policy,
+    interpretation: Interpretation,
+) -> tuple[Needs, tuple[Plan, ...]]:
+    """What the retained versions need, and what that means for the generations that manifests list."""
+    older = {one.version for one in held if not one.was_newest_within_grace}
+    recent = [state for state in retained if state.version not in older]
+    snapshots = policy.time_travel == "snapshot"
+    needs = Needs(
+        retained=retained,
+        recent=recent,
+        listed=await Remembered(io, retained).by_version() if snapshots else {},
+        origins=await generations.origins_of(io, recent),
+        policy=policy,
+        interpretation=interpretation,
+    )
+    return needs, tuple(plan(region, manifest, needs) for region, manifest in sorted(live.items()))
+
+
+@implements("AMB-91")
+async def _record(io: Io, needs: Needs, plans: Sequence[Plan]) -> bool:
+    """Record up to where generations are collected that retained versions have not merged; whether that was news.
+
+    It is recorded before anything is deleted, so that no Restore comes in between unseen (AMB-98).
+    """
+    doomed = [candidate for planned in plans for candidate in planned.doomed]
+    points = generations.collected_beyond(needs, doomed)
+    known = collected_points(needs.newest)
+    if all(known.get(region, 0) >= point for region, point in points.items()):
+        return False
+    await record(io, points)
+    return True

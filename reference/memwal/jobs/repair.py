@@ -1,0 +1,235 @@
+"""The few repairs that lose nothing: a version hint that is wrong, and an unreadable entry at the end of a WAL.
+
+An unreadable entry is the end of a put on a store that does not create atomically, or damage. Its bytes are copied into
+the region's folder ``quarantine`` and its position gets a data-less entry, so that recovery can go on. Before that the
+region is claimed and a barrier is put behind the entry: from then on no earlier writer gets a put acknowledged, and
+nothing that one got acknowledged lies behind it. What no tool can know, and the operator has to: that no process is
+still writing the entry, and that its write was not acknowledged; if it was, its rows have to be written again.
+
+Everything else stays as it is. Source: AMB-15, 24, 31, 143.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from .. import confirm, paths
+from ..clauses import implements
+from ..codec import hint, wal
+from ..codec.region_manifest import RegionManifest
+from ..codec.wal import WalEntry
+from ..effects import Io
+from ..errors import AlreadyExists, ArtifactError, Fenced, InvalidArgument, NotFound
+from ..ids import Epoch, RegionId, WalPosition, region_id
+from ..index.opening import region_of
+from ..index.snapshot import RegionRow
+from ..region import manifest as manifests
+from ..region import wal_folder
+from ..region.claim import claim, verify_epoch
+from ..region.recovery import read_entry, replay_start
+from ..region.region import Region
+from ..revisions import CONFIG_REVISION
+from ..table.state import TableState, latest
+
+QUARANTINE = "quarantine"
+"""Folder of a region for the bytes of entries that were moved aside."""
+UNREADABLE = "AMB-15"
+"""Clause by which an entry that is no whole file or stream is refused."""
+
+Kind = Literal["hint", "entry", "left", "unfinished", "refused"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What was done about one thing, or would be in a dry run, or why nothing was."""
+
+    kind: Kind
+    """``hint``: pointed at the newest version; ``entry``: moved aside; ``left``: harmless, stays; ``unfinished``: the
+    operator has to finish it; ``refused``: no repair that loses nothing is known."""
+    path: str
+    reason: str
+
+    @property
+    def changes(self) -> bool:
+        """Whether the step writes."""
+        return self.kind in ("hint", "entry")
+
+
+@implements("AMB-15", "AMB-31", "AMB-143")
+async def repair(io: Io, *, dry_run: bool = False) -> tuple[Step, ...]:
+    """Repair what can be repaired without losing anything; returns what was done, or would be.
+
+    Raises `NotFound` without a table, `ArtifactError` if its newest version cannot be read, and the store's outcomes.
+    """
+    state = await latest(io)
+    if state.mem_wal_entry is None:
+        return _without_mem_wal(state)
+    steps: list[Step] = []
+    for folder in await io.list_folders(paths.MEM_WAL):
+        try:
+            region = region_id(folder)
+        except ValueError:
+            steps.append(Step(kind="left", path=io.path(f"{paths.MEM_WAL}/{folder}"), reason="not a region"))
+            continue
+        await io.note("repairing", region=region)
+        steps += await _repair_region(io, region, state, dry_run)
+    return tuple(steps)
+
+
+def _without_mem_wal(state: TableState) -> tuple[Step, ...]:
+    if CONFIG_REVISION not in state.config:
+        return ()
+    reason = (
+        f"revision {state.config[CONFIG_REVISION]} is recorded, and there is no MemWAL index: call memwal.enable with "
+        "this revision and the region spec that was meant, which is recorded nowhere"
+    )
+    return (Step(kind="unfinished", path=state.path, reason=reason),)
+
+
+async def _repair_region(table: Io, region: RegionId, state: TableState, dry_run: bool) -> list[Step]:
+    io = manifests.folder(table, region)
+    listed = await manifests.versions(io)
+    path = io.path("manifest")
+    if not listed:
+        folders = await io.list_folders()
+        if "wal" in folders or any(paths.generation_number(name) is not None for name in folders):
+            return [
+                Step(kind="refused", path=path, reason="the region has data and no manifest: restore its manifests")
+            ]
+        return [Step(kind="left", path=path, reason="the region was never claimed; its next writer makes its manifest")]
+    if listed[-1] - listed[0] >= len(listed):
+        reason = "manifest versions are missing between others: restore them; which state is the newest is not certain"
+        return [Step(kind="refused", path=path, reason=reason)]
+    try:
+        newest = await manifests.read(io, listed[-1], state.revision)
+    except ArtifactError as error:
+        reason = f"the newest manifest cannot be read, restore it: {error.reason}"
+        return [Step(kind="refused", path=error.path, reason=reason)]
+    row = RegionRow(region_id=region, spec_id=newest.spec_id, values=(), manifest=newest)
+    return [
+        *await _repair_hint(io, newest, dry_run),
+        *await _repair_tail(region_of(table, state, row), newest, dry_run),
+    ]
+
+
+async def _repair_hint(io: Io, newest: RegionManifest, dry_run: bool) -> list[Step]:
+    """Point a hint that cannot be read, or names no version, at the newest one. No hint, or an older one, is right."""
+    name = paths.VERSION_HINT
+    try:
+        data = await io.get(name)
+    except NotFound:
+        return []
+    named = hint.decode(data, io.path(name))
+    if named is not None and named in await manifests.versions(io):
+        return []
+    if not dry_run:
+        await io.put(name, hint.encode(newest.version))
+    before = f"version {named}, which is not there" if named is not None else "nothing that can be read"
+    return [Step(kind="hint", path=io.path(name), reason=f"named {before}; the newest version is {newest.version}")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tail:
+    """The unflushed part of a WAL that ends with an entry that cannot be read."""
+
+    position: WalPosition
+    """Of the unreadable entry."""
+    data: bytes
+    barriers: tuple[WalEntry, ...]
+    """Data-less entries behind it, left by a repair that was cut short."""
+
+    @property
+    def following(self) -> WalPosition:
+        """The first free position."""
+        return WalPosition(self.position + 1 + len(self.barriers))
+
+
+async def _repair_tail(region: Region, newest: RegionManifest, dry_run: bool) -> list[Step]:
+    found = await _tail(region, newest)
+    if isinstance(found, Step):
+        return [found]
+    if found is None:
+        return []
+    path = region.io.path(_name(region, found.position))
+    if dry_run:
+        return [
+            Step(kind="entry", path=path, reason=f"entry {found.position} cannot be read, and would be moved aside")
+        ]
+    try:
+        return [await _move_aside(region, found)]
+    except InvalidArgument as sealed:
+        return [Step(kind="refused", path=path, reason=str(sealed))]
+    except Fenced as fenced:
+        return [Step(kind="refused", path=path, reason=f"another process claimed the region meanwhile: {fenced}")]
+
+
+def _name(region: Region, position: WalPosition) -> str:
+    return paths.wal(position, region.revision.wal_suffix)
+
+
+async def _tail(region: Region, manifest: RegionManifest) -> _Tail | Step | None:
+    """The tail if it can be repaired, why it cannot, or None if every entry can be read."""
+    start = replay_start(manifest, region.revision)
+    listed = [p for p in wal_folder.positions(await region.io.list("wal"), region.revision) if p >= start]
+    broken: WalPosition | None = None
+    barriers: list[WalEntry] = []
+    for position in listed:
+        try:
+            entry = await read_entry(region.io, position, region.revision, region.rows.schema)
+        except ArtifactError as error:
+            if error.clause != UNREADABLE or broken is not None:
+                return Step(kind="refused", path=error.path, reason=f"not an unreadable last entry: {error.reason}")
+            broken = position
+            continue
+        if broken is None:
+            continue
+        if entry.rows.num_rows:
+            path = region.io.path(_name(region, broken))
+            reason = f"entry {broken} cannot be read, and entry {position} behind it has rows: restore it from a backup"
+            return Step(kind="refused", path=path, reason=reason)
+        barriers.append(entry)
+    if broken is None:
+        return None
+    if listed != list(range(start, start + len(listed))):
+        path = region.io.path("wal")
+        return Step(kind="refused", path=path, reason="entries are missing below the unreadable one: restore them")
+    data = await region.io.get(_name(region, broken))
+    return _Tail(position=broken, data=data, barriers=tuple(barriers))
+
+
+@implements("AMB-15", "AMB-24")
+async def _move_aside(region: Region, seen: _Tail) -> Step:
+    """Claim, put a barrier behind the entry, keep its bytes elsewhere, and put a data-less entry in its place.
+
+    Cut short anywhere, it can be run again.
+    """
+    path = region.io.path(_name(region, seen.position))
+    manifest = await claim(region)
+    found = await _tail(region, manifest)
+    if not isinstance(found, _Tail) or (found.position, found.data) != (seen.position, seen.data):
+        reason = f"entry {seen.position} or what is behind it changed while it was looked at: a writer is at work"
+        return Step(kind="refused", path=path, reason=reason)
+    barrier = WalEntry(
+        epoch=manifest.epoch,
+        generation=manifest.generation_current,
+        rows=region.rows.schema.empty_table(),
+        barrier=True,
+    )
+    try:
+        await confirm.create(region.io, _name(region, found.following), wal.encode(barrier, region.revision))
+    except AlreadyExists:
+        reason = f"entry {found.following} appeared behind it: a writer is still at work"
+        return Step(kind="refused", path=path, reason=reason)
+    await verify_epoch(region, manifest)
+    kept = f"{QUARANTINE}/{manifest.epoch}-{_name(region, found.position).rpartition('/')[2]}"
+    await confirm.create(region.io, kept, found.data)
+    # Epochs along the WAL never decrease, so that the filler takes that of the entry behind it.
+    filler = replace(barrier, epoch=_epoch_behind(found, manifest))
+    await confirm.create_unconditionally(region.io, _name(region, found.position), wal.encode(filler, region.revision))
+    reason = f"entry {found.position} could not be read; its {len(found.data)} bytes are in {region.io.path(kept)}"
+    return Step(kind="entry", path=path, reason=reason)
+
+
+def _epoch_behind(tail: _Tail, manifest: RegionManifest) -> Epoch:
+    return tail.barriers[0].epoch if tail.barriers else manifest.epoch

@@ -1,0 +1,244 @@
+"""How a trained vector index encodes vectors, and distances between a query and encoded vectors.
+
+The arithmetic is the native package's, so that codes and distances of MemTables, generations and the base agree:
+a vector belongs to the nearest centroid; product quantisation encodes its difference from that centroid (under the dot
+product the vector itself) by the nearest codeword of each slice; scalar quantisation rounds each number down to one of
+256 steps between two bounds. Under the cosine metric all of that is done to vectors of length one.
+Source: MemWAL revision A, "Vector Index Configuration".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ..clauses import implements
+from ..codec import protobuf
+from ..codec.canonical import Mask
+from ..codec.pb.lance import index_pb2
+from ..codec.vector_model import VectorModel
+from ..errors import ArtifactError, InvalidArgument
+
+VectorKind = Literal["IVF_FLAT", "IVF_PQ", "IVF_SQ"]
+KINDS = ("IVF_FLAT", "IVF_PQ", "IVF_SQ")
+METRICS = ("l2", "cosine", "dot")
+
+Numbers = npt.NDArray[np.float64]
+Codes = npt.NDArray[Any]
+"""Shape (rows, width): numbers of the column's own type (IVF_FLAT), else uint8."""
+
+_CODEWORDS = 256
+_TOP = 255
+_BATCH_NUMBERS = 1 << 22
+"""Most numbers in an intermediate array."""
+_TENSOR_TYPES: dict[int, np.dtype[Any]] = {
+    index_pb2.Tensor.FLOAT16: np.dtype("<f2"),
+    index_pb2.Tensor.FLOAT32: np.dtype("<f4"),
+    index_pb2.Tensor.FLOAT64: np.dtype("<f8"),
+}
+_CODEBOOK = "codebook_position"
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Encoded vectors. Rows without a usable vector are not among them."""
+
+    offsets: npt.NDArray[np.int64]
+    """Row offsets, ascending. Shape (rows,)."""
+    partitions: npt.NDArray[np.int64]
+    """Partition of each row. Shape (rows,)."""
+    codes: Codes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorCode:
+    """A trained code. Two are equal if their stored models are."""
+
+    model: VectorModel
+    kind: VectorKind
+    centroids: Numbers = field(compare=False, repr=False)
+    """Shape (partitions, dimension)."""
+    codebook: Numbers | None = field(compare=False, repr=False)
+    """IVF_PQ: shape (slices, 256, dimension / slices)."""
+    bounds: tuple[float, float]
+    """IVF_SQ: least and greatest number; (0, 0) otherwise."""
+
+    @property
+    def metric(self) -> str:
+        return self.model.metric
+
+    @property
+    def dimension(self) -> int:
+        return int(self.centroids.shape[1])
+
+    def fits(self, column: pa.DataType) -> bool:
+        """Whether vectors of a fixed-size list type can be encoded."""
+        return bool(pa.types.is_floating(column.value_type) and column.list_size == self.dimension)
+
+    @implements("WRITER-021", "WRITER-025")
+    def encode(self, column: pa.ChunkedArray, start: int = 0) -> Encoded:
+        """Encode ``column``, fixed-size lists; its first row has offset ``start``.
+
+        NULL, vectors with a NULL, NaN or infinite number in them and, under the cosine metric, zero vectors are left
+        out, as the native package does.
+        """
+        vectors, present = _vectors(column)
+        wide = vectors.astype(np.float64)
+        if self.metric == "cosine":
+            lengths = np.sqrt(np.einsum("ij,ij->i", wide, wide))
+            present &= lengths > 0
+            lengths[~present] = 1
+            wide = (wide / lengths[:, None]).astype(vectors.dtype).astype(np.float64)
+        offsets = np.flatnonzero(present)
+        wide, vectors = wide[offsets], vectors[offsets]
+        partitions = self.nearest_partitions(wide, 1)[:, 0]
+        codes = wide.astype(vectors.dtype) if self.kind == "IVF_FLAT" else self._codes(wide, partitions)
+        return Encoded(offsets + start, partitions, codes)
+
+    def nearest_partitions(self, vectors: Numbers, count: int) -> npt.NDArray[np.int64]:
+        """The nearest partitions of each vector, nearest first. Shape (rows, count)."""
+        own = np.einsum("ij,ij->i", self.centroids, self.centroids)
+        found = [np.empty((0, count), np.int64)]
+        for part in _batches(vectors, len(self.centroids)):
+            products = part @ self.centroids.T
+            distances = -products if self.metric == "dot" else own - 2 * products
+            if count == 1:
+                found.append(np.argmin(distances, axis=1)[:, None])
+            else:
+                found.append(np.argsort(distances, axis=1, kind="stable")[:, :count])
+        return np.concatenate(found)
+
+    def _codes(self, vectors: Numbers, partitions: npt.NDArray[np.int64]) -> Codes:
+        if self.codebook is None:
+            low, high = self.bounds
+            steps = np.floor((vectors - low) * _TOP / (high - low))
+            return np.clip(steps, 0, _TOP).astype(np.uint8)
+        if self.metric != "dot":
+            vectors = vectors - self.centroids[partitions]
+        slices, _, width = self.codebook.shape
+        codes = np.empty((len(vectors), slices), np.uint8)
+        for number, words in enumerate(self.codebook):
+            own = np.einsum("ij,ij->i", words, words)
+            parts = _batches(vectors[:, number * width : (number + 1) * width], _CODEWORDS)
+            nearest = [np.argmin(own - 2 * (part @ words.T), axis=1) for part in parts]
+            codes[:, number] = np.concatenate([np.empty(0, np.int64), *nearest])
+        return codes
+
+    @implements("WRITER-025")
+    def distances(self, encoded: Encoded, query: Numbers) -> npt.NDArray[np.float32]:
+        """Distance of each encoded vector to ``query``, as the native package computes it. Shape (rows,).
+
+        ``query``: as `query_vector` gives it. L2 is the squared distance; dot is one less the product; cosine is one
+        less the cosine for IVF_FLAT, and the squared distance of vectors of length one for the quantised kinds.
+        """
+        decoded = self._decoded(encoded)
+        if self.metric == "dot" or (self.metric == "cosine" and self.kind == "IVF_FLAT"):
+            return (1 - decoded @ query).astype(np.float32)
+        if self.kind == "IVF_SQ":
+            low, high = self.bounds
+            query = low + self._codes(query[None, :], np.zeros(1, np.int64))[0] * ((high - low) / _TOP)
+        difference = decoded - query
+        squared: Numbers = np.einsum("ij,ij->i", difference, difference)
+        return squared.astype(np.float32)
+
+    def _decoded(self, encoded: Encoded) -> Numbers:
+        if self.kind == "IVF_FLAT":
+            return encoded.codes.astype(np.float64)
+        if self.codebook is None:
+            low, high = self.bounds
+            return low + encoded.codes.astype(np.float64) * ((high - low) / _TOP)
+        slices = [words[encoded.codes[:, number]] for number, words in enumerate(self.codebook)]
+        decoded = np.concatenate(slices, axis=1)
+        return decoded if self.metric == "dot" else decoded + self.centroids[encoded.partitions]
+
+    def query_vector(self, query: npt.ArrayLike) -> Numbers:
+        """``query`` as `distances` takes it; raises `InvalidArgument` for one that has no distance to anything."""
+        try:
+            vector = np.asarray(query, np.float64)
+        except (ValueError, TypeError) as error:
+            raise InvalidArgument(f"the query is no vector: {error}") from error
+        if vector.shape != (self.dimension,) or not np.isfinite(vector).all():
+            raise InvalidArgument(f"the query is not a vector of {self.dimension} finite numbers")
+        if self.metric != "cosine":
+            return vector
+        length = float(np.sqrt(vector @ vector))
+        if not length:
+            raise InvalidArgument("a zero vector has no direction to compare")
+        return vector / length
+
+
+@implements("WRITER-025", "AMB-51")
+def vector_code(model: VectorModel, name: str) -> VectorCode:
+    """The code of a stored model of one of `KINDS`, for the index ``name``.
+
+    Raises `InvalidArgument` for a model that MemTables cannot follow, `ArtifactError` for one that contradicts itself.
+    """
+    if model.metric not in METRICS:
+        reason = f"index {name!r} has the metric {model.metric!r}; MemTables have {', '.join(METRICS)}"
+        raise InvalidArgument(reason, clause="AMB-48")
+    storage = {key: json.loads(value) for key, value in model.exact}
+    if storage.get("num_bits", 8) != 8 or storage.get("nbits", 8) != 8:
+        raise InvalidArgument(f"index {name!r} has codes of other than 8 bits", clause="AMB-48")
+    centroids = _tensor(model.centroids, name)
+    if centroids.ndim != 2 or not centroids.size:
+        raise ArtifactError("AMB-51", name, f"the centroids have the shape {centroids.shape}")
+    codebook = _codebook(model, storage, centroids.shape[1], name) if model.kind == "IVF_PQ" else None
+    bounds = _bounds(storage, name) if model.kind == "IVF_SQ" else (0.0, 0.0)
+    kind = cast(VectorKind, model.kind)
+    return VectorCode(model=model, kind=kind, centroids=centroids, codebook=codebook, bounds=bounds)
+
+
+def _codebook(model: VectorModel, storage: dict[str, Any], dimension: int, name: str) -> Numbers:
+    slices, buffers = storage.get("num_sub_vectors"), dict(model.buffers)
+    if _CODEBOOK not in buffers:
+        raise InvalidArgument(f"index {name!r} keeps its codebook where MemTables do not look", clause="AMB-48")
+    numbers = _tensor(buffers[_CODEBOOK], name)
+    if not isinstance(slices, int) or slices < 1 or dimension % slices or numbers.size != _CODEWORDS * dimension:
+        reason = f"a codebook of {numbers.size} numbers for {slices} slices of {dimension} dimensions"
+        raise ArtifactError("AMB-51", name, reason)
+    return numbers.reshape(slices, _CODEWORDS, dimension // slices)
+
+
+def _bounds(storage: dict[str, Any], name: str) -> tuple[float, float]:
+    stored: Any = storage.get("bounds")
+    try:
+        low, high = float(stored["start"]), float(stored["end"])
+    except (LookupError, TypeError, ValueError) as error:
+        raise ArtifactError("AMB-51", name, f"the bounds are {stored!r}") from error
+    if not low < high:
+        raise InvalidArgument(f"index {name!r} was trained on vectors of one number {low}", clause="AMB-48")
+    return low, high
+
+
+def _tensor(data: bytes, name: str) -> Numbers:
+    message = protobuf.parse(index_pb2.Tensor, data, clause="AMB-51", path=name)
+    kind = _TENSOR_TYPES.get(message.data_type)
+    if kind is None:
+        reason = f"index {name!r} was trained on numbers of type {index_pb2.Tensor.DataType.Name(message.data_type)}"
+        raise InvalidArgument(reason, clause="AMB-48")
+    try:
+        return np.frombuffer(message.data, kind).astype(np.float64).reshape(message.shape)
+    except ValueError as error:
+        raise ArtifactError("AMB-51", name, f"a tensor of the index is damaged: {error}") from error
+
+
+def _vectors(column: pa.ChunkedArray) -> tuple[npt.NDArray[Any], Mask]:
+    """The numbers of fixed-size lists, shape (rows, size), 0 in unusable rows; and which rows are usable."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    size = array.type.list_size
+    values = array.values.slice(array.offset * size, len(array) * size)
+    numbers = values.to_numpy(zero_copy_only=False).reshape(len(array), size)
+    present: Mask = array.is_valid().to_numpy(zero_copy_only=False) & np.isfinite(numbers).all(axis=1)
+    return np.where(present[:, None], numbers, numbers.dtype.type(0)), present
+
+
+def _batches(vectors: Numbers, width: int) -> Iterator[Numbers]:
+    rows = max(1, _BATCH_NUMBERS // width)
+    for start in range(0, len(vectors), rows):
+        yield vectors[start : start + rows]

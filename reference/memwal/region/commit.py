@@ -1,0 +1,62 @@
+"""Listing a flushed generation in the region manifest: the step that makes it exist.
+
+Source: MemWAL revision A, "MemTable Flush" and "Writer Fencing"; AMB-29, 33, 37, 41.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..clauses import implements
+from ..codec.region_manifest import FlushedGeneration, RegionManifest
+from ..errors import ArtifactError
+from ..ids import Epoch, Generation, WalPosition
+from . import manifest as manifests
+from .claim import check_epoch
+from .recovery import replay_start
+from .region import Region
+
+
+@implements(
+    "MANIFEST-035", "FLUSH-009", "FLUSH-010", "FLUSH-011", "FLUSH-012", "FLUSH-014", "FLUSH-016", "AMB-29", "AMB-41"
+)
+async def commit_flush(
+    region: Region, epoch: Epoch, start: WalPosition, listed: FlushedGeneration, covered: WalPosition
+) -> RegionManifest:
+    """List the generation in the next manifest version, verifying the epoch against the version it is derived from.
+
+    ``start``, ``covered``: first and last WAL position of the generation. Raises `Fenced`, the store's last outcome
+    when attempts go unanswered, and `ArtifactError` if the generation would not follow the ones listed.
+    """
+    basis: RegionManifest | None = None
+
+    async def derive(current: RegionManifest | None) -> RegionManifest | None:
+        nonlocal basis
+        stored = manifests.present(current, region.io)
+        if basis is None or region.interpretation.reverify_each_attempt:
+            check_epoch(region, epoch, stored)
+            if stored.generation_current > listed.generation:
+                return None  # an own attempt whose outcome was unknown: only this epoch can commit it
+            if replay_start(stored, region.revision) != start or stored.generation_current != listed.generation:
+                reason = f"generation {listed.generation} would not follow {stored.generation_current - 1}"
+                raise ArtifactError("FLUSH-009", region.io.root, reason)
+            basis = stored
+        else:
+            basis = replace(basis, version=stored.version)
+        return replace(
+            manifests.following(basis),
+            position_replay_after=covered,
+            position_last_seen=max(basis.position_last_seen, covered),
+            generation_current=Generation(listed.generation + 1),
+            flushed=(*basis.flushed, listed),
+        )
+
+    advanced = await manifests.advance(
+        region.io,
+        region.revision,
+        derive,
+        interpretation=region.interpretation,
+        collected=region.manifest_collection,
+    )
+    await region.io.note("flushed", region=region.region_id, generation=listed.generation)
+    return manifests.present(advanced.manifest, region.io)

@@ -1,0 +1,154 @@
+"""Writing fragments: data files of rows, deletion files, and the messages that describe them.
+
+Nothing refers to them until a transaction that names them is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from .. import confirm, paths
+from ..clauses import implements
+from ..codec import data_file, deletion
+from ..codec.pb.lance import table_pb2
+from ..effects import Io
+from ..errors import InvalidArgument
+from . import read
+
+FRAGMENT_ROWS = 1 << 20
+"""Most rows in one fragment that the engine writes."""
+FILE_BYTES = 128 << 20
+"""About how many bytes of rows, before they are encoded, go into one data file of a stream."""
+
+
+@implements("FORMAT-017", "FORMAT-018", "FORMAT-019")
+def fragment_message(
+    rows: int,
+    name: str,
+    size_bytes: int,
+    field_ids: Sequence[int],
+    version: data_file.FileVersion = data_file.FILE_VERSION,
+) -> table_pb2.DataFragment:
+    """Fragment of one data file ``name`` that holds ``rows`` rows with the leaf fields ``field_ids``."""
+    file = table_pb2.DataFile(
+        path=name,
+        fields=field_ids,
+        column_indices=range(len(field_ids)),
+        file_major_version=version[0],
+        file_minor_version=version[1],
+        file_size_bytes=size_bytes,
+    )
+    return table_pb2.DataFragment(files=[file], physical_rows=rows)
+
+
+async def write_fragments(
+    io: Io, table: pa.Table, field_ids: Sequence[int], version: data_file.FileVersion = data_file.FILE_VERSION
+) -> list[table_pb2.DataFragment]:
+    """Write ``table`` as data files of at most `FRAGMENT_ROWS` rows; ids are assigned at commit. Empty: no fragment.
+
+    ``version``: the table's file version; pylance opens no table with mixed ones.
+    """
+    fragments = []
+    for start in range(0, table.num_rows, FRAGMENT_ROWS):
+        part = table.slice(start, FRAGMENT_ROWS)
+        data = data_file.encode(part, version)
+        fragments.append(await _stored(io, data, part.num_rows, field_ids, version))
+    return fragments
+
+
+async def _stored(
+    io: Io, data: bytes, rows: int, field_ids: Sequence[int], version: data_file.FileVersion
+) -> table_pb2.DataFragment:
+    name = f"{await io.random_hex(32)}.lance"
+    await confirm.create(io, paths.data_file(name), data)
+    return fragment_message(rows, name, len(data), field_ids, version)
+
+
+class FragmentWriter:
+    """Fragments from a stream of rows, a data file at a time. A context manager: leaving it drops a begun file."""
+
+    def __init__(
+        self,
+        io: Io,
+        schema: pa.Schema,
+        field_ids: Sequence[int],
+        version: data_file.FileVersion = data_file.FILE_VERSION,
+    ) -> None:
+        self._io, self._schema, self._field_ids, self._version = io, schema, field_ids, version
+        self._encoder: data_file.Encoder | None = None
+        self._rows = self._bytes = 0
+        self.fragments: list[table_pb2.DataFragment] = []
+        """Those whose data files are stored."""
+
+    def __enter__(self) -> FragmentWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._encoder is not None:
+            self._encoder.close()
+
+    async def write(self, table: pa.Table) -> None:
+        """Add rows. A file is stored when it has `FRAGMENT_ROWS` rows or about `FILE_BYTES`."""
+        start = 0
+        while start < table.num_rows:
+            part = table.slice(start, FRAGMENT_ROWS - self._rows)
+            if self._encoder is None:
+                self._encoder = data_file.Encoder(self._schema, self._version)
+            self._encoder.write(part)
+            start += part.num_rows
+            self._rows += part.num_rows
+            self._bytes += part.nbytes
+            if self._rows >= FRAGMENT_ROWS or self._bytes >= FILE_BYTES:
+                await self.finish()
+
+    async def finish(self) -> None:
+        """Store what has been written and is not stored yet."""
+        if self._encoder is None:
+            return
+        data, rows = self._encoder.finish(), self._rows
+        self._encoder.close()
+        self._encoder, self._rows, self._bytes = None, 0, 0
+        self.fragments.append(await _stored(self._io, data, rows, self._field_ids, self._version))
+
+
+@implements("FORMAT-036", "FORMAT-040", "FORMAT-052")
+async def write_deletions(
+    io: Io, fragment: table_pb2.DataFragment, offsets: deletion.Offsets, read_version: int
+) -> table_pb2.DataFragment:
+    """A copy of ``fragment`` with ``offsets`` (all deleted rows, sorted, distinct) as its deletion file."""
+    file_type, data = deletion.encode(offsets)
+    number = int(await io.random_hex(16), 16)
+    changed = table_pb2.DataFragment()
+    changed.CopyFrom(fragment)
+    changed.deletion_file.CopyFrom(
+        table_pb2.DeletionFile(
+            file_type=file_type,  # type: ignore[arg-type]
+            read_version=read_version,
+            id=number,
+            num_deleted_rows=len(offsets),
+        )
+    )
+    await confirm.create(io, read.deletion_path(changed), data)
+    return changed
+
+
+def conform(table: pa.Table, to: pa.Schema) -> pa.Table:
+    """``table`` with exactly the columns of ``to``, in its order; raises `InvalidArgument` naming what differs."""
+    if len(set(table.schema.names)) != table.num_columns:
+        raise InvalidArgument("column names are not unique", clause="AMB-136")
+    missing = [n for n in to.names if n not in table.schema.names]
+    extra = [n for n in table.schema.names if n not in to.names]
+    if missing or extra:
+        raise InvalidArgument(f"columns do not match: missing {missing}, not known {extra}", clause="WRITER-015")
+    for field in to:
+        column = table.column(field.name)
+        if column.type != field.type:
+            reason = f"column {field.name!r} is {column.type}, the table has {field.type}"
+            raise InvalidArgument(reason, clause="WRITER-015")
+        if not field.nullable and column.null_count:
+            row = int(np.argmax(column.is_null().to_numpy()))
+            raise InvalidArgument(f"NULL in column {field.name!r} at row {row}, which has none", clause="AMB-136")
+    return pa.table([table.column(n) for n in to.names], schema=to)

@@ -1,0 +1,191 @@
+"""One data file of a table in its store: which of its bytes are fetched for some rows of some columns.
+
+Small files are fetched as a whole. Of larger ones the end is fetched first, which says where pages are, and then only
+the pages that hold the wanted rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..codec import data_file, file_layout, protobuf
+from ..codec.file_layout import Layout, Range
+from ..codec.pb.lance import file_pb2, table_pb2
+from ..effects import Io
+from ..errors import ArtifactError, NotFound
+
+WHOLE_BYTES = 1 << 20
+"""Files up to this size are fetched as a whole: further requests would cost more than the bytes."""
+END_BYTES = 1 << 16
+"""How much of the end of a larger file is fetched first."""
+
+_BLOB = "lance-encoding:blob"
+
+
+async def get(io: Io, name: str, clause: str, offset: int = 0, length: int | None = None) -> bytes:
+    """A file, or a part of it, that the table manifest names; raises `ArtifactError` if it is not there."""
+    try:
+        return await io.get(name, offset, length)
+    except NotFound:
+        raise ArtifactError(clause, io.path(name), "the table manifest names this file, and it is not there") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """A data file that was opened for some of its columns."""
+
+    name: str
+    """Relative to the table."""
+    columns: tuple[str, ...]
+    """Top-level columns to be read."""
+    places: tuple[int, ...]
+    """Of each of them, where in ``DataFile.fields`` its first field is."""
+    fields: int
+    """How many fields ``DataFile.fields`` names."""
+    size_bytes: int
+    layout: Layout | None
+    """None for a file that is fetched as a whole."""
+    indices: tuple[int, ...] = ()
+    """Numbers of the file's columns that make up `columns`."""
+    ends: tuple[tuple[int, bytes], ...] = ()
+    """Schema and end of the file, with their positions: what every reader needs."""
+
+    @property
+    def wanted_bytes(self) -> int:
+        """Encoded bytes of the columns to be read, of all rows."""
+        return self.size_bytes if self.layout is None else self.layout.column_bytes(self.indices)
+
+
+async def open_file(
+    io: Io, name: str, file: table_pb2.DataFile, columns: Sequence[str], fields: Sequence[file_pb2.Field]
+) -> StoredFile:
+    """Open ``file``, whose object is ``name``, for top-level ``columns`` of a table with ``fields``.
+
+    Raises `ArtifactError` for a missing or damaged file.
+    """
+    size = file.file_size_bytes
+    indices = _indices(file, columns, fields) if not size or size > WHOLE_BYTES else None
+    if indices is not None and not size:
+        size = await _size(io, name)
+    whole = StoredFile(
+        name=name,
+        columns=tuple(columns),
+        places=tuple(_place(file, column, fields) for column in columns),
+        fields=len(file.fields),
+        size_bytes=size,
+        layout=None,
+    )
+    if indices is None or size <= WHOLE_BYTES:
+        return whole
+    layout, ends = await _layout(io, name, size)
+    if max(indices) >= len(layout.columns):
+        reason = f"holds {len(layout.columns)} columns, and the table manifest names column {max(indices)}"
+        raise ArtifactError("FORMAT-019", io.path(name), reason)
+    return replace(whole, layout=layout, indices=indices, ends=ends)
+
+
+def _ids(columns: Sequence[str], fields: Sequence[file_pb2.Field]) -> set[int]:
+    """Ids of top-level ``columns`` and of all fields below them."""
+    found = {field.id for field in fields if field.parent_id == -1 and field.name in columns}
+    for field in fields:
+        if field.parent_id in found:
+            found.add(field.id)
+    return found
+
+
+def _place(file: table_pb2.DataFile, column: str, fields: Sequence[file_pb2.Field]) -> int:
+    ids = _ids([column], fields)
+    return next(place for place, number in enumerate(file.fields) if number in ids)
+
+
+def names_in_file(io: Io, file: StoredFile, parts: Sequence[tuple[int, bytes]]) -> tuple[str, ...]:
+    """How the file itself calls its `StoredFile.columns`: a column that was renamed has its old name there.
+
+    The fields of the file and those of ``DataFile.fields`` are in one order, depth first; in files with one column
+    per leaf field these are the leaf fields.
+    """
+    if file.layout is not None:
+        data = parts[0][1]
+    else:
+        whole = parts[0][1]
+        position, size = file_layout.schema_range(whole, len(whole), io.path(file.name), clause="FORMAT-024")
+        data = whole[position : position + size]
+    described = protobuf.parse(file_pb2.FileDescriptor, data, clause="FORMAT-024", path=io.path(file.name))
+    held = list(described.schema.fields)
+    parents = {field.parent_id for field in held}
+    leaves = [field for field in held if field.id not in parents]
+    for candidates in (held, leaves):
+        if len(candidates) == file.fields:
+            by_id = {field.id: field for field in held}
+            return tuple(_top(candidates[place], by_id) for place in file.places)
+    return file.columns
+
+
+def _top(field: file_pb2.Field, by_id: Mapping[int, file_pb2.Field]) -> str:
+    """Name of the top-level field above ``field``."""
+    seen: set[int] = set()
+    while field.parent_id in by_id and field.id not in seen:
+        seen.add(field.id)
+        field = by_id[field.parent_id]
+    return field.name
+
+
+def _indices(
+    file: table_pb2.DataFile, columns: Sequence[str], fields: Sequence[file_pb2.Field]
+) -> tuple[int, ...] | None:
+    """Numbers of the columns that hold ``columns``; None where the table manifest does not tell.
+
+    It tells for files with one column per leaf field. Blobs keep their bytes outside of their pages.
+    """
+    version = file.file_major_version, file.file_minor_version
+    if version not in data_file.WRITTEN_VERSIONS or len(file.column_indices) != len(file.fields):
+        return None
+    wanted = _ids(columns, fields)
+    if any(_BLOB in field.metadata for field in fields if field.id in wanted):
+        return None
+    numbers = zip(file.fields, file.column_indices, strict=True)
+    return tuple(index for field, index in numbers if field in wanted and index >= 0) or None
+
+
+async def _size(io: Io, name: str) -> int:
+    try:
+        return await io.head(name)
+    except NotFound:
+        reason = "the table manifest names this file, and it is not there"
+        raise ArtifactError("FORMAT-018", io.path(name), reason) from None
+
+
+async def _layout(io: Io, name: str, size: int) -> tuple[Layout, tuple[tuple[int, bytes], ...]]:
+    """Where the parts of the file are, and the parts that tell it: one request, more only for a long end."""
+    path, clause = io.path(name), "FORMAT-024"
+    first = max(0, size - END_BYTES)
+    end = await get(io, name, "FORMAT-018", first, size - first)
+    start = file_layout.tables_start(end, size, path, clause=clause)
+    if start < first:
+        first, end = start, await get(io, name, "FORMAT-018", start, size - start)
+    position, length = file_layout.schema_range(end, size, path, clause=clause)
+    if position >= first:
+        schema = end[position - first :][:length]
+    else:
+        schema = await get(io, name, "FORMAT-018", position, length)
+    layout = file_layout.parse(end, schema, size, path, clause=clause)
+    return layout, ((position, schema), (start, end[start - first :]))
+
+
+async def fetch(io: Io, file: StoredFile, start: int, rows: int) -> list[tuple[int, bytes]]:
+    """The bytes that hold ``rows`` rows of the file's columns from ``start`` on: parts for `data_file.Decoder`."""
+    if file.layout is None:
+        data = await get(io, file.name, "FORMAT-018")
+        file_layout.check_footer(data, io.path(file.name), clause="FORMAT-024")
+        return [(0, data)]
+    wanted = file.layout.ranges(file.indices, start, rows)
+    return [*file.ends, *[(place[0], await _part(io, file, place)) for place in wanted]]
+
+
+async def _part(io: Io, file: StoredFile, wanted: Range) -> bytes:
+    data = await get(io, file.name, "FORMAT-018", *wanted)
+    if len(data) != wanted[1]:
+        reason = f"ends at byte {wanted[0] + len(data)}, the table manifest says {file.size_bytes}"
+        raise ArtifactError("FORMAT-024", io.path(file.name), reason, wanted[0] + len(data))
+    return data

@@ -1,0 +1,279 @@
+"""Upsert of a stream of rows by primary key, in one transaction: what a merge does to the base table.
+
+Memory is bounded by the keys of the source, the rows that they match, and the bounds of `read.batches` and
+`fragments.FILE_BYTES`; neither the size of the base nor that of the source's other columns counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from .. import paths
+from ..clauses import implements
+from ..codec import deletion, protobuf
+from ..codec.pb.lance import file_pb2, table_pb2, transaction_pb2
+from ..effects import Io
+from ..errors import NotFound, OutcomeUnknown, StorageError, Throttled, Unmergeable
+from ..ids import Generation, RegionId, region_id_to_bytes
+from ..keys import KeySet
+from ..revisions import STRICT, Interpretation
+from . import read, schema
+from .commit import commit
+from .fragments import FragmentWriter, write_deletions
+from .state import TableState, load, versions
+
+Transaction = transaction_pb2.Transaction
+
+
+class Source(Protocol):
+    """Rows to be merged, at most one for a key, and keys to be deleted."""
+
+    @property
+    def path(self) -> str:
+        """Where the rows come from, for errors."""
+
+    @property
+    def keys(self) -> pa.Table:
+        """Keys of the rows and of the deletes: the key columns of the table; no column if the table has no key."""
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """Columns of the table that the source does not have: its rows have NULL there."""
+
+    def batches(self) -> AsyncIterator[pa.Table]:
+        """The rows, in the table's schema, in write order; each call begins anew."""
+
+
+@dataclass(slots=True)
+class Work:
+    """What of an upsert is stored already, so that a later attempt on a newer version does only what changed.
+
+    Data files depend on the source alone, and the rows of a fragment that a source's keys match on that fragment alone.
+    """
+
+    source: Source
+    fields: tuple[bytes, ...]
+    """Fields of the table for which the source was opened."""
+    keys: KeySet | None
+    """None for a source without keys."""
+    new: list[table_pb2.DataFragment] | None = None
+    """Fragments with the rows of the source; None until they are written."""
+    masked: dict[bytes, table_pb2.DataFragment | None] = field(default_factory=dict)
+    """Fragment as it was -> fragment without the matched rows; None if none are left."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What an upsert does to the fragments of one version."""
+
+    updated: tuple[table_pb2.DataFragment, ...]
+    removed: tuple[int, ...]
+
+
+def begin(source: Source, state: TableState) -> Work:
+    """An upsert of which nothing is done yet; it may be tried on every version with the fields of ``state``."""
+    keys = source.keys
+    known = KeySet(keys) if keys.num_columns and keys.num_rows else None
+    return Work(source, _fields(state.fields), known)
+
+
+def fits(work: Work, state: TableState) -> bool:
+    """Whether the table still has the fields that the upsert was begun with."""
+    return work.fields == _fields(state.fields)
+
+
+def _fields(fields: Sequence[file_pb2.Field]) -> tuple[bytes, ...]:
+    return tuple(map(protobuf.serialise, fields))
+
+
+@implements("MERGE-002", "MERGE-006", "TXN-040", "AMB-85")
+async def upsert(
+    io: Io,
+    state: TableState,
+    work: Work,
+    *,
+    progress: Sequence[tuple[RegionId, Generation]] = (),
+    interpretation: Interpretation = STRICT,
+) -> TableState:
+    """Commit the rows of a source together with merge progress, in one transaction built on ``state``.
+
+    Rows of ``state`` with the same keys are masked by deletion files, and the source's rows are new fragments. Raises
+    `Conflict` and `AlreadyMerged` as `commit` does; then ``work`` may be tried again on a newer version, or given up
+    with `discard`. Raises `Unmergeable` if values would be lost.
+    """
+    change = await _masked(io, state, work)
+    if work.new is None:
+        work.new = await _written(io, state, work.source)
+    body = Transaction.Update(
+        updated_fragments=change.updated,
+        removed_fragment_ids=change.removed,
+        new_fragments=work.new,
+        merged_generations=[_merged_message(region, generation) for region, generation in progress],
+        fields_modified=[],
+        update_mode=Transaction.UpdateMode.REWRITE_ROWS,
+    )
+    return await commit(io, state, Transaction(update=body), interpretation=interpretation)
+
+
+def _merged_message(region: RegionId, generation: Generation) -> Any:
+    message = Transaction.Update().merged_generations.add()
+    message.region_id.uuid = region_id_to_bytes(region)
+    message.generation = generation
+    return message
+
+
+async def _written(io: Io, state: TableState, source: Source) -> list[table_pb2.DataFragment]:
+    done = 0
+    with FragmentWriter(io, state.schema, schema.leaf_ids(state.fields), state.file_version) as writer:
+        async for batch in source.batches():
+            await writer.write(batch)
+            done += batch.num_rows
+            await io.note("merge_progress", stage="rows", done=done, total=source.rows)
+        await writer.finish()
+    return writer.fragments
+
+
+async def _masked(io: Io, state: TableState, work: Work) -> _Change:
+    """Mask the rows of ``state`` that have a key of the source, fragment by fragment."""
+    if work.keys is None:
+        return _Change((), ())
+    known = {fragment.id: protobuf.serialise(fragment) for fragment in state.fragments}
+    missing = [fragment for fragment in state.fragments if known[fragment.id] not in work.masked]
+    matched = await _matched(io, state, missing, work.keys)
+    for fragment in missing:
+        work.masked[known[fragment.id]] = await _without(io, state, fragment, matched.get(fragment.id), work.source)
+    updated, removed = [], []
+    for fragment in state.fragments:
+        after = work.masked[known[fragment.id]]
+        if after is None:
+            removed.append(fragment.id)
+        elif after.deletion_file != fragment.deletion_file:
+            updated.append(after)
+    return _Change(tuple(updated), tuple(removed))
+
+
+async def _matched(
+    io: Io, state: TableState, fragments: Sequence[table_pb2.DataFragment], keys: KeySet
+) -> dict[int, deletion.Offsets]:
+    """Offsets of the rows of each fragment whose key is among ``keys``, deleted rows included; ascending.
+
+    Only the key columns are read.
+    """
+    found: dict[int, list[deletion.Offsets]] = {}
+    waiting: list[tuple[int, int, pa.Table]] = []
+    done, total = 0, sum(fragment.physical_rows for fragment in fragments)
+
+    def look_up() -> None:
+        mask = keys.mask(pa.concat_tables([table for _, _, table in waiting]))
+        start = 0
+        for number, first, table in waiting:
+            offsets = np.flatnonzero(mask[start : start + table.num_rows])
+            start += table.num_rows
+            if len(offsets):
+                found.setdefault(number, []).append((offsets + first).astype(np.uint32))
+        waiting.clear()
+
+    for fragment in fragments:
+        first = 0
+        async for batch in read.batches(io, state, fragment, keys.names):
+            waiting.append((fragment.id, first, batch))
+            first += batch.num_rows
+            if sum(table.num_rows for _, _, table in waiting) >= keys.batch_rows:
+                look_up()
+        done += fragment.physical_rows
+        await io.note("merge_progress", stage="base", done=done, total=total)
+    if waiting:
+        look_up()
+    return {number: np.concatenate(parts) for number, parts in found.items()}
+
+
+async def _without(
+    io: Io,
+    state: TableState,
+    fragment: table_pb2.DataFragment,
+    matched: deletion.Offsets | None,
+    source: Source,
+) -> table_pb2.DataFragment | None:
+    """``fragment`` with the rows at ``matched`` deleted; None if no row is left."""
+    if matched is None:
+        return fragment
+    before = await read.deleted_offsets(io, fragment)
+    after = np.union1d(before, matched) if len(before) else matched
+    if len(after) == len(before):
+        return fragment
+    if source.absent:
+        await _check_not_erased(io, state, fragment, np.setdiff1d(matched, before, assume_unique=True), source)
+    if len(after) == fragment.physical_rows:
+        return None
+    return await write_deletions(io, fragment, after, state.version)
+
+
+@implements("AMB-50")
+async def _check_not_erased(
+    io: Io, state: TableState, fragment: table_pb2.DataFragment, replaced: deletion.Offsets, source: Source
+) -> None:
+    """Raise `Unmergeable` if one of the rows to be replaced has a value in a column that the source does not have."""
+    start = 0
+    async for batch in read.batches(io, state, fragment, source.absent):
+        here = replaced[(replaced >= start) & (replaced < start + batch.num_rows)] - np.uint32(start)
+        start += batch.num_rows
+        taken = batch.take(pa.array(here))
+        for name in source.absent:
+            values = len(here) - taken.column(name).null_count
+            if values:
+                reason = f"column {name!r} is not in the generation, and the base has values of it in {values} rows"
+                raise Unmergeable(source.path, f"{reason} of fragment {fragment.id} that would be lost", "AMB-50")
+
+
+async def discard(io: Io, work: Work, first: TableState) -> None:
+    """Delete the files of an upsert that was given up; left as they are where a version may refer to them.
+
+    ``first``: the version that was read when it was begun: none that is older refers to its files.
+    """
+    names = {paths.data_file(file.path) for fragment in work.new or () for file in fragment.files}
+    for before, after in work.masked.items():
+        if after is not None and after.HasField("deletion_file") and protobuf.serialise(after) != before:
+            names.add(read.deletion_path(after))
+    try:
+        for version in await versions(io) if names else ():
+            if version > first.version and names & _named(await load(io, version)):
+                return
+        for name in sorted(names):
+            await io.delete(name)
+    except (NotFound, OutcomeUnknown, StorageError, Throttled) as failure:
+        await io.note("merge_files_left", source=work.source.path, reason=str(failure))
+
+
+def _named(state: TableState) -> set[str]:
+    """Files of a version's fragments that lie in the table itself."""
+    found = {paths.data_file(file.path) for fragment in state.fragments for file in fragment.files}
+    found.update(read.deletion_path(fragment) for fragment in state.fragments if fragment.HasField("deletion_file"))
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSource:
+    """Rows in memory as a source."""
+
+    path: str
+    table: pa.Table
+    """Rows in the table's schema."""
+    keys: pa.Table
+    absent: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        return int(self.table.num_rows)
+
+    async def batches(self) -> AsyncIterator[pa.Table]:
+        """All rows at once."""
+        yield self.table

@@ -1,0 +1,76 @@
+"""The models of vector indexes, read from the store by ranges: the vectors themselves are left where they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..clauses import implements
+from ..codec import vector_model
+from ..codec.pb.lance import table_pb2
+from ..codec.vector_model import AUXILIARY_FILE, BUFFER_ENTRY, FOOTER, INDEX_FILE, VectorModel
+from ..effects import Io
+from ..errors import ArtifactError, NotFound
+from .mirror import index_folder
+
+
+def is_vector(entry: table_pb2.IndexMetadata) -> bool:
+    """Whether an index entry is over vectors."""
+    return entry.index_details.type_url.endswith("VectorIndexDetails")
+
+
+@implements("AMB-51")
+async def load(io: Io, entry: table_pb2.IndexMetadata) -> VectorModel | None:
+    """The model of a vector index entry of the table at ``io``; None for one that was never trained.
+
+    Raises `ArtifactError` for damaged files.
+    """
+    folder = index_folder(entry.uuid.uuid)
+    try:
+        index = await _open(io, f"{folder}/{INDEX_FILE}")
+    except NotFound:
+        return None
+    try:
+        auxiliary = await _open(io, f"{folder}/{AUXILIARY_FILE}")
+    except NotFound as missing:
+        raise ArtifactError("AMB-51", missing.path, f"not there, and {INDEX_FILE} is") from None
+    metadata = await index.metadata()
+    kind, metric = vector_model.kind_and_metric(metadata, index.path)
+    ivf = await index.buffer(vector_model.centroid_buffer(metadata, index.path))
+    storage = vector_model.storage_metadata(await auxiliary.metadata(), auxiliary.path)
+    referred = vector_model.referred_buffers(storage)
+    buffers = {name: await auxiliary.buffer(number) for name, number in referred.items()}
+    return vector_model.decode(kind, metric, ivf, storage, buffers, index.path)
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A Lance file of which only the global buffers are wanted."""
+
+    io: Io
+    name: str
+    table: int
+    count: int
+
+    @property
+    def path(self) -> str:
+        return self.io.path(self.name)
+
+    async def metadata(self) -> dict[str, bytes]:
+        return vector_model.schema_metadata(await self.buffer(0), self.path)
+
+    async def buffer(self, number: int) -> bytes:
+        if number >= self.count:
+            raise ArtifactError("AMB-51", self.path, f"there is no buffer {number}, only {self.count}")
+        entry = await self._range(self.table + number * BUFFER_ENTRY.size, BUFFER_ENTRY.size)
+        return await self._range(*BUFFER_ENTRY.unpack(entry))
+
+    async def _range(self, position: int, size_bytes: int) -> bytes:
+        data = await self.io.get(self.name, position, size_bytes)
+        if len(data) != size_bytes:
+            raise ArtifactError("AMB-51", self.path, f"{size_bytes} bytes at {position} lie beyond the file", position)
+        return data
+
+
+async def _open(io: Io, name: str) -> _File:
+    table, count = vector_model.buffer_table(await io.get(name, -FOOTER.size), io.path(name))
+    return _File(io, name, table, count)

@@ -1,0 +1,224 @@
+"""Scenes for the tests of catch-up: native tables with indexes, generations merged into them, and a store in memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import lance
+import memwal
+import numpy as np
+import pyarrow as pa
+import pyroaring
+from memwal.codec.index_details import IndexDetails
+from memwal.effects import (
+    Copy,
+    Delete,
+    Get,
+    Head,
+    List,
+    ListFolders,
+    Note,
+    Now,
+    Protocol,
+    Put,
+    PutIfAbsent,
+    RandomHex,
+    Request,
+    Sleep,
+    run,
+)
+from memwal.errors import AlreadyExists, NotFound
+from memwal.table.state import TableState
+
+T = TypeVar("T")
+
+DIMENSION = 4
+KEY = {"lance-schema:unenforced-primary-key": "true"}
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False, metadata=KEY),
+        ("cat", pa.string()),
+        ("text", pa.string()),
+        ("vector", pa.list_(pa.float32(), DIMENSION)),
+    ]
+)
+
+CREATE: dict[str, Callable[[Any], None]] = {
+    "btree": lambda ds: ds.create_scalar_index("id", "BTREE", name="btree"),
+    "bitmap": lambda ds: ds.create_scalar_index("cat", "BITMAP", name="bitmap"),
+    "inverted": lambda ds: ds.create_scalar_index("text", "INVERTED", name="inverted"),
+    "IVF_FLAT": lambda ds: ds.create_index("vector", "IVF_FLAT", name="IVF_FLAT", num_partitions=2),
+    "IVF_PQ": lambda ds: ds.create_index("vector", "IVF_PQ", name="IVF_PQ", num_partitions=2, num_sub_vectors=2),
+    "IVF_SQ": lambda ds: ds.create_index("vector", "IVF_SQ", name="IVF_SQ", num_partitions=2),
+}
+"""How pylance creates an index of each kind; its name is the kind."""
+
+
+def vector(number: int) -> list[float]:
+    """A vector of its own for each number, inside the same box for all of them."""
+    return [math.cos(number), math.sin(number), math.cos(3 * number), math.sin(5 * number)]
+
+
+def rows(first: int, end: int, cat: str = "base") -> pa.Table:
+    """Rows with the keys ``first`` to ``end - 1``."""
+    ids = list(range(first, end))
+    flat = np.array([vector(i) for i in ids], np.float32).reshape(-1)
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(flat, pa.float32()), DIMENSION)
+    texts = [f"word{i} {cat}" for i in ids]
+    return pa.table([ids, [cat] * len(ids), texts, vectors], schema=SCHEMA)
+
+
+def native(place: Path, kinds: list[str], base: pa.Table | None = None) -> None:
+    """A table that pylance wrote, with 300 rows or ``base`` in fragment 0, and an index of each kind."""
+    lance.write_dataset(rows(0, 300) if base is None else base, str(place))
+    for kind in kinds:
+        CREATE[kind](lance.dataset(str(place)))
+
+
+def enabled(place: Path, kinds: list[str], revision: str = "R", maintained: list[str] | None = None) -> memwal.Table:
+    """A native table with indexes, all maintained unless ``maintained`` names others, and MemWAL enabled."""
+    native(place, kinds)
+    return memwal.enable(place, revision=revision, maintained_indexes=kinds if maintained is None else maintained)
+
+
+def flush(table: memwal.Table, *generations: pa.Table, region: str | None = None) -> str:
+    """Write and flush one generation for each table of rows; returns the region."""
+    with table.writer(region) as writer:
+        for generation in generations:
+            writer.put(generation)
+            writer.flush()
+        return str(writer.region_id)
+
+
+def details(place: Path) -> IndexDetails:
+    """Details of the MemWAL index in the newest version."""
+    return memwal.open(place)._state.mem_wal
+
+
+def recorded(state: TableState, name: str, region: str) -> int | None:
+    """The recorded catch-up of an index for a region; None if there is no entry."""
+    entry = next((c for c in state.mem_wal.catchup if c.index_name == name), None)
+    return None if entry is None else dict(entry.generations).get(region, 0)
+
+
+def fragments_of(state: TableState, name: str) -> set[int]:
+    """Fragments that the bitmaps of an index name."""
+    entries = [e for e in state.manifest.indices if e.name == name]
+    return {f for e in entries for f in pyroaring.BitMap.deserialize(e.fragment_bitmap)}
+
+
+class Objects:
+    """An object store in memory that can be copied, and stepped through request by request."""
+
+    def __init__(self, objects: dict[str, bytes] | None = None) -> None:
+        self.objects = dict(objects or {})
+        self.notes: list[tuple[str, dict[str, object]]] = []
+        self.drawn = 0
+
+    @classmethod
+    def of(cls, folder: Path) -> Objects:
+        """The files below ``folder``."""
+        files = (path for path in folder.rglob("*") if path.is_file())
+        return cls({path.relative_to(folder).as_posix(): path.read_bytes() for path in files})
+
+    def write(self, folder: Path) -> None:
+        """Write every object below ``folder``."""
+        for name, data in self.objects.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
+
+    def run(self, coroutine: Protocol[T]) -> T:
+        return run(coroutine, self.perform)
+
+    def perform(self, request: Request[Any]) -> Any:
+        match request:
+            case Get(path, offset, length):
+                data = self._existing(path)
+                data = data[offset:] if offset >= 0 else data[max(0, len(data) + offset) :]
+                return data if length is None else data[:length]
+            case Head(path):
+                return len(self._existing(path))
+            case List(path):
+                return tuple(sorted(n for n in self.objects if n.startswith(f"{path}/")))
+            case ListFolders(path):
+                below = (n.removeprefix(f"{path}/") for n in self.objects if n.startswith(f"{path}/"))
+                return tuple(sorted({n.partition("/")[0] for n in below if "/" in n}))
+            case PutIfAbsent(path, data):
+                if path in self.objects:
+                    raise AlreadyExists(path)
+                self.objects[path] = data
+            case Put(path, data):
+                self.objects[path] = data
+            case Delete(path):
+                self.objects.pop(path, None)
+            case Copy(path, target):
+                self.objects[target] = self._existing(path)
+            case Now():
+                return 1_700_000_000_000
+            case RandomHex(digits):
+                self.drawn += 1
+                return f"{self.drawn:0{digits}x}"[-digits:]
+            case Sleep():
+                return None
+            case Note(event, fields):
+                self.notes.append((event, dict(fields)))
+            case _:
+                raise AssertionError(f"no such request: {request}")
+        return None
+
+    def _existing(self, path: str) -> bytes:
+        if path not in self.objects:
+            raise NotFound(path)
+        return self.objects[path]
+
+
+def requests(store: Objects, coroutine: Protocol[Any]) -> list[Request[Any]]:
+    """The requests of ``coroutine`` on a copy of ``store``, notes left out."""
+    seen: list[Request[Any]] = []
+    copy = Objects(store.objects)
+
+    def perform(request: Request[Any]) -> Any:
+        if not isinstance(request, Note):
+            seen.append(request)
+        return copy.perform(request)
+
+    run(coroutine, perform)
+    return seen
+
+
+def interrupted(store: Objects, coroutine: Protocol[T], at: int, meanwhile: Callable[[], None]) -> T:
+    """Run ``coroutine`` to its end; ``meanwhile`` happens just before its request number ``at``, from 0."""
+    count = -1
+
+    def perform(request: Request[Any]) -> Any:
+        nonlocal count
+        if not isinstance(request, Note):
+            count += 1
+            if count == at:
+                meanwhile()
+        return store.perform(request)
+
+    return run(coroutine, perform)
+
+
+def crashed(store: Objects, coroutine: Protocol[Any], after: int) -> bool:
+    """Run ``coroutine`` until ``after`` of its requests were performed, and drop it; whether it ended before."""
+    count, reply = 0, None
+    failure: Exception | None = None
+    while True:
+        try:
+            request = coroutine.throw(failure) if failure is not None else coroutine.send(reply)
+        except StopIteration:
+            return True
+        if count == after and not isinstance(request, Note):
+            coroutine.close()
+            return False
+        reply, failure = None, None
+        try:
+            reply = store.perform(request)
+        except (AlreadyExists, NotFound) as outcome:
+            failure = outcome
+        count += not isinstance(request, Note)

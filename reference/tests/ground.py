@@ -1,0 +1,269 @@
+"""A store in a dictionary, processes that are stepped by hand on it, and a region to play on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+
+import pyarrow as pa
+from memwal import paths
+from memwal.codec import hint, region_manifest, wal
+from memwal.codec.region_manifest import FlushedGeneration, RegionManifest
+from memwal.codec.wal import WalEntry
+from memwal.effects import (
+    Delete,
+    Get,
+    Head,
+    Io,
+    List,
+    ListFolders,
+    Note,
+    Now,
+    Protocol,
+    Put,
+    PutIfAbsent,
+    RandomHex,
+    Request,
+    StoreRequest,
+)
+from memwal.errors import AlreadyExists, NotFound, Outcome
+from memwal.ids import Epoch, Generation, ManifestVersion, Milliseconds, RegionId, SpecId, WalPosition
+from memwal.region.region import Region
+from memwal.region.rows import Rows
+from memwal.revisions import REVISIONS, Revision
+
+T = TypeVar("T")
+
+REGION = RegionId("7c9e6679-7425-40de-944b-e07fc1f90ae7")
+ROOT = f"t/_mem_wal/{REGION}"
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
+
+Fault = Callable[[StoreRequest[Any]], Outcome | None]
+"""What to raise in place of performing a request; None performs it."""
+
+
+class Ground:
+    """Objects by name, and every request that was made of them."""
+
+    def __init__(self, objects: Mapping[str, bytes] | None = None) -> None:
+        self.objects: dict[str, bytes] = dict(objects or {})
+        self.asked: list[StoreRequest[Any]] = []
+        self.notes: list[Note] = []
+        self.fault: Fault = lambda request: None
+        self._rolls = 0
+
+    def run(self, coroutine: Protocol[T]) -> T:
+        """Drive ``coroutine`` to its end."""
+        return Actor(self, coroutine).finish()
+
+    def counted(self, coroutine: Protocol[Any]) -> Counter[str]:
+        """Requests by kind that ``coroutine`` makes to its end."""
+        before = len(self.asked)
+        self.run(coroutine)
+        return Counter(type(request).__name__ for request in self.asked[before:])
+
+    def below(self, folder: str = "") -> list[str]:
+        """Names in the region's folder that start with ``folder``, without the region's folder."""
+        return sorted(n.removeprefix(f"{ROOT}/") for n in self.objects if n.startswith(f"{ROOT}/{folder}"))
+
+    def events(self, name: str) -> list[dict[str, object]]:
+        """Fields of the notes called ``name``."""
+        return [dict(note.fields) for note in self.notes if note.event == name]
+
+    def local(self, request: Request[Any]) -> Any:
+        """The reply to a request that is not to the store."""
+        match request:
+            case Note():
+                self.notes.append(request)
+            case RandomHex(digits):
+                self._rolls += 1
+                return f"{self._rolls:0{digits}x}"
+            case Now():
+                return Milliseconds(1_700_000_000_000)
+        return None
+
+    def perform(self, request: StoreRequest[Any]) -> Any:
+        """The store's reply; raises its outcome."""
+        self.asked.append(request)
+        failure = self.fault(request)
+        if failure is not None:
+            raise failure
+        return self.apply(request)
+
+    def apply(self, request: StoreRequest[Any]) -> Any:
+        """As `perform`, without faults."""
+        objects, path = self.objects, request.path
+        match request:
+            case Get() | Head() if path not in objects:
+                raise NotFound(path)
+            case Get(_, offset, length):
+                begin = offset if offset >= 0 else len(objects[path]) + offset
+                return objects[path][begin : None if length is None else begin + length]
+            case Head():
+                return len(objects[path])
+            case List():
+                return tuple(sorted(n for n in objects if not path or n.startswith(path + "/")))
+            case ListFolders():
+                rests = [n[len(path) + 1 :] for n in objects if n.startswith(path + "/")]
+                return tuple(sorted({rest.partition("/")[0] for rest in rests if "/" in rest}))
+            case PutIfAbsent(_, data):
+                if path in objects:
+                    raise AlreadyExists(path)
+                objects[path] = data
+            case Put(_, data):
+                objects[path] = data
+            case Delete():
+                objects.pop(path, None)
+            case _:
+                raise AssertionError(request)
+        return None
+
+
+class Actor(Generic[T]):
+    """A process: its coroutine stands at ``waiting``, which is not performed yet, until it is stepped."""
+
+    def __init__(self, ground: Ground, coroutine: Protocol[T]) -> None:
+        self.ground = ground
+        self._coroutine = coroutine
+        self._ended: tuple[T] | None = None
+        self.waiting: StoreRequest[Any] | None = None
+        self._resume(None, None)
+
+    def step(self) -> None:
+        """Perform the waiting request and go on to the next one."""
+        assert self.waiting is not None
+        try:
+            reply = self.ground.perform(self.waiting)
+        except Outcome as failure:
+            self._resume(None, failure)
+        else:
+            self._resume(reply, None)
+
+    def answer(self, failure: Outcome, *, applied: bool) -> None:
+        """Let the waiting request fail for the process; ``applied``: it reached the store all the same."""
+        assert self.waiting is not None
+        if applied:
+            with suppress(Outcome):
+                self.ground.apply(self.waiting)
+        self._resume(None, failure)
+
+    def until(self, kind: type[StoreRequest[Any]], name: str) -> Actor[T]:
+        """Step until a request of ``kind`` whose path contains ``name`` waits; returns this actor."""
+        while self.waiting is not None and not (isinstance(self.waiting, kind) and name in self.waiting.path):
+            self.step()
+        assert self.waiting is not None, f"the process ended before a {kind.__name__} of {name}"
+        return self
+
+    def finish(self) -> T:
+        """Step to the end; returns the result or raises."""
+        while self.waiting is not None:
+            self.step()
+        assert self._ended is not None
+        return self._ended[0]
+
+    def _resume(self, reply: Any, failure: Outcome | None) -> None:
+        self.waiting = None
+        while True:
+            try:
+                request = self._coroutine.throw(failure) if failure is not None else self._coroutine.send(reply)
+            except StopIteration as stop:
+                self._ended = (stop.value,)
+                return
+            failure = None
+            if isinstance(request, StoreRequest):
+                self.waiting = request
+                return
+            reply = self.ground.local(request)
+
+
+def region(revision: str | Revision, **options: Any) -> Region:
+    """The region as its writers know it."""
+    chosen = revision if isinstance(revision, Revision) else REVISIONS[revision]
+    ids = (("id", 0), ("v", 1))
+    rows = Rows(table=SCHEMA, key=("id",), revision=chosen, field_ids=ids)  # type: ignore[arg-type]
+    return Region(io=Io(ROOT), region_id=REGION, revision=chosen, rows=rows, **options)
+
+
+def row(key: int, value: str = "x") -> pa.Table:
+    """One row."""
+    return pa.table([pa.array([key]), pa.array([value])], schema=SCHEMA)
+
+
+def keys(table: pa.Table) -> list[int]:
+    """Its keys, in order."""
+    found: list[int] = table.column("id").to_pylist()
+    return found
+
+
+def manifest(version: int, epoch: int = 1, *, after: int = 0, seen: int = 0, generation: int = 1) -> RegionManifest:
+    """A manifest that lists every generation below ``generation``."""
+    below = [Generation(number) for number in range(1, generation)]
+    return RegionManifest(
+        version=ManifestVersion(version),
+        region_id=REGION,
+        spec_id=SpecId(0),
+        epoch=Epoch(epoch),
+        position_replay_after=WalPosition(after),
+        position_last_seen=WalPosition(seen),
+        generation_current=Generation(generation),
+        flushed=tuple(FlushedGeneration(generation=g, path=f"{g:08x}_gen_{g}") for g in below),
+    )
+
+
+def manifest_name(version: int) -> str:
+    """Full name of a manifest version."""
+    return f"{ROOT}/{paths.manifest(ManifestVersion(version))}"
+
+
+def put_manifests(ground: Ground, revision: Revision, *manifests: RegionManifest, hint_at: int | None = None) -> None:
+    """Store manifests, and a hint if one is given."""
+    for each in manifests:
+        ground.objects[manifest_name(each.version)] = region_manifest.encode(each, revision)
+    if hint_at is not None:
+        put_hint(ground, hint.encode(ManifestVersion(hint_at)))
+
+
+def put_hint(ground: Ground, data: bytes) -> None:
+    """Store ``data`` as the hint."""
+    ground.objects[f"{ROOT}/{paths.VERSION_HINT}"] = data
+
+
+def hinted(ground: Ground) -> bytes | None:
+    """Bytes of the hint, if there is one."""
+    return ground.objects.get(f"{ROOT}/{paths.VERSION_HINT}")
+
+
+def versions(ground: Ground) -> dict[int, RegionManifest]:
+    """The manifests that are there, by version."""
+    found = {}
+    for name in ground.below("manifest/"):
+        if (version := paths.manifest_version(name)) is not None:
+            data = ground.objects[f"{ROOT}/{name}"]
+            found[int(version)] = region_manifest.decode(data, REVISIONS["R"], f"{ROOT}/{name}")
+    return dict(sorted(found.items()))
+
+
+def entry_name(revision: Revision, position: int) -> str:
+    """Full name of a WAL entry."""
+    return f"{ROOT}/{paths.wal(WalPosition(position), revision.wal_suffix)}"
+
+
+def put_entry(ground: Ground, revision: Revision, position: int, epoch: int, rows: pa.Table | None = None) -> None:
+    """Store a WAL entry with ``rows``; without any it is a barrier."""
+    held = region(revision).rows
+    stored = held.schema.empty_table() if rows is None else held.upserts(rows)
+    entry = WalEntry(epoch=Epoch(epoch), rows=stored, generation=Generation(1), barrier=rows is None)
+    ground.objects[entry_name(revision, position)] = wal.encode(entry, revision)
+
+
+def entries(ground: Ground, revision: Revision) -> dict[int, tuple[int, list[int]]]:
+    """Position -> epoch and keys of each WAL entry."""
+    found = {}
+    for name in ground.below("wal/"):
+        position = paths.wal_position(name, revision.wal_suffix)
+        assert position is not None, name
+        entry = wal.decode(ground.objects[f"{ROOT}/{name}"], revision, name)
+        found[int(position)] = int(entry.epoch), keys(entry.rows) if entry.rows.num_rows else []
+    return dict(sorted(found.items()))

@@ -1,0 +1,248 @@
+"""Data files of the layout before version 2: what pylance writes in it is decoded, and damage is named."""
+
+from __future__ import annotations
+
+import math
+import struct
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from memwal.codec.pb.lance import file_pb2
+from memwal.errors import ArtifactError
+from memwal.table import legacy_file
+
+FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SCHEMA = pa.schema(
+    [
+        ("i", pa.int32()),
+        ("s", pa.string()),
+        ("b", pa.bool_()),
+        ("d", pa.dictionary(pa.int32(), pa.string())),
+        ("l", pa.list_(pa.int16())),
+        ("t", pa.struct([("p", pa.int64()), ("q", pa.string()), ("r", pa.list_(pa.string()))])),
+        ("f", pa.list_(pa.float32(), 2)),
+        ("x", pa.timestamp("us", "UTC")),
+        ("n", pa.large_binary()),
+        ("w", pa.binary(3)),
+        ("h", pa.float16()),
+        ("e", pa.date32()),
+    ]
+)
+INT32, INT16, INT64 = (st.integers(-(2**bits), 2**bits - 1) for bits in (31, 15, 63))
+ROW = st.fixed_dictionaries(
+    {
+        "i": INT32,
+        "s": st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
+        "b": st.booleans(),
+        "d": st.sampled_from(["x", "yy", "zzz"]),
+        "l": st.lists(INT16, max_size=4),
+        "t": st.fixed_dictionaries(
+            {"p": INT64, "q": st.sampled_from(["a", "bc"]), "r": st.lists(st.just("k"), max_size=2)}
+        ),
+        "f": st.lists(st.floats(width=32, allow_nan=False), min_size=2, max_size=2),
+        "x": st.integers(0, 10**15),
+        "n": st.none() | st.binary(min_size=1, max_size=5),
+        "w": st.binary(min_size=3, max_size=3),
+        "h": st.sampled_from([np.float16(0.5), np.float16(-2)]),
+        "e": st.integers(-1000, 30_000),
+    }
+)
+
+
+def table(rows: list[dict[str, Any]]) -> pa.Table:
+    columns = []
+    for field in SCHEMA:
+        values = [row[field.name] for row in rows]
+        if pa.types.is_dictionary(field.type):
+            columns.append(pa.array(values, pa.string()).dictionary_encode())
+        elif field.name == "x":
+            columns.append(pa.array(values, pa.int64()).cast(field.type))
+        elif field.name == "e":
+            columns.append(pa.array(values, pa.int32()).cast(field.type))
+        else:
+            columns.append(pa.array(values, field.type))
+    return pa.table(columns, schema=SCHEMA)
+
+
+def written(rows: pa.Table, folder: Path, group: int = 1024) -> tuple[bytes, pa.Table]:
+    """The one data file that pylance writes for ``rows``, and what pylance reads from it."""
+    lance.write_dataset(rows, str(folder / "t"), data_storage_version="legacy", max_rows_per_group=group)
+    (file,) = (folder / "t" / "data").iterdir()
+    return file.read_bytes(), lance.dataset(str(folder / "t")).to_table()
+
+
+@FEW
+@given(rows=st.lists(ROW, min_size=1, max_size=12), group=st.integers(1, 5))
+@example(rows=[], group=1)
+@pytest.mark.clause(
+    "FORMAT-020", "FORMAT-021", "FORMAT-024", "FORMAT-025", "FORMAT-026", "FORMAT-030", "FORMAT-031", "FORMAT-032",
+    "FORMAT-050", "FORMAT-051",
+)  # fmt: skip
+def test_a_file_that_pylance_wrote_decodes_to_what_pylance_reads(rows: list[dict[str, Any]], group: int) -> None:
+    if not rows:
+        return
+    with tempfile.TemporaryDirectory() as name:
+        data, expected = written(table(rows), Path(name), group)
+    file = legacy_file.decode(data, "f.lance")
+    assert legacy_file.is_legacy(data)
+    assert file.version == (0, 2)
+    assert file.metadata.manifest_position > 0
+    assert file.batch_offsets == (*range(0, len(rows), group), len(rows))
+    assert [field.id for field in file.fields] == list(range(len(file.fields)))
+    found = legacy_file.read(file)
+    assert found.schema.equals(expected.schema)
+    assert found.to_pylist() == expected.to_pylist()
+    assert legacy_file.read(file, ["s", "i"]).to_pylist() == expected.select(["s", "i"]).to_pylist()
+    struct_id = next(field.id for field in file.fields if field.name == "t")
+    assert not file.pages[struct_id].any()
+
+
+def footer(metadata: file_pb2.Metadata, body: bytes = b"", version: tuple[int, int] = (0, 2)) -> bytes:
+    """A file of ``body`` and then ``metadata``."""
+    block = metadata.SerializeToString()
+    tail = struct.pack("<QHH4s", len(body), *version, b"LANC")
+    return body + struct.pack("<I", len(block)) + block + tail
+
+
+def field(name: str, number: int, kind: str, parent: int = -1, **more: Any) -> file_pb2.Field:
+    return file_pb2.Field(name=name, id=number, parent_id=parent, logical_type=kind, nullable=True, **more)
+
+
+@pytest.mark.clause("FORMAT-031")
+def test_equal_neighbouring_offsets_are_null_and_offsets_are_absolute() -> None:
+    values, at = b"abcc", 8
+    body = b"ignored!" + values + struct.pack("<4q", at, at + 1, at + 1, at + 4)
+    body += struct.pack("<2q", 12, 3)
+    data = footer(file_pb2.Metadata(batch_offsets=[0, 3], page_table_position=len(body) - 16), body)
+    file = legacy_file.decode(data, "f", [field("s", 0, "string")])
+    assert legacy_file.read(file).to_pydict() == {"s": ["a", None, "bcc"]}
+
+
+@pytest.mark.clause("FORMAT-025", "FORMAT-020")
+def test_a_file_without_a_schema_is_read_with_that_of_its_table_and_ids_may_have_gaps() -> None:
+    body = struct.pack("<2i", 7, 8) + struct.pack("<2h", 1, 2)
+    runs = [(0, 2), (0, 0), (8, 2)]
+    table_at = len(body)
+    body += b"".join(struct.pack("<2q", *run) for run in runs)
+    data = footer(file_pb2.Metadata(batch_offsets=[0, 2], page_table_position=table_at), body)
+    with pytest.raises(ArtifactError, match="FORMAT-025"):
+        legacy_file.decode(data, "f")
+    file = legacy_file.decode(data, "f", [field("a", 5, "int32"), field("c", 7, "int16")])
+    assert legacy_file.read(file).to_pydict() == {"a": [7, 8], "c": [1, 2]}
+
+
+@pytest.mark.clause("FORMAT-042", "FORMAT-043", "FORMAT-044", "FORMAT-045", "FORMAT-046", "FORMAT-053")
+def test_statistics_bound_the_values_of_each_page(tmp_path: Path) -> None:
+    floats = [1.5, math.nan, -0.0, 0.0, math.nan, math.nan, -2.0, math.inf]
+    ints = [4, -7, 9, None, 5, 5, None, None]
+    texts = ["b", "a" * 200, None, "c", None, None, "\U0010ffff" * 60, "z"]
+    rows = pa.table({"f": pa.array(floats), "i": pa.array(ints, pa.int16()), "s": pa.array(texts)})
+    data, _ = written(rows, tmp_path, 2)
+    file = legacy_file.decode(data, "f.lance")
+    found = legacy_file.statistics(file)
+    assert set(found) == {0, 1, 2}
+    f, i, s = (found[number].to_pylist() for number in (0, 1, 2))
+    assert [page["null_count"] for page in i] == [0, 1, 0, 2]
+    assert [(page["min_value"], page["max_value"]) for page in i[:3]] == [(-7, 4), (9, 9), (5, 5)]
+    assert (i[3]["min_value"], i[3]["max_value"]) in [(-(2**15), 2**15 - 1), (None, None)]
+    assert (f[0]["min_value"], f[0]["max_value"]) == (1.5, 1.5)
+    assert math.copysign(1, f[1]["min_value"]) == -1
+    assert math.copysign(1, f[1]["max_value"]) == 1
+    assert (f[2]["min_value"], f[2]["max_value"]) == (-math.inf, math.inf)
+    assert (f[3]["min_value"], f[3]["max_value"]) == (-2.0, math.inf)
+    for page, (low, high) in enumerate([("a" * 200, "b"), ("c", "c")]):
+        assert s[page]["min_value"] <= low
+        assert s[page]["max_value"] >= high
+    assert (s[2]["min_value"], s[2]["max_value"]) == (None, None)
+    assert s[3]["max_value"] is None or s[3]["max_value"] >= "\U0010ffff" * 60
+
+
+@pytest.mark.clause("FORMAT-047")
+def test_statistics_with_missing_and_unknown_fields_are_read() -> None:
+    body = struct.pack("<2q", 3, 0) + struct.pack("<2h", -1, 4)
+    at = len(body)
+    body += b"".join(struct.pack("<2q", *run) for run in [(0, 0), (0, 2), (16, 2), (0, 0)])
+    statistics = file_pb2.Metadata.StatisticsMetadata(
+        schema=[
+            field("2", 0, "struct"),
+            field("null_count", 1, "int64", 0),
+            field("distinct_count", 2, "int16", 0),
+            field("extra", 3, "struct"),
+        ],
+        fields=[0, 1, 2, 3],
+        page_table_position=at,
+    )
+    data = footer(file_pb2.Metadata(batch_offsets=[0, 1, 2], statistics=statistics), body)
+    file = legacy_file.decode(data, "f", [])
+    assert {key: found.to_pydict() for key, found in legacy_file.statistics(file).items()} == {
+        2: {"null_count": [3, 0]}
+    }
+    bare = footer(file_pb2.Metadata(batch_offsets=[0]))
+    assert legacy_file.statistics(legacy_file.decode(bare, "f", [])) == {}
+
+
+@pytest.mark.parametrize(
+    ("data", "clause"),
+    [
+        (b"", "FORMAT-024"),
+        (b"LANC", "FORMAT-024"),
+        (bytes(12) + b"LANX", "FORMAT-024"),
+        (footer(file_pb2.Metadata(batch_offsets=[0]), version=(2, 1)), "FORMAT-021"),
+        (struct.pack("<QHH4s", 1 << 40, 0, 2, b"LANC"), "FORMAT-024"),
+        (footer(file_pb2.Metadata(batch_offsets=[0, 2, 1])), "FORMAT-026"),
+        (footer(file_pb2.Metadata()), "FORMAT-026"),
+        (footer(file_pb2.Metadata(batch_offsets=[0, 1], page_table_position=1 << 40)), "FORMAT-026"),
+    ],
+)
+def test_damaged_structure_is_named(data: bytes, clause: str) -> None:
+    with pytest.raises(ArtifactError, match=clause):
+        legacy_file.decode(data, "f", [field("a", 0, "int32")])
+
+
+@pytest.mark.parametrize(
+    ("kind", "run", "clause"),
+    [
+        ("int32", (-1, 1), "FORMAT-026"),
+        ("int32", (0, 1 << 50), "FORMAT-026"),
+        ("int32", (0, -1), "FORMAT-026"),
+        ("int32", (0, 2), "FORMAT-026"),
+        ("string", (0, 1), "FORMAT-0(26|31)"),
+        ("what", (0, 1), "FORMAT-028"),
+    ],
+)
+def test_a_page_outside_the_file_or_of_a_wrong_length_is_named(kind: str, run: tuple[int, int], clause: str) -> None:
+    body = struct.pack("<2q", 9, 3) + struct.pack("<2q", *run)
+    data = footer(file_pb2.Metadata(batch_offsets=[0, 1], page_table_position=16), body)
+    with pytest.raises(ArtifactError, match=clause):
+        legacy_file.read(legacy_file.decode(data, "f", [field("a", 0, kind)]))
+
+
+@FEW
+@given(st.data())
+def test_any_changed_byte_gives_rows_or_a_typed_error(data: st.DataObject) -> None:
+    original = _small_file()
+    at = data.draw(st.integers(0, len(original) - 1))
+    changed = bytearray(original)
+    changed[at] ^= data.draw(st.integers(1, 255))
+    cut = bytes(changed[: data.draw(st.sampled_from([len(changed), at]))])
+    with suppress(ArtifactError):
+        file = legacy_file.decode(cut, "f")
+        legacy_file.read(file)
+        legacy_file.statistics(file)
+
+
+def _small_file(held: list[bytes] = []) -> bytes:  # noqa: B006 - made once
+    if not held:
+        row = {"i": 1, "s": "a", "b": True, "d": "x", "l": [1], "t": {"p": 1, "q": "a", "r": ["k"]}, "f": [1, 2]}
+        row |= {"x": 5, "n": b"q", "w": b"abc", "h": np.float16(1), "e": 3}
+        with tempfile.TemporaryDirectory() as name:
+            held.append(written(table([row, row]), Path(name), 1)[0])
+    return held[0]

@@ -1,0 +1,136 @@
+"""How versions of a table are named, found and created on stores of each ability."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+from memwal.drive import drive
+from memwal.effects import Commits, Io, RenameIfAbsent
+from memwal.errors import AlreadyExists, ArtifactError, NotFound, OutcomeUnknown
+from memwal.ids import TableVersion
+from memwal.stores import LocalStore
+from memwal.table import read, state, versions, write
+from memwal.table.versions import Scheme
+
+from .conftest import Folder
+
+SCHEMA = pa.schema([pa.field("id", pa.int64())])
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": list(ids)}, schema=SCHEMA)
+
+
+def ids(folder: Folder, io: Io) -> list[int]:
+    found = folder.run(read.scan(io, folder.run(state.latest(io))))
+    return sorted(found.column("id").to_pylist())
+
+
+@pytest.mark.clause("TXN-018", "TXN-019", "TXN-020")
+def test_names_of_both_schemes_are_those_of_the_texts() -> None:
+    assert versions.name(TableVersion(5), Scheme.V1) == "_versions/5.manifest"
+    assert versions.name(TableVersion(1)) == "_versions/18446744073709551614.manifest"
+    assert versions.name(TableVersion(18446744073709551614)) == "_versions/00000000000000000001.manifest"
+    newest_first = sorted(versions.name(TableVersion(number)) for number in (1, 2, 9, 10, 11, 100))
+    assert newest_first == [versions.name(TableVersion(number)) for number in (100, 11, 10, 9, 2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("file", "meant"),
+    [
+        ("_versions/7.manifest", (7, Scheme.V1)),
+        ("18446744073709551608.manifest", (7, Scheme.V2)),
+        ("_versions/00000000000000000007.manifest", (18446744073709551608, Scheme.V2)),
+        ("_versions/0.manifest", None),
+        ("_versions/07.manifest", None),
+        ("_versions/18446744073709551615.manifest", None),
+        ("_versions/d7.manifest", None),
+        ("_versions/_latest.manifest", None),
+        ("_versions/latest_version_hint.json", None),
+        ("_versions/7.manifest-8a7f1c52-8a0e-4a4b-9a43-0c9d2f3b6a11", None),
+        ("_versions/7.manifest.tmp", None),
+    ],
+)
+@pytest.mark.clause("TXN-008", "EXT-005")
+def test_only_final_names_are_versions(file: str, meant: tuple[int, Scheme] | None) -> None:
+    assert versions.parse(file) == meant
+
+
+@pytest.mark.clause("TXN-018", "TXN-021")
+def test_a_table_that_pylance_named_by_the_first_scheme_is_read_and_kept_in_it(folder: Folder) -> None:
+    place = str(folder.root / "t")
+    lance.write_dataset(rows(1), place, enable_v2_manifest_paths=False)
+    lance.write_dataset(rows(2), place, mode="append")
+    names = {name for name in folder.files() if name.startswith("t/_versions/") and name.endswith(".manifest")}
+    assert names == {"t/_versions/1.manifest", "t/_versions/2.manifest"}
+    folder.run(write.append(Io("t"), rows(3)))
+    assert "t/_versions/3.manifest" in folder.files()
+    assert ids(folder, Io("t")) == [1, 2, 3]
+    assert sorted(lance.dataset(place).to_table().column("id").to_pylist()) == [1, 2, 3]
+    assert folder.run(state.load(Io("t"), TableVersion(2))).rows == 2
+
+
+@pytest.mark.clause("TXN-008")
+def test_names_of_both_schemes_in_one_table_are_told_and_the_newest_version_counts(folder: Folder) -> None:
+    io = Io("t")
+    for number in range(3):
+        folder.run(write.create(io, SCHEMA, rows(0)) if not number else write.append(io, rows(number)))
+    folder_of = folder.root / "t" / "_versions"
+    (folder_of / Path(versions.name(TableVersion(2))).name).rename(folder_of / "2.manifest")
+    told: list[str] = []
+    listed = drive(versions.listing(io), folder.store, lambda event, _: told.append(event))
+    assert listed.versions == (1, 2, 3)
+    assert (listed.scheme, listed.mixed, told) == (Scheme.V2, True, ["mixed_manifest_names"])
+    assert folder.run(state.load(io, TableVersion(2))).version == 2
+    assert ids(folder, io) == [0, 1, 2]
+
+
+def test_a_version_that_is_listed_and_never_there_is_damage(folder: Folder) -> None:
+    class Forgetful(LocalStore):
+        def perform(self, request: Any) -> Any:
+            if type(request).__name__ == "Get" and request.path.endswith(versions.name(TableVersion(1))[10:]):
+                raise NotFound(request.path)
+            return super().perform(request)
+
+    folder.run(write.create(Io("t"), SCHEMA, rows(1)))
+    with pytest.raises(ArtifactError, match="listed, and it is not there"):
+        drive(state.latest(Io("t")), Forgetful(folder.root))
+
+
+@pytest.mark.clause("TXN-001", "TXN-005", "TXN-006")
+def test_a_store_that_only_renames_creates_each_version_once(folder: Folder) -> None:
+    io = Io("t", Commits.RENAME)
+    folder.run(write.create(io, SCHEMA, rows(1)))
+    folder.run(write.append(io, rows(2)))
+    assert ids(folder, io) == [1, 2]
+    assert len([name for name in folder.files() if name.startswith("t/_versions/")]) == 2
+    with pytest.raises(AlreadyExists):
+        folder.run(versions.create(io, TableVersion(2), b"another"))
+    assert ids(folder, io) == [1, 2]
+    assert len([name for name in folder.files() if name.startswith("t/_versions/")]) == 2
+    assert sorted(lance.dataset(str(folder.root / "t")).to_table().column("id").to_pylist()) == [1, 2]
+
+
+class Unanswered(LocalStore):
+    """Applies the first rename and does not answer."""
+
+    renames = 0
+
+    def perform(self, request: Any) -> Any:
+        self.renames += isinstance(request, RenameIfAbsent)
+        done = super().perform(request)
+        if isinstance(request, RenameIfAbsent) and self.renames == 1:
+            raise OutcomeUnknown(request.path)
+        return done
+
+
+@pytest.mark.clause("TXN-005")
+def test_a_rename_that_was_applied_and_not_answered_is_recognised(tmp_path: Path) -> None:
+    store, io = Unanswered(tmp_path), Io("t", Commits.RENAME)
+    assert drive(write.create(io, SCHEMA, rows(1)), store).version == 1
+    assert store.renames == 2
+    assert drive(state.latest(io), store).rows == 1

@@ -1,0 +1,103 @@
+"""Scenarios of committers of one Lance table, by each way in which a version can be created."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+from memwal.effects import Commits, Io
+from memwal.errors import EngineBug
+from memwal.ids import TableVersion
+from memwal.table import read as reading
+from memwal.table import versions, write
+from memwal.table.state import latest
+
+from . import ground, writes
+from .oracles import after_crash
+from .process import Process, run_alone
+from .scenario import Scenario, Setting
+from .store import Contents
+from .world import Violation, World
+from .writes import WRITE_ACKNOWLEDGED, WRITE_INVOKED, Writes, observe_writes
+
+
+async def _appending(io: Io, name: str, key: str) -> None:
+    """Append one row, in a commit called ``name``."""
+    await io.note(WRITE_INVOKED, write=name, rows=((key, name),))
+    await write.append(io, ground.rows_table({key: name}))
+    await io.note(WRITE_ACKNOWLEDGED, write=name)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What readers see after a crash."""
+
+    unaware: TableVersion
+    """Newest version for a reader that knows nothing of an external store, before anyone else reads."""
+    rows: tuple[tuple[str, str], ...]
+    """Keys and values of a reader that knows how the table is committed, sorted."""
+    version: TableVersion
+    """Its version."""
+    unaware_after: TableVersion
+    """Newest version for the first reader, after the second has read."""
+
+
+async def _looking(io: Io) -> Seen:
+    plain = Io(io.root)
+    before = (await versions.listing(plain)).versions[-1]
+    newest = await latest(io)
+    found = await reading.scan(io, newest)
+    rows = sorted(zip(found.column(ground.KEY).to_pylist(), found.column(ground.VALUE).to_pylist(), strict=True))
+    return Seen(before, tuple(rows), newest.version, (await versions.listing(plain)).versions[-1])
+
+
+def _judge(seen: Seen, ghosts: Writes) -> Violation | None:
+    violation = writes.judge(dict(seen.rows), ghosts)
+    if len(dict(seen.rows)) < len(seen.rows):
+        violation = Violation("TXN-002", "each commit is applied once", f"the table holds {seen.rows}")
+    if violation is None and seen.version - seen.unaware > 1:
+        reason = f"a reader that is not aware of the external store is at {seen.unaware}, the table at {seen.version}"
+        violation = Violation("EXT-003", "at most one version behind", reason)
+    if violation is None and seen.unaware_after != seen.version:
+        reason = f"version {seen.version} was read, and another reader finds {seen.unaware_after}"
+        violation = Violation("EXT-011", "a reader finishes the commit", reason)
+    return violation
+
+
+@lru_cache
+def _table(commits: Commits) -> Contents:
+    alone = run_alone(Process("creator", partial(write.create, Io("", commits), ground.SCHEMA)), Contents())
+    if alone.end.failure is not None:
+        raise EngineBug(f"no table to start from: {alone.end.failure.kind}: {alone.end.failure.text}")
+    return alone.contents
+
+
+def _committers(commits: Commits, _setting: Setting) -> World:
+    """Two processes append a row each to one table."""
+    io = Io("", commits)
+    return World(
+        contents=_table(commits),
+        processes=tuple(
+            Process(name, partial(_appending, io, name, f"k{number}"))
+            for number, name in enumerate(("committer-1", "committer-2"), 1)
+        ),
+        ghosts=Writes(),
+        observe=observe_writes,
+        oracles=(after_crash(Process("reader", partial(_looking, io)), _judge, clause="TXN-004"),),
+    )
+
+
+SCENARIOS = tuple(
+    Scenario(
+        name=f"two_commits_{commits.value}",
+        title=f"two commits to one table, versions created by {words}",
+        build=partial(_committers, commits),
+        canary="canary_commits",
+        hazards=hazards,
+    )
+    for commits, words, hazards in (
+        (Commits.PUT, "put-if-not-exists", ()),
+        (Commits.RENAME, "rename-if-not-exists", ()),
+        (Commits.EXTERNAL, "an external manifest store", ("AMB-124", "AMB-125")),
+    )
+)
