@@ -40,7 +40,9 @@ KEY = {"lance-schema:unenforced-primary-key": "true"}
 def schema(kind: str) -> pa.Schema:
     """A key and three columns: an integer, a float and a text."""
     key = pa.field("id", pa.int64() if kind == "int" else pa.string(), nullable=False, metadata=KEY)
-    return pa.schema([key, pa.field("count", pa.int64()), pa.field("value", pa.float64()), pa.field("name", pa.string())])
+    return pa.schema(
+        [key, pa.field("count", pa.int64()), pa.field("value", pa.float64()), pa.field("name", pa.string())]
+    )
 
 
 def rows(numbers: np.ndarray, kind: str, seed: int) -> pa.Table:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -55,7 +56,7 @@ def rows(start: int) -> pa.Table:
 
 def count(revision: str) -> Counts:
     """What every operation of a table's life costs under ``revision``."""
-    inner, _ = open_store(f"memory://requests-{revision}")
+    inner, _ = open_store(f"memory://requests-{revision}-{uuid.uuid4()}")
     store = Counting(inner)
     found: Counts = {}
 

@@ -203,7 +203,7 @@ async def everything(io: Io, state: TableState, mirror: Mirror, **wanted: Any) -
     await fill(io, state, mirror, fragments=coverage.fragment_ids(state), indices=wanted["indices"])
 
 
-@pytest.mark.clause("TXN-019")
+@pytest.mark.clause("TXN-018")
 def test_a_table_whose_manifests_have_the_older_names_catches_up(tmp_path: Path) -> None:
     place = tmp_path / "t"
     lance.write_dataset(rows(0, 300), str(place), enable_v2_manifest_paths=False)

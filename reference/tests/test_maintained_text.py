@@ -11,6 +11,7 @@ from typing import Any
 
 import lance
 import memwal
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -19,7 +20,7 @@ from lance.query import FullTextOperator, MatchQuery
 from memwal.codec import token_fst
 from memwal.drive import drive
 from memwal.effects import Io
-from memwal.maintained import corpus
+from memwal.maintained import build, corpus
 from memwal.maintained.base_index import MaintainedIndex, load
 from memwal.maintained.memory import MemTableIndexes
 from memwal.maintained.text_index import CorpusStatistics
@@ -93,6 +94,28 @@ def test_terms_and_statistics_are_those_that_pylance_stores(tmp_path: Path, whic
     stored = native.statistics()
     assert memory(native.index(), TEXTS).statistics("i") == stored
     assert stored.documents > 8
+
+
+@pytest.mark.clause("WRITER-026", "FLUSH-023")
+@pytest.mark.parametrize("which", CONFIGURATIONS)
+def test_the_index_of_a_generation_has_the_configuration_and_the_statistics_of_the_base_index(
+    tmp_path: Path, which: str
+) -> None:
+    native = Native(tmp_path / "t", TEXTS, **CONFIGURATIONS[which])
+    texts = pa.table([list(range(len(TEXTS))), pa.array(TEXTS, pa.string())], SCHEMA)
+    (built,) = build.build(texts, np.arange(len(TEXTS), dtype=np.uint64), [native.index()])
+    (folder,) = (tmp_path / "t" / "_indices").iterdir()
+    (entry,) = native.state.manifest.indices
+    assert (built.details_type, built.details) == (entry.index_details.type_url, entry.index_details.value)
+    assert built.version == entry.index_version
+    files = dict(built.files)
+    assert sorted(files) == sorted(path.name for path in folder.iterdir())
+    for name, data in files.items():
+        stored = (folder / name).read_bytes()
+        ours, theirs = (memwal.codec.data_file.decode(found, name) for found in (data, stored))
+        assert ours.schema.metadata == theirs.schema.metadata
+        (folder / name).write_bytes(data)
+    assert native.statistics() == memory(native.index(), TEXTS).statistics("i")
 
 
 def test_statistics_of_the_default_configuration_are_these(tmp_path: Path) -> None:
@@ -192,6 +215,8 @@ def test_a_list_of_terms_numbers_them_from_0(stored_terms: bytes) -> None:
     found = token_fst.decode(stored_terms, "x", 6)
     assert sorted(found) == [b"alpha", b"alphabet", b"beta", b"betamax", b"delta", b"gamma"]
     assert sorted(found.values()) == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(memwal.ArtifactError, match="says that it has 6 terms, of at most 5"):
+        token_fst.decode(stored_terms, "x", 5)
 
 
 @given(data=st.data())
@@ -218,6 +243,16 @@ def test_terms_may_be_listed_as_a_table_too(tmp_path: Path) -> None:
     file.write_bytes(memwal.codec.data_file.encode(listed))
     assert native.statistics() == before
     assert dict(before.frequencies) == {"alpha": 3, "beta": 2, "gamma": 1}
+
+
+def test_statistics_are_summed_over_all_parts_of_an_index(tmp_path: Path) -> None:
+    native = Native(tmp_path / "t", ["fox dog", "fox"])
+    lance.write_dataset(pa.table({"id": [2, 3], "text": ["fox cat", None]}), native.dataset.uri, mode="append")
+    lance.dataset(native.dataset.uri).optimize.optimize_indices(num_indices_to_merge=0)
+    native.state = drive(latest(Io()), native.store)
+    assert len(native.state.manifest.indices) == 2
+    assert native.statistics() == CorpusStatistics(documents=3, terms=5, frequencies={"fox": 3, "dog": 1, "cat": 1})
+    assert native.statistics(["cat"]) == CorpusStatistics(documents=3, terms=5, frequencies={"cat": 1})
 
 
 def test_a_missing_or_damaged_part_of_an_index_is_named(tmp_path: Path) -> None:

@@ -59,7 +59,9 @@ def paged(table: pa.Table, version: str, page_rows: int) -> bytes:
     session = data_file._session(0)
     writer = session.open_writer("paged.lance", schema=table.schema, version=version, data_cache_bytes=1)
     for start in range(0, table.num_rows, page_rows):
-        for batch in table.slice(start, page_rows).take(list(range(min(page_rows, table.num_rows - start)))).to_batches():
+        for batch in (
+            table.slice(start, page_rows).take(list(range(min(page_rows, table.num_rows - start)))).to_batches()
+        ):
             writer.write_batch(batch)
     writer.close()
     data = bytes(session.read_range("paged.lance", 0, writer.size_bytes))
@@ -154,7 +156,10 @@ KINDS: dict[str, tuple[list[pa.DataType], Any]] = {
     "bool": ([pa.bool_()], st.tuples(st.booleans())),
     "text": ([pa.string()], st.tuples(st.sampled_from(["", "a", "b", "a\0", "ab", "é"]))),
     "binary": ([pa.binary(2)], st.tuples(st.sampled_from([b"ab", b"\0\0", b"ba"]))),
-    "decimal": ([pa.decimal128(8, 2)], st.tuples(st.sampled_from([Decimal("1.00"), Decimal("-1.00"), Decimal("0.01")]))),
+    "decimal": (
+        [pa.decimal128(8, 2)],
+        st.tuples(st.sampled_from([Decimal("1.00"), Decimal("-1.00"), Decimal("0.01")])),
+    ),
     "date": ([pa.date32()], st.tuples(st.sampled_from([date(1970, 1, 1), date(1, 1, 1), date(9999, 12, 31)]))),
     "time": ([pa.timestamp("us")], st.tuples(st.sampled_from([datetime(1970, 1, 1), datetime(1900, 1, 1)]))),
     "two texts": ([pa.string(), pa.string()], st.tuples(*[st.sampled_from(["", "a", "aa", "b"])] * 2)),
@@ -317,7 +322,9 @@ def test_progress_is_told_for_keys_base_and_rows_up_to_the_end(tmp_path: Path) -
 @pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 def test_large_files_of_pylance_read_the_same_in_parts(folder: Folder, version: str) -> None:
-    rows = wide(range(1500), b"c").append_column("s", pa.array([{"x": i, "y": [str(i)] * (i % 3)} for i in range(1500)]))
+    rows = wide(range(1500), b"c").append_column(
+        "s", pa.array([{"x": i, "y": [str(i)] * (i % 3)} for i in range(1500)])
+    )
     lance.write_dataset(rows, str(folder.root / "t"), data_storage_version=version)
     lance.dataset(str(folder.root / "t")).delete("id % 10 = 3")
     lance.dataset(str(folder.root / "t")).add_columns({"later": "id * 2"})
@@ -386,7 +393,9 @@ def test_a_merge_of_many_regions_by_hand_asks_for_each_small_file_once(tmp_path:
     with table.writer() as writer:
         writer.put(wide(range(5, 15), b"b"))
         writer.flush()
-    ground = Ground({n: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file() and (n := str(p.relative_to(tmp_path)))})
+    ground = Ground(
+        {n: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file() and (n := str(p.relative_to(tmp_path)))}
+    )
     ground.run(merge_region(Io("t"), writer.region_id))
     data = [request.path for request in ground.asked if isinstance(request, Get) and "/data/" in request.path]
     # The generation's file twice: keys first, rows later, and nothing of the rows is kept in between.

@@ -13,11 +13,13 @@ import memwal
 import pyarrow as pa
 import pytest
 from memwal.cli.main import app
+from memwal.drive import drive
 from memwal.effects import Get, Io, List
 from memwal.errors import ArtifactError, InvalidArgument, Unmergeable
 from memwal.ids import RegionId
 from memwal.jobs.merger import merge_region
-from memwal.table import origins, schema
+from memwal.stores.local import LocalStore
+from memwal.table import origins, schema, write
 from memwal.table.state import TableState, latest
 from typer.testing import CliRunner
 
@@ -80,7 +82,9 @@ def test_newer_generations_override_older_ones_and_one_without_progress_begins_a
     table: memwal.Table, tmp_path: Path
 ) -> None:
     table.append(rows((7, "base", 0)))
-    region = flushed(table, rows((1, "one", 1), (2, "one", 1)), rows((2, "two", 2), (3, "two", 2)), rows((3, "three", 3)))
+    region = flushed(
+        table, rows((1, "one", 1), (2, "one", 1)), rows((2, "two", 2), (3, "two", 2)), rows((3, "three", 3))
+    )
     assert table.regions()[0].merged == 0
     assert table.merge().merged == ((region, 1), (region, 2), (region, 3))
     assert values(tmp_path) == [(1, "one", 1), (2, "two", 2), (3, "three", 3), (7, "base", 0)]
@@ -336,7 +340,9 @@ def test_a_renamed_column_keeps_its_values(tmp_path: Path, revision: str) -> Non
 
 @pytest.mark.clause("AMB-50")
 def test_generations_carry_the_field_ids_of_a_base_whose_ids_have_gaps(tmp_path: Path, revision: str) -> None:
-    shape = pa.schema([SCHEMA.field("id").with_metadata(KEY), ("gone", pa.int8()), ("s", pa.struct([("x", pa.int8())]))])
+    shape = pa.schema(
+        [SCHEMA.field("id").with_metadata(KEY), ("gone", pa.int8()), ("s", pa.struct([("x", pa.int8())]))]
+    )
     lance.write_dataset(shape.empty_table(), str(tmp_path / "t"))
     native(tmp_path).drop_columns(["gone"])
     native(tmp_path).add_columns(pa.field("value", pa.int32()))
@@ -380,7 +386,9 @@ def test_a_foreign_generation_without_ids_is_mapped_by_name_and_one_with_marked_
     fields = [f.with_metadata({b"lance:field_id": marks[f.name]}) if f.name in marks else f for f in plain.schema]
     flushed(table, rows_of(table, 5), region=table.regions()[0].region_id)
     second = folder.parent / table.regions()[0].manifest.flushed[-1].path
-    foreign(second, plain.cast(pa.schema(fields)))
+    shutil.rmtree(second)
+    stored = plain.cast(pa.schema(fields))
+    drive(write.create(Io(second.name), stored.schema, stored), LocalStore(second.parent))
     native(tmp_path).delete("id > 2")
     memwal.open(tmp_path / "t").merge()
     expected = [(3, "one", None), (4, "one", None)]

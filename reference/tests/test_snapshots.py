@@ -484,7 +484,7 @@ def test_the_time_stamp_is_before_the_first_manifest_that_the_builder_reads() ->
     assert before <= stamp <= reads[0]
 
 
-@pytest.mark.clause("SNAP-025", "AMB-69", "AMB-74")
+@pytest.mark.clause("AMB-69", "AMB-74")
 def test_of_two_builders_the_slower_one_takes_nothing_back(ground: Ground) -> None:
     made, region = a_table(ground)
     slow = Actor(ground, regions.build_snapshot(IO)).until(PutIfAbsent, "/_versions/")

@@ -19,8 +19,11 @@ from memwal.effects import PutIfAbsent
 from memwal.errors import Fenced, InvalidArgument, Outcome, OutcomeUnknown
 from memwal.ids import FieldId, RegionId, SpecId
 from memwal.index import corpus, drained, regions, requirements, transforms
+from memwal.index.opening import region_of
 from memwal.jobs import spec_change
 from memwal.jobs.spec_change import Changed, NotDrained, SpecChangeLost
+from memwal.region.claim import claim
+from memwal.region.writer import open_writer
 from memwal.revisions import LITERAL, STRICT, B, Interpretation
 
 from .ground import Actor, Ground, keys, row
@@ -355,10 +358,12 @@ def test_a_new_spec_needs_drained_regions_and_then_governs_new_writes(ground: Gr
     assert [g for _, g in made.drain(region).merged] == [2]
     spec = made.add_spec(TWO)
     assert (spec.spec_id, opened(ground).spec) == (2, spec)
+    before_writers = {info.region_id: info.manifest for info in made.regions()}
     for old in (region, unclaimed):
         with pytest.raises(InvalidArgument) as refused:
             opened(ground).writer(old)
         assert refused.value.clause == "AMB-54"
+    assert {info.region_id: info.manifest for info in made.regions()} == before_writers
     with made.writer(values={"c": bucket_of(made, own, "c")}, background=False) as writer:
         writer.put(row(own, "new"))
         writer.flush()
@@ -457,6 +462,7 @@ def test_in_every_order_of_a_change_and_a_writer_with_the_old_spec_at_most_one_g
         change, written = each.results
         outcomes.add((type(change).__name__, type(written).__name__))
         assert not (isinstance(change, Changed) and written == "written"), each.order
+        assert newest(each.ground).mem_wal.spec_change == ""
         governing = regions.active_spec(newest(each.ground).mem_wal)
         assert governing is not None
         assert governing.spec_id == (2 if isinstance(change, Changed) else 1)
@@ -540,6 +546,22 @@ def test_a_writer_that_meets_the_token_of_a_change_goes_on_and_the_change_fails(
     assert [s.spec_id for s in newest(ground).mem_wal.specs] == [1]
 
 
+@pytest.mark.clause("AMB-142")
+@pytest.mark.parametrize("loss", ["the token", "the claim"])
+def test_a_change_that_lost_its_token_or_a_claim_to_any_engine_is_not_committed(scene: Scene, loss: str) -> None:
+    ground = Ground(scene.objects)
+    change = Actor(ground, scene.change()).until(PutIfAbsent, "/wal/")
+    change.step()  # the barrier, after which the region is fenced
+    if loss == "the token":
+        changed(ground, lambda d: replace(d, spec_change=""))
+    else:
+        ground.run(claim(region_of(IO, scene.state, scene.row)))
+    with pytest.raises(SpecChangeLost, match="token" if loss == "the token" else "opened under epoch"):
+        change.finish()
+    details = newest(ground).mem_wal
+    assert ([s.spec_id for s in details.specs], details.spec_change) == ([1], "")
+
+
 @pytest.mark.clause("AMB-56", "AMB-142")
 def test_a_manual_region_that_is_claimed_while_a_spec_is_added_is_kept_out_or_keeps_the_spec_out() -> None:
     start = Ground()
@@ -550,9 +572,6 @@ def test_a_manual_region_that_is_claimed_while_a_spec_is_added_is_kept_out_or_ke
     )
 
     async def write() -> str:
-        from memwal.index.opening import region_of
-        from memwal.region.writer import open_writer
-
         writer = await open_writer(region_of(IO, state, manual))
         await spec_change.admit(IO, manual, registered=False)
         await writer.put(row(1))
@@ -625,7 +644,7 @@ def test_what_needs_a_drained_table_names_the_regions_that_are_not(ground: Groun
     for key, region in enumerate(many):
         with made.writer(region, background=False) as writer:
             writer.put(row(key))
-    with pytest.raises(InvalidArgument, match="replacing the table needs all regions drained.*and 2 more") as caught:
+    with pytest.raises(InvalidArgument, match=r"replacing the table needs all regions drained.*and 2 more") as caught:
         ground.run(drained.check_drained(IO, newest(ground), "replacing the table"))
     assert caught.value.clause == "AMB-87"
 

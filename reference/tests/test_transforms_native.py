@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -58,13 +57,13 @@ def columns(kind: pa.DataType) -> st.SearchStrategy[pa.Array]:
 
 
 @pytest.fixture(scope="module")
-def schemas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[pa.DataType, Any]]:
+def schemas(tmp_path_factory: pytest.TempPathFactory) -> dict[pa.DataType, Any]:
     """A native schema with a column ``k`` of each type."""
     place = tmp_path_factory.mktemp("native")
     made = {}
     for number, kind in enumerate(BUCKETED):
         made[kind] = lance.write_dataset(pa.table({"k": pa.array([], kind)}), str(place / str(number))).lance_schema
-    yield made
+    return made
 
 
 def native(schema: Any, column: pa.Array, transform: str, kind: str, parameters: dict[str, str]) -> list[Any]:

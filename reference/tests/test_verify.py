@@ -83,6 +83,13 @@ def history_of_crashes(store: DictStore, revision: str) -> None:
         table.gc(retain_versions=2)
 
 
+@pytest.mark.clause(
+    "FENCE-005", "FLUSH-004", "FLUSH-009", "FLUSH-011", "FLUSH-012", "FLUSH-013", "FLUSH-014", "FORMAT-007",
+    "FORMAT-010", "FORMAT-011", "FORMAT-015", "FORMAT-017", "FORMAT-040", "GEN-003", "GEN-008", "GEN-010", "GEN-019",
+    "INDEX-001", "INDEX-018", "MANIFEST-005", "MANIFEST-009", "MANIFEST-020", "MANIFEST-040", "MERGE-001", "MERGE-018",
+    "REGION-006", "REGION-011", "SNAP-001", "TXN-009", "TXN-010", "WAL-007", "WAL-011", "WAL-012", "WAL-018",
+    "WRITER-024", "WRITER-032",
+)  # fmt: skip
 @pytest.mark.parametrize("revision", ALL)
 def test_whatever_the_engine_does_there_is_no_error_after_any_single_request(revision: str) -> None:
     store = DictStore()
@@ -135,12 +142,6 @@ def test_a_place_without_any_trace_of_a_table_is_not_found(tmp_path: Path) -> No
 # Planted damage
 
 
-@pytest.mark.clause(
-    "MANIFEST-005", "MANIFEST-017", "MANIFEST-018", "MANIFEST-026", "REGION-006", "REGION-009", "REGION-011",
-    "REGION-012", "GEN-003", "GEN-007", "GEN-008", "GEN-010", "GEN-013", "GEN-019", "FENCE-005", "FLUSH-009",
-    "FLUSH-011", "FLUSH-012", "FLUSH-014", "WAL-014", "WAL-018", "INDEX-001", "INDEX-016", "INDEX-018", "CATCHUP-001",
-    "SNAP-001", "FORMAT-007", "FORMAT-010", "FORMAT-011", "FORMAT-015", "FORMAT-017", "FORMAT-040", "TXN-022",
-)  # fmt: skip
 @pytest.mark.parametrize(
     ("name", "revision"), [(name, revision) for name in PLANTED for revision in PLANTED[name].revisions]
 )
@@ -187,8 +188,11 @@ def test_every_object_that_is_lost_is_named_unless_nothing_needs_it(revision: st
     assert all(any(re.fullmatch(p, path) for path in silent) for p in patterns)
 
 
-@pytest.mark.parametrize("cut", [1, 2, 3], ids=["emptied", "halved", "one byte short"])
-@pytest.mark.parametrize("revision", ALL)
+@pytest.mark.parametrize(
+    ("revision", "cut"),
+    [("A", 2), ("B", 1), ("B", 3), ("R", 2), ("R", 3)],
+    ids=["A halved", "B emptied", "B one byte short", "R halved", "R one byte short"],
+)
 def test_every_object_that_is_cut_is_named(revision: str, cut: int) -> None:
     scene = whole(revision)
     silent = []

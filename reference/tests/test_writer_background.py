@@ -118,12 +118,12 @@ def in_thread(call: Callable[[], object]) -> tuple[threading.Thread, list[BaseEx
 
 
 class Queue:
-    """Takes the place of the lock whose holder stores WAL entries; ``complete`` is set when so many asked for it."""
+    """Takes the place of a lock of the writer; ``complete`` is set when so many asked for it."""
 
-    def __init__(self, writer: memwal.Writer, wanted: int) -> None:
+    def __init__(self, writer: memwal.Writer, lock: str, wanted: int) -> None:
         self.inner, self.wanted, self.arrivals = threading.Lock(), wanted, itertools.count(1)
         self.complete = threading.Event()
-        writer._turn = self  # type: ignore[assignment]
+        setattr(writer, lock, self)
 
     def __enter__(self) -> None:
         if next(self.arrivals) == self.wanted:
@@ -378,6 +378,24 @@ def test_there_is_no_thread_where_there_is_nothing_to_do(table: memwal.Table) ->
     writer.close()
 
 
+@pytest.mark.clause("AMB-41")
+def test_a_memtable_that_the_background_is_flushing_is_not_flushed_by_anybody_else(
+    store: Gated, table: memwal.Table
+) -> None:
+    gate = store.gate("_gen_1/_versions")
+    writer = table.writer(limits=Limits(memtable_rows=1))
+    queue = Queue(writer, "_flushing", 2)
+    writer.put(rows((1, "a")))
+    gate.arrive()
+    flushing, ended = in_thread(writer.flush)
+    assert queue.complete.wait(PATIENCE_S)
+    gate.opened.set()
+    flushing.join(PATIENCE_S)
+    assert ended == [None]
+    writer.close()
+    assert len([path for path in store.created if path.endswith("_gen_1/bloom_filter.bin")]) == 1
+
+
 def test_writes_of_many_threads_are_all_stored_each_thread_in_its_order(table: memwal.Table) -> None:
     writer = table.writer(limits=Limits(memtable_rows=20, frozen_memtables=1))
 
@@ -399,7 +417,7 @@ def test_writes_of_many_threads_are_all_stored_each_thread_in_its_order(table: m
 def test_durable_puts_that_wait_for_each_other_share_an_entry(store: Gated, table: memwal.Table) -> None:
     writer = table.writer(limits=Limits(wal_interval_ms=None))
     gate = store.gate("/wal/")
-    queue = Queue(writer, 4)
+    queue = Queue(writer, "_turn", 4)
     first, first_ended = in_thread(lambda: writer.put(rows((1, "a"))))
     gate.arrive()
     others = [in_thread(lambda n=n: writer.put(rows((n, "b")))) for n in (2, 3, 4)]  # type: ignore[misc]

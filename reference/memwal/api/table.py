@@ -368,8 +368,9 @@ class Table:
     def maintain(self, names: Sequence[str]) -> None:
         """Make ``names`` the indexes of the base table that MemTables and generations carry too, and no others.
 
-        Open writers pick it up with their next MemTable. Raises `InvalidArgument` for an index that is not there or
-        that a MemTable cannot carry.
+        Open writers pick it up with their next MemTable. In revision R the native writer (pylance 14) opens no table
+        that maintains a bitmap index. Raises `InvalidArgument` for an index that is not there or that a MemTable cannot
+        carry.
         """
         self._check_not_pinned()
         self._state = self._run(maintaining.maintain(self._io, names))

@@ -36,11 +36,6 @@ def duration_ms(text: str) -> int:
 def register(app: typer.Typer, out: Console, progress: Listener) -> None:
     """Add the command to ``app``; results go to ``out``, what it is doing to ``progress``."""
 
-    def show_rules(wanted: bool) -> None:  # noqa: FBT001 - typer's callback
-        if wanted:
-            out.print(_rules())
-            raise typer.Exit
-
     @app.command()
     def gc(
         table: Annotated[
@@ -76,9 +71,6 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
         ] = None,
         every: Annotated[bool, typer.Option("--all", help="Show each thing that is kept, not only how many.")] = False,
         as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-        rules: Annotated[
-            bool, typer.Option("--rules", is_eager=True, callback=show_rules, help="Show the reasons to keep a thing.")
-        ] = False,
     ) -> None:
         """Delete table versions, generations, WAL entries, left-overs and files that nothing needs any more.
 
@@ -101,6 +93,19 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
         else:
             _print(report, out, every=every)
 
+    @app.command("gc-rules")
+    def gc_rules(
+        as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    ) -> None:
+        """Show the tables by which `gc` decides: a row per reason to keep a thing; what no row keeps goes."""
+        if as_json:
+            out.print_json(json.dumps(_rules()))
+            return
+        grid = Grid("kind", "rule", "stays", "clauses", show_lines=True)
+        for row in _rules():
+            grid.add_row(*(", ".join(value) if isinstance(value, list) else str(value) for value in row.values()))
+        out.print(grid)
+
 
 def _as_json(report: GcReport) -> dict[str, object]:
     return {
@@ -121,8 +126,10 @@ def _print(report: GcReport, out: Console, *, every: bool) -> None:
     for decision in report.kept if every else ():
         line(f"kept {decision.kind} {decision.name}: {decision.reason}")
     if not every:
-        for (kind, reason), count in Counter((d.kind, d.reason) for d in report.kept).items():
-            line(f"kept {count} {kind}: {reason}")
+        for (kind, rule), count in Counter((d.kind, d.rule) for d in report.kept).items():
+            reasons = list(dict.fromkeys(d.reason for d in report.kept if (d.kind, d.rule) == (kind, rule)))
+            others = f"; {len(reasons) - 1} more such reasons" if len(reasons) > 1 else ""
+            line(f"kept {count} {kind} [{rule}]: {reasons[0]}{others}")
     grid = Grid("kind", verb, "bytes", "kept")
     for total in report.totals:
         grid.add_row(total.kind, str(total.collected), _bytes(total.collected_bytes), str(total.kept))
@@ -137,9 +144,8 @@ def _bytes(size: int | None) -> str:
     return f"{size / unit[1]:.1f} {unit[0]}" if unit is not None else str(size)
 
 
-def _rules() -> Grid:
-    """The tables by which the collector decides."""
-    grid = Grid("kind", "rule", "stays", "clauses", show_lines=True)
-    for table, rule in collector.rules():
-        grid.add_row(table.kind, rule.name, rule.stays, ", ".join(rule.clauses))
-    return grid
+def _rules() -> list[dict[str, object]]:
+    return [
+        {"kind": table.kind, "rule": rule.name, "stays": rule.stays, "clauses": list(rule.clauses)}
+        for table, rule in collector.rules()
+    ]

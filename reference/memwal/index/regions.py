@@ -38,7 +38,7 @@ __all__ = [
 
 @implements(
     "INDEX-022", "SNAP-016", "SNAP-017", "SNAP-019", "SNAP-020", "SNAP-021", "SNAP-022", "SNAP-023", "SNAP-024",
-    "SNAP-025", "SNAP-026", "AMB-53", "AMB-69", "AMB-74", "AMB-75",
+    "SNAP-026", "AMB-53", "AMB-69", "AMB-74", "AMB-75",
 )  # fmt: skip
 async def build_snapshot(
     io: Io, interpretation: Interpretation = STRICT, *, inline_most: int | None = None

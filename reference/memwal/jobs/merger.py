@@ -11,7 +11,8 @@ Source: MemWAL revisions A and B, "MemTable Merger", "Merge Workflow" and append
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field
 
 from ..clauses import implements
 from ..codec.region_manifest import FlushedGeneration
@@ -50,59 +51,81 @@ class _Attempt:
     work: Work
 
 
+@dataclass(slots=True)
+class _Run:
+    """What one call has done so far."""
+
+    done: list[Merged] = field(default_factory=list)
+    attempt: _Attempt | None = None
+    trying: Generation | None = None
+    """The generation that is being merged, opened or not."""
+    lost: set[Generation] = field(default_factory=set)
+    """Generations that could not be merged and are skipped (literal, AMB-81)."""
+    conflicts: int = 0
+
+
 @implements("MERGE-007", "MERGE-009", "MERGE-011", "MERGE-012", "MERGE-014", "MERGE-015", "AMB-81", "AMB-82", "AMB-84")
 async def merge_region(io: Io, region: RegionId, interpretation: Interpretation = STRICT) -> tuple[Merged, ...]:
     """Merge every generation of ``region`` that is listed and not merged; returns those that this call committed.
 
-    A generation that another merger committed first is skipped. One that cannot be opened stops the merge with an
-    error: a merger never goes on to the next. Raises `ArtifactError` for missing or damaged files, `Unmergeable` for a
-    generation that does not fit the table, and `Conflict` if the table cannot be merged into or changed too often.
+    A commit counts when the newest version has its progress. A generation that another merger committed first is
+    skipped. One that cannot be opened stops the merge with an error: a merger never goes on to the next. Raises
+    `ArtifactError` for missing or damaged files, `Unmergeable` for a generation that does not fit the table, and
+    `Conflict` if the table cannot be merged into or changed too often.
     """
-    done: list[Merged] = []
-    attempt: _Attempt | None = None
-    conflicts = 0
+    run = _Run()
     while True:
-        state = await latest(io)
         try:
-            listed = await _following(io, state, region, interpretation)
-            if listed is None:
-                return tuple(done)
-            if attempt is None or attempt.listed != listed or not fits(attempt.work, state):
-                await _give_up(io, attempt)
-                attempt = None
-                attempt = await _opened(io, state, region, listed)
-            await _commit(io, state, region, attempt, interpretation)
+            if not await _step(io, region, run, interpretation):
+                await _give_up(io, run)
+                return tuple(run.done)
         except AlreadyMerged as merged:
             await io.note("merge_skipped", region=region, generation=merged.generation)
-            await _give_up(io, attempt)
-            attempt = None
-            continue
+            await _give_up(io, run)
         except Conflict as conflict:
-            conflicts += 1
-            if not conflict.retryable or conflicts >= CONFLICT_ATTEMPTS:
-                await _give_up(io, attempt)
+            run.conflicts += 1
+            if not conflict.retryable or run.conflicts >= CONFLICT_ATTEMPTS:
+                await _give_up(io, run)
                 raise
             await io.note("merge_conflict", region=region, theirs=conflict.theirs)
-            continue
         except (ArtifactError, InvalidArgument, Unmergeable):
-            await _give_up(io, attempt)
-            raise
-        rows, deleted = attempt.source.rows, attempt.source.deleted
-        done.append(Merged(region_id=region, generation=listed.generation, rows=rows, deleted=deleted))
-        await io.note("merged", region=region, generation=listed.generation, rows=rows)
-        attempt = None
+            await _give_up(io, run)
+            if interpretation.contiguous_merge or run.trying is None:
+                raise
+            run.lost.add(run.trying)
+
+
+async def _step(io: Io, region: RegionId, run: _Run, interpretation: Interpretation) -> bool:
+    """Merge the generation after the progress of the newest version; False if there is none."""
+    run.trying = None
+    state = await latest(io)
+    if run.done and state.mem_wal.progress(region) < run.done[-1].generation:
+        await io.note("merge_void", region=region, generation=run.done.pop().generation)
+    listed = await _following(io, state, region, run.lost, interpretation)
+    if listed is None:
+        return False
+    run.trying = listed.generation
+    if run.attempt is None or run.attempt.listed != listed or not fits(run.attempt.work, state):
+        await _give_up(io, run)
+        run.attempt = await _opened(io, state, region, listed)
+    await _commit(io, state, region, run.attempt, interpretation)
+    rows, deleted = run.attempt.source.rows, run.attempt.source.deleted
+    run.attempt = None
+    run.done.append(Merged(region_id=region, generation=listed.generation, rows=rows, deleted=deleted))
+    await io.note("merged", region=region, generation=listed.generation, rows=rows)
+    return True
 
 
 @implements("MERGE-001", "MERGE-003", "MERGE-004", "MERGE-010", "MERGE-021", "AMB-80", "AMB-81")
 async def _following(
-    io: Io, state: TableState, region: RegionId, interpretation: Interpretation
+    io: Io, state: TableState, region: RegionId, lost: Collection[Generation], interpretation: Interpretation
 ) -> FlushedGeneration | None:
-    """The generation after the progress of ``state``; None if no later one is listed."""
+    """The generation after the progress of ``state``, ``lost`` ones left out; None if no later one is listed."""
     collected = state.config.get(CONFIG_MANIFEST_COLLECTION) == "on"
     folder = manifests.folder(io, region)
     manifest = await manifests.latest(folder, state.revision, interpretation, collected=collected)
     progress = state.mem_wal.progress(region)
-    listed = unmerged(manifest, progress) if manifest is not None else ()
+    listed = [g for g in unmerged(manifest, progress) if g.generation not in lost] if manifest is not None else []
     if not listed:
         return None
     if interpretation.contiguous_merge and listed[0].generation != progress + 1:
@@ -155,6 +178,7 @@ async def _commit(
         raise Conflict(newest.version, "update", "", retryable=True, reason="the version was replaced") from None
 
 
-async def _give_up(io: Io, attempt: _Attempt | None) -> None:
+async def _give_up(io: Io, run: _Run) -> None:
+    attempt, run.attempt = run.attempt, None
     if attempt is not None:
         await discard(io, attempt.work, attempt.first)

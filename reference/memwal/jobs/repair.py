@@ -124,7 +124,7 @@ async def _repair_hint(io: Io, newest: RegionManifest, dry_run: bool) -> list[St
     if named is not None and named in await manifests.versions(io):
         return []
     if not dry_run:
-        await io.put(name, hint.encode(newest.version))
+        await confirm.create_unconditionally(io, name, hint.encode(newest.version))
     before = f"version {named}, which is not there" if named is not None else "nothing that can be read"
     return [Step(kind="hint", path=io.path(name), reason=f"named {before}; the newest version is {newest.version}")]
 

@@ -113,8 +113,9 @@ def _native(rows: pa.Table, addresses: Addresses, maintained: Sequence[Maintaine
                 options = index.tokenizer.options() if index.tokenizer is not None else {}
                 kind = _NATIVE_KINDS[index.kind]
                 scratch.create_scalar_index(f"c{number}", kind, name=f"i{number}", **options)
-        except OSError as error:
-            raise StorageError(mirror.location, f"indexes cannot be built: {error}") from error
+        except (OSError, ValueError, RuntimeError, NotImplementedError, pa.ArrowException) as error:
+            first = str(error).partition("\n")[0]
+            raise StorageError(mirror.location, f"indexes cannot be built: {first}") from error
         entries = {entry.name: entry for entry in mirror.newest().indices}
         return [
             _read_back(mirror, entries[f"i{number}"], index, addresses if moved else None)

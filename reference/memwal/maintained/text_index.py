@@ -69,11 +69,10 @@ class TextIndex:
     @implements("WRITER-022", "WRITER-026")
     def insert(self, column: pa.ChunkedArray, start: int) -> None:
         """Add the texts of rows ``start`` and following; NULL has no terms."""
-        for offset, text in enumerate(column.to_pylist(), start):
-            counted = Counter(self.tokenizer.terms(text)) if text is not None else Counter[str]()
-            if counted:
-                self.lengths[offset] = counted.total()
-            for term, times in counted.items():
+        for offset, terms in enumerate(self.tokenizer.terms_of(column.to_pylist()), start):
+            if terms:
+                self.lengths[offset] = len(terms)
+            for term, times in Counter(terms).items():
                 self.postings.setdefault(term, {})[offset] = times
 
     @implements("WRITER-027")

@@ -7,7 +7,7 @@ Source: MemWAL revision A, "MemTable Indexing".
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,12 +52,18 @@ class Tokenizer:
     layout: tuple[tuple[str, str], ...] = ()
     """What decides about the files, by name; values as JSON."""
 
-    @implements("WRITER-026")
     def terms(self, text: str) -> list[str]:
         """The terms of ``text`` in order, repeated ones included."""
+        return next(self.terms_of([text]))
+
+    @implements("WRITER-026")
+    def terms_of(self, texts: Iterable[str | None]) -> Iterator[list[str]]:
+        """The terms of each of ``texts``; NULL has none."""
         from lance import tokenize
 
-        return [token.text for token in tokenize(text, **_values(self.settings))]
+        settings = _values(self.settings)
+        for text in texts:
+            yield [] if text is None else [token.text for token in tokenize(text, **settings)]
 
     def options(self) -> dict[str, Any]:
         """Arguments that make the native package build an index like the base's."""

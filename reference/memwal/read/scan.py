@@ -103,6 +103,10 @@ async def scan(
             if version is not None:
                 raise ArtifactError("READ-012", raced.path, "the version's snapshot lists it, and it is gone") from None
             await io.note("read_again", reason=f"{raced.path} was collected")
+        except ArtifactError as absent:
+            if version is not None or (await latest(io)).version == view.base.version:
+                raise
+            await io.note("read_again", reason=f"version {view.base.version} was replaced: {absent}")
     raise ReadRaced(path=io.root, attempts=ATTEMPTS)
 
 

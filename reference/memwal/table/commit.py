@@ -22,7 +22,7 @@ from ..errors import AlreadyExists, AlreadyMerged, ArtifactError, Conflict, Engi
 from ..ids import Generation, Milliseconds, RegionId, TableVersion, region_id_from_bytes
 from ..revisions import STRICT, Interpretation, R
 from . import versions
-from .conflicts import Verdict, operation, verdict
+from .conflicts import Verdict, operation, touched, verdict
 from .state import TableState, check_writable, latest, load
 
 Transaction = transaction_pb2.Transaction
@@ -123,18 +123,35 @@ async def _next_base(
     changed = _changed_meanwhile(transaction, winner)
     if decision is Verdict.REBASE and changed is not None:
         decision, reason = Verdict.RETRY, f"the committed version has another index {changed!r} than the one to replace"
-    if decision is Verdict.REBASE or (
-        not interpretation.progress_in_conflict
-        and transaction.update.merged_generations
-        and theirs.update.merged_generations
-    ):
+    if _only_progress_conflicts(transaction, theirs) and not interpretation.progress_in_conflict:
         return winner
+    if interpretation.progress_in_conflict and decision is not Verdict.FAIL:
+        _check_progress(transaction, winner, operation(theirs), interpretation)
+    if decision is Verdict.REBASE:
+        return winner
+    retryable = decision is Verdict.RETRY
+    raise Conflict(taken, operation(transaction), operation(theirs), retryable=retryable, reason=reason)
+
+
+def _only_progress_conflicts(ours: Transaction, theirs: Transaction) -> bool:
+    """Whether both make merge progress, and change no fragment in common."""
+    both = touched(ours) & touched(theirs)
+    return bool(ours.update.merged_generations and theirs.update.merged_generations) and not both
+
+
+@implements("MERGE-010", "MERGE-011", "AMB-82", "AMB-84")
+def _check_progress(transaction: Transaction, winner: TableState, theirs: str, interpretation: Interpretation) -> None:
+    """Raise `AlreadyMerged` or a retryable `Conflict` unless ``winner`` has the progress that ours goes on from.
+
+    What counts is the version, not what its transaction says: other operations may have changed the MemWAL index too.
+    """
     for region, generation in _progress(transaction):
         progress = winner.mem_wal.progress(region)
         if progress >= generation:
             raise AlreadyMerged(region, generation, progress)
-    retryable = decision is Verdict.RETRY
-    raise Conflict(taken, operation(transaction), operation(theirs), retryable=retryable, reason=reason)
+        if interpretation.contiguous_merge and progress != generation - 1:
+            reason = f"merge progress of region {region} went back to {progress}"
+            raise Conflict(winner.version, operation(transaction), theirs, retryable=True, reason=reason)
 
 
 @implements("AMB-69")
@@ -306,14 +323,17 @@ def with_progress(
 ) -> IndexDetails:
     """``details`` after merging the given generations.
 
-    Raises `AlreadyMerged` when progress is there or beyond, and `EngineBug` when a generation would be skipped. The
-    first merge of a region also writes an explicit catch-up entry for every maintained index that lacks one.
+    Raises `AlreadyMerged` when progress is there or beyond (literal: it stays, AMB-84), and `EngineBug` when a
+    generation would be skipped. The first merge of a region also writes an explicit catch-up entry for every maintained
+    index that lacks one.
     """
     merged, catchup = dict(details.merged), {c.index_name: c for c in details.catchup}
     for region, generation in progress:
         before = details.progress(region)
         if before >= generation:
-            raise AlreadyMerged(region, generation, before)
+            if interpretation.progress_in_conflict:
+                raise AlreadyMerged(region, generation, before)
+            continue
         if interpretation.contiguous_merge and generation != before + 1:
             raise EngineBug(f"merging generation {generation} of {region} would skip those above {before}")
         merged[region] = generation

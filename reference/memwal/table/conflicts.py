@@ -44,7 +44,7 @@ def _always(verdict: Verdict) -> Callable[[Transaction, Transaction], Verdict]:
     return lambda ours, theirs: verdict
 
 
-def _touched(transaction: Transaction) -> set[int]:
+def touched(transaction: Transaction) -> set[int]:
     """Ids of existing fragments that the transaction changes or removes."""
     if operation(transaction) == "delete":
         body = transaction.delete
@@ -56,7 +56,7 @@ def _touched(transaction: Transaction) -> set[int]:
 
 
 def _unless_fragments_overlap(ours: Transaction, theirs: Transaction) -> Verdict:
-    return Verdict.RETRY if _touched(ours) & _touched(theirs) else Verdict.REBASE
+    return Verdict.RETRY if touched(ours) & touched(theirs) else Verdict.REBASE
 
 
 def _is_mem_wal(index: table_pb2.IndexMetadata) -> bool:

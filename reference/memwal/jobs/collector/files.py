@@ -194,7 +194,8 @@ async def _known(
         known.expired.update(dict.fromkeys(names.of_manifest(manifest), TableVersion(manifest.message.version)))
     times = {state.version: timestamp_ms(state) for state in retained}
     for name in objects:
-        if name.startswith(f"{paths.TRANSACTIONS}/") and name not in known.in_use:
+        readable = names.read_version(name) is not None or name in known.expired
+        if name.startswith(f"{paths.TRANSACTIONS}/") and readable and name not in known.in_use:
             await _look_at(io, name, times, known)
     return known
 

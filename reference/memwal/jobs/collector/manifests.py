@@ -72,10 +72,14 @@ RULES: Eligibility[Version] = Eligibility(
 
 @implements("GC-008", "AMB-30", "AMB-31", "AMB-32", "AMB-96")
 async def collect_manifests(
-    region: Io, manifest: RegionManifest, newest: TableState, policy: Policy, ledger: Ledger
+    region: Io, manifest: RegionManifest, newest: TableState, policy: Policy, ledger: Ledger, *, another: bool
 ) -> None:
-    """Decide on every manifest version of the region at ``region``, and delete those that go, in ascending order."""
-    listed = await region_manifests.versions(region)
+    """Decide on every manifest version of the region at ``region``, and delete those that go, in ascending order.
+
+    ``another``: in a dry run, whether there would be one more version by now.
+    """
+    found = await region_manifests.versions(region)
+    listed = (*found, ManifestVersion(found[-1] + 1)) if another else found
     allowed = newest.config.get(CONFIG_MANIFEST_COLLECTION) == "on"
     kept = listed[-policy.retain_manifests :]
     hinted = await region_manifests.hinted(region)
@@ -87,8 +91,8 @@ async def collect_manifests(
             hinted = kept[-1]
     going = region_manifests.collectable(listed, hinted, policy.retain_manifests)
     relative = paths.region(manifest.region_id)
-    for place, version in enumerate(listed):
-        found = Version(
+    for place, version in enumerate(found):
+        one = Version(
             newer=len(listed) - 1 - place,
             hinted=hinted,
             below_hint=version in going,
@@ -96,5 +100,5 @@ async def collect_manifests(
             policy=policy,
         )
         name = paths.manifest(version)
-        decision = RULES.decide(found, f"{relative}/{name}", f"beyond the newest {policy.retain_manifests}")
+        decision = RULES.decide(one, f"{relative}/{name}", f"beyond the newest {policy.retain_manifests}")
         await ledger.carry_out(region, decision, (name,))

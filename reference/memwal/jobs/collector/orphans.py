@@ -51,7 +51,7 @@ class Orphan:
         return self.needs.policy
 
 
-@implements("GC-009", "GC-014", "GEN-006", "FLUSH-025", "AMB-94")
+@implements("GC-009", "GC-014", "AMB-94")
 def _under_way(orphan: Orphan) -> str:
     if not orphan.needs.interpretation.orphans_by_generation:
         return ""

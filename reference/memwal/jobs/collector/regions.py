@@ -57,7 +57,9 @@ async def collect_region(
         await ledger.carry_out(region, decision, names)
     await _collect_orphans(region, planned, gone, needs, remembered, now_ms, ledger)
     await wal.collect_wal(region, planned.manifest, gone, needs.newest, ledger)
-    await manifests.collect_manifests(region, planned.manifest, needs.newest, needs.policy, ledger)
+    await manifests.collect_manifests(
+        region, planned.manifest, needs.newest, needs.policy, ledger, another=bool(gone) and ledger.dry_run
+    )
 
 
 async def _collect_orphans(

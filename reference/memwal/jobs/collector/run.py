@@ -6,14 +6,16 @@ Source: MemWAL revisions A and B, "Garbage Collector"; AMB-91, 92, 93, 98.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from ...clauses import implements
 from ...codec.region_manifest import RegionManifest
 from ...effects import Io
-from ...ids import Milliseconds, RegionId
+from ...ids import FragmentId, Milliseconds, RegionId, TableVersion
 from ...index import regions
 from ...revisions import STRICT, Interpretation
 from ...table.collected import collected_points, record
+from ...table.coverage import Origin
 from ...table.state import TableState
 from . import generations
 from .decision import Decision
@@ -48,13 +50,15 @@ async def collect(
         await revive(io)
     held = await held_versions(io, policy, now_ms)
     _ = held[-1].state.mem_wal
+    origins = await generations.origins_of(io, [one.state for one in held if one.was_newest_within_grace])
     retained = await expire(io, held, ledger)
     retained = (*retained, *await newer_than(io, retained[-1].version))
     live = await regions.discover(io, retained[-1].revision, interpretation)
-    needs, plans = await _planned(io, live, held, retained, policy, interpretation)
+    planning = _Planning(io, live, held, origins, policy, interpretation)
+    needs, plans = await planning.on(retained)
     if not dry_run and await _record(io, needs, plans):
         retained = (*retained, *await newer_than(io, retained[-1].version))
-        needs, plans = await _planned(io, live, held, retained, policy, interpretation)
+        needs, plans = await planning.on(retained)
     remembered = Remembered(io, retained)
     for planned in plans:
         await collect_region(io, planned, needs, remembered, now_ms, ledger)
@@ -63,27 +67,33 @@ async def collect(
     return tuple(ledger.decisions)
 
 
-async def _planned(
-    io: Io,
-    live: Mapping[RegionId, RegionManifest],
-    held: Sequence[Held],
-    retained: Sequence[TableState],
-    policy: Policy,
-    interpretation: Interpretation,
-) -> tuple[Needs, tuple[Plan, ...]]:
-    """What the retained versions need, and what that means for the generations that manifests list."""
-    older = {one.version for one in held if not one.was_newest_within_grace}
-    recent = [state for state in retained if state.version not in older]
-    snapshots = policy.time_travel == "snapshot"
-    needs = Needs(
-        retained=retained,
-        recent=recent,
-        listed=await Remembered(io, retained).by_version() if snapshots else {},
-        origins=await generations.origins_of(io, recent),
-        policy=policy,
-        interpretation=interpretation,
-    )
-    return needs, tuple(plan(region, manifest, needs) for region, manifest in sorted(live.items()))
+@dataclass(frozen=True, slots=True)
+class _Planning:
+    """What is known before generations are decided on."""
+
+    io: Io
+    live: Mapping[RegionId, RegionManifest]
+    held: Sequence[Held]
+    origins: Mapping[TableVersion, Mapping[FragmentId, Origin]]
+    """Looked for before versions are expired, whose transactions tell it."""
+    policy: Policy
+    interpretation: Interpretation
+
+    async def on(self, retained: Sequence[TableState]) -> tuple[Needs, tuple[Plan, ...]]:
+        """What the retained versions need, and what that means for the generations that manifests list."""
+        older = {one.version for one in self.held if not one.was_newest_within_grace}
+        recent = [state for state in retained if state.version not in older]
+        unknown = [state for state in recent if state.version not in {one.version for one in self.held}]
+        snapshots = self.policy.time_travel == "snapshot"
+        needs = Needs(
+            retained=retained,
+            recent=recent,
+            listed=await Remembered(self.io, retained).by_version() if snapshots else {},
+            origins={**self.origins, **await generations.origins_of(self.io, unknown)},
+            policy=self.policy,
+            interpretation=self.interpretation,
+        )
+        return needs, tuple(plan(region, manifest, needs) for region, manifest in sorted(self.live.items()))
 
 
 @implements("AMB-91")

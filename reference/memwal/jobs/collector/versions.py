@@ -189,7 +189,7 @@ async def _named(io: Io, name: str, word: str) -> set[TableVersion]:
         return _of_tag(content) if word == "tag" else _of_branch(content)
     except NotFound:
         return set()
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
         raise ArtifactError("GC-003", io.path(name), f"not a readable {word}: {error!r}") from error
 
 
