@@ -93,19 +93,28 @@ def _(scene: Scene) -> Iterator[tuple[Scene, str]]:
 
 @plants("unmerged_generations_fit_the_table")
 def _(scene: Scene) -> Iterator[tuple[Scene, str]]:
-    def renamed(message: Any, indices: list[Any]) -> None:
-        message.fields[1].name = "title"
+    folder = scene.generation(3)
 
     def retyped(message: Any, indices: list[Any]) -> None:
         message.fields[2].logical_type = "int64"
 
-    def rekeyed(message: Any, indices: list[Any]) -> None:
-        message.fields[0].metadata.clear()
-        message.fields[0].unenforced_primary_key = False
+    def without_key(message: Any, indices: list[Any]) -> None:
+        message.fields[0].name, message.fields[0].id = "other", 77
 
-    for edit in (renamed, retyped, rekeyed):
+    def without_name(message: Any, indices: list[Any]) -> None:
+        message.fields[1].name, message.fields[1].id = "other", 77
+
+    def strict(message: Any, indices: list[Any]) -> None:
+        message.fields[1].nullable = False
+
+    for edit in (retyped, without_key):
         damaged = scene.copy()
-        yield damaged, damaged.change_version(edit, 1, scene.generation(3))
+        yield damaged, damaged.change_version(edit, 1, folder)
+    added = scene.copy()
+    path = added.change_version(without_name, 1, folder)
+    assert path not in {f"t/{f.path}" for f in added.verify(fast=True).findings}
+    added.change_version(strict)
+    yield added, path
 
 
 @plants("tombstones_are_of_revision_r")

@@ -6,8 +6,17 @@ import uuid
 
 import pyarrow as pa
 import pytest
+from memwal.codec.index_details import IndexDetails
 from memwal.codec.pb.lance import table_pb2, transaction_pb2
-from memwal.errors import ArtifactError
+from memwal.drive import drive
+from memwal.effects import Commits, Get, Io
+from memwal.errors import ArtifactError, NotFound
+from memwal.ids import Milliseconds
+from memwal.index import mem_wal
+from memwal.jobs.collector import Policy, collect
+from memwal.table import read, write
+from memwal.table.schema import with_primary_key
+from memwal.table.state import latest, versions
 
 from .collector_scene import (
     Clock,
@@ -23,7 +32,8 @@ from .collector_scene import (
     strong,
     table,
 )
-from .ground import Ground, row
+from .dict_store import DictStore
+from .ground import SCHEMA, Ground, keys, row
 from .specs_scene import newest
 
 
@@ -165,4 +175,28 @@ def test_a_damaged_transaction_that_may_name_files_is_an_error() -> None:
     one_merged(ground)
     ground.objects["t/_transactions/1-00000000-0000-4000-8000-00000000000a.txn"] = b"\xff\xff"
     with pytest.raises(ArtifactError, match="TXN-010"):
+        run(ground)
+
+
+@pytest.mark.clause("GC-003")
+def test_with_an_external_manifest_store_the_entries_of_expired_versions_go_too() -> None:
+    store, io = DictStore(), Io("t", Commits.EXTERNAL)
+    state = drive(write.create(io, with_primary_key(SCHEMA, ["id"]), row(0)), store)
+    details = IndexDetails(snapshot_ts_ms=Milliseconds(0), num_regions=0, inline_snapshots=None)
+    drive(mem_wal.enable(io, state, details), store)
+    for key in (1, 2):
+        drive(write.append(io, row(key)), store)
+    assert len([name for name in store.objects if name.startswith("@external/t/")]) == 4
+    drive(collect(io, Policy(retain_versions=1)), store)
+    assert [name for name in store.objects if name.startswith("@external/t/")] == [f"@external/t/{4:020d}"]
+    assert drive(versions(io), store) == (4,)
+    assert keys(drive(read.scan(io, drive(latest(io), store)), store)) == [0, 1, 2]
+
+
+def test_a_newest_version_that_is_listed_and_not_there_is_no_endless_loop() -> None:
+    ground = Ground()
+    one_merged(ground)
+    name = newest(ground).path
+    ground.fault = lambda r: NotFound(r.path) if r.path == name and isinstance(r, Get) else None
+    with pytest.raises(ArtifactError, match="TXN-008"):
         run(ground)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import lance
@@ -9,6 +10,7 @@ import memwal
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from memwal.errors import ArtifactError
 
 REVISIONS = ["A", "B", "R"]
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("value", pa.int32())])
@@ -281,3 +283,19 @@ def test_an_existing_pylance_table_gets_mem_wal(tmp_path: Path, revision: str) -
     assert base(table, tmp_path) == {(1, "native", 1), (2, "new", 9)}
     with pytest.raises(memwal.InvalidArgument, match="already enabled"):
         memwal.enable(tmp_path / "t", revision=revision)
+
+
+@pytest.mark.clause("READ-012")
+def test_a_listed_generation_that_is_lost_is_damage_and_no_race(
+    table: memwal.Table, tmp_path: Path
+) -> None:
+    with table.writer() as writer:
+        writer.put(rows((1, "one", 1)))
+        writer.flush()
+        region = writer.region_id
+    (folder,) = (tmp_path / "t" / "_mem_wal" / region).glob("*_gen_1")
+    shutil.rmtree(folder)
+    with pytest.raises(ArtifactError, match="lists it, it is not merged, and it is gone") as caught:
+        table.scan()
+    assert caught.value.clause == "READ-012"
+    assert caught.value.path.endswith(folder.name)

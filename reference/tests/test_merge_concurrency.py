@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -161,7 +161,7 @@ def test_in_every_order_of_commits_two_mergers_merge_each_generation_once_and_in
     }
 
 
-@pytest.mark.parametrize(("merged", "switches"), [(2, 1_000), (1, 3)], ids=["one generation", "two generations"])
+@pytest.mark.parametrize(("merged", "switches"), [(2, 1_000), (1, 2)], ids=["one generation", "two generations"])
 @pytest.mark.clause("MERGE-001", "MERGE-009", "MERGE-018", "AMB-81", "AMB-84")
 def test_in_all_orders_of_commits_three_mergers_do_the_same(merged: int, switches: int, tmp_path: Path) -> None:
     winners = winners_of_all_orders(Scene(tmp_path, "B", merged), mergers=3, merged=merged, switches_most=switches)
@@ -189,9 +189,9 @@ def table_metadata(request: StoreRequest[Any]) -> bool:
 
 
 @pytest.mark.clause("MERGE-001", "MERGE-009", "MERGE-018", "AMB-81", "AMB-82", "AMB-84")
-def test_mergers_that_are_left_at_any_three_requests_of_their_commits_do_no_harm(lone: Scene) -> None:
+def test_mergers_that_are_left_at_any_two_requests_of_their_commits_do_no_harm(lone: Scene) -> None:
     count = 0
-    for played in orders(lone.objects, [lone.merge] * 2, point=table_metadata, switches_most=3):
+    for played in orders(lone.objects, [lone.merge] * 2, point=table_metadata, switches_most=2):
         check(played.ground, lone.region)
         assert left_over(played.ground) == set()
         assert sum(map(len, played.results)) == 1
@@ -346,36 +346,45 @@ def unanswered(ground: Ground, *, applied: bool) -> Callable[[StoreRequest[Any]]
     return fault
 
 
+BESIDE: dict[str, Callable[[], list[Protocol[Any]]]] = {
+    "writes of the base": lambda: [append_direct(50), delete_direct(1), configure()],
+    "the collector": lambda: [rebuild_snapshot(), collect_all()],
+}
+
+
+@pytest.mark.parametrize("beside", list(BESIDE))
 @pytest.mark.clause("MERGE-009", "AMB-92")
-def test_in_random_orders_of_every_request_mergers_and_everything_else_agree(scene: Scene) -> None:
-    for seed in range(40):
+def test_in_random_orders_of_every_request_three_mergers_and_others_agree(scene: Scene, beside: str) -> None:
+    for seed in range(20):
         chance = random.Random(seed)
         ground = scene.ground()
         seen = watched(ground, scene.region)
-        others = [append_direct(50), delete_direct(1), rebuild_snapshot(), collect_all(), collect_all()]
-        actors = [Actor(ground, scene.merge()) for _ in range(3)] + [Actor(ground, other) for other in others]
-        results: list[Any] = []
+        actors = [Actor(ground, scene.merge()) for _ in range(3)] + [Actor(ground, o) for o in BESIDE[beside]()]
         while actors:
             actor = chance.choice(actors)
             for _ in range(chance.choice([1, 1, 2, 5, 30])):
-                if actor.waiting is None:
-                    break
-                if chance.random() < 0.02:
-                    actor.answer(Throttled(actor.waiting.path), applied=False)
-                elif isinstance(actor.waiting, PutIfAbsent) and chance.random() < 0.1:
-                    actor.answer(OutcomeUnknown(actor.waiting.path), applied=chance.random() < 0.5)
-                else:
-                    actor.step()
+                if actor.waiting is not None:
+                    step_or_fail(actor, chance)
             if actor.waiting is None:
                 actors.remove(actor)
-                results.append(actor.finish())
+                actor.finish()
         assert seen == sorted(seen)
-        assert set(seen) <= {0, 1, 2, 3}
-        assert all(later - earlier <= 1 for earlier, later in zip(seen, seen[1:], strict=False))
+        assert all(later - earlier <= 1 for earlier, later in zip([0, *seen], seen, strict=False))
         state = newest(ground)
         assert state.mem_wal.progress(scene.region) == 3
-        deleted_first = {k: v for k, v in FOLD[3].items() if k != 1} | {50: "direct"}
-        assert content(ground, state) in ({**FOLD[3], 50: "direct"}, deleted_first), seed
+        written = {k: v for k, v in FOLD[3].items() if k != 1} | {50: "direct"}
+        expected = [{1: "one", **written}, written] if beside == "writes of the base" else [FOLD[3]]
+        assert content(ground, state) in expected, seed
+
+
+def step_or_fail(actor: Actor[Any], chance: random.Random) -> None:
+    assert actor.waiting is not None
+    if chance.random() < 0.02:
+        actor.answer(Throttled(actor.waiting.path), applied=False)
+    elif isinstance(actor.waiting, PutIfAbsent) and chance.random() < 0.1:
+        actor.answer(OutcomeUnknown(actor.waiting.path), applied=chance.random() < 0.5)
+    else:
+        actor.step()
 
 
 # The hazards that the literal readings have.
@@ -485,17 +494,13 @@ def test_mergers_of_one_generation_on_one_base_prepare_the_same_rows_and_deletio
         prepared.append(sorted(d for n, d in made.items() if n.startswith(("t/data/", "t/_deletions/"))))
         assert len(prepared[-1]) == 2
     assert prepared[0] == prepared[1]
-    contents = set()
-    for played in orders(scene.objects, [scene.merge] * 2):
-        contents.add(tuple(sorted(content(played.ground, newest(played.ground)).items())))
-    assert contents == {tuple(sorted(FOLD[3].items()))}
 
 
 # The examples of appendix 2, with the numbers of the text.
 
 
 @pytest.fixture(scope="module")
-def appendix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, bytes], RegionId]]:
+def appendix(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], RegionId]:
     """Progress 5, generations 6 and 7 listed."""
     folder = tmp_path_factory.mktemp("appendix")
     table = memwal.create(folder / "t", SCHEMA, primary_key=["id"], revision="B")
@@ -509,7 +514,7 @@ def appendix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[st
         writer.put(rows({6: "gen7", 7: "gen7"}))
         writer.flush()
     objects = {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-    yield objects, writer.region_id
+    return objects, writer.region_id
 
 
 SEVEN = {1: "gen1", 2: "gen2", 3: "gen3", 4: "gen4", 5: "gen6", 6: "gen7", 7: "gen7"}

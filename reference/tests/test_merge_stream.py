@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -357,7 +356,7 @@ def test_a_large_file_that_is_cut_replaced_or_misdescribed_is_damage_and_never_r
 
 
 @pytest.fixture
-def unknown_size(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def unknown_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables whose manifests do not record the sizes of their data files."""
     inner = fragments.fragment_message
 
@@ -365,7 +364,6 @@ def unknown_size(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return inner(rows, name, 0, *more)
 
     monkeypatch.setattr(fragments, "fragment_message", message)
-    yield
 
 
 @pytest.mark.usefixtures("small_parts", "unknown_size")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import uuid
@@ -13,6 +14,7 @@ import memwal
 import pyarrow as pa
 import pytest
 from memwal.cli.main import app
+from memwal.cli.merge import Display
 from memwal.drive import drive
 from memwal.effects import Get, Io, List
 from memwal.errors import ArtifactError, InvalidArgument, Unmergeable
@@ -21,6 +23,7 @@ from memwal.jobs.merger import merge_region
 from memwal.stores.local import LocalStore
 from memwal.table import origins, schema, write
 from memwal.table.state import TableState, latest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from .ground import Ground
@@ -567,6 +570,21 @@ def test_the_command_reports_what_it_merged(tmp_path: Path) -> None:
     assert json.loads(shown.stdout) == {"merged": [{"region_id": region, "generation": 1}], "rows": 1, "deleted": 1}
     again = CliRunner().invoke(app, ["merge", str(tmp_path / "t"), "--region", region])
     assert "merged 0 generations: 0 rows upserted, 0 keys deleted" in again.stdout
+
+
+def test_the_command_shows_a_bar_for_each_stage_to_a_person_and_nothing_to_a_file(tmp_path: Path) -> None:
+    shown = {}
+    for terminal in (True, False):
+        table = memwal.create(tmp_path / str(terminal) / "t", SCHEMA, primary_key=["id"], revision="B")
+        table.append(rows((1, "base", 0)))
+        flushed(table, rows((1, "one", 1), (2, "one", 1)))
+        console = Console(file=io.StringIO(), force_terminal=terminal, width=100)
+        with Display(console) as display:
+            memwal.open(tmp_path / str(terminal) / "t", listener=display).merge()
+        shown[terminal] = str(console.file.getvalue())  # type: ignore[attr-defined]
+    for words in ("reading keys", "matching rows", "writing rows", "merged"):
+        assert words in shown[True]
+    assert shown[False].strip() == ""
 
 
 @pytest.mark.parametrize("wrong", ["nothing", "7C9E6679-7425-40DE-944B-E07FC1F90AE7", ""])

@@ -138,6 +138,8 @@ def test_an_unreadable_last_entry_is_moved_aside_and_every_other_row_stays(revis
         assert not scene.entry(position).rows.num_rows
         assert not scene.entry(position + 1).rows.num_rows
         assert [scene.entry(p).epoch for p in (position, position + 1)] == [epoch + 1, epoch + 1]
+        if revision == "R":
+            assert all(b"fence_sentinel" in scene.objects[scene.wal_path(p)] for p in (position, position + 1))
         assert seen(scene) == expected
         found = [(f.invariant, f.severity) for f in scene.verify().findings]
         assert found == [("quarantines_are_empty", "warning")]
@@ -258,6 +260,22 @@ def test_an_entry_that_appears_behind_it_meanwhile_stops_the_repair_and_is_kept(
     assert puts == nth
     assert scene.objects[scene.wal_path(position)] == before
     assert scene.objects[scene.wal_path(position + 1)] == following
+    assert not scene.below(f"{scene.region}/quarantine")
+
+
+@pytest.mark.parametrize("revision", ALL)
+def test_an_entry_that_is_still_being_written_stops_the_repair(revision: str) -> None:
+    scene = torn(revision)
+    path = scene.wal_path(scene.positions[-1])
+
+    def write_on(request: StoreRequest[Any]) -> None:
+        if isinstance(request, PutIfAbsent) and "/manifest/" in request.path:
+            scene.objects[path] += b"more"
+
+    scene.store.before = write_on
+    whole_entry = scene.objects[path] + b"more"
+    assert kinds(run(scene)) == ["refused"]
+    assert scene.objects[path] == whole_entry
     assert not scene.below(f"{scene.region}/quarantine")
 
 

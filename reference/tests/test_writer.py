@@ -266,7 +266,26 @@ def test_buffered_rows_are_stored_when_the_time_limit_is_reached_and_not_before(
     there.run(writer.keep_limits())
     assert there.entries() == [[(1, "a"), (2, "b")]]
     assert writer.deadline_ms() is None
-    assert dict(there.notes[-1].fields)["trigger"] == "time"
+    (stored,) = [dict(note.fields) for note in there.notes if note.event == "wal_flushed"]
+    assert (stored["position"], stored["rows"], stored["trigger"]) == (there.positions()[-1], 2, "time")
+
+
+@pytest.mark.clause("WRITER-018", "AMB-16")
+def test_rows_that_come_while_several_entries_are_stored_keep_their_time_limit(there: Scene) -> None:
+    writer = there.open(Limits(wal_interval_ms=Milliseconds(100), entry_bytes=40))
+    for number in range(3):
+        there.run(writer.put(rows((number, "x" * 8)), durable=False))
+    flush = there.pause(writer.flush_wal())
+    flush.until(PutIfAbsent, "wal/")
+    there.now_ms += 50
+    there.run(writer.put(rows((3, "meanwhile")), durable=False))
+    flush.end()
+    stored = [pair for entry in there.entries() for pair in entry]
+    assert stored[:3] == [(number, "x" * 8) for number in range(3)]
+    there.now_ms += 100
+    there.run(writer.keep_limits())
+    assert [pair for entry in there.entries() for pair in entry] == [*stored[:3], (3, "meanwhile")]
+    assert len(there.entries()) > 2
 
 
 @pytest.mark.clause("WRITER-018")
@@ -303,8 +322,8 @@ def test_a_memtable_is_flushed_when_a_limit_is_reached(
     there.run(writer.put(rows((2, "four"))))
     there.run(writer.keep_limits())
     assert [g.generation for g in there.manifest().flushed] == [1]
-    due = [dict(note.fields) for note in there.notes if note.event == "flush_due"]
-    assert [(note["memtable"], note["trigger"]) for note in due] == [(True, trigger)]
+    (frozen,) = [dict(note.fields) for note in there.notes if note.event == "frozen"]
+    assert (frozen["generation"], frozen["rows"], frozen["trigger"]) == (1, 2, trigger)
     assert writer.memtable.rows == 0
 
 

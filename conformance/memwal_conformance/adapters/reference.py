@@ -32,6 +32,7 @@ from memwal.errors import (
 )
 from memwal.ids import ManifestVersion, TableVersion, WalPosition
 from memwal.index.spec_requests import FieldRequest, SpecRequest
+from memwal.read.scan import ReadRaced
 from memwal.revisions import REVISIONS, Revision
 
 from memwal_conformance import cells
@@ -53,6 +54,7 @@ KINDS: dict[type[Exception], ErrorKind] = {
     OutcomeUnknown: "storage",
     Throttled: "storage",
     StorageError: "storage",
+    ReadRaced: "storage",
 }
 """Errors of the engine -> kinds of the protocol. A broken assertion of the engine ends the process."""
 

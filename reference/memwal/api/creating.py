@@ -55,7 +55,7 @@ def create(
     keyed = schemas.with_primary_key(schema, primary_key)
     _check_key_index(keyed, primary_key, chosen)
     if maintained_indexes:
-        reason = f"a new table has no indexes to maintain: {list(maintained_indexes)}"
+        reason = f"no such indexes: a new table has none to maintain, and is to maintain {list(maintained_indexes)}"
         raise InvalidArgument(reason, clause="AMB-48")
     ids = schemas.field_ids(schemas.to_fields(keyed))
     _resolved_spec(spec, keyed, ids, tuple(primary_key), chosen)

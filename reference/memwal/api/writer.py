@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,9 +13,10 @@ import pyarrow as pa
 from ..clauses import implements
 from ..effects import Protocol
 from ..errors import CloseFailed, InvalidArgument, MemwalError, WriterStopped
-from ..ids import Epoch, Generation, RegionId, WalPosition
+from ..ids import Epoch, Generation, Milliseconds, RegionId, WalPosition
 from ..read.sources import MemoryView
 from ..region import writer as writing
+from ..region.limits import Trigger
 from .background import Background, Job
 from .stepping import Stepped
 
@@ -110,48 +112,61 @@ class Writer:
 
     def _write(self, rows: pa.Table, durable: bool | None, indexed: bool | None) -> None:
         durable = self._durable if durable is None else durable
-        self._make_room()
-        with self._changed:
-            while self._sealing and not self._writer.stopped:
-                self._changed.wait()
-            self._writer.insert(rows)
+        self._insert(rows)
         if durable:
             self.flush_wal()
-        self._run(self._writer.start_clocks())
-        if self._indexed if indexed is None else indexed:
+        if (self._indexed if indexed is None else indexed) and self._writer.maintains:
             self.refresh_indexes()
-        self._keep_limits(durable)
+        now_ms = self._now()
+        if now_ms is not None:
+            with self._lock:
+                self._writer.start_clocks(now_ms)
+        self._keep_limits(durable, now_ms)
 
     @implements("AMB-41")
-    def _make_room(self) -> None:
-        """Wait until the background has flushed enough for another write; without one, flush here."""
-        if self._background is None:
-            if not self._writer.has_room():
-                self._flush_frozen()
-            return
+    def _insert(self, rows: pa.Table) -> None:
+        """Insert once there is room, and nobody is sealing the MemTable; without a background, make room here."""
+        if self._background is None and not self._writer.has_room():
+            self._flush_frozen()
         with self._changed:
-            while not self._writer.stopped and not self._writer.has_room():
+            while not self._writer.stopped and (self._sealing or not self._writer.has_room()):
                 self._changed.wait()
+            self._writer.insert(rows)
 
     @implements("WRITER-010", "WRITER-012", "WRITER-018", "FLUSH-001")
-    def _keep_limits(self, durable: bool) -> None:
-        if self._background is None:
-            with self._turn, self._flushing:
-                self._run(self._writer.keep_limits())
-        elif self._run(self._writer.memtable_due()) is not None:
-            self._freeze(only_if_due=True)
-        elif not durable and self._run(self._writer.wal_due(leniency=_LENIENCY)) is not None:
-            self.flush_wal()
-        elif (self._writer.deadline_ms() is not None and not self._background.running) or (
-            not durable and self._run(self._writer.wal_due()) is not None
-        ):
+    def _keep_limits(self, durable: bool, now_ms: Milliseconds | None) -> None:
+        writer, background = self._writer, self._background
+        memtable_due, wal_due = writer.memtable_due(now_ms), None if durable else writer.wal_due(now_ms)
+        if background is None:
+            if memtable_due is not None or wal_due is not None:
+                self._flush_here()
+        elif memtable_due is not None:
+            self._freeze_if_due()
+        elif not durable and (late := writer.wal_due(now_ms, leniency=_LENIENCY)) is not None:
+            self._store(late)
+        elif wal_due is not None or (writer.deadline_ms() is not None and not background.running):
             with self._changed:
-                self._background.wake()
+                background.wake()
+
+    def _flush_here(self) -> None:
+        with self._turn, self._flushing:
+            try:
+                self._run(self._writer.keep_limits())
+            finally:
+                with self._changed:
+                    self._changed.notify_all()
+
+    def _now(self) -> Milliseconds | None:
+        """The time, where a limit asks for it."""
+        return self._table._run(self._writer.region.io.now()) if self._writer.timed else None
 
     def flush_wal(self) -> None:
         """Store buffered rows in the WAL, as one entry if that is not too large."""
+        self._store(None)
+
+    def _store(self, trigger: Trigger | None) -> None:
         with self._turn:
-            self._run(self._writer.flush_wal())
+            self._run(self._writer.flush_wal(trigger=trigger))
 
     def refresh_indexes(self) -> None:
         """Bring the maintained indexes of the MemTable up to date with all its rows."""
@@ -231,20 +246,29 @@ class Writer:
             self._failed(failure)
             raise
 
-    def _freeze(self, *, only_if_due: bool = False) -> Generation | None:
-        """Seal the MemTable and have it flushed; writes wait meanwhile, or there might always be one more to store."""
+    def _freeze(self) -> Generation | None:
+        """Seal the MemTable and have it flushed."""
         with self._turn:
-            if only_if_due and self._run(self._writer.memtable_due()) is None:
-                return None
-            self._sealing = True
-            try:
-                return self._run(self._writer.freeze())
-            finally:
-                with self._changed:
-                    self._sealing = False
-                    self._changed.notify_all()
-                    if self._background is not None and self._writer.frozen and not self._closing:
-                        self._background.wake()
+            return self._seal(None)
+
+    def _freeze_if_due(self) -> None:
+        """As `_freeze`, unless another thread did it before this one's turn came."""
+        with self._turn:
+            trigger = self._writer.memtable_due(self._now())
+            if trigger is not None:
+                self._seal(trigger)
+
+    def _seal(self, trigger: Trigger | None) -> Generation | None:
+        """The caller has the turn. Writes wait meanwhile, or there might always be one more to store before."""
+        self._sealing = True
+        try:
+            return self._run(self._writer.freeze(trigger=trigger))
+        finally:
+            with self._changed:
+                self._sealing = False
+                self._changed.notify_all()
+                if self._background is not None and self._writer.frozen and not self._closing:
+                    self._background.wake()
 
     def _flush_frozen(self) -> None:
         while self._flush_oldest():
@@ -261,19 +285,19 @@ class Writer:
 
     def _next_job(self, ended: bool) -> Job | float | None:
         """For the background; the lock is held. Flushes first: they make room."""
-        writer, run = self._writer, self._table._run
+        writer, now_ms = self._writer, self._now()
         if writer.stopped or self._closing:
             return None
         if writer.frozen:
             return self._flush_oldest
-        if run(writer.memtable_due()) is not None:
-            return lambda: self._freeze(only_if_due=True)
-        if run(writer.wal_due()) is not None or (ended and writer.memtable.waiting.rows):
-            return self.flush_wal
+        if writer.memtable_due(now_ms) is not None:
+            return self._freeze_if_due
+        if (trigger := writer.wal_due(now_ms)) is not None or (ended and writer.memtable.waiting.rows):
+            return partial(self._store, trigger)
         deadline_ms = writer.deadline_ms()
-        if deadline_ms is None or ended:
+        if deadline_ms is None or now_ms is None or ended:
             return None
-        return max(0.001, (deadline_ms - run(writer.region.io.now())) / 1000)
+        return max(0.001, (deadline_ms - now_ms) / 1000)
 
     def _failed(self, failure: BaseException) -> None:
         """Keep a failure for the next call; most are there already, since the step that failed has kept them."""

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 import memwal
-from memwal.cli import catch_up, gc, repair, specs, verify
+from memwal.cli import catch_up, gc, merge, repair, specs, verify
 from memwal.errors import ArtifactError, MemwalError
 
 app = typer.Typer(
@@ -102,21 +102,6 @@ def scan(
 
 
 @app.command()
-def merge(
-    table: Place,
-    region: Annotated[str | None, typer.Option(help="Merge this region only.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Merge flushed generations into the base table, in order."""
-    report = memwal.open(table, listener=_progress).merge(region)
-    if as_json:
-        merged = [{"region_id": r, "generation": g} for r, g in report.merged]
-        _print_json({"merged": merged, "rows": report.rows, "deleted": report.deleted})
-        return
-    out.print(f"merged {len(report.merged)} generations: {report.rows} rows upserted, {report.deleted} keys deleted")
-
-
-@app.command()
 def snapshot(table: Place, as_json: AsJson = False) -> None:
     """Rebuild the region snapshot that eventual reads use."""
     regions = memwal.open(table, listener=_progress).snapshot()
@@ -126,6 +111,7 @@ def snapshot(table: Place, as_json: AsJson = False) -> None:
     out.print(f"snapshot of {regions} regions")
 
 
+merge.register(app, out, err)
 catch_up.register(app, out, _progress)
 gc.register(app, out, _progress)
 verify.register(app, out, _progress)

@@ -11,11 +11,13 @@ import pyarrow as pa
 
 from .. import paths
 from ..codec import key_index
-from ..errors import ArtifactError
+from ..errors import ArtifactError, Unmergeable
 from ..ids import Generation
+from ..read.generation import mapped_columns
 from ..region.flush import CONFIG_FIRST, CONFIG_LAST
 from ..region.rows import TOMBSTONE, Rows
 from ..table.read import file_path
+from ..table.state import TableState
 from .finding import Broken, invariant
 from .view import GenerationView, RegionView
 
@@ -156,22 +158,25 @@ def generations_have_their_key_index(view: RegionView) -> Iterator[Broken]:
 
 @invariant(
     "AMB-50",
+    "AMB-89",
     "MERGE-002",
     about="generation",
     remedy="Merging refuses the generation. Undo the change of the table's schema, merge, then change it again.",
 )
-def unmerged_generations_fit_the_table(view: RegionView, rows: Rows, progress: Generation) -> Iterator[Broken]:
-    """Generations that are not merged have the columns and the key of the table."""
-    wanted = {field.name: field.type for field in rows.schema}
+def unmerged_generations_fit_the_table(view: RegionView, base: TableState, progress: Generation) -> Iterator[Broken]:
+    """Generations that are not merged have columns that can be mapped to those of the table, its key among them."""
     for generation in view.generations:
-        if generation.state is None or generation.listed.generation <= progress:
+        state = generation.state
+        if state is None or generation.listed.generation <= progress:
             continue
-        found = {field.name: field.type for field in generation.state.schema}
-        if found != wanted:
-            differing = sorted(n for n in {*wanted, *found} if wanted.get(n) != found.get(n))
-            yield Broken(generation.state.path, f"columns {differing} are not those of the table")
-        elif generation.state.primary_key != rows.key:
-            yield Broken(generation.state.path, f"the key is {generation.state.primary_key}, the table's is {rows.key}")
+        try:
+            held = mapped_columns(generation.io.root, state, base)
+        except Unmergeable as error:
+            yield Broken(state.path, str(error.fields["reason"]), error.clause)
+            continue
+        forced = [field.name for field in base.schema if not field.nullable and field.name not in held]
+        if forced and state.rows:
+            yield Broken(state.path, f"columns {forced} of the table have no NULLs, and the generation lacks them")
 
 
 @invariant(

@@ -107,9 +107,9 @@ def _look_at_generations(seen: RegionView, base: Base, rows: Rows | None, ledger
     ledger.add(generations.listed_row_counts_are_right(seen))
     if rows is not None:
         ledger.add(generations.tombstones_are_of_revision_r(seen, rows))
-        if base.details is not None:
-            merged = base.details.progress(seen.region_id)
-            ledger.add(generations.unmerged_generations_fit_the_table(seen, rows, merged))
+    if base.newest is not None and base.details is not None:
+        merged = base.details.progress(seen.region_id)
+        ledger.add(generations.unmerged_generations_fit_the_table(seen, base.newest, merged))
 
 
 def _look_at_values(table: Io, regions: Mapping[RegionId, RegionView], base: Base, ledger: Ledger) -> None:

@@ -94,7 +94,11 @@ async def scan(
     ``version`` None reads strongly: manifests, newest base, and above them the ``memory`` of open writers or, for
     regions without one, the WAL after the replay pointer. A version reads eventually, from its own snapshot.
     ``keys`` (a table of the key columns) restricts to those keys below deduplication; ``keep`` filters above it.
+
+    A generation that is gone is looked for in a newer state. One that this state lists too is lost and not collected,
+    since a collector takes it from the manifest first: that is an `ArtifactError`.
     """
+    gone: set[str] = set()
     for _ in range(ATTEMPTS):
         view = await (strong_view(io, interpretation) if version is None else eventual_view(io, version))
         try:
@@ -102,6 +106,11 @@ async def scan(
         except _Raced as raced:
             if version is not None:
                 raise ArtifactError("READ-012", raced.path, "the version's snapshot lists it, and it is gone") from None
+            if raced.path in gone:
+                reason = "the region manifest lists it, it is not merged, and it is gone"
+                raise ArtifactError("READ-012", raced.path, reason) from None
+            if raced.generation:
+                gone.add(raced.path)
             await io.note("read_again", reason=f"{raced.path} was collected")
         except ArtifactError as absent:
             if version is not None or (await latest(io)).version == view.base.version:
@@ -113,8 +122,8 @@ async def scan(
 class _Raced(Exception):
     """A source that the view needs is gone: the view is older than the table."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str, *, generation: bool) -> None:
+        self.path, self.generation = path, generation
 
 
 async def _merged(
@@ -187,7 +196,7 @@ async def _region_sources(
         except NotFound:
             if not interpretation.skip_only_merged or generation.generation <= progress:
                 continue
-            raise _Raced(folder.path(generation.path)) from None
+            raise _Raced(folder.path(generation.path), generation=True) from None
         sources.append(rows.restored(table, folder.path(generation.path)))
     if memory is not None:
         if manifest is not None and memory.epoch < manifest.epoch:
@@ -200,6 +209,6 @@ async def _region_sources(
         folder = manifests.folder(io, region)
         tail = await wal_tail(folder, manifest, rows, view.base.revision, interpretation)
         if tail is None:
-            raise _Raced(folder.path("wal"))
+            raise _Raced(folder.path("wal"), generation=False)
         sources.append(tail)
     return sources

@@ -121,7 +121,7 @@ class Writer:
         self.insert(rows)
         if durable:
             await self.flush_wal()
-        await self.start_clocks()
+        self.start_clocks(await self._now())
         if indexed:
             self.refresh_indexes()
 
@@ -140,18 +140,36 @@ class Writer:
             raise InvalidArgument(f"{reason}: make several writes of it", clause="AMB-16")
         self.memtable = self.memtable.with_write(rows, size_bytes)
 
-    async def start_clocks(self) -> None:
-        """Note the time for those time limits that there are, as far as it is not noted yet."""
+    @property
+    def timed(self) -> bool:
+        """Whether a time limit runs, so that decisions depend on what time it is."""
+        limits, memtable = self.limits, self.memtable
+        return (limits.wal_interval_ms is not None and memtable.handed.rows < memtable.written.rows) or (
+            limits.memtable_age_ms is not None and memtable.rows > 0
+        )
+
+    async def _now(self) -> Milliseconds | None:
+        return await self.region.io.now() if self.timed else None
+
+    def start_clocks(self, now_ms: Milliseconds | None) -> None:
+        """Note the time for those time limits that run, unless it is noted already. ``now_ms``: None if none runs."""
+        if now_ms is None:
+            return
         if self.limits.wal_interval_ms is not None and self.waiting_since_ms is None and self.memtable.waiting.rows:
-            self.waiting_since_ms = await self.region.io.now()
+            self.waiting_since_ms = now_ms
         if self.limits.memtable_age_ms is not None and self.opened_ms is None and self.memtable.rows:
-            self.opened_ms = await self.region.io.now()
+            self.opened_ms = now_ms
+
+    @property
+    def maintains(self) -> bool:
+        """Whether the active MemTable has indexes that may be behind its rows."""
+        return self.memtable.indexes is not None and bool(self.memtable.indexes.maintained)
 
     @implements("WRITER-004", "WRITER-007", "WRITER-011", "AMB-116")
     def refresh_indexes(self) -> None:
         """Bring the maintained indexes of the active MemTable up to date with all its rows."""
         self.check_open()
-        if self.memtable.indexes is not None and self.memtable.indexes.maintained:
+        if self.maintains:
             with self._stopping():
                 self.memtable.index_up_to_date(maintained=True)
 
@@ -167,20 +185,28 @@ class Writer:
     @implements(
         "WAL-001", "WAL-006", "WAL-017", "WAL-021", "WAL-024", "WRITER-010", "AMB-13", "AMB-14", "AMB-18", "AMB-21"
     )
-    async def flush_wal(self) -> None:
+    async def flush_wal(self, *, trigger: Trigger | None = None) -> None:
         """Store all writes that wait as the next WAL entry; several, where one would be larger than `Limits` allow.
 
         Writes that come while this is under way wait for the next one. Without waiting writes nothing is done.
+        ``trigger``: the limit that made it due; then it is noted.
         """
         self.check_open()
         wanted = self.memtable.written.fragments
         while self.memtable.handed.fragments < wanted:
             with self._stopping():
                 await self._store_entry()
+            if trigger is not None:
+                entry = self.memtable.stored[-1]
+                await self._note("wal_flushed", position=entry.position, rows=entry.rows, trigger=trigger)
+
+    async def _note(self, event: str, **fields: object) -> None:
+        await self.region.io.note(event, region=self.region.region_id, **fields)
 
     async def _store_entry(self) -> None:
         self.memtable, rows = self.memtable.handing_over(self.limits.entry_bytes)
-        self.waiting_since_ms = None
+        if not self.memtable.waiting.rows:
+            self.waiting_since_ms = None
         entry = WalEntry(epoch=self.epoch, generation=self.memtable.generation, rows=rows)
         data = wal.encode(entry, self.region.revision)
         position = self.position_next
@@ -217,11 +243,12 @@ class Writer:
         return True
 
     @implements("WAL-018", "FLUSH-026", "AMB-17", "AMB-43", "AMB-45")
-    async def freeze(self) -> Generation | None:
+    async def freeze(self, *, trigger: Trigger | None = None) -> Generation | None:
         """Seal the MemTable and open the next one; returns the sealed one's generation, or None if it has no rows.
 
         Buffered rows are stored before, as an entry of their own, so that every entry belongs to one generation and the
-        replay pointer can cover exactly that. The sealed one waits for `flush_oldest`.
+        replay pointer can cover exactly that. The sealed one waits for `flush_oldest`. ``trigger``: the limit that made
+        it due, None: somebody asked.
         """
         self.check_open()
         maintained = await self._maintained_next()
@@ -234,13 +261,9 @@ class Writer:
         self.frozen = (*self.frozen, sealed)
         self.memtable = sealed.successor(maintained)
         self.opened_ms = None
-        extent = sealed.written
-        await self.region.io.note(
-            "frozen",
-            region=self.region.region_id,
-            generation=sealed.generation,
-            rows=extent.rows,
-            size_bytes=extent.size_bytes,
+        held = sealed.written
+        await self._note(
+            "frozen", generation=sealed.generation, rows=held.rows, size_bytes=held.size_bytes, trigger=trigger
         )
         return sealed.generation
 
@@ -275,17 +298,17 @@ class Writer:
         """Forget frozen MemTables whose generation the manifest lists."""
         self.frozen = tuple(m for m in self.frozen if m.generation >= self.manifest.generation_current)
 
-    async def flush(self) -> Generation | None:
+    async def flush(self, *, trigger: Trigger | None = None) -> Generation | None:
         """Freeze the MemTable and flush all frozen ones; returns its generation, None if it has no rows."""
-        frozen = await self.freeze()
+        frozen = await self.freeze(trigger=trigger)
         while await self.flush_oldest() is not None:
             self.release()
         return frozen
 
-    async def wal_due(self, *, leniency: int = 1) -> Trigger | None:
+    def wal_due(self, now_ms: Milliseconds | None, *, leniency: int = 1) -> Trigger | None:
         """The limit that makes a WAL flush due now; None if there is none. ``leniency``: so many times each limit."""
         waiting = self.memtable.waiting
-        waited_ms = await self._since(self.waiting_since_ms)
+        waited_ms = _between(self.waiting_since_ms, now_ms)
         return limiting.wal_due(
             self.limits,
             rows=waiting.rows // leniency,
@@ -293,30 +316,29 @@ class Writer:
             waited_ms=None if waited_ms is None else Milliseconds(waited_ms // leniency),
         )
 
-    async def memtable_due(self) -> Trigger | None:
+    def memtable_due(self, now_ms: Milliseconds | None) -> Trigger | None:
         """The limit that makes a MemTable flush due now; None if there is none."""
         return limiting.memtable_due(
             self.limits,
             rows=self.memtable.rows,
             size_bytes=self.memtable.written.size_bytes,
             entries=len(self.memtable.stored),
-            age_ms=await self._since(self.opened_ms),
+            age_ms=_between(self.opened_ms, now_ms),
         )
-
-    async def _since(self, noted_ms: Milliseconds | None) -> Milliseconds | None:
-        return None if noted_ms is None else Milliseconds(await self.region.io.now() - noted_ms)
 
     def deadline_ms(self) -> Milliseconds | None:
         """When the next time limit is reached, in the time that `Io.now` tells; None if no such limit runs."""
         limits, ends = self.limits, []
-        if limits.wal_interval_ms is not None and self.waiting_since_ms is not None:
+        if limits.wal_interval_ms is not None and self.waiting_since_ms is not None and self.memtable.waiting.rows:
             ends.append(Milliseconds(self.waiting_since_ms + limits.wal_interval_ms))
-        if limits.memtable_age_ms is not None and self.opened_ms is not None:
+        if limits.memtable_age_ms is not None and self.opened_ms is not None and self.memtable.rows:
             ends.append(Milliseconds(self.opened_ms + limits.memtable_age_ms))
         return min(ends, default=None)
 
     def has_room(self) -> bool:
         """Whether a put may go on, rather than wait until a frozen MemTable is flushed."""
+        if not self.frozen:
+            return True
         frozen = [m for m in self.frozen if m.generation >= self.manifest.generation_current]
         held_bytes = sum(m.written.size_bytes for m in (*frozen, self.memtable))
         return limiting.has_room(self.limits, frozen=len(frozen), size_bytes=held_bytes)
@@ -324,12 +346,11 @@ class Writer:
     @implements("WRITER-018", "FLUSH-001")
     async def keep_limits(self) -> None:
         """Flush whatever has reached a limit: what a writer without a background does after each write."""
-        if (trigger := await self.memtable_due()) is not None:
-            await self.region.io.note("flush_due", region=self.region.region_id, memtable=True, trigger=trigger)
-            await self.flush()
-        elif (trigger := await self.wal_due()) is not None:
-            await self.region.io.note("flush_due", region=self.region.region_id, memtable=False, trigger=trigger)
-            await self.flush_wal()
+        now_ms = await self._now()
+        if (trigger := self.memtable_due(now_ms)) is not None:
+            await self.flush(trigger=trigger)
+        elif (trigger := self.wal_due(now_ms)) is not None:
+            await self.flush_wal(trigger=trigger)
 
     async def close(self, *, flush: bool = False) -> None:
         """Store buffered rows and stop. Rows that are not flushed stay in the WAL for the next writer.
@@ -363,5 +384,9 @@ async def open_writer(
         position_next=following,
     )
     writer.refresh_indexes()
-    await writer.start_clocks()
+    writer.start_clocks(await writer._now())
     return writer
+
+
+def _between(then_ms: Milliseconds | None, now_ms: Milliseconds | None) -> Milliseconds | None:
+    return None if then_ms is None or now_ms is None else Milliseconds(now_ms - then_ms)

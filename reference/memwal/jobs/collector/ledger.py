@@ -35,6 +35,7 @@ class Ledger:
         """Write ``decision`` down and, if it says so, delete ``names`` (relative to ``io``) in their order."""
         decision = await self.measured(io, decision, names)
         if decision.collected and not self.dry_run:
+            await io.note("collecting", kind=decision.kind, name=decision.name)
             for name in names:
                 await confirm.delete(io, name)
         self.enter(decision)

@@ -132,13 +132,18 @@ async def held_versions(io: Io, policy: Policy, now_ms: Milliseconds) -> tuple[H
 
     A version that another collector expires meanwhile is left out; if it is the newest one, all are looked for again.
     """
+    missing: set[TableVersion] = set()
     while True:
         listed = await naming.listing(io)
         if not listed.versions:
             raise NotFound(io.path(paths.VERSIONS))
+        newest = listed.versions[-1]
         states = await _loaded(io, listed.versions)
-        if states and states[-1].version == listed.versions[-1]:
+        if states and states[-1].version == newest:
             break
+        if newest in missing:
+            raise ArtifactError("TXN-008", io.path(listed.name(newest)), "the newest version is listed, and not there")
+        missing.add(newest)
     references = await _references(io)
     found = []
     for place, state in enumerate(states):

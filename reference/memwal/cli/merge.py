@@ -1,0 +1,67 @@
+"""`memwal merge`: merging flushed generations into the base table, with its progress for a person who waits."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+
+import memwal
+
+STAGES = {"keys": "reading keys", "base": "matching rows", "rows": "writing rows"}
+"""Stages of one generation's merge, in words."""
+
+
+class Display:
+    """A bar for each stage of each generation, on standard error and only to a person. A context manager.
+
+    Called with every event of the engine; lines for those that are not about progress.
+    """
+
+    def __init__(self, console: Console) -> None:
+        columns = (TextColumn("{task.description:>14}"), BarColumn(), MofNCompleteColumn())
+        self._console = console
+        self._bars = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Display:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def __call__(self, event: str, fields: dict[str, object]) -> None:
+        if event == "merge_progress":
+            self._show(str(fields["stage"]), int(str(fields["done"])), int(str(fields["total"])))
+        elif self._console.is_terminal:
+            words = " ".join(f"{name}={value}" for name, value in fields.items())
+            self._console.print(f"[dim]{event} {words}[/dim]")
+
+    def _show(self, stage: str, done: int, total: int) -> None:
+        if stage not in self._tasks:
+            self._tasks[stage] = self._bars.add_task(STAGES.get(stage, stage))
+        self._bars.update(self._tasks[stage], completed=done, total=total)
+
+
+def register(app: typer.Typer, out: Console, err: Console) -> None:
+    """Add the command to ``app``; results go to ``out``, progress to ``err``."""
+
+    @app.command()
+    def merge(
+        table: Annotated[str, typer.Argument(metavar="TABLE", help="Folder or URL of the table.")],
+        region: Annotated[str | None, typer.Option(help="Merge this region only.")] = None,
+        as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    ) -> None:
+        """Merge flushed generations into the base table, in order."""
+        with Display(err) as display:
+            report = memwal.open(table, listener=display).merge(region)
+        if as_json:
+            merged = [{"region_id": r, "generation": g} for r, g in report.merged]
+            out.print_json(json.dumps({"merged": merged, "rows": report.rows, "deleted": report.deleted}))
+            return
+        count = len(report.merged)
+        out.print(f"merged {count} generations: {report.rows} rows upserted, {report.deleted} keys deleted")
