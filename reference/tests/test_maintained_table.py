@@ -31,7 +31,7 @@ def catch_up_of(state: TableState) -> dict[str, dict[str, int]]:
 
 @pytest.mark.clause("AMB-48", "WRITER-028")
 def test_a_new_table_has_no_index_to_maintain_and_none_is_created(tmp_path: Path) -> None:
-    with pytest.raises(memwal.InvalidArgument, match=r"a new table has none to maintain, and is to maintain \['flat'\]"):
+    with pytest.raises(memwal.InvalidArgument, match="a new table has none to maintain, and is to maintain"):
         memwal.create(tmp_path / "t", rows([1]), primary_key=["id"], maintained_indexes=["flat"])
     assert not (tmp_path / "t").exists()
 

@@ -8,13 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import lance
 import memwal
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from memwal.codec.data_file import Decoder
-from memwal.effects import Delete, Io, Protocol, PutIfAbsent, StoreRequest
-from memwal.errors import MemwalError, OutcomeUnknown, Throttled
+from memwal.effects import Delete, Get, Io, Protocol, PutIfAbsent, StoreRequest
+from memwal.errors import ArtifactError, MemwalError, OutcomeUnknown, Throttled
 from memwal.ids import RegionId
 from memwal.index import mem_wal, regions
 from memwal.jobs import collector
@@ -228,6 +229,10 @@ async def rebuild_snapshot() -> None:
 
 async def collect_all() -> None:
     await collector.collect(IO, Policy(retain_versions=2))
+
+
+async def collect_newest() -> None:
+    await collector.collect(IO, Policy(retain_versions=1))
 
 
 async def configure() -> None:
@@ -456,14 +461,81 @@ def test_a_commit_under_a_number_that_was_collected_does_not_count(lone: Scene) 
     slow = Actor(ground, lone.merge()).until(PutIfAbsent, "/_versions/")
     ground.run(append_direct(50))
     ground.run(append_direct(51))
-
-    async def collect_newest() -> None:
-        await collector.collect(IO, Policy(retain_versions=1))
-
     ground.run(collect_newest())
     assert [m.generation for m in slow.finish()] == [3]
     assert [fields["generation"] for fields in ground.events("merge_void")] == [3]
     assert content(ground, newest(ground)) == {**FOLD[3], 50: "direct", 51: "direct"}
+
+
+@pytest.mark.clause("MERGE-011", "MERGE-014", "AMB-92")
+def test_a_generation_that_was_merged_and_collected_while_it_was_opened_is_skipped(lone: Scene) -> None:
+    steps = 0
+    for at in range(len(requests_of(lone))):
+        ground = lone.ground()
+        slow = Actor(ground, lone.merge())
+        for _ in range(at):
+            slow.step()
+        if slow.waiting is None or "_gen_3" not in slow.waiting.path:
+            continue
+        steps += 1
+        ground.run(lone.merge())
+        ground.run(collect_newest())
+        assert not [name for name in ground.objects if "_gen_3/" in name]
+        assert slow.finish() == ()
+        assert content(ground, newest(ground)) == FOLD[3]
+    assert steps == 3
+
+
+@pytest.mark.clause("AMB-92")
+def test_a_base_file_that_was_replaced_while_it_was_read_makes_the_merge_begin_anew(lone: Scene) -> None:
+    ground = lone.ground()
+    slow = Actor(ground, lone.merge()).until(Get, "t/data/")
+    before = {f.files[0].path for f in newest(ground).fragments}
+    ground.run(delete_direct(1))
+    (gone,) = before - {f.files[0].path for f in newest(ground).fragments}
+    del ground.objects[f"t/data/{gone}"]
+    assert [m.generation for m in slow.finish()] == [3]
+    assert content(ground, newest(ground)) == {k: v for k, v in FOLD[3].items() if k != 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda ds: ds.add_columns(pa.field("later", pa.int8())), {"id": 1, "v": "one", "later": None}),
+        (lambda ds: ds.drop_columns(["v"]), {"id": 1}),
+        (lambda ds: ds.update_schema_metadata({"note": "new"}), {"id": 1, "v": "one"}),
+    ],
+    ids=["added", "dropped", "metadata"],
+)
+@pytest.mark.clause("MERGE-012", "AMB-50")
+def test_a_schema_that_changes_while_a_merge_is_under_way_is_planned_for_anew(
+    tmp_path: Path, change: Callable[[Any], None], expected: dict[str, object]
+) -> None:
+    table = memwal.create(tmp_path / "t", SCHEMA, primary_key=["id"], revision="B")
+    with table.writer() as writer:
+        writer.put(rows({1: "one"}))
+        writer.flush()
+    changed: list[str] = []
+
+    def listener(event: str, fields: dict[str, object]) -> None:
+        if event == "merge_progress" and fields["stage"] == "keys" and not changed:
+            change(lance.dataset(str(tmp_path / "t")))
+            changed.append(event)
+
+    assert memwal.open(tmp_path / "t", listener=listener).merge().rows == 1
+    assert lance.dataset(str(tmp_path / "t")).to_table().to_pylist() == [expected]
+
+
+@pytest.mark.clause("AMB-92")
+def test_a_base_file_that_is_lost_stops_the_merge_and_leaves_nothing(lone: Scene) -> None:
+    ground = lone.ground()
+    named = {f"t/data/{f.files[0].path}" for f in newest(ground).fragments}
+    for lost in sorted(named):
+        damaged = Ground({n: d for n, d in ground.objects.items() if n != lost})
+        held = dict(damaged.objects)
+        with pytest.raises(ArtifactError, match="FORMAT-018"):
+            damaged.run(lone.merge())
+        assert damaged.objects == held
 
 
 @pytest.mark.clause("MERGE-007", "MERGE-012")

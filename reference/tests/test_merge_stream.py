@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import struct
 from datetime import date, datetime
 from decimal import Decimal
@@ -17,12 +18,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from memwal import keys
 from memwal.codec import data_file, file_layout
+from memwal.codec.pb.lance import transaction_pb2
+from memwal.drive import drive
 from memwal.effects import Get, Io, PutIfAbsent, StoreRequest
 from memwal.errors import ArtifactError
 from memwal.jobs.merger import merge_region
 from memwal.keys import KeySet, among, newest, without
+from memwal.read import generation
 from memwal.stores.local import LocalStore
 from memwal.table import fragments, read, state, stored_file, write
+from memwal.table.commit import commit
 
 from .arrow_tables import tables
 from .conftest import Folder
@@ -44,6 +49,7 @@ def wide(ids: Any, letter: bytes, width: int = 400) -> pa.Table:
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every bound so small that tables of a few thousand rows meet it."""
     monkeypatch.setattr(data_file, "PAGE_CACHE_BYTES", 48 << 10)
+    monkeypatch.setattr(generation, "HELD_BYTES", 0)
     monkeypatch.setattr(stored_file, "WHOLE_BYTES", 0)
     monkeypatch.setattr(stored_file, "END_BYTES", 2048)
     monkeypatch.setattr(file_layout, "GAP_BYTES", 0)
@@ -258,11 +264,11 @@ def test_no_request_and_no_batch_of_a_merge_grows_with_the_base_or_the_generatio
     from_base = sum(size for path, size in store.read if path.startswith("t/data/"))
     assert from_base < base_bytes // 20
     found = lance.dataset(str(tmp_path / "t")).to_table().sort_by("id")
-    expected = pa.concat_tables([wide(range(3000), b"a").slice(0, 2000), generation()])
+    expected = pa.concat_tables([wide(range(3000), b"a").slice(0, 2000), flushed_rows()])
     assert found.to_pylist() == expected.to_pylist()
 
 
-def generation() -> pa.Table:
+def flushed_rows() -> pa.Table:
     return pa.concat_tables([wide(range(start, start + 40), b"b") for start in range(2000, 4000, 40)])
 
 
@@ -335,6 +341,36 @@ def test_large_files_of_pylance_read_the_same_in_parts(folder: Folder, version: 
     assert folder.run(read.scan(io, current, few)).to_pylist() == expected.select(few).to_pylist()
 
 
+async def streamed(rows: pa.Table, step: int) -> None:
+    """Append ``rows`` as one fragment with pages of about ``step`` rows."""
+    current = await state.latest(Io("t"))
+    with fragments.FragmentWriter(Io("t"), WIDE, [0, 1, 2]) as writer:
+        for start in range(0, rows.num_rows, step):
+            await writer.write(rows.slice(start, step))
+        await writer.finish()
+    body = transaction_pb2.Transaction.Append(fragments=writer.fragments)
+    await commit(Io("t"), current, transaction_pb2.Transaction(append=body))
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_small_file_beside_a_large_one_does_not_make_the_large_one_be_fetched_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Folder(tmp_path)
+    monkeypatch.setattr(fragments, "FILE_BYTES", 1 << 30)
+    folder.run(write.create(Io("t"), WIDE))
+    folder.run(streamed(wide(range(2000), b"c"), 50))
+    lance.dataset(str(tmp_path / "t")).add_columns({"later": "id % 2"})
+    monkeypatch.setattr(stored_file, "WHOLE_BYTES", 8192)
+    store = Watched(tmp_path)
+    current = folder.run(state.latest(Io("t")))
+    assert [len(fragment.files) for fragment in current.fragments] == [2]
+    found = drive(read.scan(Io("t"), current), store)
+    assert found.column("later").to_pylist() == [0, 1] * 1000
+    assert found.drop_columns(["later"]).to_pylist() == wide(range(2000), b"c").to_pylist()
+    assert max(size for path, size in store.read if "/data/" in path) < 128 << 10
+
+
 @pytest.mark.usefixtures("small_parts")
 @pytest.mark.clause("FORMAT-017", "FORMAT-018", "FORMAT-019", "FORMAT-024")
 def test_a_large_file_that_is_cut_replaced_or_misdescribed_is_damage_and_never_read_in_part(folder: Folder) -> None:
@@ -396,5 +432,32 @@ def test_a_merge_of_many_regions_by_hand_asks_for_each_small_file_once(tmp_path:
     )
     ground.run(merge_region(Io("t"), writer.region_id))
     data = [request.path for request in ground.asked if isinstance(request, Get) and "/data/" in request.path]
-    # The generation's file twice: keys first, rows later, and nothing of the rows is kept in between.
-    assert sorted(data.count(path) for path in set(data)) == [1, 2]
+    assert sorted(data.count(path) for path in set(data)) == [1, 1]
+
+
+@pytest.mark.parametrize("bound", ["HELD_BYTES", "HELD_ROWS_BYTES"])
+def test_a_generation_above_either_bound_is_read_once_for_its_keys_and_once_for_its_rows(
+    tmp_path: Path, bound: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = memwal.create(tmp_path / "t", WIDE, primary_key=["id"], revision="B")
+    with table.writer() as writer:
+        writer.put(wide(range(5, 15), b"b"))
+        writer.flush()
+    monkeypatch.setattr(generation, bound, 1000)
+    store = Watched(tmp_path)
+    assert memwal.open("t", store=store).merge().rows == 10
+    assert len([path for path, _ in store.read if "_gen_1/data/" in path]) == 2
+    assert lance.dataset(str(tmp_path / "t")).to_table().to_pylist() == wide(range(5, 15), b"b").to_pylist()
+
+
+def test_the_benchmark_compares_equal_merges_at_any_size() -> None:
+    place = Path(__file__).parents[2] / "benchmarks" / "merge.py"
+    spec = importlib.util.spec_from_file_location("memwal_merge_benchmark", place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = module.measure(base_rows=500, count=60, rounds=1, kind="text")
+    assert (found["base_rows"], found["rows"], found["key"]) == (500, 60, "text")
+    assert found["ratio_median"] > 0
+    assert {side: len(found[side]["seconds"]) for side in ("engine", "native")} == {"engine": 1, "native": 1}

@@ -20,6 +20,7 @@ from memwal.effects import Get, Io, List
 from memwal.errors import ArtifactError, InvalidArgument, Unmergeable
 from memwal.ids import RegionId
 from memwal.jobs.merger import merge_region
+from memwal.read import generation as generation_source
 from memwal.stores.local import LocalStore
 from memwal.table import origins, schema, write
 from memwal.table.state import TableState, latest
@@ -241,7 +242,10 @@ def barrier(data: bytes) -> bool:
 
 
 @pytest.mark.clause("AMB-92")
-def test_files_of_a_merge_that_failed_half_way_are_deleted_again(tmp_path: Path) -> None:
+def test_files_of_a_merge_that_failed_half_way_are_deleted_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generation_source, "HELD_BYTES", 0)
     table = memwal.create(tmp_path / "t", SCHEMA, primary_key=["id"], revision="B")
     table.append(rows((1, "base", 0)))
     table.append(rows((2, "base", 0), (3, "base", 0)))

@@ -135,6 +135,48 @@ def test_a_table_without_mem_wal_is_said_to_be_one_and_its_own_invariants_are_ch
     assert (finding.invariant, finding.path) == ("named_files_are_there", f"data/{data.name}")
 
 
+def _rewritten(place: str, rows: pa.Table) -> None:
+    lance.write_dataset(rows, place)
+    lance.dataset(place).delete("id < 3")
+    lance.write_dataset(rows.slice(3), place, mode="overwrite")
+    lance.dataset(place, version=1).restore()
+
+
+def _indexed(place: str, rows: pa.Table) -> None:
+    dataset = lance.write_dataset(rows, place, max_rows_per_file=20)
+    for kind in ("BTREE", "BLOOMFILTER", "ZONEMAP"):
+        dataset.create_scalar_index("id", kind, name=kind)
+    dataset.delete("id < 5")
+    dataset.optimize.compact_files(defer_index_remap=True)
+    dataset.tags.create("first", 1)
+
+
+PYLANCE: dict[str, Callable[[str, pa.Table], object]] = {
+    "old files": lambda place, rows: lance.write_dataset(rows, place, data_storage_version="legacy"),
+    "version 2.0 files": lambda place, rows: lance.write_dataset(rows, place, data_storage_version="2.0"),
+    "decimal manifest names": lambda place, rows: lance.write_dataset(rows, place, enable_v2_manifest_paths=False),
+    "stable row ids": lambda place, rows: lance.write_dataset(rows, place, enable_stable_row_ids=True),
+    "rewrites": _rewritten,
+    "indexes": _indexed,
+}
+
+
+@pytest.mark.parametrize("kind", PYLANCE)
+def test_tables_of_pylance_have_no_findings_and_lose_no_file_unseen(kind: str, tmp_path: Path) -> None:
+    place = tmp_path / "t"
+    PYLANCE[kind](str(place), pa.table({"id": range(40)}))
+    report = memwal.verify(place)
+    assert report.findings == ()
+    assert all("old file format" in note for note in report.notes)
+    named_ones = [p for folder in ("data", "_deletions", "_indices") for p in place.glob(f"{folder}/**/*.*")]
+    assert named_ones
+    for path in named_ones:
+        content = path.read_bytes()
+        path.unlink()
+        assert str(path.relative_to(place)) in {f.path for f in memwal.verify(place, fast=True).findings}
+        path.write_bytes(content)
+
+
 def test_a_place_without_any_trace_of_a_table_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match=re.escape(str(tmp_path))):
         memwal.verify(tmp_path / "t")

@@ -232,7 +232,7 @@ def test_a_put_stores_the_buffer_itself_when_the_background_is_late(store: Gated
     "limits",
     [
         Limits(memtable_rows=1, frozen_memtables=2),
-        Limits(memtable_rows=1, memtable_bytes=16, unflushed_bytes=32, frozen_memtables=9),
+        Limits(memtable_rows=1, memtable_bytes=20, unflushed_bytes=40, frozen_memtables=9),
     ],
 )
 def test_a_put_waits_while_too_much_is_frozen_and_goes_on_when_it_is_flushed(
@@ -264,6 +264,34 @@ def test_without_a_background_the_put_that_reaches_the_limit_flushes(table: memw
     assert flushed(table) == [1]
     assert (writer.frozen, writer.rows) == ((), 0)
     assert ours() == []
+    writer.close()
+
+
+@pytest.mark.clause("AMB-41")
+def test_without_a_background_the_puts_of_other_threads_wait_for_the_one_that_flushes(
+    store: Gated, table: memwal.Table
+) -> None:
+    gate = store.gate("_gen_1/_versions")
+    writer = table.writer(background=False, limits=Limits(memtable_rows=1, frozen_memtables=1))
+    first, first_ended = in_thread(lambda: writer.put(rows((1, "a"))))
+    gate.arrive()
+    waits = waiting(writer)
+    second, second_ended = in_thread(lambda: writer.put(rows((2, "b"))))
+    assert waits.wait(PATIENCE_S)
+    assert second_ended == []
+    gate.opened.set()
+    for thread in (first, second):
+        thread.join(PATIENCE_S)
+    assert (first_ended, second_ended) == ([None], [None])
+    assert flushed(table) == [1, 2]
+    writer.close()
+
+
+def test_a_memtable_that_another_thread_froze_meanwhile_is_not_frozen_again(table: memwal.Table) -> None:
+    writer = table.writer(limits=Limits(memtable_rows=2))
+    writer.put(rows((1, "a")))
+    writer._freeze_if_due()
+    assert (writer.generation, writer.rows, writer.frozen) == (1, 1, ())
     writer.close()
 
 

@@ -125,9 +125,7 @@ class Writer:
 
     @implements("AMB-41")
     def _insert(self, rows: pa.Table) -> None:
-        """Insert once there is room, and nobody is sealing the MemTable; without a background, make room here."""
-        if self._background is None and not self._writer.has_room():
-            self._flush_frozen()
+        """Insert once there is room, and nobody is sealing the MemTable."""
         with self._changed:
             while not self._writer.stopped and (self._sealing or not self._writer.has_room()):
                 self._changed.wait()
@@ -144,7 +142,7 @@ class Writer:
             self._freeze_if_due()
         elif not durable and (late := writer.wal_due(now_ms, leniency=_LENIENCY)) is not None:
             self._store(late)
-        elif wal_due is not None or (writer.deadline_ms() is not None and not background.running):
+        elif wal_due is not None or (now_ms is not None and not background.running):
             with self._changed:
                 background.wake()
 

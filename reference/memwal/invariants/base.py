@@ -78,8 +78,8 @@ async def look_at_versions(
         await _look_at_version(io, state, transactions, ledger)
         looked_at = await files.look_at_files(io, state, seen_files, rows=rows)
         add_files(looked_at, ledger)
-        for name in looked_at.outside:
-            ledger.note(f"{name}: outside of the table, not looked at")
+        for name in looked_at.unread:
+            ledger.note(f"{name}: not looked into")
         current = await _look_at_details(io, state, found, regions, ledger)
         if current.details is not None:
             if found.newest is not None:

@@ -104,7 +104,7 @@ async def _look_at_region(context: _Context) -> _Values:
             continue
         loaded = await attempted(checks.load_rows(context.view, generation), generation.io.root)
         if isinstance(loaded, Damaged):
-            damaged = Files(looked_at=0, missing=(), damaged=(loaded,), index_files=(), outside=())
+            damaged = Files(looked_at=0, missing=(), damaged=(loaded,), index_files=(), unread=())
             context.ledger.add(named_files_are_whole(damaged))
             continue
         await _look_at_generation(context, generation, loaded)

@@ -21,6 +21,8 @@ from ..table.state import TableState
 from .finding import Broken, Damaged, attempted, invariant
 
 _RESTORE = "Restore the object from a backup of the store, or a table version that does not name it."
+_FIRST_READABLE = (0, 3)
+"""The first file version that is read here, under its first number; files of older ones are only looked for."""
 _INDEX_FILES = 10
 """Field of IndexMetadata in which later writers list the files of an index: message {path = 1, size = 2}."""
 
@@ -33,8 +35,8 @@ class Files:
     missing: tuple[Damaged, ...]
     damaged: tuple[Damaged, ...]
     index_files: tuple[Damaged, ...]
-    outside: tuple[str, ...]
-    """Files in other places that base paths name: not looked at."""
+    unread: tuple[str, ...]
+    """Files in other places that base paths name, and files of the old format: not looked into."""
 
 
 @invariant("FORMAT-018", "FORMAT-034", "TXN-009", "TXN-004", about="table", remedy=_RESTORE)
@@ -72,7 +74,7 @@ async def look_at_files(io: Io, state: TableState, seen: set[str], *, rows: bool
     """
     missing: list[Damaged] = []
     damaged: list[Damaged] = []
-    outside: list[str] = []
+    unread: list[str] = []
     looked_at = 0
     for fragment in state.fragments:
         for file in fragment.files:
@@ -80,7 +82,7 @@ async def look_at_files(io: Io, state: TableState, seen: set[str], *, rows: bool
                 name = read.file_path(io, state, file)
                 path = io.path(name)
             except (ArtifactError, ValueError):
-                outside.append(file.path)
+                unread.append(f"{file.path} (outside of the table)")
                 continue
             if path in seen:
                 continue
@@ -89,6 +91,8 @@ async def look_at_files(io: Io, state: TableState, seen: set[str], *, rows: bool
             absent = await _absent(io, name, file.file_size_bytes)
             if absent is not None:
                 missing.append(absent)
+            elif rows and (file.file_major_version, file.file_minor_version) < _FIRST_READABLE:
+                unread.append(f"{file.path} (of the old file format)")
             elif rows:
                 whole = await attempted(_whole(io, name, fragment.physical_rows), path)
                 damaged += [whole] if isinstance(whole, Damaged) else []
@@ -110,7 +114,7 @@ async def look_at_files(io: Io, state: TableState, seen: set[str], *, rows: bool
         missing=tuple(missing),
         damaged=tuple(damaged),
         index_files=tuple(await _index_files(io, state, seen)),
-        outside=tuple(outside),
+        unread=tuple(unread),
     )
 
 

@@ -51,6 +51,7 @@ class Ledger:
     looked_at: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
     kept: Counter[str] = field(default_factory=Counter)
+    more_notes: int = 0
 
     def add(self, found: Iterable[Violation]) -> None:
         """Keep ``found``, each once, up to the limit per invariant."""
@@ -64,6 +65,12 @@ class Ledger:
             self.findings.append(one)
 
     def note(self, text: str) -> None:
-        """Say once that something was not checked."""
-        if text not in self.notes:
+        """Say once that something was not checked, up to the limit."""
+        if len(self.notes) < FINDINGS_MAX and text not in self.notes:
             self.notes.append(text)
+        elif text not in self.notes:
+            self.more_notes += 1
+
+    def all_notes(self) -> list[str]:
+        """The notes, and how many there are beyond the limit."""
+        return [*self.notes, f"and {self.more_notes} more"] if self.more_notes else self.notes

@@ -126,7 +126,7 @@ def _report(table: Io, ledger: Ledger, revision: Revision | None, base: Base, fa
         findings=tuple(ordered),
         suppressed=tuple(sorted(ledger.suppressed.items())),
         looked_at=tuple(ledger.looked_at.items()),
-        notes=tuple(note.replace(f"{table.root}/", "") if table.root else note for note in ledger.notes),
+        notes=tuple(note.replace(f"{table.root}/", "") if table.root else note for note in ledger.all_notes()),
     )
 
 

@@ -168,14 +168,21 @@ def unflushed_entries_fit_the_table(view: RegionView) -> Iterator[Broken]:
     "Compare the neighbouring entries' epochs; use an implementation that puts a barrier.",
 )
 def each_claim_has_a_barrier(view: RegionView) -> Iterator[Broken]:
-    """The first entry of each epoch that a claim took over is a barrier without rows."""
+    """Each epoch that took the region over from an earlier one has a barrier, an entry without rows, in the WAL.
+
+    It need not be the epoch's first entry: the native writer puts it beside its first write, which a predecessor's put
+    collides with just as well.
+    """
     first = view.revision.epoch_first if view.revision.barrier_on_first_claim else view.revision.epoch_first + 1
+    having = {entry.epoch for entry in view.entries if entry.barrier}
     before = 0
     position_before: int | None = view.revision.first_position - 1
     for entry in view.entries:
         neighbours = position_before is not None and entry.position == position_before + 1
-        if entry.epoch > before and entry.epoch >= first and not entry.barrier and neighbours:
-            yield Broken(entry.path, f"entry {entry.position} is the first of epoch {entry.epoch}, and has rows")
+        if entry.epoch > before and entry.epoch >= first and entry.epoch not in having and neighbours:
+            yield Broken(
+                entry.path, f"entry {entry.position} is the first of epoch {entry.epoch}, which has no barrier"
+            )
         before = max(before, entry.epoch)
         position_before = entry.position
 

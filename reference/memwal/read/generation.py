@@ -1,12 +1,13 @@
 """A flushed generation as a source for the base table: its columns mapped, the last row of each key, in batches.
 
 Columns are mapped by field id where the generation's ids are those of the base, else by name. In memory are the keys of
-all its rows and a few bytes for each row, never the rows themselves.
+all its rows and a few bytes for each row; the rows themselves only of a generation that is small.
 Source: MemWAL revisions A and B, "Flushed MemTable" and "MemTable Merger"; AMB-46, 50, 89, 92.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,11 @@ from ..region.flush import CONFIG_EPOCH
 from ..region.rows import FIELD_ID, TOMBSTONE
 from ..table import read
 from ..table.state import TableState, latest
+
+HELD_BYTES = 4 << 20
+"""A generation whose data files are not larger than this together, and whose rows take up at most `HELD_ROWS_BYTES`, is
+read once: its rows are kept in memory."""
+HELD_ROWS_BYTES = 32 << 20
 
 Kept = npt.NDArray[np.bool_]
 """Which physical rows of a fragment are merged, shape (rows,)."""
@@ -45,6 +51,8 @@ class GenerationSource:
     """By fragment: the last row of each key, unless it is a tombstone."""
     deleted: int
     """Keys whose last row is a tombstone (R)."""
+    held: pa.Table | None = None
+    """The rows that are merged, of a small generation; None for one that is read again for its rows."""
 
     @property
     def path(self) -> str:
@@ -61,6 +69,9 @@ class GenerationSource:
     async def batches(self) -> AsyncIterator[pa.Table]:
         """The rows in the base table's schema, in write order. Raises `Unmergeable` for a NULL that it forbids."""
         schema = self.base.schema
+        if self.held is not None:
+            yield self._conformed(self.held, schema)
+            return
         for fragment in _in_order(self.generation):
             kept, first = self.kept[fragment.id], 0
             if not kept.any():
@@ -89,7 +100,7 @@ def _in_order(generation: TableState) -> list[table_pb2.DataFragment]:
 
 @implements("MERGE-005", "MERGE-020", "GEN-012", "AMB-46", "AMB-50")
 async def open_source(region: Io, folder: str, base: TableState) -> GenerationSource:
-    """Open the generation in ``folder`` for merging into ``base``; its keys are read, its rows are not.
+    """Open the generation in ``folder`` for merging into ``base``; its keys are read, its rows only if it is small.
 
     Raises `NotFound` if the folder holds no table, `ArtifactError` for missing or damaged files, and `Unmergeable` if
     the columns do not fit.
@@ -100,22 +111,39 @@ async def open_source(region: Io, folder: str, base: TableState) -> GenerationSo
     key = [columns[name] for name in base.primary_key]
     has_tombstones = base.revision.tombstones and TOMBSTONE in generation.schema.names
     wanted = [*key, TOMBSTONE] if has_tombstones else key
+    everything = list(dict.fromkeys([*wanted, *columns.values()]))
+    small = _data_bytes(generation) <= HELD_BYTES
     fragments = _in_order(generation)
     parts, live = [], {}
     done, total = 0, sum(fragment.physical_rows for fragment in fragments)
     for fragment in fragments:
-        rows, live[fragment.id] = await _undeleted(io, generation, fragment, wanted)
+        rows, live[fragment.id] = await _undeleted(io, generation, fragment, everything if small else wanted)
         parts.append(rows)
+        if small and sum(part.nbytes for part in parts) > HELD_ROWS_BYTES:
+            small, parts = False, [part.select(wanted) for part in parts]
         done += fragment.physical_rows
         await io.note("merge_progress", stage="keys", done=done, total=total)
-    stacked = _stacked(parts, generation, wanted)
+    stacked = _stacked(parts, generation, everything if small else wanted)
     kept, deleted = _last(stacked, key, has_tombstones)
     _scatter(live, kept)
     keys = stacked.select(key).rename_columns(list(base.primary_key))
     _check_keys(io.root, keys)
     return GenerationSource(
-        io=io, generation=generation, base=base, columns=columns, keys=keys, kept=live, deleted=deleted
+        io=io,
+        generation=generation,
+        base=base,
+        columns=columns,
+        keys=keys,
+        kept=live,
+        deleted=deleted,
+        held=(stacked if kept is None else stacked.filter(pa.array(kept))) if small else None,
     )
+
+
+def _data_bytes(generation: TableState) -> float:
+    """Size of the generation's data files together; infinite if one is not known."""
+    sizes = [file.file_size_bytes for fragment in generation.fragments for file in fragment.files]
+    return sum(sizes) if all(sizes) else math.inf
 
 
 async def _undeleted(

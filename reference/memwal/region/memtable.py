@@ -18,6 +18,19 @@ from ..maintained.memory import MemTableIndexes
 from .log import Log
 from .mapping import FragmentMapping, Place
 
+SMALL_BYTES = 4096
+"""Sizes up to this one are not taken exactly."""
+
+
+def size_of(rows: pa.Table) -> int:
+    """Bytes of ``rows`` in Arrow memory.
+
+    Exact for a slice of something large, which takes time. What has no more than `SMALL_BYTES` together with all that
+    it is a slice of counts as that: nothing else of a small put may take longer than its entry.
+    """
+    whole: int = rows.get_total_buffer_size()
+    return whole if whole <= SMALL_BYTES else int(rows.nbytes)
+
 
 @dataclass(frozen=True, slots=True)
 class Extent:
@@ -26,7 +39,7 @@ class Extent:
     fragments: int = 0
     rows: int = 0
     size_bytes: int = 0
-    """Bytes of the rows in Arrow memory."""
+    """Sum of `size_of` each write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +104,9 @@ class MemTable:
     @implements("WRITER-009", "WRITER-016", "WRITER-017")
     def with_write(self, rows: pa.Table, size_bytes: int) -> MemTable:
         """After inserting one write of ``size_bytes``: visible at once, not durable."""
-        return replace(
-            self,
-            fragments=self.fragments.appended(rows),
-            written=Extent(
-                self.written.fragments + 1, self.written.rows + rows.num_rows, self.written.size_bytes + size_bytes
-            ),
-        )
+        before = self.written
+        written = Extent(before.fragments + 1, before.rows + rows.num_rows, before.size_bytes + size_bytes)
+        return self._with(self.fragments.appended(rows), written, self.handed)
 
     @implements("WAL-024", "AMB-16", "AMB-18")
     def handing_over(self, entry_bytes: int) -> tuple[MemTable, pa.Table]:
@@ -112,15 +121,29 @@ class MemTable:
             raise EngineBug("no write waits for the WAL")
         writes = self.fragments[self.handed.fragments :]
         if waiting.size_bytes <= entry_bytes:
-            return replace(self, handed=self.written), pa.concat_tables(writes)
+            return self._with(self.fragments, self.written, self.written), pa.concat_tables(writes)
         taken, rows, size_bytes = 0, 0, 0
         for write in writes:
-            if taken and size_bytes + write.nbytes > entry_bytes:
+            if taken and size_bytes + size_of(write) > entry_bytes:
                 break
-            taken, rows, size_bytes = taken + 1, rows + write.num_rows, size_bytes + write.nbytes
+            taken, rows, size_bytes = taken + 1, rows + write.num_rows, size_bytes + size_of(write)
         start = self.handed
         handed = Extent(start.fragments + taken, start.rows + rows, start.size_bytes + size_bytes)
-        return replace(self, handed=handed), pa.concat_tables(writes[:taken])
+        return self._with(self.fragments, self.written, handed), pa.concat_tables(writes[:taken])
+
+    def _with(self, fragments: Log[pa.Table], written: Extent, handed: Extent) -> MemTable:
+        """As `dataclasses.replace`, in half the time."""
+        return MemTable(
+            generation=self.generation,
+            schema=self.schema,
+            fragments=fragments,
+            written=written,
+            handed=handed,
+            durable=self.durable,
+            stored=self.stored,
+            position_covered=self.position_covered,
+            indexes=self.indexes,
+        )
 
     @implements("WAL-028", "FLUSH-022")
     def with_entry(self, position: WalPosition, size_bytes: int | None = None) -> MemTable:
@@ -136,7 +159,7 @@ class MemTable:
         """After replaying the entry at ``position``: one fragment, or none without rows (AMB-20)."""
         if not rows.num_rows:
             return replace(self, position_covered=position)
-        inserted = self.with_write(rows, rows.nbytes)
+        inserted = self.with_write(rows, size_of(rows))
         return replace(inserted, handed=inserted.written).with_entry(position, size_bytes)
 
     @implements("FLUSH-026")

@@ -6,9 +6,9 @@ AMB-13, 14, 16, 17, 21, 22, 23, 41, 42, 43, 45, 102, 116, 117.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from types import TracebackType
 
 import pyarrow as pa
 
@@ -27,7 +27,7 @@ from . import manifest as manifests
 from .claim import claim, verify_epoch
 from .commit import commit_flush
 from .limits import Limits, Trigger
-from .memtable import MemTable
+from .memtable import MemTable, size_of
 from .recovery import recover, replay_start
 from .region import Region
 
@@ -87,19 +87,6 @@ class Writer:
         if self.stopped:
             raise WriterStopped(self.region.region_id, self.stopped) from (self.failures[0] if self.failures else None)
 
-    @contextmanager
-    def _stopping(self) -> Iterator[None]:
-        """Any failure inside stops the writer, an interruption too: what was under way has no known outcome then."""
-        try:
-            yield
-        except GeneratorExit:
-            if not self.failures:
-                self.failures.append(OutcomeUnknown(self.region.io.root, "a step was begun and abandoned"))
-            raise
-        except BaseException as failure:
-            self.failures.append(failure)
-            raise
-
     @implements("WRITER-003", "WRITER-005", "WRITER-006", "WRITER-019", "AMB-23")
     async def put(self, rows: pa.Table, *, durable: bool = True, indexed: bool = True) -> None:
         """Write ``rows`` as one atomic write, visible in memory at once.
@@ -134,7 +121,7 @@ class Writer:
         self.check_open()
         if not rows.num_rows:
             return
-        size_bytes = rows.nbytes
+        size_bytes = size_of(rows)
         if size_bytes > self.limits.entry_bytes:
             reason = f"a write of {size_bytes} bytes is larger than an entry may be ({self.limits.entry_bytes} bytes)"
             raise InvalidArgument(f"{reason}: make several writes of it", clause="AMB-16")
@@ -170,7 +157,7 @@ class Writer:
         """Bring the maintained indexes of the active MemTable up to date with all its rows."""
         self.check_open()
         if self.maintains:
-            with self._stopping():
+            with _Stopping(self):
                 self.memtable.index_up_to_date(maintained=True)
 
     @implements("AMB-102", "AMB-117")
@@ -194,7 +181,7 @@ class Writer:
         self.check_open()
         wanted = self.memtable.written.fragments
         while self.memtable.handed.fragments < wanted:
-            with self._stopping():
+            with _Stopping(self):
                 await self._store_entry()
             if trigger is not None:
                 entry = self.memtable.stored[-1]
@@ -288,7 +275,7 @@ class Writer:
         if covered is None or sealed.pending_rows:
             raise EngineBug(f"generation {sealed.generation} was frozen with rows that are not in the WAL")
         start = replay_start(self.manifest, self.region.revision)
-        with self._stopping():
+        with _Stopping(self):
             listed = await flushing.write_generation(self.region, self.epoch, sealed, start)
             self.manifest = await commit_flush(self.region, self.epoch, start, listed, covered)
         return sealed.generation
@@ -361,6 +348,26 @@ class Writer:
             return
         await (self.flush() if flush else self.flush_wal())
         self.closed = True
+
+
+@dataclass(slots=True)
+class _Stopping:
+    """Any failure inside stops the writer, an interruption too: what was under way has no known outcome then."""
+
+    writer: Writer
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        failures = self.writer.failures
+        if isinstance(failure, GeneratorExit):
+            if not failures:
+                failures.append(OutcomeUnknown(self.writer.region.io.root, "a step was begun and abandoned"))
+        elif failure is not None:
+            failures.append(failure)
 
 
 @implements("FENCE-003", "FENCE-022", "WRITER-001", "WRITER-008", "WRITER-013", "WRITER-034")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.metadata import version as distribution_version
 
 from .. import confirm, paths
@@ -193,7 +194,12 @@ def _stamp(draft: Draft, transaction_file: str, now_ms: Milliseconds) -> None:
     draft.message.transaction_file = transaction_file
     draft.message.timestamp.FromMilliseconds(now_ms)
     draft.message.writer_version.library = "memwal"
-    draft.message.writer_version.version = distribution_version("memwal")
+    draft.message.writer_version.version = _own_version()
+
+
+@cache
+def _own_version() -> str:
+    return distribution_version("memwal")
 
 
 def build(

@@ -95,21 +95,30 @@ async def batches(
     files = await _open_files(io, state, fragment, shape.names)
     _check_absent(state, fragment, shape, files)
     total = fragment.physical_rows
-    encoded_bytes = max(1, sum(file.wanted_bytes for file in files))
-    whole = any(file.layout is None for file in files)
-    step = total if whole else max(1, min(total, total * FETCH_BYTES // encoded_bytes))
+    paged = [file for file in files if file.layout is not None]
+    encoded_bytes = max(1, sum(file.wanted_bytes for file in paged))
+    step = max(1, min(total, total * FETCH_BYTES // encoded_bytes))
     rows = _FIRST_ROWS
-    for first in range(0, total, step or 1):
-        end = min(total, first + step)
-        with ExitStack() as opened:
-            decoders = [opened.enter_context(await _decoder(io, fragment, file, first, end)) for file in files]
-            start = first
-            while start < end:
-                held = min(end - start, rows)
-                batch = _batch(io, files, decoders, shape, start, held)
-                yield batch.select(list(columns))
-                start += held
-                rows = max(1, min(BATCH_ROWS, BATCH_BYTES * held // max(1, batch.nbytes)))
+    with ExitStack() as opened:
+        wholes = {
+            file.name: opened.enter_context(await _decoder(io, fragment, file, 0, total))
+            for file in files
+            if file.layout is None
+        }
+        for first in range(0, total, step):
+            end = min(total, first + step)
+            with ExitStack() as parts:
+                decoders = [
+                    wholes.get(file.name) or parts.enter_context(await _decoder(io, fragment, file, first, end))
+                    for file in files
+                ]
+                start = first
+                while start < end:
+                    held = min(end - start, rows)
+                    batch = _batch(io, files, decoders, shape, start, held)
+                    yield batch.select(list(columns))
+                    start += held
+                    rows = max(1, min(BATCH_ROWS, BATCH_BYTES * held // max(1, batch.nbytes)))
 
 
 async def _open_files(

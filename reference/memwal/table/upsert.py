@@ -16,7 +16,7 @@ import pyarrow as pa
 from .. import paths
 from ..clauses import implements
 from ..codec import deletion, protobuf
-from ..codec.pb.lance import file_pb2, table_pb2, transaction_pb2
+from ..codec.pb.lance import table_pb2, transaction_pb2
 from ..effects import Io
 from ..errors import NotFound, OutcomeUnknown, StorageError, Throttled, Unmergeable
 from ..ids import Generation, RegionId, region_id_to_bytes
@@ -61,8 +61,8 @@ class Work:
     """
 
     source: Source
-    fields: tuple[bytes, ...]
-    """Fields of the table for which the source was opened."""
+    schema: tuple[object, ...]
+    """Fields, metadata and file version of the table for which the source was opened."""
     keys: KeySet | None
     """None for a source without keys."""
     new: list[table_pb2.DataFragment] | None = None
@@ -80,19 +80,20 @@ class _Change:
 
 
 def begin(source: Source, state: TableState) -> Work:
-    """An upsert of which nothing is done yet; it may be tried on every version with the fields of ``state``."""
+    """An upsert of which nothing is done yet; it may be tried on every version with the schema of ``state``."""
     keys = source.keys
     known = KeySet(keys) if keys.num_columns and keys.num_rows else None
-    return Work(source, _fields(state.fields), known)
+    return Work(source, _schema(state), known)
 
 
 def fits(work: Work, state: TableState) -> bool:
-    """Whether the table still has the fields that the upsert was begun with."""
-    return work.fields == _fields(state.fields)
+    """Whether the table still has the schema that the upsert was begun with."""
+    return work.schema == _schema(state)
 
 
-def _fields(fields: Sequence[file_pb2.Field]) -> tuple[bytes, ...]:
-    return tuple(map(protobuf.serialise, fields))
+def _schema(state: TableState) -> tuple[object, ...]:
+    metadata = sorted(state.manifest.message.schema_metadata.items())
+    return (*map(protobuf.serialise, state.fields), *metadata, state.file_version)
 
 
 @implements("MERGE-002", "MERGE-006", "TXN-040", "AMB-85")
