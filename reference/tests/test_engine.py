@@ -286,9 +286,7 @@ def test_an_existing_pylance_table_gets_mem_wal(tmp_path: Path, revision: str) -
 
 
 @pytest.mark.clause("READ-012")
-def test_a_listed_generation_that_is_lost_is_damage_and_no_race(
-    table: memwal.Table, tmp_path: Path
-) -> None:
+def test_a_listed_generation_that_is_lost_is_damage_and_no_race(table: memwal.Table, tmp_path: Path) -> None:
     with table.writer() as writer:
         writer.put(rows((1, "one", 1)))
         writer.flush()
