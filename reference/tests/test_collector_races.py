@@ -362,6 +362,21 @@ def test_a_retained_version_can_be_restored_beside_the_collector_at_every_reques
         assert strong(played.ground) == BUSY_ROWS
 
 
+@pytest.mark.clause("AMB-98", "GC-001", "AMB-87")
+def test_a_restore_in_one_go_of_a_version_that_is_being_expired_is_refused_or_loses_nothing() -> None:
+    ground, region = busy("B")
+    earlier = history(ground)[-3]
+    assert earlier.mem_wal.progress(region) == 1
+    restored = 0
+    for played in at_every_request(ground.objects, collecting(), lambda: restoring(earlier.version)):
+        assert strong(played.ground) == BUSY_ROWS, played.at
+        restored += not isinstance(played.second, NotFound)
+        played.ground.run(merge_region(IO, region))
+        run(played.ground, retain_versions=1)
+        assert strong(played.ground) == BUSY_ROWS, played.at
+    assert restored > 5
+
+
 # --- readers and mergers in flight -----------------------------------------------------------------------------------
 
 

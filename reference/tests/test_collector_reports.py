@@ -99,6 +99,13 @@ def test_each_row_of_the_tables_has_a_name_of_its_own_a_condition_and_clauses() 
     assert all(rule.stays and rule.clauses for _, rule in rules())
 
 
+def test_the_document_has_the_tables_of_all_kinds() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "collection.md").read_text()
+    lines = [line for line in text.splitlines() if line.startswith("| ")][2:]
+    rows = [(found.kind, rule.name, rule.stays, ", ".join(rule.clauses)) for found, rule in rules()]
+    assert [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines] == rows
+
+
 CLI = CliRunner()
 
 
