@@ -196,29 +196,25 @@ class Writer:
         while the writer was open is raised here, again if a call has raised it: the failure itself if it is one, else
         `CloseFailed` with all of them. Closing again does nothing.
         """
-        failures = self._end(flush)
-        if len(failures) > 1:
-            raise CloseFailed(self.region_id, failures)
-        if failures:
-            raise failures[0]
-
-    def _end(self, flush: bool) -> tuple[BaseException, ...]:
-        """Close, and give whatever failed while the writer was open; nothing when it is closed already."""
         with self._changed:
             if self._closing:
-                return ()
+                return
             self._closing = True
             self._changed.notify_all()
         if self._background is not None:
             self._background.join()
-        with suppress(MemwalError):  # kept by `_run_freely`, and given with the others
+        with suppress(MemwalError):  # kept by `_run_freely`, and raised below with the others
             if not self._writer.stopped:
                 self.flush_wal()
                 if flush:
                     self._freeze()
                 self._flush_frozen()
                 self._run(self._writer.close())
-        return tuple(self._writer.failures)
+        failures = self._writer.failures
+        if len(failures) > 1:
+            raise CloseFailed(self.region_id, failures)
+        if failures:
+            raise failures[0]
 
     def __enter__(self) -> Writer:
         return self
@@ -230,10 +226,11 @@ class Writer:
         if error is None:
             self.close()
             return
-        for failure in self._end(flush=False):
-            if failure not in (error, error.__cause__):
-                named = str(failure) or type(failure).__name__
-                error.add_note(f"closing the writer of region {self.region_id} failed too: {named}")
+        try:
+            self.close()
+        except MemwalError as failure:
+            if failure is not error:
+                error.add_note(f"closing the writer of region {self.region_id} failed too: {failure}")
 
     def _run(self, coroutine: Protocol[T]) -> T:
         """Run a coroutine of the writing side, step by step under the lock."""
