@@ -157,6 +157,21 @@ def test_a_file_of_a_dead_attempt_stays_where_a_newer_transaction_names_it_too(c
     assert "t/data/a.lance" in ground.objects
 
 
+def test_what_an_expired_version_named_is_remembered_while_another_may_still_commit_it() -> None:
+    ground = Ground()
+    made = table(ground)
+    made.append(row(1))
+    (file,) = newest(ground).fragments[0].files
+    made.delete("id = 1")
+    again = attempt(ground, newest(ground).version, file.path.removesuffix(".lance"))
+    run(ground, retain_versions=1)
+    assert below(ground, "data") == [file.path]
+    assert below(ground, "_expired") == ["18446744073709551612.manifest"]
+    del ground.objects[f"t/{again}"]
+    run(ground, retain_versions=1)
+    assert below(ground, "data") == below(ground, "_expired") == []
+
+
 def test_files_of_detached_versions_stay() -> None:
     ground = Ground()
     made = table(ground)

@@ -194,8 +194,7 @@ async def _known(
         known.expired.update(dict.fromkeys(names.of_manifest(manifest), TableVersion(manifest.message.version)))
     times = {state.version: timestamp_ms(state) for state in retained}
     for name in objects:
-        readable = names.read_version(name) is not None or name in known.expired
-        if name.startswith(f"{paths.TRANSACTIONS}/") and readable and name not in known.in_use:
+        if name.startswith(f"{paths.TRANSACTIONS}/") and name.endswith(".txn") and name not in known.in_use:
             await _look_at(io, name, times, known)
     return known
 
@@ -206,13 +205,12 @@ async def _look_at(io: Io, name: str, times: Mapping[TableVersion, Milliseconds 
         data = await io.get(name)
     except NotFound:
         return
-    named = names.of_transaction(
-        protobuf.parse(transaction_pb2.Transaction, data, clause="TXN-010", path=io.path(name))
-    )
-    version, read = known.expired.get(name), names.read_version(name)
+    transaction = protobuf.parse(transaction_pb2.Transaction, data, clause="TXN-010", path=io.path(name))
+    named = names.of_transaction(transaction)
+    version, read = known.expired.get(name), TableVersion(transaction.read_version)
     if version is not None:
         known.expired.update(dict.fromkeys(named - known.expired.keys(), version))
-    elif read is not None:
+    else:
         above = [number for number in times if number > read]
         under_way = not above or read + 1 in times
         attempt = Attempt(

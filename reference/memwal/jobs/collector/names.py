@@ -5,18 +5,14 @@ An index stands for all files in its folder. Files in base paths are another tab
 
 from __future__ import annotations
 
-import re
-
 from google.protobuf.message import Message
 
 from ... import paths
 from ...codec.pb.lance import table_pb2, transaction_pb2
 from ...codec.table_manifest import TableManifest
-from ...ids import TableVersion
 from ...table.mirror import index_folder
 from ...table.read import deletion_path
 
-_TRANSACTION = re.compile(r"(0|[1-9][0-9]{0,19})-[0-9a-f-]{36}\.txn", re.IGNORECASE)
 _UUID_BYTES = 16
 
 
@@ -39,12 +35,6 @@ def of_transaction(transaction: transaction_pb2.Transaction) -> frozenset[str]:
     found: set[str] = set()
     _add(transaction, found)
     return frozenset(found)
-
-
-def read_version(name: str) -> TableVersion | None:
-    """The version that a transaction read, from the name of its file; None for any other name."""
-    found = _TRANSACTION.fullmatch(name.rpartition("/")[2])
-    return TableVersion(int(found[1])) if found else None
 
 
 def _add(message: Message, found: set[str]) -> None:
