@@ -40,6 +40,7 @@ generate: $(READY) ## Write the generated files anew: protobuf code, vectors, cl
 	$(BIN)/python conformance/vectors/bless.py
 	$(BIN)/python -m memwal_conformance.matrix clauses --write
 	$(BIN)/python -m memwal_conformance.matrix notes --write
+	$(BIN)/python docs/transactions.py
 	$(BIN)/memwal gallery
 
 check-generated: $(READY) ## Compare the generated files with what would be written
@@ -47,6 +48,7 @@ check-generated: $(READY) ## Compare the generated files with what would be writ
 
 explore: $(READY) ## The long explorations
 	$(BIN)/memwal explore two_writers --faults 1
+	HYPOTHESIS_PROFILE=long $(BIN)/python -m memwal_sim.machines
 
 clean: ## Remove the virtual environment and all output
 	rm -rf $(VENV) out

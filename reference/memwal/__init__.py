@@ -18,15 +18,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .api import (
+        BaseTable,
         CatchUpReport,
         GcReport,
         MergeReport,
+        MigrationReport,
         RegionInfo,
         RepairReport,
         Table,
         Writer,
+        base_table,
+        clone,
         create,
         enable,
+        inspect,
+        migrate,
         open,  # noqa: A004
         repair,
         verify,
@@ -54,8 +60,8 @@ if TYPE_CHECKING:
 
 _HOME = {
     "api": (
-        "CatchUpReport", "GcReport", "MergeReport", "RegionInfo", "RepairReport", "Table", "Writer", "create", "enable",
-        "open", "repair", "verify",
+        "BaseTable", "CatchUpReport", "GcReport", "MergeReport", "MigrationReport", "RegionInfo", "RepairReport",
+        "Table", "Writer", "base_table", "clone", "create", "enable", "inspect", "migrate", "open", "repair", "verify",
     ),
     "errors": (
         "AlreadyExists", "AlreadyMerged", "ArtifactError", "CloseFailed", "Conflict", "EngineBug", "Fenced",
@@ -73,6 +79,7 @@ __all__ = [
     "AlreadyExists",
     "AlreadyMerged",
     "ArtifactError",
+    "BaseTable",
     "CatchUpReport",
     "CloseFailed",
     "Conflict",
@@ -83,6 +90,7 @@ __all__ = [
     "Limits",
     "MemwalError",
     "MergeReport",
+    "MigrationReport",
     "NotFound",
     "Outcome",
     "OutcomeUnknown",
@@ -94,13 +102,17 @@ __all__ = [
     "Unmergeable",
     "Writer",
     "WriterStopped",
+    "base_table",
     "bucket",
+    "clone",
     "create",
     "day",
     "enable",
     "expression",
     "hour",
     "identity",
+    "inspect",
+    "migrate",
     "month",
     "open",
     "region_spec",

@@ -174,9 +174,15 @@ class Io:
     root: str = ""
     commits: Commits = Commits.PUT
     """How tables in this folder are committed."""
+    location: str = ""
+    """Absolute name of this folder for readers outside the engine, by which base paths of other tables in the same
+    store are recognised; empty if there is none."""
 
     def child(self, name: str) -> Io:
-        """The folder ``name`` below this one; ``..`` components are resolved and may not leave the store."""
+        """The folder ``name`` below this one; ``..`` components are resolved and may not leave the store.
+
+        It has no `location` of its own.
+        """
         return Io(self.path(name), self.commits)
 
     @property

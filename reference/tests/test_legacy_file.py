@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from memwal.codec.pb.lance import file_pb2
 from memwal.errors import ArtifactError
+from memwal.ids import FieldId
 from memwal.table import legacy_file
 
 FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -149,7 +150,7 @@ def test_statistics_bound_the_values_of_each_page(tmp_path: Path) -> None:
     file = legacy_file.decode(data, "f.lance")
     found = legacy_file.statistics(file)
     assert set(found) == {0, 1, 2}
-    f, i, s = (found[number].to_pylist() for number in (0, 1, 2))
+    f, i, s = (found[FieldId(number)].to_pylist() for number in (0, 1, 2))
     assert [page["null_count"] for page in i] == [0, 1, 0, 2]
     assert [(page["min_value"], page["max_value"]) for page in i[:3]] == [(-7, 4), (9, 9), (5, 5)]
     assert (i[3]["min_value"], i[3]["max_value"]) in [(-(2**15), 2**15 - 1), (None, None)]

@@ -19,6 +19,7 @@ from typing import Any
 from memwal.errors import InvalidArgument
 
 from . import places
+from .outcomes import Fate
 
 _ENGINE = "memwal"
 
@@ -43,6 +44,8 @@ class Bug:
     """Clause that the oracle names."""
     faults: int = 0
     """Fault budget that it needs there."""
+    kinds: frozenset[Fate] | None = None
+    """The faults that it needs; None: any of the scenario's."""
     revision: str = "B"
     """Revision under which the scenario runs."""
     readings: Mapping[str, object] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The simulator's commands of ``memwal``: explore, replay, scenarios, bugs, gallery.
+"""The simulator's commands of ``memwal``: explore, replay, scenarios, bugs, gallery; `cli_hunt` has one more.
 
 Exit codes: 0 nothing wrong, 1 a violation or a divergence was found (or a planted bug was not), 2 usage.
 """
@@ -20,13 +20,16 @@ from rich.status import Status
 from rich.table import Table
 
 from . import bugs as planting
-from . import gallery, places
+from . import certificates, cli_histories, cli_soak, gallery, kills, parallel, places
 from . import replay as replaying
 from . import scenario as scenarios
 from .exploration import Bounds, Progress
 from .outcomes import FATES, FAULTS, Fate
-from .study import Finding, Study, as_dict, canary, carry_out, kill, killed, recorded_in
+from .scenario import Scenario
+from .study import Finding, Study, as_dict, canary, carry_out, classes, recorded_in
 from .trace import Step, dumps, parse
+from .viewer import viewing
+from .viewer.film import Camera, Film
 from .world import Violation
 
 FOUND = 1
@@ -40,8 +43,13 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 
 def commands(app: typer.Typer) -> None:
     """Add the simulator's commands to ``app``."""
-    for command in (explore, replay, list_scenarios, bugs, write_gallery):
+    for command in (explore, replay, list_scenarios, bugs, certify, write_gallery):
         app.command(_NAMES.get(command, command.__name__))(command)
+    cli_histories.commands(app)
+    cli_soak.commands(app)
+    from . import cli_hunt  # it prints with the means of this module
+
+    cli_hunt.commands(app)
 
 
 @contextmanager
@@ -66,6 +74,7 @@ def _shown(doing: str, *, quiet: bool) -> Iterator[Callable[[Progress], None] | 
             status.update(
                 f"{doing}: depth {now.depth}, {now.states:,} states, {now.rate:,.0f}/s, "
                 f"{now.frontier:,} waiting, {now.stores:,} stores"
+                + "".join(f", {count:,} {fault}" for fault, count in sorted(now.met.items()))
             )
 
         yield update
@@ -83,8 +92,25 @@ def explore(
         typer.Option("--fate", help="How they may fail: lost, applied, late, throttled. Repeatable; default: all."),
     ] = None,
     preemptions: Annotated[
-        int | None, typer.Option(min=0, help="Times that a process is left while it could go on. Default: no bound.")
+        int | None,
+        typer.Option(
+            min=-1, help="Times that a process is left that could go on; -1: no bound. Default: as listed."
+        ),
     ] = None,
+    reduce: Annotated[
+        bool,
+        typer.Option("--reduce/--no-reduce", help="Leave out orders of steps that commute and that no oracle sees."),
+    ] = True,
+    merge: Annotated[
+        bool, typer.Option("--merge/--no-merge", help="Take histories for one after which a process is in one state.")
+    ] = False,
+    liveness: Annotated[
+        bool, typer.Option("--liveness", help="See in every state that all work can still be finished.")
+    ] = False,
+    export: Annotated[
+        Path | None, typer.Option(help="Write a history of each class to this new folder: same replies, same contents.")
+    ] = None,
+    export_max: Annotated[int, typer.Option(min=1, help="Write at most so many of them.")] = 100,
     revision: Annotated[str, typer.Option(help="A, B or R.")] = "B",
     profile: Annotated[str, typer.Option(help="strict, or literal: what the texts say.")] = "strict",
     reading: Annotated[
@@ -116,12 +142,16 @@ def explore(
             bounds=Bounds(
                 faults=faults,
                 kinds=_kinds(fates),
-                preemptions=preemptions,
+                preemptions=_bound(scenarios.find(scenario), preemptions),
+                reduce=reduce,
+                merge=merge,
+                classes_max=0 if export is None else export_max,
                 states_max=states_max,
                 memory_mib_max=memory_max,
                 seconds_max=seconds_max,
             ),
             only=oracle,
+            liveness=liveness,
         )
         study.setting()
         bird = canary(study) if with_canary else None
@@ -129,6 +159,8 @@ def explore(
             finding = carry_out(study, check=check, progress=progress, title=title, description=description)
         if record is not None and finding.trace is not None:
             record.write_text(dumps(finding.trace), "utf-8")
+        if export is not None:
+            _export(finding, export)
     void = bird is not None and bird.run.violation is None
     if as_json:
         found = None if bird is None else {"found": not void, "states": bird.run.states}
@@ -141,6 +173,22 @@ def explore(
         _err.print("[bold red]void:[/] the canary was not found, so that this run proves nothing")
     if void or finding.run.violation is not None:
         raise typer.Exit(FOUND)
+
+
+def _bound(scenario: Scenario, asked: int | None) -> int | None:
+    """The bound on preemptions: as asked for, else the scenario's own."""
+    if asked is None:
+        return scenario.preemptions
+    return None if asked < 0 else asked
+
+
+def _export(finding: Finding, folder: Path) -> None:
+    """One trace for each class of histories, by number."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise InvalidArgument(f"{folder} is not empty")
+    for number, trace in enumerate(classes(finding), 1):
+        (folder / f"{finding.study.scenario.name}-{number:04}.jsonl").write_text(dumps(trace), "utf-8")
 
 
 def _reading(text: str) -> tuple[str, bool | int | str]:
@@ -171,6 +219,10 @@ def _print_finding(finding: Finding, bird: Finding | None) -> None:
         ("local histories", ", ".join(f"{name} {count:,}" for name, count in run.histories.items())),
         ("that ended", ", ".join(f"{how} {count:,}" for how, count in run.ends.items()) or "none"),
     ]
+    if run.interleavings is not None:
+        rows.append(("interleavings", f"{run.interleavings:,}"))
+    if finding.unseen and run.complete:
+        rows.append(("never seen", ", ".join(finding.unseen)))
     if bird is not None:
         rows.append(("canary", f"found after {bird.run.states:,} states" if bird.run.violation else "NOT FOUND"))
     for row in rows:
@@ -207,11 +259,20 @@ def replay(
     file: Annotated[Path, typer.Argument(help="A trace, as `memwal explore --record` writes it.")],
     until: Annotated[int | None, typer.Option(min=0, help="Stop after this step.")] = None,
     dump: Annotated[Path | None, typer.Option(help="Write the store as it is then to this new folder.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page to step through the history to this file.")] = None,
+    mermaid: Annotated[Path | None, typer.Option(help="Write a Mermaid sequence diagram to this file.")] = None,
+    lanes: Annotated[bool, typer.Option("--lanes", help="Print a lane for each process.")] = False,
     as_json: Json = False,
 ) -> None:
     """Play a recorded history against the engine as it is now."""
+    if lanes and as_json:
+        raise typer.BadParameter("--lanes and --json exclude each other")
     with _mistakes_are_usage():
-        played = replaying.replay(file, until, dump)
+        camera = Camera() if html is not None or mermaid is not None or lanes else None
+        played = replaying.replay(file, until, dump, camera)
+        film = None if camera is None else camera.film(file.name, played)
+        if film is not None:
+            viewing.write(film, html=html, mermaid=mermaid)
     if as_json:
         _print_json(
             {
@@ -226,17 +287,21 @@ def replay(
             }
         )
     else:
-        _print_replayed(played)
+        _print_replayed(played, film if lanes else None)
     lost = not played.reproduced and not played.stopped_early
     if lost or played.divergence is not None or played.violation is not None:
         raise typer.Exit(FOUND)
 
 
-def _print_replayed(played: replaying.Replayed) -> None:
+def _print_replayed(played: replaying.Replayed, film: Film | None) -> None:
+    """``film``: to print in lanes."""
     _out.print(f"[bold]{escape(played.header.title)}[/]")
     if played.header.description:
         _out.print(escape(played.header.description))
-    _print_steps(played.steps)
+    if film is None:
+        _print_steps(played.steps)
+    else:
+        viewing.print_lanes(film, _out)
     if played.divergence is not None:
         found = played.divergence
         _out.print(f"[bold yellow]diverged[/] at step {found.index}: {found.what} was {escape(found.recorded)}")
@@ -257,36 +322,47 @@ def list_scenarios(as_json: Json = False) -> None:
     """List the scenarios that `memwal explore` knows."""
     known = [scenario for _, scenario in sorted(scenarios.known().items())]
     if as_json:
-        _print_json([{"name": s.name, "title": s.title, "hazards": s.hazards} for s in known])
+        fields = ("name", "title", "hazards", "preemptions")
+        _print_json([{field: getattr(each, field) for field in fields} for each in known])
         return
-    table = Table("scenario", "what", "hazards", box=None, padding=(0, 2, 0, 0))
+    table = Table("scenario", "what", "preemptions", "hazards", box=None, padding=(0, 2, 0, 0))
     for each in known:
-        table.add_row(each.name, each.title, " ".join(each.hazards))
+        bound = "all" if each.preemptions is None else str(each.preemptions)
+        table.add_row(each.name, each.title, bound, " ".join(each.hazards))
     _out.print(table)
 
 
 def bugs(
     names: Annotated[list[str] | None, typer.Argument(help="Planted bugs; default: all.")] = None,
     kill_them: Annotated[bool, typer.Option("--kill", help="Explore until each is found.")] = False,
+    matrix: Annotated[
+        Path | None, typer.Option(help="Kill them, and write which oracle notices which bug to this file.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Bugs that are looked for at the same time.")] = 1,
     as_json: Json = False,
 ) -> None:
     """List the planted bugs, or prove that each is found by the oracle that should find it."""
     with _mistakes_are_usage():
         known = planting.load()
         chosen = planting.choose(names or sorted(known), known)
-        rows: list[dict[str, Any]] = []
-        for bug in chosen:
-            row: dict[str, Any] = {"name": bug.name, "clause": bug.clause, "scenario": bug.scenario, "what": bug.what}
-            if kill_them:
-                with _shown(f"looking for {bug.name}", quiet=as_json):
-                    run = kill(bug).run
-                row |= {"killed": killed(bug, run), "states": run.states, "steps": len(run.trace)}
-            rows.append(row)
+        rows: dict[str, dict[str, Any]] = {
+            bug.name: {"name": bug.name, "clause": bug.clause, "scenario": bug.scenario, "what": bug.what}
+            for bug in chosen
+        }
+        found: list[kills.Kill] = []
+        if kill_them or matrix is not None:
+            with _counting("looking for planted bugs", len(rows), quiet=as_json) as done:
+                for name, killed in parallel.each(kills.row, sorted(rows), jobs):
+                    found.append(killed)
+                    rows[name] |= asdict(killed)
+                    done(name)
+        if matrix is not None:
+            matrix.write_text(kills.render(found, known), "utf-8")
     if as_json:
-        _print_json(rows)
+        _print_json(list(rows.values()))
     else:
-        _out.print(_bug_table(rows))
-    if any(not row.get("killed", True) for row in rows):
+        _out.print(_bug_table(list(rows.values())))
+    if any(not row.get("killed", True) for row in rows.values()):
         raise typer.Exit(FOUND)
 
 
@@ -299,6 +375,47 @@ def _bug_table(rows: list[dict[str, Any]]) -> Table:
     for row in rows:
         table.add_row(*(escape(str(row[column])) for column in columns))
     return table
+
+
+@contextmanager
+def _counting(doing: str, total: int, *, quiet: bool) -> Iterator[Callable[[object], None]]:
+    """A status line on the error stream that counts what is done."""
+    count = 0
+    status = None if quiet or not _err.is_terminal else Status(doing, console=_err)
+
+    def done(thing: object) -> None:
+        nonlocal count
+        count += 1
+        if status is not None:
+            status.update(f"{doing}: {count} of {total}, last {thing}")
+
+    if status is None:
+        yield done
+        return
+    with status:
+        yield done
+
+
+def certify(
+    check: Annotated[bool, typer.Option(help="Write nothing; fail if a certificate differs from the file.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Scenarios that are explored at the same time.")] = 1,
+) -> None:
+    """Explore every scenario under every revision, and write faults/certificates.json."""
+    with _mistakes_are_usage():
+        folder = places.faults()
+        with _counting("exploring", len(certificates.keys()), quiet=False) as done:
+            found = list(certificates.renewed(jobs, done))
+        before = certificates.load(folder)
+        changed = [each for each in found if before.get((each["scenario"], each["revision"])) != each]
+        if not check:
+            (folder / certificates.FILE).write_text(certificates.dumps(iter(found)), "utf-8")
+    for each in changed:
+        _err.print(f"{each['scenario']} under {each['revision']} is not what the file says")
+    wrong = [each for each in found if not each["complete"]]
+    for each in wrong:
+        _err.print(f"[bold red]incomplete:[/] {each['scenario']} under {each['revision']}: {each['violation']}")
+    if wrong or (check and changed):
+        raise typer.Exit(FOUND)
 
 
 def write_gallery(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,13 @@ class Bounds:
     """The fates that they may meet."""
     preemptions: int | None = None
     """Times in one history that a process is left while it could go on; None: no bound."""
+    reduce: bool = False
+    """Let one process go on alone where its step commutes with all that the others may do. Every store is reached that
+    an oracle can tell apart, but not by a shortest history. Without effect under a preemption bound."""
+    merge: bool = False
+    """Take histories of a process for one after which it is in the same state, see `memwal_sim.fingerprint`."""
+    classes_max: int = 0
+    """Histories to return that end all processes, one for each class of them: the same replies and contents."""
     states_max: int | None = None
     memory_mib_max: int | None = None
     """Peak resident memory of this operating-system process."""
@@ -37,6 +45,8 @@ class Progress:
     """States found at this depth and the next that have not been expanded."""
     stores: int
     seconds: float
+    met: Mapping[str, int]
+    """Fault -> requests of the processes' histories that have met it."""
 
     @property
     def rate(self) -> float:
@@ -54,6 +64,18 @@ class Move:
     """What becomes of its next request; None: a request that was under way lands now."""
     landed: StoreRequest[Any] | None = None
     """The request that lands."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Site:
+    """A place in the protocol from which requests are made."""
+
+    function: str
+    """Qualified name of the protocol function."""
+    operation: str
+    """The request, as traces name it."""
+    changes: bool
+    """It is a request that changes the store, so that its outcome may be unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,17 +98,29 @@ class Exploration:
     """States in which every process has ended."""
     terminal_stores: frozenset[str]
     """Digests of the contents of these."""
+    events: frozenset[str]
+    """Events of the notes that processes made, and kinds of the failures in which they ended."""
+    sites: Mapping[Site, frozenset[Fate]]
+    """Every place from which a request was made, and what became of requests there."""
+    unmerged: Mapping[str, int]
+    """Kinds of objects of which no fingerprint could be taken -> histories that were not merged for it."""
+    interleavings: int | None
+    """Orders of all steps of all processes, faults included; None where steps were left out or histories merged."""
     limit: str | None
     """The limit at which the run stopped; None if it did not."""
     violation: Violation | None
+    found: Mapping[str, Violation]
+    """Oracle -> the first violation that it found: one, or with ``every`` those of all oracles that found any."""
     trace: tuple[Move, ...]
-    """A shortest history that ends in the violation."""
+    """A history that ends in the violation; a shortest one if no steps were left out."""
+    classes: tuple[tuple[Move, ...], ...]
+    """A history for each of the first `Bounds.classes_max` states in which every process has ended."""
     seconds: float
 
     @property
     def complete(self) -> bool:
-        """Every state within the bounds was reached and judged."""
-        return self.limit is None and self.violation is None
+        """Every state within the bounds was reached and judged, and nothing is wrong."""
+        return self.limit is None and not self.found
 
     @property
     def rate(self) -> float:

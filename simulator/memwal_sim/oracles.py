@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memwal import invariants
+from memwal.effects import StoreRequest
 
 from .book import Book
 from .process import STORE_LIMIT, Ended, Process
@@ -30,6 +31,18 @@ class Recovered:
     """It did not end within the limit of requests."""
 
 
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """An `Oracle` that says what it looks at, so that an explorer knows which changes it cannot see."""
+
+    judge: Callable[[Contents, Any], Violation | None]
+    requests: Sequence[StoreRequest[Any]] = ()
+    """All that it has asked the store for so far: it grows."""
+
+    def __call__(self, contents: Contents, ghosts: Any) -> Violation | None:
+        return self.judge(contents, ghosts)
+
+
 class Recovery:
     """A process that is run, alone and without faults, on any contents; engine code runs once per local history."""
 
@@ -38,6 +51,11 @@ class Recovery:
         self._book = Book()
         self._trie = Trie(process, self._book)
         self._known: dict[Contents, Recovered] = {}
+
+    @property
+    def requests(self) -> Sequence[StoreRequest[Any]]:
+        """All requests that it made so far, on whatever contents: it grows."""
+        return self._book.requests
 
     def __call__(self, contents: Contents) -> Recovered:
         """How the process ends when it starts on ``contents``, which stay as they are."""
@@ -58,23 +76,28 @@ class Recovery:
 
 
 def after_crash(
-    process: Process, judge: Callable[[Any, Any], Violation | None], *, clause: str = "WRITER-013"
+    process: Process,
+    judge: Callable[[Any, Any], Violation | None],
+    *,
+    clause: str = "WRITER-013",
+    name: str = RECOVERY,
 ) -> Oracle:
     """The oracle that runs ``process`` on the contents and has ``judge`` compare its result with the ghosts.
 
-    A recovery that fails or does not end is a violation by itself, of ``clause``.
+    A process that fails or does not end is a violation by itself: of ``clause``, by the oracle ``name``.
     """
     recovery = Recovery(process)
 
     def oracle(contents: Contents, ghosts: Any) -> Violation | None:
         recovered = recovery(contents)
         if recovered.stuck:
-            return Violation(clause, RECOVERY, f"recovery made {STORE_LIMIT} requests and did not end")
+            return Violation(clause, name, f"{process.name} made {STORE_LIMIT} requests and did not end")
         failure = recovered.end.failure
         if failure is not None:
-            return Violation(clause, RECOVERY, f"recovery failed with {failure.kind}: {failure.text}")
+            return Violation(clause, name, f"{process.name} failed with {failure.kind}: {failure.text}")
         return judge(recovered.end.result, ghosts)
 
+    oracle.__name__ = f"after a crash: {process.name}"
     return oracle
 
 
@@ -98,6 +121,8 @@ def inspected(process: Process, names: Sequence[str]) -> tuple[Oracle, ...]:
             broken = next((each for each in found if each.invariant == name), None)
             return None if broken is None else Violation(broken.clause, name, broken.reason, (("path", broken.path),))
 
+        oracle.__name__ = name
         return oracle
 
+    ends.__name__ = INSPECTION
     return (ends, *map(holds, names))

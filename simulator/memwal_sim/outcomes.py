@@ -29,6 +29,10 @@ class Fate(IntEnum):
     """The caller sees `OutcomeUnknown`; the request may still be applied, once, at any later moment."""
     THROTTLED = 4
     """Refused and not applied; the caller sees `Throttled`."""
+    CONFLICT = 5
+    """A conditional create that meets another one under way: undecided and not applied; the caller sees `Throttled`."""
+    STALE = 6
+    """A read that is answered as if the last change had not been made yet, on a store that remembers it."""
 
     @property
     def label(self) -> str:
@@ -37,19 +41,22 @@ class Fate(IntEnum):
 
 
 FATES: dict[str, Fate] = {fate.label: fate for fate in Fate}
-FAULTS: frozenset[Fate] = frozenset(Fate) - {Fate.NORMAL}
-"""All that is not normal; each costs one from the budget."""
+FAULTS: frozenset[Fate] = frozenset(Fate) - {Fate.NORMAL, Fate.STALE}
+"""All that is not normal on a store that answers by its contents; each costs one from the budget."""
 
 MUTATING: tuple[type[StoreRequest[Any]], ...] = (Put, PutIfAbsent, Delete, Copy, RenameIfAbsent)
 """Requests that change the store, and may therefore have an unknown outcome."""
 
-_OF_MUTATING = tuple(Fate)
-_OF_READING = (Fate.NORMAL, Fate.THROTTLED)
+_CONDITIONAL: tuple[type[StoreRequest[Any]], ...] = (PutIfAbsent, RenameIfAbsent)
+_OF_MUTATING = (Fate.NORMAL, Fate.LOST, Fate.APPLIED, Fate.LATE, Fate.THROTTLED)
+_OF_READING = (Fate.NORMAL, Fate.THROTTLED, Fate.STALE)
 
 
 def fates(request: StoreRequest[Any], allowed: frozenset[Fate]) -> tuple[Fate, ...]:
     """The fates that ``request`` may meet when the faults ``allowed`` are: normal first, then in order of `Fate`."""
     possible = _OF_MUTATING if isinstance(request, MUTATING) else _OF_READING
+    if isinstance(request, _CONDITIONAL):
+        possible = (*possible, Fate.CONFLICT)
     return tuple(fate for fate in possible if fate is Fate.NORMAL or fate in allowed)
 
 
@@ -70,8 +77,10 @@ def meet(contents: Contents, request: StoreRequest[Any], fate: Fate) -> Met:
     match fate:
         case Fate.NORMAL:
             return Met(*perform(contents, request))
-        case Fate.THROTTLED:
+        case Fate.THROTTLED | Fate.CONFLICT:
             return Met(contents, Raised(Throttled, request.path))
+        case Fate.STALE:
+            return Met(contents, perform(contents.before(request.path), request)[1])
         case Fate.APPLIED:
             return Met(perform(contents, request)[0], Raised(OutcomeUnknown, request.path))
         case Fate.LOST | Fate.LATE:

@@ -7,7 +7,7 @@ always lead to the same next request.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import PurePath
@@ -19,6 +19,7 @@ from memwal.effects import Note, Now, Protocol, RandomHex, Request, Sleep, Store
 from memwal.errors import ArtifactError, EngineBug, InvalidArgument, Outcome
 from memwal.ids import Milliseconds
 
+from .fingerprint import fingerprint
 from .store import Contents, Raised, Reply, perform
 
 EPOCH_MS = Milliseconds(1_700_000_000_000)
@@ -120,6 +121,14 @@ class Running:
             site = f"{module}.{coroutine.__qualname__}"
             coroutine = coroutine.cr_await
         return site.removeprefix("memwal.")
+
+    def fingerprint(self, heard: Container[str] | None = None) -> bytes:
+        """16 bytes that are equal for processes that go on alike; raises `memwal_sim.fingerprint.Unknown`.
+
+        ``heard``: the events of notes that anybody listens to; None: all.
+        """
+        notes = [note for note in self.notes if heard is None or note.event in heard]
+        return fingerprint(self._coroutine, self._looks, self._rolls, notes, self.pause)
 
     def close(self) -> None:
         """Let go of the coroutine where it stands."""

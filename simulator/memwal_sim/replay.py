@@ -7,7 +7,7 @@ longer makes is passed over; the first such place is the divergence that is repo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,10 @@ from .world import Violation, World
 
 EXTRA_MAX = 64
 """Requests in a row that a process may make without the trace having them."""
+
+
+Watch = Callable[[Stage, "Played | None"], None]
+"""Told of the stage before the first step, with None, and of each step that was played, with what was played."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,8 @@ class Replayed:
     """What was played."""
     divergence: Divergence | None
     """None: every request, reply and store was the recorded one."""
+    diverged_at: int | None
+    """Number of steps that had been played when the divergence showed; None without one."""
     violation: Violation | None
     """Of the first state that has one; of the recorded oracle, if one is recorded."""
     violation_at: int | None
@@ -69,8 +75,10 @@ class Replayed:
         return (recorded.clause, recorded.oracle) == (found.clause, found.oracle)
 
 
-def replay(path: Path, until: int | None = None, dump: Path | None = None) -> Replayed:
+def replay(path: Path, until: int | None = None, dump: Path | None = None, watch: Watch | None = None) -> Replayed:
     """Play the trace in the file ``path``, at most to step ``until``; with ``dump``, write the store to that folder.
+
+    ``watch`` sees the stage on the way.
 
     Raises `ArtifactError` for a file that is no trace, `InvalidArgument` for one that names a scenario, revision,
     reading, planted bug or process that there is not.
@@ -78,13 +86,16 @@ def replay(path: Path, until: int | None = None, dump: Path | None = None) -> Re
     trace = parse(path.read_text("utf-8"), path.name)
     study = recorded_in(trace.header)
     with planted(study.bugs):
-        return play(study.scenario.build(study.setting()), trace, until, dump)
+        return play(study.scenario.build(study.setting()), trace, until, dump, watch)
 
 
-def play(world: World, trace: Trace, until: int | None = None, dump: Path | None = None) -> Replayed:
+def play(
+    world: World, trace: Trace, until: int | None = None, dump: Path | None = None, watch: Watch | None = None
+) -> Replayed:
     """As `replay`, for a trace and a world in hand."""
     recorded = trace.steps if until is None else trace.steps[:until]
-    playing = _Playing(Stage(world), trace.header.violation.oracle if trace.header.violation is not None else None)
+    only = trace.header.violation.oracle if trace.header.violation is not None else None
+    playing = _Playing(Stage(world), only, watch)
     for place, wanted in enumerate(recorded):
         playing.follow(wanted, recorded[place + 1 :])
     if dump is not None:
@@ -93,6 +104,7 @@ def play(world: World, trace: Trace, until: int | None = None, dump: Path | None
         header=trace.header,
         steps=tuple(playing.steps),
         divergence=playing.divergence,
+        diverged_at=playing.diverged_at,
         violation=playing.violation,
         violation_at=playing.violation_at,
         stopped_early=len(recorded) < len(trace.steps),
@@ -101,13 +113,17 @@ def play(world: World, trace: Trace, until: int | None = None, dump: Path | None
 
 
 class _Playing:
-    def __init__(self, stage: Stage, only: str | None) -> None:
+    def __init__(self, stage: Stage, only: str | None, watch: Watch | None) -> None:
         self.stage = stage
         self.only = only
+        self.watch = watch
         self.steps: list[Step] = []
         self.divergence: Divergence | None = None
+        self.diverged_at: int | None = None
         self.violation: Violation | None = None
         self.violation_at: int | None = None
+        if watch is not None:
+            watch(stage, None)
 
     def follow(self, wanted: Step, later: Sequence[Step]) -> None:
         """Play the step ``wanted``; ``later`` are those that the trace has after it."""
@@ -150,6 +166,8 @@ class _Playing:
         if self.violation is None:
             self.violation = self.stage.violation(self.only)
             self.violation_at = made.index if self.violation is not None else None
+        if self.watch is not None:
+            self.watch(self.stage, played)
         return made
 
     def compare(self, wanted: Step, made: Step) -> None:
@@ -161,6 +179,7 @@ class _Playing:
     def diverge(self, wanted: Step, what: str, recorded: str, found: str) -> None:
         if self.divergence is None:
             self.divergence = Divergence(wanted.index, what, recorded, found)
+            self.diverged_at = len(self.steps)
 
 
 def _asked(step: Step) -> str:

@@ -10,6 +10,7 @@ from importlib import import_module
 from memwal.errors import InvalidArgument
 from memwal.revisions import PROFILES, REVISIONS, STRICT, B, Interpretation, Revision
 
+from .outcomes import FAULTS, Fate
 from .world import World
 
 
@@ -49,11 +50,17 @@ class Scenario:
     """A new world; each call starts from nothing. Docstring: what the scenario is about."""
     canary: str = "canary"
     """The planted bug that every exploration of it has to find, or its own verdict is worth nothing."""
+    preemptions: int | None = None
+    """Bound on preemptions within which it is explored where nobody asks for another; for those with many states."""
+    kinds: frozenset[Fate] = FAULTS
+    """The faults that its requests may meet."""
+    sometimes: tuple[str, ...] = ()
+    """Events of notes, or kinds of failures, that some history has to have: else an exploration of it says little."""
     hazards: tuple[str, ...] = ()
     """Ambiguities whose hazard it can show, as AMB numbers."""
 
 
-MODULES = ("scenario_writers", "scenario_commits")
+MODULES = ("scenario_writers", "scenario_jobs", "scenario_commits")
 """Modules that define scenarios: each has a tuple ``SCENARIOS``."""
 
 

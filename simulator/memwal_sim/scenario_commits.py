@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from memwal.effects import Commits, Io
-from memwal.errors import EngineBug
 from memwal.ids import TableVersion
 from memwal.table import read as reading
 from memwal.table import versions, write
@@ -14,11 +13,11 @@ from memwal.table.state import latest
 
 from . import ground, writes
 from .oracles import after_crash
-from .process import Process, run_alone
+from .process import Process
 from .scenario import Scenario, Setting
 from .store import Contents
 from .world import Violation, World
-from .writes import WRITE_ACKNOWLEDGED, WRITE_INVOKED, Writes, observe_writes
+from .writes import HEARD, WRITE_ACKNOWLEDGED, WRITE_INVOKED, Writes, observe_writes
 
 
 async def _appending(io: Io, name: str, key: str) -> None:
@@ -34,7 +33,7 @@ class Seen:
 
     unaware: TableVersion
     """Newest version for a reader that knows nothing of an external store, before anyone else reads."""
-    rows: tuple[tuple[str, str], ...]
+    rows: ground.Pairs
     """Keys and values of a reader that knows how the table is committed, sorted."""
     version: TableVersion
     """Its version."""
@@ -47,8 +46,7 @@ async def _looking(io: Io) -> Seen:
     before = (await versions.listing(plain)).versions[-1]
     newest = await latest(io)
     found = await reading.scan(io, newest)
-    rows = sorted(zip(found.column(ground.KEY).to_pylist(), found.column(ground.VALUE).to_pylist(), strict=True))
-    return Seen(before, tuple(rows), newest.version, (await versions.listing(plain)).versions[-1])
+    return Seen(before, ground.pairs(found), newest.version, (await versions.listing(plain)).versions[-1])
 
 
 def _judge(seen: Seen, ghosts: Writes) -> Violation | None:
@@ -66,10 +64,8 @@ def _judge(seen: Seen, ghosts: Writes) -> Violation | None:
 
 @lru_cache
 def _table(commits: Commits) -> Contents:
-    alone = run_alone(Process("creator", partial(write.create, Io("", commits), ground.SCHEMA)), Contents())
-    if alone.end.failure is not None:
-        raise EngineBug(f"no table to start from: {alone.end.failure.kind}: {alone.end.failure.text}")
-    return alone.contents
+    creator = Process("creator", partial(write.create, Io("", commits), ground.SCHEMA))
+    return ground.after(Contents(), creator).contents
 
 
 def _committers(commits: Commits, _setting: Setting) -> World:
@@ -83,6 +79,7 @@ def _committers(commits: Commits, _setting: Setting) -> World:
         ),
         ghosts=Writes(),
         observe=observe_writes,
+        heard=HEARD,
         oracles=(after_crash(Process("reader", partial(_looking, io)), _judge, clause="TXN-004"),),
     )
 

@@ -13,7 +13,7 @@ from memwal.effects import Note, StoreRequest
 from memwal.errors import InvalidArgument
 
 from .outcomes import Fate, fates, meet
-from .process import Ended, Running, deferred
+from .process import Ended, Process, Running, deferred
 from .store import Reply, perform
 from .world import Violation, World
 
@@ -57,6 +57,13 @@ class Stage:
         """Requests that may still land, with the process that made them, oldest first."""
         for name, running in self.running.items():
             self._observe(name, deferred(running.notes)[0])
+
+    def enter(self, process: Process) -> None:
+        """Start one more process; raises `InvalidArgument` if there was one of that name."""
+        if process.name in self.running:
+            raise InvalidArgument(f"there is a process {process.name!r} already")
+        running = self.running[process.name] = Running(process)
+        self._observe(process.name, deferred(running.notes)[0])
 
     def waiting(self, actor: str) -> StoreRequest[Any] | None:
         """The next request of ``actor``, or None at its end; raises `InvalidArgument` for an unknown name."""

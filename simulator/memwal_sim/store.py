@@ -7,7 +7,7 @@ it. Contents with equal objects have equal digests, however they came about.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from memwal.effects import (
+    EXTERNAL_ROOT,
     Copy,
     Delete,
     Get,
@@ -28,7 +29,7 @@ from memwal.effects import (
     Request,
     StoreRequest,
 )
-from memwal.errors import AlreadyExists, InvalidArgument, NotFound, Outcome
+from memwal.errors import AlreadyExists, InvalidArgument, NotFound, Outcome, StorageError
 from memwal.stores.base import slice_of
 
 DIGEST_BITS = 128
@@ -44,14 +45,37 @@ def _object_digest(path: str, data: bytes) -> int:
     return int.from_bytes(digest.digest(), "big")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """What kind of store it is."""
+
+    puts_if_absent: bool = True
+    """It offers put-if-not-exists; without it only an external manifest store does."""
+    renames_if_absent: bool = True
+    """It offers rename-if-not-exists."""
+    reversed_lists: bool = False
+    """Lists are in descending order, as any other order is allowed to be."""
+    lags: bool = False
+    """It remembers its last change, so that `stale` replies can be those from before it."""
+
+
+USUAL = Traits()
+"""A store that offers everything and forgets."""
+
+_Change: TypeAlias = "tuple[str, bytes | None]"
+"""An object that was changed, and what it was before."""
+
+
 class Contents:
-    """All objects of a store, immutable. Equality and hash are those of the set of (path, bytes)."""
+    """All objects of a store, immutable. Equal if objects, traits and the remembered change are."""
 
-    __slots__ = ("_digest", "_objects")
+    __slots__ = ("_digest", "_last", "_objects", "traits")
 
-    def __init__(self, objects: Mapping[str, bytes] | None = None) -> None:
+    def __init__(self, objects: Mapping[str, bytes] | None = None, traits: Traits = USUAL) -> None:
         self._objects: dict[str, bytes] = dict(objects or {})
         self._digest = sum(_object_digest(path, data) for path, data in self._objects.items()) % _MODULUS
+        self._last: _Change | None = None
+        self.traits = traits
 
     @property
     def objects(self) -> Mapping[str, bytes]:
@@ -64,7 +88,13 @@ class Contents:
         return f"{self._digest:032x}"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Contents) and self._digest == other._digest and self._objects == other._objects
+        return (
+            isinstance(other, Contents)
+            and self._digest == other._digest
+            and self._objects == other._objects
+            and self._last == other._last
+            and self.traits == other.traits
+        )
 
     def __hash__(self) -> int:
         return hash(self._digest)
@@ -99,8 +129,17 @@ class Contents:
             return self
         return self._derived({name: data for name, data in self._objects.items() if name != path}, path, before, None)
 
+    def before(self, path: str) -> Contents:
+        """These contents without the last change, if it is remembered and was to ``path`` or something below it."""
+        if self._last is None or not (self._last[0] == path or not path or self._last[0].startswith(path + "/")):
+            return self
+        changed, data = self._last
+        return self.without(changed) if data is None else self.having(changed, data)
+
     def _derived(self, objects: dict[str, bytes], path: str, before: bytes | None, after: bytes | None) -> Contents:
         new = Contents.__new__(Contents)
+        new.traits = self.traits
+        new._last = (path, before) if self.traits.lags else None
         new._objects = objects
         new._digest = (
             self._digest
@@ -126,6 +165,8 @@ class Raised:
 
     def error(self) -> Outcome:
         """A fresh exception to throw into the caller."""
+        if self.kind is StorageError:
+            return StorageError(self.path, "this store does not offer the request")
         return self.kind(path=self.path)
 
 
@@ -166,16 +207,22 @@ def _head(contents: Contents, request: Head) -> Effect:
 
 
 def _list(contents: Contents, request: List) -> Effect:
-    return contents, Returned(tuple(sorted(contents.below(request.path))))
+    return contents, _names(contents, contents.below(request.path))
 
 
 def _list_folders(contents: Contents, request: ListFolders) -> Effect:
     skip = len(request.path) + 1 if request.path else 0
     rests = (path[skip:].partition("/") for path in contents.below(request.path))
-    return contents, Returned(tuple(sorted({first for first, slash, _ in rests if slash})))
+    return contents, _names(contents, {first for first, slash, _ in rests if slash})
+
+
+def _names(contents: Contents, names: Iterable[str]) -> Returned:
+    return Returned(tuple(sorted(names, reverse=contents.traits.reversed_lists)))
 
 
 def _put_if_absent(contents: Contents, request: PutIfAbsent) -> Effect:
+    if not (contents.traits.puts_if_absent or request.path.startswith(f"{EXTERNAL_ROOT}/")):
+        return contents, Raised(StorageError, request.path)
     if request.path in contents:
         return contents, Raised(AlreadyExists, request.path)
     return contents.having(request.path, request.data), _DONE
@@ -197,6 +244,8 @@ def _copy(contents: Contents, request: Copy) -> Effect:
 
 
 def _rename_if_absent(contents: Contents, request: RenameIfAbsent) -> Effect:
+    if not contents.traits.renames_if_absent:
+        return contents, Raised(StorageError, request.path)
     data = contents.objects.get(request.path)
     if data is None:
         return contents, Raised(NotFound, request.path)

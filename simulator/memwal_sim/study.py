@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
 from . import bugs as planting
+from . import plays
 from . import scenario as scenarios
 from .bugs import Bug
 from .exploration import Bounds, Exploration, Progress
@@ -15,7 +16,7 @@ from .explorer import explore
 from .recording import engine_digest, record
 from .scenario import Scenario, Setting
 from .trace import Found, Header, Trace
-from .world import Violation
+from .world import Violation, World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,13 @@ class Study:
     bounds: Bounds = field(default_factory=Bounds)
     only: str | None = None
     """Name of the one oracle whose violations count."""
+    liveness: bool = False
+    """Whether it is asked in every state too that everything can come to its end."""
+
+    def world(self) -> World:
+        """The world to explore, anew."""
+        world = self.scenario.build(self.setting())
+        return replace(world, oracles=(*world.oracles, *world.liveness)) if self.liveness else world
 
     def setting(self) -> Setting:
         """Revision and interpretation, planted readings included; raises `InvalidArgument` for unknown names."""
@@ -58,6 +66,9 @@ class Finding:
             "faults": bounds.faults,
             "kinds": sorted(kind.label for kind in bounds.kinds) if bounds.faults else [],
             "preemptions": bounds.preemptions,
+            "reduced": bounds.reduce and bounds.preemptions is None,
+            "merged": bounds.merge,
+            "liveness": self.study.liveness,
             "oracle": self.study.only,
             "engine": engine_digest(),
             "complete": run.complete,
@@ -71,10 +82,17 @@ class Finding:
             "terminal_states": run.terminal_states,
             "terminal_stores": len(run.terminal_stores),
             "terminal_digest": _digest(run.terminal_stores),
+            "interleavings": run.interleavings,
+            "unseen": self.unseen,
             "violation": self._violation(),
             "seconds": round(run.seconds, 3),
             "rate": round(run.rate),
         }
+
+    @property
+    def unseen(self) -> list[str]:
+        """Events that some history of the scenario has to have, and none had."""
+        return [event for event in self.study.scenario.sometimes if event not in self.run.events]
 
     def _violation(self) -> dict[str, Any] | None:
         found = self.run.violation
@@ -89,12 +107,14 @@ def as_dict(violation: Violation) -> dict[str, Any]:
 def recorded_in(header: Header) -> Study:
     """The study that recorded a trace with ``header``; raises `InvalidArgument` for names that there are not."""
     return Study(
-        scenario=scenarios.find(header.scenario),
+        scenario=plays.staged(plays.find(header.scenario), header.cast)
+        if header.cast
+        else scenarios.find(header.scenario),
         revision=header.revision,
         profile=header.profile,
         readings=header.readings,
         bugs=planting.choose(header.bugs),
-        bounds=Bounds(faults=header.faults, preemptions=header.preemptions),
+        bounds=Bounds(faults=header.faults, preemptions=header.preemptions, reduce=False, merge=True),
         only=None if header.violation is None else header.violation.oracle,
     )
 
@@ -108,13 +128,30 @@ def carry_out(
     description: str = "",
 ) -> Finding:
     """Explore, with the planted bugs in place; a violation is played again into a trace with ``title``."""
-    setting = study.setting()
     with planting.planted(study.bugs):
-        run = explore(study.scenario.build(setting), study.bounds, only=study.only, check=check, progress=progress)
+        run = explore(study.world(), study.bounds, only=study.only, check=check, progress=progress)
         if run.violation is None:
             return Finding(study, run, None)
-        steps, violation = record(study.scenario.build(setting), run.trace, study.only)
-    header = Header(
+        if study.bounds.reduce and study.bounds.preemptions is None:
+            run = _shortest(study, run, run.violation)
+        steps, violation = record(study.world(), run.trace, study.only)
+    return Finding(study, run, Trace(header(study, violation, title, description), steps))
+
+
+def _shortest(study: Study, found: Exploration, violation: Violation) -> Exploration:
+    """``found``, or what the same oracle finds where no step is left out, and so after a shortest history."""
+    bounds = replace(study.bounds, reduce=False, merge=True)
+    run = explore(study.world(), bounds, only=violation.oracle)
+    return run if run.violation is not None else found
+
+
+def header(study: Study, violation: Violation | None, title: str, description: str) -> Header:
+    """The header of a trace of ``study`` that ends in ``violation``; without a ``title`` its reason is the title."""
+    found = None
+    if violation is not None:
+        found = Found(clause=violation.clause, oracle=violation.oracle, reason=violation.reason)
+        title = title or violation.reason
+    return Header(
         scenario=study.scenario.name,
         revision=study.revision,
         profile=study.profile,
@@ -123,26 +160,45 @@ def carry_out(
         faults=study.bounds.faults,
         preemptions=study.bounds.preemptions,
         engine=engine_digest(),
-        title=title or run.violation.reason,
+        title=title,
         description=description,
-        violation=None
-        if violation is None
-        else Found(clause=violation.clause, oracle=violation.oracle, reason=violation.reason),
+        violation=found,
     )
-    return Finding(study, run, Trace(header, steps))
+
+
+def killing(bug: Bug) -> Study:
+    """The scenario of ``bug``, for its oracle alone. No step is left out, so that the trace is a shortest."""
+    scenario = scenarios.find(bug.scenario)
+    bounds = Bounds(
+        faults=bug.faults,
+        kinds=bug.kinds or scenario.kinds,
+        preemptions=scenario.preemptions,
+        reduce=False,
+        merge=True,
+    )
+    return Study(scenario=scenario, revision=bug.revision, bugs=(bug,), bounds=bounds, only=bug.oracle)
+
+
+def classes(finding: Finding) -> Iterator[Trace]:
+    """A trace for each class of histories that the exploration returned, in order."""
+    study = finding.study
+    with planting.planted(study.bugs):
+        for number, moves in enumerate(finding.run.classes, 1):
+            steps, violation = record(study.world(), moves, study.only)
+            yield Trace(
+                header(study, violation, f"class {number} of {study.scenario.name}", ""), steps
+            )
 
 
 def kill(bug: Bug) -> Finding:
-    """Explore the scenario in which ``bug`` is to be found, with the oracle that is to find it alone."""
-    return carry_out(
-        Study(
-            scenario=scenarios.find(bug.scenario),
-            revision=bug.revision,
-            bugs=(bug,),
-            bounds=Bounds(faults=bug.faults),
-            only=bug.oracle,
-        )
-    )
+    """Carry out `killing`."""
+    return carry_out(killing(bug))
+
+
+def surviving(bug: Bug) -> Study:
+    """The same without ``bug`` and with all oracles: it has to be complete and without a violation."""
+    study = killing(bug)
+    return replace(study, bugs=(), bounds=replace(study.bounds, reduce=True), only=None)
 
 
 def killed(bug: Bug, run: Exploration) -> bool:
@@ -153,7 +209,8 @@ def killed(bug: Bug, run: Exploration) -> bool:
 def canary(study: Study) -> Finding:
     """``study`` without faults and with the canary in place: it has to be found, else ``study`` is void."""
     (bird,) = planting.choose([study.scenario.canary])
-    return carry_out(replace(study, bugs=(bird,), bounds=replace(study.bounds, faults=0), only=bird.oracle))
+    bounds = replace(study.bounds, faults=0, reduce=False, merge=True)
+    return carry_out(replace(study, bugs=(bird,), bounds=bounds, only=bird.oracle))
 
 
 def _digest(stores: frozenset[str]) -> str:

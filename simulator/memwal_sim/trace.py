@@ -17,6 +17,7 @@ from jsonschema.exceptions import best_match
 from memwal.errors import ArtifactError
 
 from . import places
+from .cast import Part
 
 FORMAT = 1
 """Version of the format that is written and read."""
@@ -59,6 +60,8 @@ class Header:
     """What happens and why it is wrong, in plain words."""
     violation: Found | None
     """None for a history without one."""
+    cast: tuple[Part, ...] = ()
+    """The processes, where the scenario is a play: a world whose processes are given (`memwal_sim.plays`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +98,10 @@ class Trace:
 
 def dumps(trace: Trace) -> str:
     """The text of ``trace``: one JSON object per line, keys in the order of the fields."""
-    lines = [asdict(trace.header)]
+    header = asdict(trace.header)
+    if not trace.header.cast:
+        del header["cast"]
+    lines = [header]
     for step in trace.steps:
         line = asdict(step)
         if not step.notes:
@@ -140,7 +146,8 @@ def _checked(line: str, kind: str, name: str, number: int) -> dict[str, Any]:
 
 def _header(found: dict[str, Any]) -> Header:
     violation = Found(**found["violation"]) if found["violation"] is not None else None
-    return Header(**{**found, "bugs": tuple(found["bugs"]), "violation": violation})
+    cast = tuple(Part(**part) for part in found.get("cast", ()))
+    return Header(**{**found, "bugs": tuple(found["bugs"]), "violation": violation, "cast": cast})
 
 
 def _step(found: dict[str, Any]) -> Step:

@@ -7,13 +7,15 @@ stands at the node, or feeds the history to a new one.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Container
 from hashlib import blake2b
 
 from memwal.effects import Note
 from memwal.errors import EngineBug
 
 from .book import Book
+from .fingerprint import Unknown
 from .process import Ended, Pause, Process, Running, deferred
 
 ROOT = 0
@@ -27,8 +29,21 @@ COROUTINES_KEPT = 4096
 class Trie:
     """All behaviour of one process that has been asked for so far. Nodes are numbers from `ROOT` up."""
 
-    def __init__(self, process: Process, book: Book, *, check: bool = False, keep: int = COROUTINES_KEPT) -> None:
-        """``check``: compute every edge twice and compare (finds state that is hidden from the history)."""
+    def __init__(
+        self,
+        process: Process,
+        book: Book,
+        *,
+        check: bool = False,
+        merge: bool = False,
+        heard: Container[str] | None = None,
+        keep: int = COROUTINES_KEPT,
+    ) -> None:
+        """``check``: compute every edge twice and compare (finds state that is hidden from the history).
+
+        ``merge``: histories after which the process is in the same state share a node, see `memwal_sim.fingerprint`;
+        notes of events that are not ``heard`` make no difference then.
+        """
         self.process = process
         self.requests: list[int] = []
         """Node -> number of the next request in the book, or `AT_END`."""
@@ -42,14 +57,28 @@ class Trie:
         """Node -> the protocol function that makes the request."""
         self.ends: dict[int, Ended] = {}
         """Node -> end, for nodes that have one."""
+        self.edges: list[tuple[int, int]] = []
+        """Every edge in the order in which they turned up: node before, node after."""
+        self.parents: list[list[int]] = []
+        """Node -> nodes from which a reply leads to it; a node may have several where histories are merged."""
+        self.unmerged: Counter[str] = Counter()
+        """Kinds of objects that kept histories from being merged -> times."""
+        self.events: set[str] = set()
+        """Events of all notes that the process ever made."""
         self.fed = 0
         """Replies handed to engine code so far, fed again ones included."""
         self._book = book
         self._check = check
         self._keep = keep
+        self._merge = merge
+        self._heard = heard
+        self._states: dict[bytes, int] = {}
         self._origin: list[tuple[int, int]] = []
+        """Node -> the node and reply by which it was first reached."""
         self._standing: OrderedDict[int, Running] = OrderedDict()
-        self._add(Running(process), (-1, -1))
+        started = Running(process)
+        self.events.update(note.event for note in started.notes)
+        self._add(started, (-1, -1))
 
     def __len__(self) -> int:
         return len(self.requests)
@@ -60,7 +89,7 @@ class Trie:
         return self._grow(node, reply) if found is None else found
 
     def history(self, node: int) -> list[int]:
-        """Numbers of the replies that lead to ``node``, first first."""
+        """Numbers of replies that lead to ``node``, first first."""
         replies = []
         while node != ROOT:
             node, reply = self._origin[node]
@@ -70,7 +99,18 @@ class Trie:
     def _grow(self, node: int, reply: int) -> int:
         running = self._standing.pop(node, None) or self._fed_again(node)
         self._feed(running, reply)
+        self.events.update(note.event for note in running.notes)
+        state = self._state(running)
+        same = self._states.get(state) if state is not None else None
+        if same is not None:
+            running.close()
+            self.parents[same].append(node)
+            self.edges.append((node, same))
+            self.children[node][reply] = same
+            return same
         new = self._add(running, (node, reply))
+        if state is not None:
+            self._states[state] = new
         if self._check:
             again = self._fed_again(new)
             if again.notes != running.notes:
@@ -78,6 +118,16 @@ class Trie:
             again.close()
         self.children[node][reply] = new
         return new
+
+    def _state(self, running: Running) -> bytes | None:
+        """What decides all that the process will do; None if that cannot be told, or is not to be."""
+        if not self._merge:
+            return None
+        try:
+            return running.fingerprint(self._heard)
+        except Unknown as unknown:
+            self.unmerged[str(unknown)] += 1
+            return None
 
     def _fed_again(self, node: int) -> Running:
         """A new coroutine at ``node``; raises `EngineBug` if the same replies lead it elsewhere."""
@@ -120,6 +170,9 @@ class Trie:
         self.notes.append(told)
         self.invocations.append(invocations)
         self._origin.append(origin)
+        self.parents.append([] if origin[0] < 0 else [origin[0]])
+        if origin[0] >= 0:
+            self.edges.append((origin[0], node))
         return node
 
     def _stand(self, node: int, running: Running) -> None:

@@ -53,4 +53,8 @@ class World:
     processes: tuple[Process, ...]
     ghosts: Ghosts = None
     observe: Observe = observe_nothing
+    heard: frozenset[str] | None = None
+    """The events of notes that ``observe`` makes something of; None: it may be any."""
     oracles: tuple[Oracle, ...] = ()
+    liveness: tuple[Oracle, ...] = ()
+    """Oracles that run more than a recovery: whether everything can still come to its end."""

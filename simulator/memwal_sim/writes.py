@@ -1,9 +1,11 @@
-"""Writes of clients as ghosts, and whether the rows found after a crash can be explained by them.
+"""Writes and reads of clients as ghosts, and whether the rows that anybody finds can be explained by the writes.
 
-A write puts rows under keys, whole or not at all. One that was acknowledged has happened; one that was invoked and
-failed, or has not come back, may have happened at any time since its invocation (AMB-22); one that was never invoked
-has not. Writes of one region take effect one after another, and a write that was acknowledged before another was
-invoked takes effect before it.
+A write puts or deletes rows by key, whole or not at all. One that was acknowledged has happened; one that was invoked
+and failed, or has not come back, may have happened at any time since its invocation (AMB-22); one that was never
+invoked has not. Writes of one region take effect one after another, and a write that was acknowledged before another
+was invoked takes effect before it. A strong read finds all that was acknowledged before it began, and nothing that was
+invoked after its end; an eventual one may be behind. What a strong read found has happened, and must survive like
+what was acknowledged.
 """
 
 from __future__ import annotations
@@ -13,14 +15,24 @@ from dataclasses import dataclass, replace
 
 from memwal.effects import Note
 
+from .oracles import Asking
 from .world import Violation
 
 WRITE_INVOKED = "write_invoked"
 WRITE_ACKNOWLEDGED = "write_acknowledged"
 """Events that a client makes around a put: fields ``write`` (unique name) and, when invoked, ``rows``."""
+READ_INVOKED = "read_invoked"
+READ_RETURNED = "read_returned"
+"""Events that a client makes around a read of the whole table: fields ``read`` (unique name), when invoked ``strong``,
+and when it returned ``rows``."""
 
-Rows = tuple[tuple[str, str], ...]
-"""(key, value) pairs."""
+READS = "reads are explained"
+"""Name of the oracle for reads."""
+HEARD = frozenset({WRITE_INVOKED, WRITE_ACKNOWLEDGED, READ_INVOKED, READ_RETURNED})
+"""The events that `observe_writes` makes something of."""
+
+Rows = tuple[tuple[str, str | None], ...]
+"""(key, value) pairs; None: the key is deleted."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -41,13 +53,21 @@ class Writes:
     acknowledged: frozenset[Write] = frozenset()
     before: frozenset[tuple[Write, Write]] = frozenset()
     """Pairs whose first was acknowledged before the second was invoked."""
+    settled: frozenset[Write] = frozenset()
+    """Those of the acknowledged that every eventual read finds too."""
+    reading: tuple[tuple[str, frozenset[Write], bool], ...] = ()
+    """Reads under way: name, writes acknowledged before it began, whether it is strong."""
+    versions: tuple[tuple[int, Rows], ...] = ()
+    """Table versions that were read, and what they held."""
+    misread: Violation | None = None
+    """The first read that no order of the writes explains."""
 
 
 def observe_writes(ghosts: Writes, _actor: str, note: Note) -> Writes:
     """`Observe` for `Writes`."""
     fields = dict(note.fields)
     if note.event == WRITE_INVOKED:
-        rows: Rows = tuple((str(key), str(value)) for key, value in _pairs(fields["rows"]))
+        rows: Rows = tuple((str(key), None if value is None else str(value)) for key, value in _pairs(fields["rows"]))
         write = Write(str(fields["write"]), rows)
         return replace(
             ghosts,
@@ -57,7 +77,53 @@ def observe_writes(ghosts: Writes, _actor: str, note: Note) -> Writes:
     if note.event == WRITE_ACKNOWLEDGED:
         (done,) = (write for write in ghosts.invoked if write.name == fields["write"])
         return replace(ghosts, acknowledged=ghosts.acknowledged | {done})
+    if note.event == READ_INVOKED:
+        begun = (str(fields["read"]), ghosts.acknowledged, bool(fields["strong"]))
+        return replace(ghosts, reading=tuple(sorted((*ghosts.reading, begun), key=lambda each: each[0])))
+    if note.event == READ_RETURNED:
+        (begun,) = (each for each in ghosts.reading if each[0] == fields["read"])
+        rows = tuple((str(key), str(value)) for key, value in _pairs(fields["rows"]))
+        seen = {write for write in ghosts.invoked if begun[2] and set(write.rows) & set(rows)}
+        left = tuple(each for each in ghosts.reading if each != begun)
+        misread = ghosts.misread or _misread(begun, rows, ghosts)
+        told = replace(ghosts, acknowledged=ghosts.acknowledged | seen, reading=left, misread=misread)
+        version = fields.get("version")
+        return told if version is None else _of_version(told, int(str(version)), rows)
     return ghosts
+
+
+def _of_version(ghosts: Writes, version: int, rows: Rows) -> Writes:
+    """``ghosts`` after ``version`` was read: it must hold what it held before."""
+    before = dict(ghosts.versions).get(version)
+    if before is None:
+        return replace(ghosts, versions=tuple(sorted((*ghosts.versions, (version, rows)))))
+    if before == rows or ghosts.misread is not None:
+        return ghosts
+    reason = f"version {version} held {before} when it was read first, and holds {rows}"
+    return replace(ghosts, misread=Violation("READ-013", READS, reason))
+
+
+def _misread(begun: tuple[str, frozenset[Write], bool], rows: Rows, ghosts: Writes) -> Violation | None:
+    """What is wrong with a read that found ``rows``; None if some order of the writes explains it."""
+    name, acknowledged, strong = begun
+    needed = acknowledged if strong else ghosts.settled
+    found = {key: str(value) for key, value in rows}
+    if len(found) < len(rows):
+        return Violation("READ-002", READS, f"read {name} found a key twice: {rows}")
+    wrong = judge(found, Writes(invoked=ghosts.invoked, acknowledged=needed, before=ghosts.before))
+    if wrong is None:
+        return None
+    kind, clause = ("strong", "READ-008") if strong else ("eventual", "READ-010")
+    shown = (("read", name), *wrong.counterexample)
+    return Violation(clause, READS, f"{kind} read {name} found rows that no order of the writes explains", shown)
+
+
+def _told(_contents: object, ghosts: Writes) -> Violation | None:
+    return ghosts.misread
+
+
+reads_are_explained = Asking(_told)
+"""Oracle: every read so far is explained by the writes around it. It looks at nothing that is stored."""
 
 
 def _pairs(rows: object) -> Iterator[tuple[object, object]]:

@@ -47,10 +47,10 @@ def test_independent_processes_span_a_grid() -> None:
 
 
 def test_each_fate_of_a_create_is_explored_and_the_late_one_lands() -> None:
-    # start; created; unknown and absent; unknown and present; unknown, absent and under way; throttled
+    # start; created; unknown and absent; unknown and present; unknown, absent and under way; throttled, or in conflict
     world = World(contents=Contents(), processes=processes(create))
     run = explore(world, Bounds(faults=1))
-    assert sizes(run) == (6, 6, 5, 2)
+    assert sizes(run) == (6, 7, 5, 2)
     assert run.terminal_stores == digests({}, {"x": b"1"})
 
 

@@ -97,5 +97,5 @@ def test_a_setting_is_named_by_revision_profile_and_readings() -> None:
 
 
 def test_an_unknown_scenario_is_refused_with_the_names_that_there_are() -> None:
-    with pytest.raises(InvalidArgument, match="no scenario 'three'; there are one_writer, two_commits_external"):
+    with pytest.raises(InvalidArgument, match="no scenario 'three'; there are base_delete, "):
         find("three")

@@ -18,9 +18,9 @@ from memwal.effects import (
     RenameIfAbsent,
     StoreRequest,
 )
-from memwal.errors import AlreadyExists, InvalidArgument, NotFound, Outcome
+from memwal.errors import AlreadyExists, InvalidArgument, NotFound, Outcome, StorageError
 from memwal.stores.local import LocalStore
-from memwal_sim.store import Contents, Raised, Reply, Returned, SimulatedStore, dump, perform, reply_digest
+from memwal_sim.store import Contents, Raised, Reply, Returned, SimulatedStore, Traits, dump, perform, reply_digest
 
 FILES = ["a", "b/c", "b/d/e", "b/f"]
 """Names of which none is a folder of another: a file system can hold all of them."""
@@ -180,3 +180,31 @@ def test_contents_are_not_written_over_others(tmp_path: Path) -> None:
 def test_an_object_that_is_also_a_folder_cannot_be_a_file(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="a is an object and a folder"):
         dump(Contents({"a": b"1", "a/b": b"2"}), tmp_path)
+
+
+def test_a_store_may_offer_no_put_if_absent_but_for_the_external_manifest_store() -> None:
+    plain = Contents(traits=Traits(puts_if_absent=False))
+    assert perform(plain, PutIfAbsent("x", b"1")) == (plain, Raised(StorageError, "x"))
+    assert perform(plain, PutIfAbsent("@external/x", b"1"))[1] == Returned(None)
+    error = Raised(StorageError, "x").error()
+    assert isinstance(error, StorageError)
+    assert str(error) == "storage error: path=x, reason=this store does not offer the request"
+
+
+def test_a_store_may_offer_no_rename_if_absent() -> None:
+    plain = Contents({"x": b"1"}, Traits(renames_if_absent=False))
+    assert perform(plain, RenameIfAbsent("x", "y")) == (plain, Raised(StorageError, "x"))
+
+
+def test_lists_may_be_in_another_order() -> None:
+    backwards = Contents({"d/a": b"", "d/b/c": b"", "d/e/f": b""}, Traits(reversed_lists=True))
+    assert perform(backwards, List("d"))[1] == Returned(("d/e/f", "d/b/c", "d/a"))
+    assert perform(backwards, ListFolders("d"))[1] == Returned(("e", "b"))
+
+
+def test_contents_that_remember_another_change_are_not_equal() -> None:
+    lagging = Contents({"x": b"1"}, Traits(lags=True))
+    there_and_back = lagging.having("x", b"2").having("x", b"1")
+    assert there_and_back != lagging
+    assert there_and_back.digest == lagging.digest
+    assert Contents({"x": b"1"}) != lagging

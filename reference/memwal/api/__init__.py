@@ -3,22 +3,31 @@
 Everything here runs protocol coroutines with `memwal.drive.drive`; there is no protocol in this room.
 """
 
+from .base import BaseTable, base_table, clone
 from .creating import create, enable, open  # noqa: A004 - the names that users of a storage library expect
+from .inspecting import inspect
+from .migrating import MigrationReport, migrate
 from .reports import CatchUpReport, GcReport, MergeReport, RegionInfo
 from .table import Table
 from .verifying import RepairReport, repair, verify
 from .writer import Writer
 
 __all__ = [
+    "BaseTable",
     "CatchUpReport",
     "GcReport",
     "MergeReport",
+    "MigrationReport",
     "RegionInfo",
     "RepairReport",
     "Table",
     "Writer",
+    "base_table",
+    "clone",
     "create",
     "enable",
+    "inspect",
+    "migrate",
     "open",
     "repair",
     "verify",

@@ -55,7 +55,8 @@ def find(url: str | Path, storage_options: Mapping[str, str] | None, store: Stor
     opened, root = open_store(text, storage_options)
     local = "://" not in text or text.startswith("file://")
     location = str(Path(text.removeprefix("file://")).absolute()) if local else text.rstrip("/")
-    return Place(opened, Io(root), "" if text.startswith("memory://") else location, listener)
+    named = "" if text.startswith("memory://") else location
+    return Place(opened, Io(root, location=named), named, listener)
 
 
 def found(place: Place, loading: Protocol[TableState]) -> TableState:

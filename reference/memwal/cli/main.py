@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 import memwal
-from memwal.cli import catch_up, gc, merge, repair, specs, verify
+from memwal.cli import catch_up, gc, inspect, merge, migrate, repair, specs, verify
 from memwal.errors import ArtifactError, MemwalError
 
 app = typer.Typer(
@@ -117,6 +117,8 @@ gc.register(app, out, _progress)
 verify.register(app, out, _progress)
 repair.register(app, out, _progress)
 specs.register(app, out, _progress)
+migrate.register(app, out, _progress)
+inspect.register(app, out, _progress)
 for _entry in entry_points(group="memwal.commands"):
     _entry.load()(app)
 

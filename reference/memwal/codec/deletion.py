@@ -48,6 +48,9 @@ def decode(data: bytes, file_type: int, rows: int, path: str) -> Offsets:
         else:
             with pa.ipc.open_file(data) as reader:
                 column = reader.read_all().column(0)
+            if not pa.types.is_integer(column.type) or column.null_count:
+                reason = f"a column of {column.type} with {column.null_count} NULLs, not of row offsets"
+                raise ArtifactError("FORMAT-037", path, reason)
             offsets = np.unique(column.combine_chunks().to_numpy(zero_copy_only=False)).astype(np.uint32)
     except (ValueError, pa.ArrowException, OSError, IndexError) as error:
         raise ArtifactError("FORMAT-006", path, f"not a readable deletion file: {error}") from error

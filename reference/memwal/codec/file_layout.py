@@ -66,12 +66,13 @@ class Layout:
             for page in self.columns[column]:
                 if page.first_row < start + rows and start < page.end_row:
                     wanted += page.buffers
-        return _joined(wanted)
+        return joined(wanted)
 
 
-def _joined(wanted: Iterable[Range]) -> tuple[Range, ...]:
+def joined(wanted: Iterable[Range]) -> tuple[Range, ...]:
+    """``wanted`` in order, with those that lie closer together than `GAP_BYTES` in one; none is empty."""
     found: list[Range] = []
-    for position, size in sorted(wanted):
+    for position, size in sorted(part for part in wanted if part[1]):
         if found and position - sum(found[-1]) <= GAP_BYTES:
             first, before = found[-1]
             found[-1] = first, max(before, position + size - first)
@@ -149,7 +150,7 @@ def _entries(end: bytes, size_bytes: int, table: int, count: int, path: str, cla
 
 def _pages(column: file2_pb2.ColumnMetadata, rows: int, size_bytes: int, path: str, clause: str) -> tuple[Page, ...]:
     starts = [page.priority for page in column.pages]
-    ends = [*starts[1:], rows]
+    ends = [*starts[1:], rows] if starts else []
     if starts and (starts[0] != 0 or any(end < start for start, end in zip(starts, ends, strict=True))):
         raise ArtifactError(clause, path, "the pages of a column are not in row order")
     return tuple(

@@ -225,6 +225,12 @@ def decode(data: bytes, revision: Revision, path: str) -> IndexDetails:
     return details
 
 
+@implements("AMB-04")
+def is_revision_0(data: bytes, path: str) -> bool:
+    """Whether details hold records of revision 0. Raises `ArtifactError` for bytes that are no message."""
+    return _is_revision_0(protobuf.parse(mem_wal_pb2.MemWalIndexDetails, data, clause="INDEX-010", path=path))
+
+
 @implements("LEGACY-005", "AMB-04")
 def _is_revision_0(message: mem_wal_pb2.MemWalIndexDetails) -> bool:
     """Whether a field 1 is length-delimited: a list of records, and not a time stamp."""

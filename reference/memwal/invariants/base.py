@@ -15,8 +15,8 @@ from ..index import snapshot
 from ..index.snapshot import RegionRow
 from ..table import versions as naming
 from ..table.commit import transaction_of
-from ..table.conflicts import operation
 from ..table.state import TableState
+from ..table.transactions import operation
 from . import files, index, snapshots, table
 from .finding import Damaged, attempted
 from .loading import opened

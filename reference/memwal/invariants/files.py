@@ -98,16 +98,21 @@ async def look_at_files(io: Io, state: TableState, seen: set[str], *, rows: bool
                 damaged += [whole] if isinstance(whole, Damaged) else []
         if not fragment.HasField("deletion_file"):
             continue
-        name = read.deletion_path(fragment)
-        if io.path(name) in seen:
+        try:
+            name = read.deletion_name(io, state, fragment)
+            path = io.path(name)
+        except (ArtifactError, ValueError):
+            unread.append(f"{read.deletion_path(fragment)} (outside of the table)")
             continue
-        seen.add(io.path(name))
+        if path in seen:
+            continue
+        seen.add(path)
         looked_at += 1
         absent = await _absent(io, name, 0)
         if absent is not None:
             missing.append(absent)
         elif rows:
-            offsets = await attempted(read.deleted_offsets(io, fragment), io.path(name))
+            offsets = await attempted(read.deleted_offsets(io, fragment, state), path)
             damaged += [offsets] if isinstance(offsets, Damaged) else []
     return Files(
         looked_at=looked_at,

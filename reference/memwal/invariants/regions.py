@@ -57,8 +57,8 @@ async def look_at_regions(
     seen_files: set[str] = set()
     for region, seen in sorted(regions.items()):
         _count(seen, ledger)
-        _look_at_manifests(seen, ledger)
         consent = config.get(CONFIG_MANIFEST_COLLECTION) == "on"
+        _look_at_manifests(seen, ledger, collected=consent)
         ledger.add(manifests.manifest_versions_go_with_consent(seen, collected=consent))
         ledger.add(look_at_wal(seen, collected=collected))
         _look_at_generations(seen, base, rows, ledger)
@@ -86,13 +86,13 @@ def _count(seen: RegionView, ledger: Ledger) -> None:
     ledger.looked_at["generations"] += len(seen.generations)
 
 
-def _look_at_manifests(seen: RegionView, ledger: Ledger) -> None:
+def _look_at_manifests(seen: RegionView, ledger: Ledger, *, collected: bool) -> None:
     ledger.add(registration.regions_with_data_have_a_manifest(seen))
     ledger.add(registration.regions_have_a_manifest(seen))
     ledger.add(registration.regions_hold_nothing_else(seen))
     ledger.add(registration.quarantines_are_empty(seen))
     ledger.add(manifests.region_manifests_open(seen))
-    ledger.add(manifests.manifest_versions_are_dense(seen))
+    ledger.add(manifests.manifest_versions_are_dense(seen, collected=collected))
     ledger.add(manifests.the_hint_names_a_version(seen))
     ledger.add(seen.found_in_manifests)
 

@@ -72,7 +72,7 @@ async def load_rows(view: RegionView, generation: GenerationView) -> GenerationR
         bare.ClearField("deletion_file")
         parts.append(await read.read_fragment(io, state, bare, names, with_row_address=False))
         live = np.ones(fragment.physical_rows, dtype=np.bool_)
-        live[await read.deleted_offsets(io, fragment)] = False
+        live[await read.deleted_offsets(io, fragment, state)] = False
         masks.append(live)
     columns = pa.schema([f for f in state.schema if f.name != TOMBSTONE or not view.revision.tombstones])
     rows = Rows(table=columns, key=state.primary_key, revision=view.revision)

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 
 from .. import paths
 from ..ids import TableVersion
-from ..table.commit import Transaction
 from ..table.state import TableState
+from ..table.transactions import Transaction
 from ..table.versions import Listing
 from .finding import Broken, Damaged, invariant
 

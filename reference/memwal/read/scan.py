@@ -21,7 +21,7 @@ from ..region import manifest as manifests
 from ..region.rows import Rows
 from ..revisions import STRICT, Interpretation
 from ..table import read
-from ..table.state import TableState, latest
+from ..table.state import TableState, latest, load
 from .sources import MemoryView, open_generation, unmerged
 from .tail import wal_tail
 
@@ -72,8 +72,15 @@ def _complete(manifest: RegionManifest, progress: Generation) -> bool:
 
 @implements("READ-009", "READ-010", "READ-013", "AMB-115")
 async def eventual_view(io: Io, base: TableState) -> View:
-    """Base and region snapshot of one table version; repeatable for old versions."""
-    rows = await snapshot.load(io, base)
+    """Base and region snapshot of one table version; repeatable for old versions.
+
+    Raises `NotFound` for a version that was expired meanwhile.
+    """
+    try:
+        rows = await snapshot.load(io, base)
+    except ArtifactError:
+        await _check_retained(io, base)
+        raise
     known = {row.region_id: row.manifest for row in rows if row.manifest is not None}
     return View(base=base, manifests=known, live=False)
 
@@ -96,7 +103,8 @@ async def scan(
     ``keys`` (a table of the key columns) restricts to those keys below deduplication; ``keep`` filters above it.
 
     A generation that is gone is looked for in a newer state. One that this state lists too is lost and not collected,
-    since a collector takes it from the manifest first: that is an `ArtifactError`.
+    since a collector takes it from the manifest first: that is an `ArtifactError`. Raises `NotFound` for a version that
+    was expired while it was read.
     """
     gone: set[str] = set()
     for _ in range(ATTEMPTS):
@@ -105,6 +113,7 @@ async def scan(
             return await _merged(io, view, columns, keep, keys, memory, interpretation)
         except _Raced as raced:
             if version is not None:
+                await _check_retained(io, version)
                 raise ArtifactError("READ-012", raced.path, "the version's snapshot lists it, and it is gone") from None
             if raced.path in gone:
                 reason = "the region manifest lists it, it is not merged, and it is gone"
@@ -113,10 +122,19 @@ async def scan(
                 gone.add(raced.path)
             await io.note("read_again", reason=f"{raced.path} was collected")
         except ArtifactError as absent:
-            if version is not None or (await latest(io)).version == view.base.version:
+            if version is not None:
+                await _check_retained(io, version)
+                raise
+            if (await latest(io)).version == view.base.version:
                 raise
             await io.note("read_again", reason=f"version {view.base.version} was replaced: {absent}")
     raise ReadRaced(path=io.root, attempts=ATTEMPTS)
+
+
+@implements("AMB-92")
+async def _check_retained(io: Io, version: TableState) -> None:
+    """Raise `NotFound` if ``version`` was expired while it was read: then what it names may be collected."""
+    await load(io, version.version)
 
 
 class _Raced(Exception):

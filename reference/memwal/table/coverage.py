@@ -16,9 +16,8 @@ from ..codec.pb.lance import table_pb2
 from ..errors import ArtifactError, InvalidArgument
 from ..ids import FragmentId, Generation, RegionId
 from ..revisions import STRICT, Interpretation
+from .draft import SYSTEM_DETAILS
 from .state import TableState
-
-_SYSTEM_DETAILS = ("MemWalIndexDetails", "FragmentReuseIndexDetails")
 
 Origin = frozenset[tuple[RegionId, Generation]]
 """The generations whose merge made a fragment: one, unless a merge commits several at once."""
@@ -36,7 +35,7 @@ class Credit:
 
 def is_system(entry: table_pb2.IndexMetadata) -> bool:
     """Whether an entry is bookkeeping of the table, and not an index over a column."""
-    return entry.index_details.type_url.endswith(_SYSTEM_DETAILS)
+    return entry.index_details.type_url.endswith(SYSTEM_DETAILS)
 
 
 def index_names(state: TableState) -> tuple[str, ...]:

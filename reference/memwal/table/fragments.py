@@ -67,6 +67,16 @@ async def _stored(
     return fragment_message(rows, name, len(data), field_ids, version)
 
 
+@implements("FORMAT-019", "FORMAT-023")
+async def write_column_file(
+    io: Io, table: pa.Table, field_ids: Sequence[int], version: data_file.FileVersion = data_file.FILE_VERSION
+) -> table_pb2.DataFile:
+    """Write ``table`` as one further data file of a fragment that has as many physical rows; nothing names it yet."""
+    data = data_file.encode(table, version)
+    fragment = await _stored(io, data, table.num_rows, field_ids, version)
+    return fragment.files[0]
+
+
 class FragmentWriter:
     """Fragments from a stream of rows, a data file at a time. A context manager: leaving it drops a begun file."""
 

@@ -1,19 +1,18 @@
-"""Data files of the layout before version 2 (0.1 and 0.2): decoding, for tables that were written long ago.
+"""Data files of the layout before version 2 (0.1 and 0.2): their structure, for tables that were written long ago.
 
 A file ends with u64 position of its metadata, u16 major and u16 minor version, and ``LANC``. The metadata say how rows
 are cut into batches, and where the page table is: for each field id of the file in order, and each batch, a pair of
 i64 (position, number of values). A struct has no values of its own. The schema is in a manifest inside the file, or
 outside.
 
-Source: table documents, "File Structure", "Encodings" and "Statistics"; AMB-128, 131. Decode only: the engine writes
-version 2 files.
+Source: table documents, "File Structure" and "Statistics"; AMB-131. Decode only: the engine writes version 2 files.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,23 +24,31 @@ from ..clauses import implements
 from ..codec import protobuf
 from ..codec.data_file import MAGIC
 from ..codec.pb.lance import file_pb2, table_pb2
-from ..errors import ArtifactError
+from ..errors import ArtifactError, EngineBug
 from ..ids import FieldId
+from . import legacy_pages
 from . import schema as schemas
+from .legacy_pages import Pages
 
-_FOOTER = struct.Struct("<QHH4s")
-_VAR_BINARY = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+FOOTER = struct.Struct("<QHH4s")
+"""Position of the metadata; version; magic."""
+VERSIONS = ((0, 0), (0, 1), (0, 2))
+"""Versions of the layout; a table manifest may say 0.0 for either of the others (FORMAT-021)."""
+
+_LENGTH = struct.Struct("<I")
+_DEPTH_MAX = 64
+"""Levels of nesting that a schema may have."""
 
 M = TypeVar("M", bound=Message)
-Runs = dict[int, npt.NDArray[np.int64]]
-"""Field id -> array of shape (batches, 2): position in the file and number of values of each page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyFile:
     """A file whose footer, metadata and page table were read."""
 
-    data: bytes
+    parts: tuple[tuple[int, bytes], ...]
+    """Position and bytes of what is at hand of the file."""
+    size_bytes: int
     path: str
     version: tuple[int, int]
     """Major and minor, as the footer says."""
@@ -49,7 +56,7 @@ class LegacyFile:
     """Fields of the file, depth first."""
     batch_offsets: tuple[int, ...]
     """First row of each batch, and the number of rows at the end."""
-    pages: Runs
+    pages: Pages
     metadata: file_pb2.Metadata
 
     @property
@@ -65,182 +72,186 @@ class LegacyFile:
         """Fields by the id of their parent; -1: the top."""
         return schemas.children_of(self.fields)
 
+    def batches_of(self, start: int, rows: int) -> range:
+        """The batches that hold ``rows`` rows from row ``start`` on."""
+        if not rows:
+            return range(0)
+        first = int(np.searchsorted(self.batch_offsets, start, side="right")) - 1
+        last = int(np.searchsorted(self.batch_offsets, start + rows, side="left"))
+        return range(first, min(last, self.batches))
+
+    def bytes_at(self, position: int, size: int) -> bytes:
+        """``size`` bytes that are at hand and inside of the file."""
+        if not size:
+            return b""
+        for start, data in self.parts:
+            if start <= position and position + size <= start + len(data):
+                return data[position - start : position - start + size]
+        raise EngineBug(f"{size} bytes at {position} of {self.path} were not fetched")
+
+    def has(self, position: int, size: int) -> bool:
+        """Whether ``size`` bytes at ``position`` are at hand."""
+        return any(start <= position and position + size <= start + len(data) for start, data in self.parts)
+
+    def having(self, parts: Sequence[tuple[int, bytes]]) -> LegacyFile:
+        """The file with ``parts`` at hand, and what was before."""
+        return replace(self, parts=(*self.parts, *parts))
+
 
 def is_legacy(data: bytes) -> bool:
-    """Whether the footer is that of a file of this layout."""
-    if len(data) < _FOOTER.size:
+    """Whether ``data``, a file or the end of one, ends as a file of this layout does."""
+    if len(data) < FOOTER.size:
         return False
-    _, major, minor, magic = _FOOTER.unpack(data[-_FOOTER.size :])
-    return bool(magic == MAGIC and (major, minor) in ((0, 0), (0, 1), (0, 2)))
+    _, major, minor, magic = FOOTER.unpack(data[-FOOTER.size :])
+    return bool(magic == MAGIC and (major, minor) in VERSIONS)
 
 
-@implements("FORMAT-021", "FORMAT-024", "FORMAT-025", "FORMAT-026", "FORMAT-050", "FORMAT-051")
-def decode(data: bytes, path: str, fields: Sequence[file_pb2.Field] | None = None) -> LegacyFile:
-    """Read the structure of a file; raises `ArtifactError` with the offset of what is cut or wrong.
-
-    ``fields``: the fields that the file holds, for a file without a schema of its own.
-    """
-    if len(data) < _FOOTER.size:
-        raise ArtifactError("FORMAT-024", path, f"{len(data)} bytes are too few for a data file", len(data))
-    tail = len(data) - _FOOTER.size
-    position, major, minor, magic = _FOOTER.unpack(data[tail:])
+@implements("FORMAT-021", "FORMAT-024")
+def _footer(end: bytes, size_bytes: int, path: str) -> tuple[int, tuple[int, int]]:
+    """Position of the metadata, and the version."""
+    if len(end) < FOOTER.size:
+        raise ArtifactError("FORMAT-024", path, f"{len(end)} bytes are too few for a data file", len(end))
+    tail = size_bytes - FOOTER.size
+    position, major, minor, magic = FOOTER.unpack(end[-FOOTER.size :])
     if magic != MAGIC:
         raise ArtifactError("FORMAT-024", path, "no LANC mark at the end: cut, or not a data file", tail + 12)
-    if (major, minor) not in ((0, 0), (0, 1), (0, 2)):
+    if (major, minor) not in VERSIONS:
         raise ArtifactError("FORMAT-021", path, f"version {major}.{minor} is not of the layout before 2", tail + 8)
-    metadata = _message(file_pb2.Metadata, data, position, tail, path)
-    if fields is None:
-        if not metadata.manifest_position:
-            raise ArtifactError("FORMAT-025", path, "the file holds no schema, and none was given", position)
-        manifest = _message(table_pb2.Manifest, data, metadata.manifest_position, tail, path)
-        fields = list(manifest.fields)
+    if position + _LENGTH.size > tail:
+        raise ArtifactError("FORMAT-024", path, f"metadata at {position} lie beyond {tail}", tail)
+    return position, (major, minor)
+
+
+def metadata_start(end: bytes, size_bytes: int, path: str) -> int:
+    """Where the metadata begin, by the footer at the end of ``end``. Raises `ArtifactError`."""
+    return _footer(end, size_bytes, path)[0]
+
+
+def structure_start(end: bytes, size_bytes: int, path: str) -> int:
+    """Where the first of page tables, schema and metadata begins; ``end`` begins at `metadata_start` or before.
+
+    From there to the end is what `decode` needs. Raises `ArtifactError`.
+    """
+    position, _ = _footer(end, size_bytes, path)
+    at_hand = _Block(end, size_bytes - len(end), size_bytes - FOOTER.size, path)
+    metadata = at_hand.message(file_pb2.Metadata, position)
+    statistics = metadata.statistics.page_table_position if metadata.statistics.schema else position
+    return min(position, metadata.page_table_position, statistics, metadata.manifest_position or position)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """The end of a file, or all of it, as a holder of messages that have their length in front of them."""
+
+    data: bytes
+    first: int
+    """Position of ``data`` in the file."""
+    limit: int
+    """Position of the footer."""
+    path: str
+
+    def slice(self, position: int, size: int, clause: str, what: str) -> bytes:
+        if not self.first <= position <= position + size <= self.limit:
+            reason = f"{what} of {size} bytes at {position} is cut"
+            raise ArtifactError(clause, self.path, reason, min(position, self.limit))
+        return self.data[position - self.first : position - self.first + size]
+
+    def message(self, kind: type[M], position: int) -> M:
+        (length,) = _LENGTH.unpack(self.slice(position, _LENGTH.size, "FORMAT-024", "a block"))
+        held = self.slice(position + _LENGTH.size, length, "FORMAT-024", "a block")
+        try:
+            return protobuf.parse(kind, held, clause="FORMAT-024", path=self.path)
+        except ArtifactError as error:
+            raise ArtifactError(error.clause, self.path, error.reason, position) from error
+
+
+@implements("FORMAT-025", "FORMAT-026", "FORMAT-051")
+def decode(
+    data: bytes,
+    path: str,
+    fields: Sequence[file_pb2.Field] | None = None,
+    *,
+    size_bytes: int | None = None,
+    span: range | None = None,
+) -> LegacyFile:
+    """Read the structure of a file; raises `ArtifactError` with the offset of what is cut or wrong.
+
+    ``data``: the file, or its end from `structure_start` on, and then ``size_bytes`` tells the size of all. ``fields``:
+    those that the file holds, for a file without a schema of its own; ``span``: the ids that its page table has, if
+    these are more than the ones of ``fields``.
+    """
+    size = len(data) if size_bytes is None else size_bytes
+    position, version = _footer(data, size, path)
+    block = _Block(data, size - len(data), size - FOOTER.size, path)
+    metadata = block.message(file_pb2.Metadata, position)
+    if metadata.manifest_position:
+        fields = list(block.message(table_pb2.Manifest, metadata.manifest_position).fields)
+        _check_fields(fields, path, metadata.manifest_position)
+        span = None
+    elif fields is None:
+        raise ArtifactError("FORMAT-025", path, "the file holds no schema, and none was given", position)
     offsets = tuple(metadata.batch_offsets)
     if not offsets or offsets[0] != 0 or any(a > b for a, b in zip(offsets, offsets[1:], strict=False)):
-        raise ArtifactError("FORMAT-026", path, f"batch offsets {list(offsets)} do not rise from 0", position)
-    pages = _runs(data, metadata.page_table_position, fields, len(offsets) - 1, tail, path)
+        shown = ", ".join(map(str, offsets[:8])) + (", …" if len(offsets) > 8 else "")
+        raise ArtifactError("FORMAT-026", path, f"batch offsets ({shown}) do not rise from 0", position)
     return LegacyFile(
-        data=data,
+        parts=((size - len(data), data),),
+        size_bytes=size,
         path=path,
-        version=(major, minor),
+        version=version,
         fields=tuple(fields),
         batch_offsets=offsets,
-        pages=pages,
+        pages=_pages(block, metadata.page_table_position, fields, len(offsets) - 1, span),
         metadata=metadata,
     )
 
 
-def _message(kind: type[M], data: bytes, position: int, limit: int, path: str) -> M:
-    if position + 4 > limit:
-        raise ArtifactError("FORMAT-024", path, f"a block at {position} lies beyond {limit}", limit)
-    (length,) = struct.unpack_from("<I", data, position)
-    if position + 4 + length > limit:
-        raise ArtifactError("FORMAT-024", path, f"a block of {length} bytes at {position} is cut", position)
-    return protobuf.parse(kind, data[position + 4 : position + 4 + length], clause="FORMAT-024", path=path)
+@implements("FORMAT-028", "FORMAT-050")
+def _check_fields(fields: Sequence[file_pb2.Field], path: str, position: int) -> None:
+    """Raise `ArtifactError` unless ids are distinct, and each field comes behind the one that it is part of."""
+    depths: dict[int, int] = {}
+    for field in fields:
+        if field.id < 0 or field.id in depths:
+            reason = f"field {field.name!r} has the id {field.id}, which is none or is taken"
+            raise ArtifactError("FORMAT-050", path, reason, position)
+        if field.parent_id != -1 and field.parent_id not in depths:
+            reason = f"field {field.id} ({field.name!r}) comes before its parent {field.parent_id}"
+            raise ArtifactError("FORMAT-028", path, reason, position)
+        depths[field.id] = depths.get(field.parent_id, 0) + 1
+        if depths[field.id] > _DEPTH_MAX:
+            raise ArtifactError("FORMAT-028", path, f"fields lie more than {_DEPTH_MAX} levels deep", position)
+    top = [field.name for field in fields if field.parent_id == -1]
+    if len(set(top)) != len(top):
+        raise ArtifactError("FORMAT-028", path, f"column names are not unique: {top}", position)
 
 
 @implements("FORMAT-020", "FORMAT-026")
-def _runs(data: bytes, position: int, fields: Sequence[file_pb2.Field], batches: int, limit: int, path: str) -> Runs:
-    """The page table: one run for each id from the least to the greatest of ``fields``."""
+def _pages(
+    block: _Block, position: int, fields: Sequence[file_pb2.Field], batches: int, span: range | None = None
+) -> Pages:
+    """The page table: one run for each id from the least to the greatest of ``fields``, or of ``span``."""
     if not fields or not batches:
         return {field.id: np.empty((0, 2), dtype=np.int64) for field in fields}
-    first, last = min(f.id for f in fields), max(f.id for f in fields)
-    size = (last - first + 1) * batches * 16
-    if position < 0 or position + size > limit:
-        raise ArtifactError("FORMAT-026", path, f"a page table of {size} bytes at {position} is cut", position)
-    table = np.frombuffer(data, "<i8", size // 8, position).reshape(-1, batches, 2)
-    return {field.id: table[field.id - first] for field in fields}
+    span = range(min(f.id for f in fields), max(f.id for f in fields) + 1) if span is None else span
+    data = block.slice(position, len(span) * batches * 16, "FORMAT-026", "a page table")
+    table: npt.NDArray[np.int64] = np.frombuffer(data, "<i8").reshape(len(span), batches, 2)
+    return {field.id: table[field.id - span.start] for field in fields}
 
 
-def read(file: LegacyFile, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of ``file``; ``columns``: top-level columns, in the order asked for. Raises `ArtifactError`.
+def statistics_file(file: LegacyFile) -> LegacyFile | None:
+    """The statistics of ``file`` as a file of one batch, a row for each page of data; None for a file without.
 
-    NULL and the empty value cannot be told apart in this layout: text and binary read as NULL where two offsets are
-    equal, and a NULL among values of fixed size reads as zero (AMB-128).
+    Its columns are structs that are named by the id of the field that they are about. Raises `ArtifactError`.
     """
-    children = file.children
-    top = {field.name: field for field in children.get(-1, ())}
-    names = list(top if columns is None else columns)
-    missing = [name for name in names if name not in top]
-    if missing:
-        raise ArtifactError("FORMAT-016", file.path, f"the file has no columns {missing}; there are {list(top)}")
-    parts = [[_decoded(file, top[name], children, file.pages, b) for name in names] for b in range(file.batches)]
-    arrow = [schemas.to_field(top[name], children, file.path) for name in names]
-    for batch, (start, end) in enumerate(zip(file.batch_offsets, file.batch_offsets[1:], strict=False)):
-        for name, values in zip(names, parts[batch], strict=True):
-            if len(values) != end - start:
-                reason = f"column {name!r} has {len(values)} values in batch {batch}, which has {end - start} rows"
-                raise ArtifactError("FORMAT-026", file.path, reason)
-    columns_out = [pa.chunked_array([part[at] for part in parts], type=field.type) for at, field in enumerate(arrow)]
-    return pa.table(columns_out, schema=pa.schema(arrow))
-
-
-def _decoded(file: LegacyFile, field: file_pb2.Field, children: schemas.Children, pages: Runs, batch: int) -> pa.Array:
-    """Values of ``field`` in one batch, with those of the fields below it."""
-    below = [_decoded(file, child, children, pages, batch) for child in children.get(field.id, ())]
-    arrow = schemas.to_field(field, children, file.path)
-    if pa.types.is_struct(arrow.type):
-        if not below or len({len(values) for values in below}) > 1:
-            raise ArtifactError("FORMAT-026", file.path, f"fields of struct {field.name!r} differ in length")
-        return pa.StructArray.from_arrays(below, fields=list(arrow.type))
-    position, length = (int(number) for number in pages[field.id][batch])
-    if pa.types.is_list(arrow.type) or pa.types.is_large_list(arrow.type):
-        return _lists(file, field, arrow.type, below[0], position, length)
-    if field.HasField("dictionary"):
-        return _dictionary(file, field, arrow.type, position, length)
-    return _leaf(file, field.name, arrow.type, position, length)
-
-
-def _leaf(file: LegacyFile, name: str, arrow: pa.DataType, position: int, length: int) -> pa.Array:
-    if arrow in _VAR_BINARY:
-        return _var_binary(file, name, arrow, position, length)
-    return _plain(file, name, arrow, position, length)
-
-
-@implements("FORMAT-029", "FORMAT-030")
-def _plain(file: LegacyFile, name: str, arrow: pa.DataType, position: int, length: int) -> pa.Array:
-    """Values of fixed size, one after another; booleans are bits."""
-    if pa.types.is_fixed_size_list(arrow):
-        items = _plain(file, name, arrow.value_type, position, length * arrow.list_size)
-        return pa.FixedSizeListArray.from_arrays(items, type=arrow)
-    size = (length * arrow.bit_width + 7) // 8
-    data = _slice(file, name, position, size, length)
-    return pa.Array.from_buffers(arrow, length, [None, pa.py_buffer(data)])
-
-
-@implements("FORMAT-031", "AMB-128")
-def _var_binary(file: LegacyFile, name: str, arrow: pa.DataType, position: int, length: int) -> pa.Array:
-    """Absolute offsets, one more than values; two equal neighbours mean NULL."""
-    offsets = np.frombuffer(_slice(file, name, position, (length + 1) * 8, length), "<i8")
-    if len(offsets) > 1 and bool((np.diff(offsets) < 0).any()):
-        raise ArtifactError("FORMAT-031", file.path, f"offsets of column {name!r} fall", position)
-    start, end = int(offsets[0]), int(offsets[-1])
-    data = _slice(file, name, start, end - start, length)
-    wide = pa.large_string() if arrow in (pa.string(), pa.large_string()) else pa.large_binary()
-    valid = np.packbits(np.diff(offsets) > 0, bitorder="little")
-    buffers = [pa.py_buffer(valid.tobytes()), pa.py_buffer((offsets - start).tobytes()), pa.py_buffer(data)]
-    values = pa.Array.from_buffers(wide, length, buffers)
-    try:
-        values.validate(full=True)
-    except pa.ArrowInvalid as error:
-        raise ArtifactError("FORMAT-031", file.path, f"column {name!r}: {error}", start) from error
-    return values.cast(arrow)
-
-
-def _lists(
-    file: LegacyFile, field: file_pb2.Field, arrow: pa.DataType, items: pa.Array, position: int, length: int
-) -> pa.Array:
-    """Offsets into the values of the same batch, one more than lists."""
-    if length < 1:
-        raise ArtifactError("FORMAT-031", file.path, f"list column {field.name!r} has {length} offsets", position)
-    kind, width = ("<i4", 4) if pa.types.is_list(arrow) else ("<i8", 8)
-    offsets = np.frombuffer(_slice(file, field.name, position, length * width, length), kind)
-    offsets = offsets - offsets[0]
-    if bool((np.diff(offsets) < 0).any()) or int(offsets[-1]) != len(items):
-        reason = f"offsets of list column {field.name!r} do not rise to its {len(items)} values"
-        raise ArtifactError("FORMAT-031", file.path, reason, position)
-    build = pa.ListArray if pa.types.is_list(arrow) else pa.LargeListArray
-    return build.from_arrays(pa.array(offsets, pa.int32() if width == 4 else pa.int64()), items, type=arrow)
-
-
-@implements("FORMAT-032")
-def _dictionary(file: LegacyFile, field: file_pb2.Field, arrow: pa.DataType, position: int, length: int) -> pa.Array:
-    """Keys of the batch, and the values that the field's dictionary names."""
-    keys = _plain(file, field.name, arrow.index_type, position, length)
-    where = field.dictionary
-    values = _leaf(file, field.name, arrow.value_type, where.offset, where.length)
-    try:
-        found = pa.DictionaryArray.from_arrays(keys, values, ordered=arrow.ordered)
-        found.validate(full=True)
-    except (pa.ArrowInvalid, IndexError) as error:
-        raise ArtifactError("FORMAT-032", file.path, f"column {field.name!r}: {error}", position) from error
-    return found
-
-
-def _slice(file: LegacyFile, name: str, position: int, size: int, length: int) -> bytes:
-    if length < 0 or size < 0 or position < 0 or position + size > len(file.data):
-        reason = f"a page of column {name!r} with {length} values at {position} lies outside the file"
-        raise ArtifactError("FORMAT-026", file.path, reason, max(position, 0))
-    return file.data[position : position + size]
+    held = file.metadata.statistics
+    if not held.schema:
+        return None
+    fields, position = tuple(held.schema), held.page_table_position
+    _check_fields(fields, file.path, position)
+    start, end = next(part for part in file.parts if part[0] + len(part[1]) == file.size_bytes)
+    block = _Block(end, start, file.size_bytes - FOOTER.size, file.path)
+    pages = _pages(block, position, fields, 1)
+    return replace(file, fields=fields, pages=pages, batch_offsets=(0, file.batches))
 
 
 @implements("FORMAT-042", "FORMAT-047", "FORMAT-053")
@@ -248,26 +259,29 @@ def statistics(file: LegacyFile) -> dict[FieldId, pa.Table]:
     """Bounds of each page by field id: columns ``null_count``, ``min_value``, ``max_value``, those that there are.
 
     They are bounds, possibly looser than the data, and never an answer to a query for the least or greatest value.
-    Fields of other names are ignored. Empty for a file without statistics.
+    Fields of other names are ignored. Empty for a file without statistics. Raises `ArtifactError`.
     """
-    held = file.metadata.statistics
-    if not held.schema:
-        return {}
-    fields = list(held.schema)
-    pages = _runs(file.data, held.page_table_position, fields, 1, len(file.data) - _FOOTER.size, file.path)
-    children = schemas.children_of(fields)
+    held = statistics_file(file)
+    return bounds(held) if held is not None else {}
+
+
+def bounds(held: LegacyFile) -> dict[FieldId, pa.Table]:
+    """`statistics` of a file whose `statistics_file` is ``held``, with all of its pages at hand."""
+    children = held.children
+    types = legacy_pages.types_of(held, children.get(-1, ()))
     found: dict[FieldId, pa.Table] = {}
     for column in children.get(-1, ()):
         if not column.name.isdecimal():
             continue
-        bounds: dict[str, Any] = {
-            child.name: _decoded(file, child, children, pages, 0)
+        parts: dict[str, Any] = {
+            child.name: legacy_pages.decoded(held, child, children, types, 0, held.rows, clause="FORMAT-053")
             for child in children.get(column.id, ())
             if child.name in ("null_count", "min_value", "max_value")
         }
-        for name, values in bounds.items():
-            if len(values) != file.batches:
-                reason = f"{name} of field {column.name} has {len(values)} values for {file.batches} pages"
-                raise ArtifactError("FORMAT-053", file.path, reason, held.page_table_position)
-        found[FieldId(int(column.name))] = pa.table(bounds)
+        found[FieldId(int(column.name))] = pa.table(parts)
     return found
+
+
+def read(file: LegacyFile, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of ``file``, see `legacy_pages.read`."""
+    return legacy_pages.read(file, columns, range(file.batches))

@@ -123,8 +123,12 @@ async def _fetch_fragment(io: Io, state: TableState, mirror: Mirror, fragment: t
             name = f"{mirror.base(file.base_id)}/{name if roots[file.base_id] else file.path}"
         mirror.write(name, data)
     if fragment.HasField("deletion_file"):
-        name = read.deletion_path(fragment)
-        mirror.write(name, await _get(io, name))
+        name, data = read.deletion_path(fragment), await _get(io, read.deletion_name(io, state, fragment))
+        if fragment.deletion_file.HasField("base_id"):
+            number = fragment.deletion_file.base_id
+            inner = name if roots[number] else name.removeprefix(f"{paths.DELETIONS}/")
+            name = f"{mirror.base(number)}/{inner}"
+        mirror.write(name, data)
 
 
 async def fetch_index(io: Io, state: TableState, mirror: Mirror, entry: table_pb2.IndexMetadata) -> None:

@@ -13,9 +13,10 @@ from ..codec.pb.lance import table_pb2
 from ..effects import Io
 from ..errors import NotFound
 from ..ids import FragmentId, Generation, RegionId, TableVersion, region_id_from_bytes
-from .commit import Transaction, transaction_of
+from .commit import transaction_of
 from .coverage import Origin
 from .state import TableState, load
+from .transactions import Transaction
 
 _Files = tuple[tuple[str, tuple[int, ...]], ...]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack
 
@@ -11,12 +12,11 @@ import pyarrow as pa
 from .. import paths
 from ..clauses import implements
 from ..codec import deletion
-from ..codec.data_file import Decoder
 from ..codec.pb.lance import table_pb2
 from ..effects import Io
 from ..errors import ArtifactError, InvalidArgument
 from .state import TableState
-from .stored_file import StoredFile, fetch, get, names_in_file, open_file
+from .stored_file import Rows, StoredFile, get, open_file, open_rows
 
 ROW_ADDRESS = "_rowaddr"
 """Name of the row address column: uint64, fragment id in the high half, row offset in the low half."""
@@ -37,12 +37,27 @@ def deletion_path(fragment: table_pb2.DataFragment) -> str:
     return f"{paths.DELETIONS}/{fragment.id}-{file.read_version}-{file.id}.{deletion.EXTENSIONS[file.file_type]}"
 
 
+def deletion_name(io: Io, state: TableState, fragment: table_pb2.DataFragment) -> str:
+    """Name of the fragment's deletion file relative to ``io``, base paths resolved."""
+    file = fragment.deletion_file
+    if not file.HasField("base_id"):
+        return deletion_path(fragment)
+    base = _base(state, file.base_id, deletion_path(fragment))
+    inner = deletion_path(fragment)
+    return f"{_folder(io, state, base)}/{inner if base.is_dataset_root else inner.removeprefix(paths.DELETIONS + '/')}"
+
+
 @implements("FORMAT-034", "FORMAT-035", "FORMAT-040")
-async def deleted_offsets(io: Io, fragment: table_pb2.DataFragment) -> deletion.Offsets:
-    """Offsets of the fragment's deleted rows; empty without a deletion file."""
+async def deleted_offsets(
+    io: Io, fragment: table_pb2.DataFragment, state: TableState | None = None
+) -> deletion.Offsets:
+    """Offsets of the fragment's deleted rows; empty without a deletion file.
+
+    ``state``: the version of the fragment, by which its base paths are resolved; None for a table without any.
+    """
     if not fragment.HasField("deletion_file"):
         return np.empty(0, dtype=np.uint32)
-    name = deletion_path(fragment)
+    name = deletion_name(io, state, fragment) if state is not None else deletion_path(fragment)
     data = await get(io, name, "FORMAT-034")
     offsets = deletion.decode(data, fragment.deletion_file.file_type, fragment.physical_rows, io.path(name))
     if len(offsets) != fragment.deletion_file.num_deleted_rows:
@@ -56,28 +71,48 @@ async def deleted_offsets(io: Io, fragment: table_pb2.DataFragment) -> deletion.
 def file_path(io: Io, state: TableState, file: table_pb2.DataFile) -> str:
     """Name of a data file relative to ``io``, base paths resolved.
 
-    A relative base path is resolved against the table; an absolute one has to end in a folder of this store, found
-    by the table's own root inside it.
+    A relative base path is resolved against the table; an absolute one has to lie in this store, which is told by
+    the table's own location, or else by the folder above the table, which has to be in it.
     """
     if not file.HasField("base_id"):
         return paths.data_file(file.path)
-    base = next((b for b in state.manifest.message.base_paths if b.id == file.base_id), None)
-    if base is None:
-        raise ArtifactError("GEN-011", state.path, f"data file {file.path!r} names base path {file.base_id}: not there")
-    folder = base.path
-    if folder.startswith("/") or "://" in folder:
-        folder = _inside(io, folder, state)
-    inner = f"{paths.DATA}/{file.path}" if base.is_dataset_root else file.path
-    return f"{folder}/{inner}"
+    base = _base(state, file.base_id, file.path)
+    return f"{_folder(io, state, base)}/{paths.data_file(file.path) if base.is_dataset_root else file.path}"
 
 
-def _inside(io: Io, absolute: str, state: TableState) -> str:
+def _base(state: TableState, number: int, name: str) -> table_pb2.BasePath:
+    for base in state.manifest.message.base_paths:
+        if base.id == number:
+            return base
+    raise ArtifactError("GEN-011", state.path, f"file {name!r} names base path {number}: not there")
+
+
+def _folder(io: Io, state: TableState, base: table_pb2.BasePath) -> str:
+    if not (base.path.startswith("/") or "://" in base.path):
+        return base.path
+    folder = _beside(io, base.path) if io.location else _inside(io, base.path)
+    if folder is None:
+        raise ArtifactError("GEN-011", state.path, f"base path {base.path!r} lies outside the table's store")
+    return folder
+
+
+def _beside(io: Io, absolute: str) -> str | None:
+    """An absolute folder as one relative to ``io``, told by the location of that; None if it lies outside the store."""
+    here, there = (text.removeprefix("file://").rstrip("/").split("/") for text in (io.location, absolute))
+    common = len(posixpath.commonprefix([here, there]))
+    up = len(here) - common
+    if up > len([part for part in io.root.split("/") if part]):
+        return None
+    return "/".join([".."] * up + there[common:])
+
+
+def _inside(io: Io, absolute: str) -> str | None:
     """An absolute base path as one relative to ``io``: the part from the region's folder on is looked for."""
     region_folder = io.root.rpartition("/")[0]
     marker = f"/{region_folder}/"
     start = f"{absolute.rstrip('/')}/".rfind(marker)
     if not region_folder or start < 0:
-        raise ArtifactError("GEN-011", state.path, f"base path {absolute!r} lies outside the table")
+        return None
     return "../" + absolute.rstrip("/")[start + len(marker) :]
 
 
@@ -95,21 +130,21 @@ async def batches(
     files = await _open_files(io, state, fragment, shape.names)
     _check_absent(state, fragment, shape, files)
     total = fragment.physical_rows
-    paged = [file for file in files if file.layout is not None]
+    paged = [file for file in files if file.paged]
     encoded_bytes = max(1, sum(file.wanted_bytes for file in paged))
     step = max(1, min(total, total * FETCH_BYTES // encoded_bytes))
     rows = _FIRST_ROWS
     with ExitStack() as opened:
         wholes = {
-            file.name: opened.enter_context(await _decoder(io, fragment, file, 0, total))
+            file.name: _closing(opened, await _decoder(io, fragment, file, 0, total))
             for file in files
-            if file.layout is None
+            if not file.paged
         }
         for first in range(0, total, step):
             end = min(total, first + step)
             with ExitStack() as parts:
-                decoders = [
-                    wholes.get(file.name) or parts.enter_context(await _decoder(io, fragment, file, first, end))
+                decoders: list[Rows] = [
+                    wholes.get(file.name) or _closing(parts, await _decoder(io, fragment, file, first, end))
                     for file in files
                 ]
                 start = first
@@ -119,6 +154,11 @@ async def batches(
                     yield batch.select(list(columns))
                     start += held
                     rows = max(1, min(BATCH_ROWS, BATCH_BYTES * held // max(1, batch.nbytes)))
+
+
+def _closing(stack: ExitStack, rows: Rows) -> Rows:
+    stack.callback(rows.close)
+    return rows
 
 
 async def _open_files(
@@ -156,10 +196,8 @@ def _check_absent(
 
 
 @implements("FORMAT-017")
-async def _decoder(io: Io, fragment: table_pb2.DataFragment, file: StoredFile, start: int, end: int) -> Decoder:
-    parts = await fetch(io, file, start, end - start)
-    size = file.size_bytes if file.layout is not None else len(parts[0][1])
-    decoder = Decoder(parts, size, io.path(file.name), columns=names_in_file(io, file, parts))
+async def _decoder(io: Io, fragment: table_pb2.DataFragment, file: StoredFile, start: int, end: int) -> Rows:
+    decoder = await open_rows(io, file, start, end - start)
     if decoder.rows != fragment.physical_rows:
         decoder.close()
         reason = f"holds {decoder.rows} rows, the table manifest says {fragment.physical_rows}"
@@ -168,7 +206,7 @@ async def _decoder(io: Io, fragment: table_pb2.DataFragment, file: StoredFile, s
 
 
 def _batch(
-    io: Io, files: Sequence[StoredFile], decoders: Sequence[Decoder], shape: pa.Schema, start: int, rows: int
+    io: Io, files: Sequence[StoredFile], decoders: Sequence[Rows], shape: pa.Schema, start: int, rows: int
 ) -> pa.Table:
     found: dict[str, pa.ChunkedArray] = {}
     for file, decoder in zip(files, decoders, strict=True):
@@ -194,7 +232,7 @@ async def read_fragment(
     if with_row_address:
         addresses = (np.uint64(fragment.id) << np.uint64(32)) + np.arange(fragment.physical_rows, dtype=np.uint64)
         out = out.append_column(pa.field(ROW_ADDRESS, pa.uint64(), nullable=False), pa.array(addresses))
-    deleted = await deleted_offsets(io, fragment)
+    deleted = await deleted_offsets(io, fragment, state)
     if len(deleted):
         live = np.ones(fragment.physical_rows, dtype=bool)
         live[deleted] = False

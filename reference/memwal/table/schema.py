@@ -194,8 +194,8 @@ def to_field(field: file_pb2.Field, children: Children, path: str) -> pa.Field:
             arrow = pa.list_(item) if name.startswith("list") else pa.large_list(item)
         else:
             arrow = arrow_type(name)
-    except ValueError as error:
-        reason = f"field {field.id} ({field.name!r}): type {name!r} with {len(below)} children is not supported"
+    except (ValueError, OverflowError, RecursionError) as error:
+        reason = f"field {field.id} ({field.name!r}): type {name[:80]!r} with {len(below)} children is not supported"
         raise ArtifactError("FORMAT-028", path, reason) from error
     return pa.field(field.name, arrow, field.nullable, dict(field.metadata) or None)
 

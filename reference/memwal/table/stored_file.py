@@ -1,7 +1,7 @@
 """One data file of a table in its store: which of its bytes are fetched for some rows of some columns.
 
 Small files are fetched as a whole. Of larger ones the end is fetched first, which says where pages are, and then only
-the pages that hold the wanted rows.
+the pages that hold the wanted rows. Files before version 2 are those of `legacy_rows`.
 """
 
 from __future__ import annotations
@@ -10,25 +10,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..codec import data_file, file_layout, protobuf
-from ..codec.file_layout import Layout, Range
+from ..codec.data_file import Decoder
+from ..codec.file_layout import Layout
 from ..codec.pb.lance import file_pb2, table_pb2
 from ..effects import Io
 from ..errors import ArtifactError, NotFound
+from . import legacy_file, legacy_pages, legacy_rows
+from .legacy_file import LegacyFile
+from .legacy_rows import END_BYTES, LegacyRows, get, part
+
+__all__ = ["END_BYTES", "WHOLE_BYTES", "Rows", "StoredFile", "get", "open_file", "open_rows"]
 
 WHOLE_BYTES = 1 << 20
 """Files up to this size are fetched as a whole: further requests would cost more than the bytes."""
-END_BYTES = 1 << 16
-"""How much of the end of a larger file is fetched first."""
 
 _BLOB = "lance-encoding:blob"
 
-
-async def get(io: Io, name: str, clause: str, offset: int = 0, length: int | None = None) -> bytes:
-    """A file, or a part of it, that the table manifest names; raises `ArtifactError` if it is not there."""
-    try:
-        return await io.get(name, offset, length)
-    except NotFound:
-        raise ArtifactError(clause, io.path(name), "the table manifest names this file, and it is not there") from None
+Rows = Decoder | LegacyRows
+"""Rows of an open file: both have ``rows``, ``columns``, ``read`` and ``close``, and are context managers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +49,24 @@ class StoredFile:
     """Numbers of the file's columns that make up `columns`."""
     ends: tuple[tuple[int, bytes], ...] = ()
     """Schema and end of the file, with their positions: what every reader needs."""
+    legacy: LegacyFile | None = None
+    """Structure of a file before version 2."""
+    legacy_names: tuple[str, ...] = ()
+    """How that file calls `columns`."""
+
+    @property
+    def paged(self) -> bool:
+        """Whether only those pages are fetched that hold the wanted rows."""
+        if self.legacy is not None:
+            return not self.legacy.has(0, self.size_bytes)
+        return self.layout is not None
 
     @property
     def wanted_bytes(self) -> int:
-        """Encoded bytes of the columns to be read, of all rows."""
+        """Encoded bytes of the columns to be read, of all rows; more where only reading them would tell."""
+        if self.legacy is not None:
+            size, pointing = legacy_pages.bytes_of(self.legacy, self.legacy_names)
+            return self.size_bytes if pointing else size
         return self.size_bytes if self.layout is None else self.layout.column_bytes(self.indices)
 
 
@@ -64,6 +77,8 @@ async def open_file(
 
     Raises `ArtifactError` for a missing or damaged file.
     """
+    if (file.file_major_version, file.file_minor_version) in legacy_file.VERSIONS:
+        return await _open_legacy(io, name, file, columns, fields)
     size = file.file_size_bytes
     indices = _indices(file, columns, fields) if not size or size > WHOLE_BYTES else None
     if indices is not None and not size:
@@ -85,6 +100,23 @@ async def open_file(
     return replace(whole, layout=layout, indices=indices, ends=ends)
 
 
+async def _open_legacy(
+    io: Io, name: str, file: table_pb2.DataFile, columns: Sequence[str], fields: Sequence[file_pb2.Field]
+) -> StoredFile:
+    size = file.file_size_bytes or await _size(io, name)
+    found = await legacy_rows.open_legacy(io, name, size, WHOLE_BYTES, *legacy_rows.own_fields(file, fields))
+    return StoredFile(
+        name=name,
+        columns=tuple(columns),
+        places=tuple(_place(file, column, fields) for column in columns),
+        fields=len(file.fields),
+        size_bytes=size,
+        layout=None,
+        legacy=found,
+        legacy_names=legacy_rows.names_by_id(found, columns, fields),
+    )
+
+
 def _ids(columns: Sequence[str], fields: Sequence[file_pb2.Field]) -> set[int]:
     """Ids of top-level ``columns`` and of all fields below them."""
     found = {field.id for field in fields if field.parent_id == -1 and field.name in columns}
@@ -99,7 +131,7 @@ def _place(file: table_pb2.DataFile, column: str, fields: Sequence[file_pb2.Fiel
     return next(place for place, number in enumerate(file.fields) if number in ids)
 
 
-def names_in_file(io: Io, file: StoredFile, parts: Sequence[tuple[int, bytes]]) -> tuple[str, ...]:
+def _names_in_file(io: Io, file: StoredFile, parts: Sequence[tuple[int, bytes]]) -> tuple[str, ...]:
     """How the file itself calls its `StoredFile.columns`: a column that was renamed has its old name there.
 
     The fields of the file and those of ``DataFile.fields`` are in one order, depth first; in files with one column
@@ -173,19 +205,22 @@ async def _layout(io: Io, name: str, size: int) -> tuple[Layout, tuple[tuple[int
     return layout, ((position, schema), (start, end[start - first :]))
 
 
-async def fetch(io: Io, file: StoredFile, start: int, rows: int) -> list[tuple[int, bytes]]:
+async def open_rows(io: Io, file: StoredFile, start: int, rows: int) -> Rows:
+    """A reader of ``rows`` rows of the file's columns from ``start`` on, with all that it needs at hand."""
+    if file.legacy is not None:
+        wanted = file.legacy.batches_of(start, rows)
+        held = await legacy_rows.with_pages(io, file.name, file.legacy, file.legacy_names, wanted)
+        return LegacyRows(held, file.legacy_names)
+    parts = await _fetch(io, file, start, rows)
+    size = file.size_bytes if file.layout is not None else len(parts[0][1])
+    return Decoder(parts, size, io.path(file.name), columns=_names_in_file(io, file, parts))
+
+
+async def _fetch(io: Io, file: StoredFile, start: int, rows: int) -> list[tuple[int, bytes]]:
     """The bytes that hold ``rows`` rows of the file's columns from ``start`` on: parts for `data_file.Decoder`."""
     if file.layout is None:
         data = await get(io, file.name, "FORMAT-018")
         file_layout.check_footer(data, io.path(file.name), clause="FORMAT-024")
         return [(0, data)]
     wanted = file.layout.ranges(file.indices, start, rows)
-    return [*file.ends, *[(place[0], await _part(io, file, place)) for place in wanted]]
-
-
-async def _part(io: Io, file: StoredFile, wanted: Range) -> bytes:
-    data = await get(io, file.name, "FORMAT-018", *wanted)
-    if len(data) != wanted[1]:
-        reason = f"ends at byte {wanted[0] + len(data)}, the table manifest says {file.size_bytes}"
-        raise ArtifactError("FORMAT-024", io.path(file.name), reason, wanted[0] + len(data))
-    return data
+    return [*file.ends, *[(place[0], await part(io, file.name, place, file.size_bytes)) for place in wanted]]

@@ -118,14 +118,15 @@ async def upsert(
         updated_fragments=change.updated,
         removed_fragment_ids=change.removed,
         new_fragments=work.new,
-        merged_generations=[_merged_message(region, generation) for region, generation in progress],
+        merged_generations=[merged_message(region, generation) for region, generation in progress],
         fields_modified=[],
         update_mode=Transaction.UpdateMode.REWRITE_ROWS,
     )
     return await commit(io, state, Transaction(update=body), interpretation=interpretation)
 
 
-def _merged_message(region: RegionId, generation: Generation) -> Any:
+def merged_message(region: RegionId, generation: Generation) -> Any:
+    """One generation as transactions name those that they merge."""
     message = Transaction.Update().merged_generations.add()
     message.region_id.uuid = region_id_to_bytes(region)
     message.generation = generation
@@ -207,7 +208,7 @@ async def _without(
     """``fragment`` with the rows at ``matched`` deleted; None if no row is left."""
     if matched is None:
         return fragment
-    before = await read.deleted_offsets(io, fragment)
+    before = await read.deleted_offsets(io, fragment, state)
     after = np.union1d(before, matched) if len(before) else matched
     if len(after) == len(before):
         return fragment

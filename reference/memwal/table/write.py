@@ -15,23 +15,24 @@ import pyarrow as pa
 
 from .. import paths
 from ..clauses import implements
-from ..codec.pb.lance import table_pb2, transaction_pb2
+from ..codec.pb.lance import table_pb2
 from ..effects import Io
-from ..errors import AlreadyExists, Conflict
-from ..ids import Generation, RegionId
+from ..errors import AlreadyExists, Conflict, InvalidArgument
+from ..ids import FieldId, Generation, RegionId
 from ..revisions import STRICT, Interpretation
-from . import read, schema
+from . import coverage, read
+from . import schema as schemas
 from .commit import commit
 from .fragments import FRAGMENT_ROWS, conform, fragment_message, write_deletions, write_fragments
 from .state import TableState, check_writable, latest, versions
-from .upsert import TableSource, begin, upsert
+from .transactions import Transaction
+from .upsert import TableSource, begin, merged_message, upsert
 
 __all__ = [
-    "CONFLICT_ATTEMPTS", "FRAGMENT_ROWS", "append", "conform", "create", "delete", "fragment_message", "merge_insert",
-    "retried", "set_config", "write_deletions", "write_fragments",
+    "CONFLICT_ATTEMPTS", "FRAGMENT_ROWS", "append", "conform", "create", "delete", "drop_index", "fragment_message",
+    "merge_insert", "record_progress", "retried", "set_config", "update", "update_metadata", "write_deletions",
+    "write_fragments",
 ]  # fmt: skip
-
-Transaction = transaction_pb2.Transaction
 
 CONFLICT_ATTEMPTS = 100
 """Re-executions of an operation after retryable conflicts before the conflict is reported."""
@@ -47,8 +48,8 @@ async def create(
     """
     if await versions(io):
         raise AlreadyExists(io.path(paths.VERSIONS))
-    fields = schema.to_fields(schema_arrow)
-    fragments = await write_fragments(io, conform(rows, schema_arrow), schema.leaf_ids(fields)) if rows else []
+    fields = schemas.to_fields(schema_arrow)
+    fragments = await write_fragments(io, conform(rows, schema_arrow), schemas.leaf_ids(fields)) if rows else []
     body = Transaction.Overwrite(
         fragments=fragments,
         schema=fields,
@@ -86,12 +87,61 @@ async def set_config(io: Io, values: Mapping[str, str]) -> TableState:
     return await retried(io, attempt)
 
 
+Changes = Mapping[str, str | None]
+"""Values by key; None removes the key."""
+
+
+@implements("TXN-043")
+async def update_metadata(
+    io: Io,
+    *,
+    config: Changes | None = None,
+    table: Changes | None = None,
+    schema: Changes | None = None,
+    fields: Mapping[FieldId, Changes] | None = None,
+) -> TableState:
+    """Change keys of the table config and of the metadata of the table, its schema and its fields (by id)."""
+    body = Transaction.UpdateConfig()
+    maps = [
+        (body.config_updates, config),
+        (body.table_metadata_updates, table),
+        (body.schema_metadata_updates, schema),
+        *((body.field_metadata_updates[number], changes) for number, changes in sorted((fields or {}).items())),
+    ]
+    for update, changes in maps:
+        for key, value in sorted((changes or {}).items()):
+            update.update_entries.add(key=key, value=value)
+    return await retried(io, lambda state: commit(io, state, Transaction(update_config=body)))
+
+
+@implements("TXN-029")
+async def drop_index(io: Io, name: str) -> TableState:
+    """Drop the index ``name`` over columns. Raises `InvalidArgument` if there is none."""
+
+    async def attempt(state: TableState) -> TableState:
+        removed = coverage.segments(state, name)
+        if not removed:
+            reason = f"no index {name!r}; there are {list(coverage.index_names(state))}"
+            raise InvalidArgument(reason, clause="TXN-029")
+        return await commit(io, state, Transaction(create_index=Transaction.CreateIndex(removed_indices=removed)))
+
+    return await retried(io, attempt)
+
+
+@implements("TXN-045", "AMB-86")
+async def record_progress(io: Io, progress: Sequence[tuple[RegionId, Generation]]) -> TableState:
+    """Record merge progress without rows, for generations that hold none. Raises `AlreadyMerged`."""
+    merged = [merged_message(region, generation) for region, generation in progress]
+    body = Transaction(update_mem_wal_state=Transaction.UpdateMemWalState(merged_generations=merged))
+    return await retried(io, lambda state: commit(io, state, body))
+
+
 async def append(io: Io, rows: pa.Table) -> TableState:
     """Add rows without looking at keys."""
 
     async def attempt(state: TableState) -> TableState:
         fragments = await write_fragments(
-            io, conform(rows, state.schema), schema.leaf_ids(state.fields), state.file_version
+            io, conform(rows, state.schema), schemas.leaf_ids(state.fields), state.file_version
         )
         return await commit(io, state, Transaction(append=Transaction.Append(fragments=fragments)))
 
@@ -112,6 +162,39 @@ async def delete(io: Io, select: Callable[[pa.Table], npt.NDArray[np.bool_]], pr
     return await retried(io, attempt)
 
 
+@implements("TXN-039", "TXN-040", "TXN-042")
+async def update(
+    io: Io, select: Callable[[pa.Table], npt.NDArray[np.bool_]], compute: Callable[[pa.Table], pa.Table]
+) -> TableState:
+    """Give the rows for which ``select`` is true the values that ``compute`` makes of them (REWRITE_ROWS).
+
+    ``select`` gets all live rows and ``compute`` the selected ones, in scan order; it returns as many, with all
+    columns, and leaves key columns as they are. Costs a deletion file for each fragment with such rows, and their
+    copies: `columns.recompute` is for values of most rows in few columns.
+    """
+
+    async def attempt(state: TableState) -> TableState:
+        rows = await read.scan(io, state, with_row_address=True)
+        chosen = rows.filter(pa.array(select(rows.drop_columns([read.ROW_ADDRESS]))))
+        addresses = chosen.column(read.ROW_ADDRESS).to_numpy()
+        before = chosen.drop_columns([read.ROW_ADDRESS])
+        after = conform(compute(before), state.schema)
+        if after.num_rows != before.num_rows:
+            reason = f"{after.num_rows} rows for the {before.num_rows} that were selected"
+            raise InvalidArgument(reason, clause="TXN-039")
+        moved = [name for name in state.primary_key if not after.column(name).equals(before.column(name))]
+        if moved:
+            raise InvalidArgument(f"key columns {moved} cannot be updated", clause="TXN-039")
+        if not before.num_rows:
+            return state
+        updated, removed = await _masked(io, state, addresses)
+        new = await write_fragments(io, after, schemas.leaf_ids(state.fields), state.file_version)
+        body = Transaction.Update(updated_fragments=updated, removed_fragment_ids=removed, new_fragments=new)
+        return await commit(io, state, Transaction(update=body))
+
+    return await retried(io, attempt)
+
+
 async def _masked(
     io: Io, state: TableState, addresses: npt.NDArray[np.uint64]
 ) -> tuple[list[table_pb2.DataFragment], list[int]]:
@@ -122,7 +205,7 @@ async def _masked(
         offsets = (addresses[by_fragment == fragment.id] & np.uint64(0xFFFFFFFF)).astype(np.uint32)
         if not len(offsets):
             continue
-        deleted = np.union1d(await read.deleted_offsets(io, fragment), offsets)
+        deleted = np.union1d(await read.deleted_offsets(io, fragment, state), offsets)
         if len(deleted) == fragment.physical_rows:
             removed.append(fragment.id)
         else:

@@ -19,11 +19,14 @@ class Ledger:
     """Then no request changes anything."""
     sizes: bool
     """Whether the objects that go are measured, one HEAD each."""
+    report: bool = True
+    """Whether decisions are kept: a run over a large table makes one for everything that it looks at."""
     decisions: list[Decision] = field(default_factory=list)
 
     def enter(self, decision: Decision) -> None:
         """Write a decision down whose objects were deleted otherwise, or stay."""
-        self.decisions.append(decision)
+        if self.report:
+            self.decisions.append(decision)
 
     async def measured(self, io: Io, decision: Decision, names: Sequence[str]) -> Decision:
         """``decision`` with the size of ``names``, the objects that it is about, if they go and sizes are wanted."""

@@ -35,16 +35,18 @@ async def collect(
     *,
     dry_run: bool = False,
     sizes: bool = False,
+    report: bool = True,
     interpretation: Interpretation = STRICT,
 ) -> tuple[Decision, ...]:
     """Collect what no retained table version and no index needs; returns a decision per thing looked at.
 
-    ``dry_run``: only decide; no request changes anything. ``sizes``: measure what goes. Any number of collectors may
+    ``dry_run``: only decide; no request changes anything. ``sizes``: measure what goes. ``report`` false: keep and
+    return no decisions. Any number of collectors may
     run at once, beside writers, mergers and readers, and one that stops anywhere is carried on by the next.
     Raises `NotFound`, `InvalidArgument` where MemWAL is not enabled, `ArtifactError` for damaged bytes, and the store's
     last outcome when attempts are used up.
     """
-    ledger = Ledger(dry_run=dry_run, sizes=sizes)
+    ledger = Ledger(dry_run=dry_run, sizes=sizes, report=report)
     now_ms = await io.now() if policy.needs_clock else Milliseconds(0)
     if not dry_run:
         await revive(io)

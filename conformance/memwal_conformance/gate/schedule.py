@@ -1,0 +1,246 @@
+"""Interleaves actors that know nothing of it: holds their requests, and lets one go after another."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from memwal.errors import MemwalError
+
+from .address import Address
+from .faults import Apply
+from .replies import Answer, Unanswered
+from .requests import Request
+from .server import Gate
+
+T = TypeVar("T")
+
+Step = dict[str, str]
+"""``{"go": actor}``, ``{"release": actor, "operation": …, "name": …}`` or ``{"crash": actor}``."""
+
+
+class Stuck(MemwalError):
+    """An actor neither finished nor sent a request in time: no verdict is possible."""
+
+
+class Diverged(MemwalError):
+    """A saved schedule releases a request that is not there."""
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """A request that waits for the schedule."""
+
+    request: Request
+    _decision: asyncio.Future[Answer | None]
+
+    @property
+    def step(self) -> Step:
+        """The step that releases it."""
+        request = self.request
+        return {"release": request.actor, "operation": request.operation.value, "name": request.name}
+
+
+@dataclass(slots=True)
+class _Actor:
+    held: list[Held] = field(default_factory=list)
+    running: int = 0
+    dead: bool = False
+
+
+class Schedule:
+    """Who may go on, and which request is carried out next.
+
+    Construct it over a started gate, of which it becomes the hook. Requests that fit an address of ``gated`` are held;
+    the others run free. Two actions move the world: `go` starts an actor's next operation, `release` lets one held
+    request through. Each waits until the actor that it has moved is idle or has a request waiting, and then until for
+    ``settle_ms`` nothing more has come from it, since a client may send several at once.
+
+    ``limit_s``: how long an actor may take until it is `Stuck`. The order of the gated requests is total and is kept in
+    ``steps``; whether a foreign client sends the same ones again is up to it.
+    """
+
+    def __init__(
+        self,
+        gate: Gate,
+        gated: Sequence[Address] = (Address(),),
+        *,
+        settle_ms: float = 2.0,
+        limit_s: float = 10.0,
+    ) -> None:
+        self.steps: list[Step] = []
+        self._gate, self._gated = gate, tuple(gated)
+        self._settle_s, self._limit_s = settle_ms / 1000, limit_s
+        self._actors: dict[str, _Actor] = {}
+        self._changed = threading.Condition()
+        self._events = 0
+        gate.use(self._hook)
+
+    def waiting(self, actor: str | None = None) -> tuple[Held, ...]:
+        """Requests that are held: of one actor, or of all, in order of arrival."""
+        with self._changed:
+            chosen = [each for name, each in self._actors.items() if actor in (None, name)]
+            found = [held for each in chosen for held in each.held]
+        return tuple(sorted(found, key=lambda held: held.request.number))
+
+    def idle(self, actor: str) -> bool:
+        """Whether an actor has no operation under way."""
+        with self._changed:
+            return not self._of(actor).running
+
+    def go(self, actor: str, operation: Callable[[], T]) -> Future[T]:
+        """Start an operation of ``actor`` in a thread of its own; returns its result to come.
+
+        The operation of an actor in another process is the message to it and the wait for its answer.
+        """
+        done: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                result = operation()
+            except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
+                self._finished(actor)
+                done.set_exception(error)
+            else:
+                self._finished(actor)
+                done.set_result(result)
+
+        with self._changed:
+            self._of(actor).running += 1
+        self.steps.append({"go": actor})
+        threading.Thread(target=run, name=f"gate-{actor}", daemon=True).start()
+        self._settle(actor)
+        return done
+
+    def release(self, held: Held | str, answer: Answer | None = None) -> None:
+        """Let a request through, the first one of an actor where only that is named.
+
+        ``answer``: given instead, and the request is not carried out.
+        """
+        if isinstance(held, str):
+            waiting = self.waiting(held)
+            if not waiting:
+                raise Diverged(f"nothing of {held} is waiting")
+            held = waiting[0]
+        chosen, actor = held, held.request.actor
+        with self._changed:
+            self._of(actor).held.remove(chosen)
+        self.steps.append(chosen.step)
+        self._gate.call(lambda: chosen._decision.set_result(answer))
+        self._gate.wait(lambda: self._gate_knows(chosen.request.number), self._limit_s)
+        self._settle(actor)
+
+    def crash(self, actor: str) -> None:
+        """Never answer ``actor`` again, neither what waits nor what will come; its operations end with the gate."""
+        self._gate.silence(actor)
+        with self._changed:
+            each = self._of(actor)
+            each.dead, dropped = True, each.held
+            each.held = []
+        self.steps.append({"crash": actor})
+        for held in dropped:
+            self._gate.call(partial(held._decision.set_result, Unanswered.NEVER))
+
+    def free(self) -> None:
+        """Hold nothing any more, and let everything through that waits."""
+        self._gated = ()
+        while waiting := self.waiting():
+            self.release(waiting[0])
+
+    def run(
+        self,
+        operations: Mapping[str, Sequence[Callable[[], Any]]],
+        choose: Callable[[Sequence[Step]], Step],
+    ) -> dict[str, list[Future[Any]]]:
+        """Let ``choose`` pick among the possible steps until all operations of all actors are done.
+
+        Returns the results of each actor's operations; those that a crashed actor has not begun are left out.
+        """
+        results: dict[str, list[Future[Any]]] = {actor: [] for actor in operations}
+        while steps := self._possible(operations, results):
+            self._carry_out(choose(steps), operations, results)
+        return results
+
+    def follow(
+        self, steps: Sequence[Step], operations: Mapping[str, Sequence[Callable[[], Any]]]
+    ) -> dict[str, list[Future[Any]]]:
+        """Repeat saved ``steps``. Raises `Diverged` at the first that is not possible."""
+        results: dict[str, list[Future[Any]]] = {actor: [] for actor in operations}
+        for step in steps:
+            if "crash" not in step and step not in self._possible(operations, results):
+                raise Diverged(f"step {len(self.steps) + 1} of the schedule is not possible: {step}")
+            self._carry_out(step, operations, results)
+        return results
+
+    def _possible(
+        self, operations: Mapping[str, Sequence[Callable[[], Any]]], results: Mapping[str, list[Future[Any]]]
+    ) -> list[Step]:
+        begin: list[Step] = []
+        with self._changed:
+            for actor, all_ in operations.items():
+                each = self._of(actor)
+                if not each.running and not each.dead and len(results[actor]) < len(all_):
+                    begin.append({"go": actor})
+        return begin + [held.step for held in self.waiting()]
+
+    def _carry_out(
+        self,
+        step: Step,
+        operations: Mapping[str, Sequence[Callable[[], Any]]],
+        results: Mapping[str, list[Future[Any]]],
+    ) -> None:
+        if "go" in step:
+            actor = step["go"]
+            results[actor].append(self.go(actor, operations[actor][len(results[actor])]))
+        elif "crash" in step:
+            self.crash(step["crash"])
+        else:
+            self.release(next(held for held in self.waiting() if held.step == step))
+
+    async def _hook(self, request: Request, apply: Apply) -> Answer | None:  # noqa: ARG002 - a hook's signature
+        if not any(address.fits(request) for address in self._gated):
+            return None
+        held = Held(request, asyncio.get_running_loop().create_future())
+        with self._changed:
+            self._of(request.actor).held.append(held)
+            self._notify()
+        return await held._decision
+
+    def _gate_knows(self, number: int) -> bool:
+        return any(entry.number == number for entry in reversed(self._gate.log))
+
+    def _of(self, actor: str) -> _Actor:
+        return self._actors.setdefault(actor, _Actor())
+
+    def _finished(self, actor: str) -> None:
+        with self._changed:
+            self._of(actor).running -= 1
+            self._notify()
+
+    def _moved_since(self, seen: int) -> bool:
+        return self._events != seen
+
+    def _notify(self) -> None:
+        self._events += 1
+        self._changed.notify_all()
+
+    def _settle(self, actor: str) -> None:
+        """Wait until ``actor`` is idle or waits itself, and nothing more comes from it."""
+        until = time.monotonic() + self._limit_s
+        with self._changed:
+            each = self._of(actor)
+            while True:
+                if each.dead:
+                    return
+                left = until - time.monotonic()
+                if not self._changed.wait_for(lambda: not each.running or bool(each.held), max(left, 0)):
+                    raise Stuck(f"{actor} neither ended its operation nor sent a request in {self._limit_s} s")
+                seen = self._events
+                if not self._changed.wait_for(partial(self._moved_since, seen), self._settle_s):
+                    return

@@ -1,0 +1,34 @@
+"""A generation's files are deleted before its entry."""
+
+from collections.abc import Collection
+
+from memwal.effects import Io
+from memwal.jobs.collector import generations
+from memwal.revisions import Interpretation
+from memwal.table.state import TableState
+from memwal_sim.bugs import Bug
+
+_unlist = generations.unlist
+
+
+async def _files_first(region: Io, gone: Collection[str], newest: TableState, interpretation: Interpretation) -> None:
+    """In place of taking the entries from the manifest before anything is deleted."""
+    for folder in sorted(gone):
+        for name in await region.list(folder):
+            await region.delete(name)
+    await _unlist(region, gone, newest, interpretation)
+
+
+BUG = Bug(
+    name="files_before_the_list",
+    clause="GC-014",
+    what="A collector deletes the files of a merged generation and then takes it from the region manifest.",
+    why=(
+        "Until the manifest changes, readers and mergers find a generation that is listed and cannot be opened, "
+        "which is what a lost one looks like."
+    ),
+    scenario="strong_reader",
+    oracle="listed_generations_open",
+    violated="FLUSH-013",
+    replaced={"memwal.jobs.collector.generations:unlist": _files_first},
+)

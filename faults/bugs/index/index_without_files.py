@@ -1,0 +1,26 @@
+"""An index is committed before its files are stored."""
+
+from memwal.effects import Io
+from memwal.jobs.extension import Extension, Segments
+from memwal.table.mirror import Mirror
+from memwal_sim.bugs import Bug
+
+
+async def _not_yet(_io: Io, _mirror: Mirror, extension: Extension) -> tuple[Segments, tuple[str, ...]]:
+    """In place of storing the files of an extended index."""
+    return extension.added, ()
+
+
+BUG = Bug(
+    name="index_without_files",
+    clause="TXN-009",
+    what="The table names an extended index whose files are not in the store.",
+    why=(
+        "Committing first and storing afterwards is shorter by a check for left-overs. Whoever searches in between, or "
+        "after a crash of the builder, finds the index named and not there."
+    ),
+    scenario="indexer_and_merger",
+    oracle="a search equals a scan",
+    violated="CATCHUP-012",
+    replaced={"memwal.jobs.index_builder:_store": _not_yet},
+)

@@ -1,0 +1,37 @@
+"""The newest generation is merged first."""
+
+from collections.abc import Collection
+
+from memwal.codec.region_manifest import FlushedGeneration
+from memwal.effects import Io
+from memwal.ids import Generation, RegionId
+from memwal.read.sources import unmerged
+from memwal.region import manifest as manifests
+from memwal.revisions import Interpretation
+from memwal.table.state import TableState
+from memwal_sim.bugs import Bug
+
+
+async def _newest(
+    io: Io, state: TableState, region: RegionId, _lost: Collection[Generation], _interpretation: Interpretation
+) -> FlushedGeneration | None:
+    """In place of the generation after the progress."""
+    manifest = await manifests.latest(manifests.folder(io, region), state.revision)
+    listed = unmerged(manifest, state.mem_wal.progress(region)) if manifest is not None else ()
+    return listed[-1] if listed else None
+
+
+BUG = Bug(
+    name="skipped_generation",
+    clause="AMB-81",
+    what="A merger takes the newest generation that is listed, and commits its number as the progress.",
+    why=(
+        "Progress covers every generation below it: the older ones count as merged and are collected, and the "
+        "rows that only they hold are lost. Nothing in the texts forbids a merger to skip a generation."
+    ),
+    scenario="one_writer_duplicates",
+    oracle="a merge keeps all rows",
+    violated="MERGE-001",
+    readings={"contiguous_merge": False},
+    replaced={"memwal.jobs.merger:_following": _newest},
+)

@@ -1,0 +1,216 @@
+"""A Lance table as such, whether MemWAL is enabled on it or not: one method for each kind of change.
+
+Where MemWAL is enabled, what would pull the ground from under its regions is checked first (`memwal.index.guards`).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import pyarrow as pa
+
+from ..drive import Listener, _no_listener
+from ..effects import Io, Protocol
+from ..errors import InvalidArgument
+from ..ids import FieldId, FragmentId, TableVersion
+from ..index import guards
+from ..read import filters
+from ..stores import open_store
+from ..stores.base import Store
+from ..table import cloning, columns, compaction, read, state, tags, whole, write
+from ..table.columns import Compute
+from ..table.state import TableState
+from ..table.write import Changes
+from .place import Place, find, found
+
+T = TypeVar("T")
+
+_URL_PARTS = len(["s3:", "", "bucket"])
+_PATH_PARTS = len(["", "folder"])
+
+Condition: TypeAlias = Any
+"""A pyarrow compute expression, or SQL text as in a WHERE clause."""
+
+
+def base_table(
+    url: str | Path,
+    *,
+    within: str | Path | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    store: Store | None = None,
+    listener: Listener = _no_listener,
+) -> BaseTable:
+    """Open the newest version of a Lance table. Raises `NotFound`.
+
+    ``within``: a folder above the table that holds all files that it refers to: those of a shallow clone lie beside it.
+    """
+    place = find(url, storage_options, store, listener)
+    if within is not None:
+        place = _inside(str(within), place.location or str(url), storage_options, listener)
+    return BaseTable(place, found(place, state.latest(place.io)))
+
+
+def clone(
+    source: str | Path,
+    target: str | Path,
+    *,
+    shallow: bool,
+    version: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    listener: Listener = _no_listener,
+) -> BaseTable:
+    """Create ``target`` as a copy of ``version`` of ``source`` (the newest if None), without its MemWAL.
+
+    Both lie in one store. Raises `AlreadyExists`, `NotFound`, and `InvalidArgument` for places in different stores.
+    """
+    names = [find(url, storage_options, None, listener).location for url in (source, target)]
+    parts = posixpath.commonprefix([name.split("/")[:-1] for name in names])
+    if len(parts) < (_URL_PARTS if "://" in names[0] else _PATH_PARTS):
+        raise InvalidArgument(f"{str(source)!r} and {str(target)!r} have no folder in common", clause="TXN-037")
+    origin, place = (_inside("/".join(parts), name, storage_options, listener) for name in names)
+    wanted = TableVersion(version) if version is not None else None
+    return BaseTable(place, place.run(cloning.clone(place.io, origin.io, wanted, shallow=shallow)))
+
+
+def _inside(above: str, location: str, storage_options: Mapping[str, str] | None, listener: Listener) -> Place:
+    """The table at ``location`` in the store that is opened at the folder ``above``."""
+    parent = find(above, storage_options, None, listener)
+    if not f"{location}/".startswith(f"{parent.location}/") or location == parent.location:
+        raise InvalidArgument(f"{location!r} is not below {parent.location!r}")
+    opened, root = open_store(above, storage_options)
+    name = location[len(parent.location) :].strip("/")
+    return Place(opened, Io(f"{root}/{name}".strip("/"), location=location), location, listener)
+
+
+class BaseTable:
+    """A Lance table. Each change is executed again on the newest version after a retryable conflict.
+
+    All changes raise `InvalidArgument` for what the table or its regions forbid, and `Conflict` for what another commit
+    has made meaningless.
+    """
+
+    def __init__(self, place: Place, current: TableState) -> None:
+        self._place = place
+        self._state = current
+
+    def __repr__(self) -> str:
+        return f"<memwal.BaseTable {self._place.location or self._place.io.root!r} version {self.version}>"
+
+    @property
+    def version(self) -> TableVersion:
+        """The version that this object knows: the one that it committed or loaded last."""
+        return self._state.version
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._state.schema
+
+    @property
+    def versions(self) -> tuple[TableVersion, ...]:
+        """All versions that are retained, ascending."""
+        return self._run(state.versions(self._place.io))
+
+    def refresh(self) -> BaseTable:
+        """Load the newest version; returns this object."""
+        self._state = self._run(state.latest(self._place.io))
+        return self
+
+    def scan(self, columns: Sequence[str] | None = None, *, version: int | None = None) -> pa.Table:
+        """The live rows of the base table, in row address order; ``version``: those of an earlier one."""
+        current = self._state
+        if version is not None:
+            current = self._run(state.load(self._place.io, TableVersion(version)))
+        return self._run(read.scan(self._place.io, current, columns))
+
+    def append(self, rows: pa.Table) -> BaseTable:
+        """Add rows without looking at keys."""
+        return self._changed(write.append(self._place.io, rows))
+
+    def delete(self, condition: Condition) -> BaseTable:
+        """Delete the rows that match."""
+        return self._changed(write.delete(self._place.io, self._mask(condition), str(condition)))
+
+    def update(self, condition: Condition, compute: Callable[[pa.Table], pa.Table]) -> BaseTable:
+        """Replace the rows that match by what ``compute`` makes of them: as many, with the same keys."""
+        return self._changed(write.update(self._place.io, self._mask(condition), compute))
+
+    def overwrite(self, rows: pa.Table, config: Mapping[str, str] | None = None) -> BaseTable:
+        """Replace all rows and the schema, which has to stay as it is where MemWAL is enabled."""
+        io = self._place.io
+        return self._changed(whole.overwrite(io, rows, config, guards.may_replace(io)))
+
+    def restore(self, version: int) -> BaseTable:
+        """Make the content of an earlier version the newest again; rows of MemWAL merged since are merged again."""
+        io = self._place.io
+        return self._changed(whole.restore(io, TableVersion(version), guards.may_revert(io)))
+
+    def compact(self, fragments: Collection[int] | None = None) -> BaseTable:
+        """Rewrite fragments (all if None) into as few as possible, without deleted rows."""
+        chosen = [FragmentId(number) for number in fragments] if fragments is not None else None
+        return self._changed(compaction.compact(self._place.io, chosen))
+
+    def add_columns(self, new: pa.Schema, compute: Compute | None = None) -> BaseTable:
+        """Add columns with computed values, or NULL everywhere; see `memwal.table.columns.add`."""
+        io = self._place.io
+        return self._changed(columns.add(io, new, compute, guards.may_add(io)))
+
+    def drop_columns(self, names: Sequence[str]) -> BaseTable:
+        """Drop top-level columns; no data file is touched."""
+        io = self._place.io
+        return self._changed(columns.drop(io, names, guards.may_drop(io)))
+
+    def recompute(self, names: Sequence[str], compute: Compute) -> BaseTable:
+        """Rewrite columns of all rows in place."""
+        return self._changed(columns.recompute(self._place.io, names, compute))
+
+    def replace_data(self, values: Mapping[int, pa.Table]) -> BaseTable:
+        """Replace the data of columns in fragments: a table per fragment id, with a value for each physical row."""
+        chosen = {FragmentId(number): table for number, table in values.items()}
+        return self._changed(columns.replace_data(self._place.io, chosen))
+
+    def update_metadata(
+        self,
+        *,
+        config: Changes | None = None,
+        table: Changes | None = None,
+        schema: Changes | None = None,
+        fields: Mapping[int, Changes] | None = None,
+    ) -> BaseTable:
+        """Change keys of the config and of the metadata of table, schema and fields (by id); None removes a key."""
+        numbered = {FieldId(number): changes for number, changes in (fields or {}).items()}
+        changing = write.update_metadata(self._place.io, config=config, table=table, schema=schema, fields=numbered)
+        return self._changed(changing)
+
+    def drop_index(self, name: str) -> BaseTable:
+        """Drop an index over columns."""
+        return self._changed(write.drop_index(self._place.io, name))
+
+    def add_bases(self, bases: Mapping[str, str]) -> BaseTable:
+        """Add folders, by name, in which data files may lie."""
+        return self._changed(cloning.add_bases(self._place.io, bases))
+
+    @property
+    def tags(self) -> Mapping[str, TableVersion]:
+        """Tags and the versions that they keep."""
+        return self._run(tags.versions(self._place.io))
+
+    def tag(self, name: str, version: int | None = None) -> None:
+        """Tag a version, this object's if None. Raises `AlreadyExists`."""
+        self._run(tags.create(self._place.io, name, TableVersion(version) if version is not None else self.version))
+
+    def untag(self, name: str) -> None:
+        """Remove a tag. Raises `NotFound`."""
+        self._run(tags.delete(self._place.io, name))
+
+    def _mask(self, condition: Condition) -> Callable[[pa.Table], Any]:
+        return lambda rows: filters.mask(condition, rows.schema)(rows)
+
+    def _changed(self, operation: Protocol[TableState]) -> BaseTable:
+        self._state = self._run(operation)
+        return self
+
+    def _run(self, coroutine: Protocol[T]) -> T:
+        return self._place.run(coroutine)

@@ -1,0 +1,93 @@
+"""Looking into a table or a file of one, whatever state it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..drive import Listener, _no_listener
+from ..effects import Io, Protocol
+from ..errors import InvalidArgument, NotFound
+from ..ids import TableVersion
+from ..inspection.files import inspect_file
+from ..inspection.node import Node, relative
+from ..inspection.table import inspect_table
+from ..paths import VERSIONS
+from ..stores.base import Store
+from .place import Place, find
+
+_LEVELS = 8
+"""How many folders above a file its table is looked for."""
+
+
+def inspect(
+    url: str | Path,
+    *,
+    version: int | None = None,
+    region: str | None = None,
+    limit: int = 20,
+    storage_options: Mapping[str, str] | None = None,
+    store: Store | None = None,
+    listener: Listener = _no_listener,
+) -> Node:
+    """What is in the table, or in the one file of a table, at ``url``; read only, and no rows are read.
+
+    ``version``, ``region``: of a table, look at these. ``limit``: most entries of each list. Damage is part of what is
+    returned, and looking goes on behind it. Raises `NotFound` if nothing is there, `InvalidArgument` for a file of no
+    known kind and for a version or region that is not there.
+    """
+    if limit < 1:
+        raise InvalidArgument(f"a limit of {limit}: at least 1")
+    place, name = _file(url, storage_options, store, listener)
+    if name:
+        if version is not None or region is not None:
+            raise InvalidArgument(f"{url} is a file: version and region are for tables")
+        node = _run(place, inspect_file(place.io, name, limit=limit))
+        return relative(node, place.io.root)
+    wanted = TableVersion(version) if version is not None else None
+    shown = str(url).rstrip("/")
+    node = _run(place, inspect_table(place.io, version=wanted, region=region, limit=limit, name=shown))
+    return relative(node, place.io.root)
+
+
+def _run(place: Place, step: Protocol[Node]) -> Node:
+    try:
+        return place.run(step)
+    except NotFound as missing:
+        raise NotFound(f"{place.location}/{missing.path}" if place.location else missing.path) from None
+
+
+def _file(
+    url: str | Path, storage_options: Mapping[str, str] | None, store: Store | None, listener: Listener
+) -> tuple[Place, str]:
+    """Where ``url`` is: the table that a file is in, or its folder, and the file's name; no name for a table."""
+    local = Path(str(url).removeprefix("file://"))
+    if store is None and ("://" not in str(url) or str(url).startswith("file://")):
+        if not local.is_file():
+            return find(url, storage_options, store, listener), ""
+        folder = next((p for p in list(local.absolute().parents)[:_LEVELS] if (p / VERSIONS).is_dir()), local.parent)
+        place = find(folder.absolute(), storage_options, store, listener)
+        return place, local.absolute().relative_to(folder.absolute()).as_posix()
+    place = find(url, storage_options, store, listener)
+    if not place.io.root or not place.run(_exists(place.io)):
+        return place, ""
+    root = place.run(_table_of(place.io.root))
+    return Place(place.store, Io(root), "", listener), place.io.root.removeprefix(f"{root}/" if root else "")
+
+
+async def _exists(io: Io) -> bool:
+    try:
+        await Io().head(io.root)
+    except NotFound:
+        return False
+    return True
+
+
+async def _table_of(path: str) -> str:
+    """The nearest folder above ``path`` that is a table; the folder of ``path`` if there is none."""
+    parts = path.split("/")[:-1]
+    for end in range(len(parts), max(-1, len(parts) - _LEVELS), -1):
+        folder = "/".join(parts[:end])
+        if VERSIONS in await Io(folder).list_folders():
+            return folder
+    return "/".join(parts)

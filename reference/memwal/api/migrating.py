@@ -1,0 +1,77 @@
+"""Bringing a table of revision 0 to another revision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..drive import Listener, _no_listener
+from ..errors import NotFound
+from ..ids import TableVersion
+from ..revision_0 import entries
+from ..revision_0 import migrate as migrating
+from ..revision_0.migrate import Moved, Plan
+from ..revisions import Revision
+from ..stores.base import Store
+from ..table import state
+from .place import Place, find, named_revision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrationReport:
+    """What one call of `migrate` did, or would do."""
+
+    revision: str
+    """The revision that the table is of afterwards."""
+    dry_run: bool
+    version_before: TableVersion
+    version: TableVersion
+    """The newest table version afterwards."""
+    moved: tuple[Moved, ...]
+    """MemWALs whose rows this call merged, in that order."""
+    left: tuple[str, ...]
+    """WAL folders that the newest version does not name any more. Older versions do, and nothing here deletes them."""
+
+
+def migrate(
+    url: str | Path,
+    *,
+    revision: str | Revision = "B",
+    entry_names: str = entries.PATTERN,
+    dry_run: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    store: Store | None = None,
+    listener: Listener = _no_listener,
+) -> MigrationReport:
+    """Merge everything that a MemWAL index of revision 0 lists, and put one of ``revision`` in its place.
+
+    Offline: stop the writers of revision 0 first. One that goes on is stopped by its next write, and one that takes a
+    region over meanwhile makes this call fail; then call it again. ``entry_names``: name of an entry's file in its WAL,
+    with ``{id}`` for the number (``{id:020d}`` for 20 digits). ``dry_run``: read all that would be merged, and change
+    nothing.
+
+    Raises `NotFound`, `InvalidArgument` for a table that cannot be migrated, saying why, and `ArtifactError` for an
+    entry that is listed and cannot be read; then nothing was changed.
+    """
+    place = find(url, storage_options, store, listener)
+    chosen = named_revision(revision)
+    planned = _planned(place, chosen, entry_names)
+    moved = planned.unmerged
+    if not dry_run:
+        moved = place.run(migrating.carry_out(place.io, chosen, planned, pattern=entry_names))
+    return MigrationReport(
+        revision=chosen.name,
+        dry_run=dry_run,
+        version_before=planned.version,
+        version=planned.version if dry_run else place.run(state.latest(place.io)).version,
+        moved=moved,
+        left=planned.wal_folders,
+    )
+
+
+def _planned(place: Place, revision: Revision, entry_names: str) -> Plan:
+    try:
+        return place.run(migrating.plan(place.io, revision, pattern=entry_names))
+    except NotFound as missing:
+        raise NotFound(f"{place.location}/{missing.path}" if place.location else missing.path) from None

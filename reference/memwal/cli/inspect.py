@@ -1,0 +1,102 @@
+"""`memwal inspect`: a table, or a file of one, as a tree for people or as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree
+
+from memwal.api.inspecting import inspect as run_inspect
+from memwal.drive import Listener
+from memwal.errors import InvalidArgument, NotFound
+from memwal.inspection.node import Node, Value, as_json
+from memwal.invariants.finding import Damaged
+
+_WIDTH = 1 << 16
+"""Lines are not broken: the terminal does that, and what is piped stays one line for each thing."""
+
+
+def register(app: typer.Typer, out: Console, progress: Listener) -> None:
+    """Add the command to ``app``; results go to ``out``, what it is doing to ``progress``."""
+
+    @app.command()
+    def inspect(
+        place: Annotated[
+            str,
+            typer.Argument(metavar="TABLE|FILE", help="Folder or URL (s3://, gs://, az://) of a table, or of a file."),
+        ],
+        version: Annotated[int | None, typer.Option(min=1, help="Look at this table version.")] = None,
+        region: Annotated[str | None, typer.Option(metavar="ID", help="Look at this region only.")] = None,
+        limit: Annotated[int, typer.Option(min=1, help="Entries of each list to show.")] = 20,
+        json_: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    ) -> None:
+        """Show what is in a table or in one of its files; reads no rows, and goes on behind damage.
+
+        Exit code 0: shown; 1: something is damaged; 2: nothing is there, or nothing that is known.
+        """
+        try:
+            node = run_inspect(place, version=version, region=region, limit=limit, listener=progress)
+        except (NotFound, InvalidArgument) as error:
+            Console(stderr=True).print(f"error: {error}", soft_wrap=True, highlight=False, markup=False)
+            raise typer.Exit(2) from None
+        found = [one for each in node.all() for one in each.damage]
+        if json_:
+            out.print_json(json.dumps({"damaged": len(found), **as_json(node)}))
+        else:
+            wide = Console(file=out.file, width=_WIDTH, force_terminal=out.is_terminal, highlight=False)
+            wide.print(_tree(node), soft_wrap=True)
+            out.print(f"{len(found)} damaged" if found else "no damage", style="red" if found else "")
+        if found:
+            raise typer.Exit(1)
+
+
+def _tree(node: Node) -> Tree:
+    tree = Tree(_label(node))
+    _fill(tree, node)
+    return tree
+
+
+def _fill(tree: Tree, node: Node) -> None:
+    for key, value in node.fields:
+        if isinstance(value, Mapping) and value:
+            inner = tree.add(Text(key, "dim"))
+            for name, text in value.items():
+                inner.add(Text.assemble((f"{name}: ", "dim"), text))
+    for damage in node.damage:
+        tree.add(Text(_damage(damage), "red"))
+    for child in node.children:
+        _fill(tree.add(_label(child)), child)
+    if node.more:
+        tree.add(Text(f"… and {node.more} more", "dim"))
+
+
+def _label(node: Node) -> Text:
+    """Kind, name and the fields that say something."""
+    words = node.kind.replace("_", " ")
+    if words.endswith(node.name):
+        text = Text(words, "bold")
+    elif node.name.endswith(words):
+        text = Text(node.name, "bold")
+    else:
+        text = Text.assemble((words, "bold"), " ", (node.name, "cyan"))
+    shown = [f"{key}={_value(value)}" for key, value in node.fields if _says(value)]
+    return text.append(f"  {' '.join(shown)}", "default") if shown else text
+
+
+def _says(value: Value) -> bool:
+    return value is not None and value != () and value is not False and not isinstance(value, Mapping)
+
+
+def _value(value: Value) -> str:
+    return f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value)
+
+
+def _damage(found: Damaged) -> str:
+    at = "" if found.offset is None else f" at byte {found.offset}"
+    clause = f" [{found.clause}]" if found.clause else ""
+    return f"damaged: {found.path}{at}: {found.reason}{clause}"

@@ -1,0 +1,85 @@
+"""`memwal migrate`: from a MemWAL index of revision 0 to one of A, B or R."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+
+from memwal.api.migrating import MigrationReport
+from memwal.api.migrating import migrate as run_migrate
+from memwal.drive import Listener
+from memwal.revision_0.entries import PATTERN
+
+
+def register(app: typer.Typer, out: Console, progress: Listener) -> None:
+    """Add the command to ``app``; results go to ``out``, what it is doing to ``progress``."""
+
+    @app.command()
+    def migrate(
+        table: Annotated[
+            str, typer.Argument(metavar="TABLE", help="Folder or URL (s3://, gs://, az://) of the table.")
+        ],
+        revision: Annotated[str, typer.Option(help="The revision to migrate to: A, B or R.")] = "B",
+        entry_names: Annotated[
+            str, typer.Option(help="Name of an entry's file in its WAL, {id} for the number ({id:020d}: 20 digits).")
+        ] = PATTERN,
+        dry_run: Annotated[
+            bool, typer.Option("--dry-run", help="Read all that would be merged, and change nothing.")
+        ] = False,
+        as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    ) -> None:
+        """Merge what a MemWAL index of revision 0 lists, and put one of another revision in its place.
+
+        Stop the writers of the table first. A run that was cut short is finished by the next one. Exit code 0: done,
+        or said; 1: refused, and standard error says why; 2: usage.
+        """
+        report = run_migrate(table, revision=revision, entry_names=entry_names, dry_run=dry_run, listener=progress)
+        if as_json:
+            out.print_json(json.dumps(_as_json(report)))
+        else:
+            _print(report, out)
+
+
+def _as_json(report: MigrationReport) -> dict[str, object]:
+    """Numbers of 64 bits are text: many readers of JSON would round them."""
+    return {
+        "dry_run": report.dry_run,
+        "revision": report.revision,
+        "version_before": str(report.version_before),
+        "version": str(report.version),
+        "moved": [
+            {
+                "region": one.region,
+                "generation": str(one.generation),
+                "state": one.state.name,
+                "entries": one.entries,
+                "rows": one.rows,
+            }
+            for one in report.moved
+        ],
+        "left": list(report.left),
+    }
+
+
+def _print(report: MigrationReport, out: Console) -> None:
+    verb = "would merge" if report.dry_run else "merged"
+
+    def line(text: str) -> None:
+        out.print(text, soft_wrap=True, highlight=False, markup=False)
+
+    if report.moved:
+        grid = Grid("region", "generation", "state before", "entries", "rows")
+        for one in report.moved:
+            grid.add_row(one.region, str(one.generation), one.state.name, str(one.entries), str(one.rows))
+        out.print(grid)
+    line(f"{verb} {len(report.moved)} MemWALs with {sum(one.rows for one in report.moved)} rows")
+    if report.dry_run:
+        line(f"would enable revision {report.revision} on version {report.version}; nothing was changed")
+    else:
+        line(f"the table is of revision {report.revision} now, version {report.version}")
+    for folder in report.left:
+        line(f"left: {folder}, which only older table versions name")

@@ -1,0 +1,74 @@
+"""The same rows in fewer fragments, without deleted ones.
+
+Source: table documents, "Rewrite" and "ReserveFragments".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pyarrow as pa
+
+from ..clauses import implements
+from ..codec.pb.lance import table_pb2
+from ..effects import Io
+from ..errors import InvalidArgument
+from ..ids import FragmentId
+from . import read, schema
+from .commit import commit
+from .fragments import FRAGMENT_ROWS, write_fragments
+from .state import TableState, latest
+from .transactions import Transaction
+from .write import retried
+
+
+@implements("TXN-036")
+async def reserve(io: Io, count: int) -> tuple[TableState, range]:
+    """Take ``count`` fragment ids out of use, for a rewrite; returns the version that did so, and the ids."""
+    if count < 1:
+        raise InvalidArgument(f"at least one fragment id is reserved, not {count}", clause="TXN-036")
+    body = Transaction(reserve_fragments=Transaction.ReserveFragments(num_fragments=count))
+    state = await retried(io, lambda current: commit(io, current, body))
+    last = state.manifest.message.max_fragment_id
+    return state, range(last - count + 1, last + 1)
+
+
+@implements("TXN-030", "TXN-031", "TXN-032", "TXN-054", "FORMAT-041")
+async def compact(io: Io, fragments: Collection[FragmentId] | None = None) -> TableState:
+    """Rewrite the live rows of ``fragments`` (all if None) into as few as possible; deletions are materialised.
+
+    Indexes lose the fragments that are gone, and have to be brought up to date. Nothing is committed where there is
+    nothing to gain. Raises `InvalidArgument` for a fragment that is not there, and for a table with a fragment reuse
+    index, which this engine does not maintain.
+    """
+
+    async def attempt(before: TableState) -> TableState:
+        if not _worth_it(_chosen(before, fragments)):
+            return before
+        rows = sum(f.physical_rows - f.deletion_file.num_deleted_rows for f in _chosen(before, fragments))
+        state, ids = await reserve(io, -(-rows // FRAGMENT_ROWS)) if rows else (await latest(io), range(0))
+        chosen, names = _chosen(state, fragments), state.schema.names
+        parts = [await read.read_fragment(io, state, f, names, with_row_address=False) for f in chosen]
+        table = pa.concat_tables([state.schema.empty_table(), *parts])
+        new = await write_fragments(io, table, schema.leaf_ids(state.fields), state.file_version)
+        if len(new) > len(ids):
+            state, ids = await reserve(io, len(new))
+        for fragment, number in zip(new, ids, strict=False):
+            fragment.id = number
+        group = Transaction.Rewrite.RewriteGroup(old_fragments=chosen, new_fragments=new)
+        return await commit(io, state, Transaction(rewrite=Transaction.Rewrite(groups=[group])))
+
+    return await retried(io, attempt)
+
+
+def _chosen(state: TableState, fragments: Collection[FragmentId] | None) -> list[table_pb2.DataFragment]:
+    missing = set(fragments or ()) - {f.id for f in state.fragments}
+    if missing:
+        raise InvalidArgument(f"there are no fragments {sorted(missing)}", clause="TXN-030")
+    if any(index.index_details.type_url.endswith("FragmentReuseIndexDetails") for index in state.manifest.indices):
+        raise InvalidArgument("the table has a fragment reuse index, which is not maintained here", clause="TXN-054")
+    return [f for f in state.fragments if fragments is None or f.id in fragments]
+
+
+def _worth_it(chosen: list[table_pb2.DataFragment]) -> bool:
+    return len(chosen) > 1 or any(f.HasField("deletion_file") for f in chosen)

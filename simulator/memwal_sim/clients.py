@@ -1,0 +1,71 @@
+"""Worlds in which clients write and read one region, and what must hold in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from . import ground
+from .actors import Place, collect, flush, merge, opened, process, put, read, snapshot
+from .oracles import after_crash
+from .process import Process
+from .scenario import Setting
+from .store import Contents
+from .survivor import survives
+from .world import Oracle, World
+from .writes import HEARD, Writes, observe_writes, reads_are_explained
+
+COLLECTED = {"wal_collection": "on", "manifest_collection": "on"}
+"""Config of a table whose WAL and region manifests may be collected."""
+
+
+FINISH = "everything can finish"
+"""Name of the oracle for liveness."""
+
+
+def place(setting: Setting, *, collected: bool = False) -> Place:
+    """The one region, and the table around it; ``collected``: as `COLLECTED` says."""
+    return Place(region=ground.region(setting, wal_collection=collected, manifest_collection=collected))
+
+
+def world(
+    setting: Setting,
+    *processes: Process,
+    before: Sequence[Process] = (),
+    config: dict[str, str] | None = None,
+    contents: Contents | None = None,
+    oracles: Sequence[Oracle] = (),
+    settled: bool = False,
+) -> World:
+    """``processes`` on an empty table, after those of ``before`` ran alone, one after another.
+
+    ``contents``: another table to begin with. ``oracles``: more than those that judge every such world: survival of
+    acknowledged writes through recovery, flush and merge, reads, and the invariants of what is stored. ``settled``:
+    what is written ``before`` is in the snapshot of the first version that others see: eventual reads find it.
+    """
+    begun = ground.table(setting.revision, **(config or {})) if contents is None else contents
+    ghosts = Writes()
+    for earlier in before:
+        alone = ground.after(begun, earlier)
+        begun = alone.contents
+        for note in alone.notes:
+            ghosts = observe_writes(ghosts, earlier.name, note)
+    if settled:
+        ghosts = replace(ghosts, settled=ghosts.acknowledged)
+    where = place(setting, collected=config == COLLECTED)
+    return World(
+        contents=begun,
+        processes=processes,
+        ghosts=ghosts,
+        observe=observe_writes,
+        heard=HEARD,
+        oracles=(survives(where), reads_are_explained, *oracles, *ground.stored_invariants()),
+        liveness=(everything_can_finish(where),),
+    )
+
+
+def everything_can_finish(here: Place) -> Oracle:
+    """The oracle that every kind of work still comes to its end, done by one process without faults (AMB-138)."""
+    steps = (opened, put({"live": "1"}), flush, snapshot, merge, collect(), read)
+    finisher = process(here, "finisher", *steps)
+    return after_crash(finisher, lambda _found, _ghosts: None, clause="AMB-138", name=FINISH)

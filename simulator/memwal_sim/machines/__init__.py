@@ -1,0 +1,31 @@
+"""State machines that make up histories of the real engine, with Hypothesis; for users to extend.
+
+Read `engine` first: what a machine can do to processes. Each other module is one machine: a play, and rules that start
+its processes. ``docs/machines.md`` shows how to add to one. Needs the package ``hypothesis``.
+"""
+
+from __future__ import annotations
+
+from .collecting import Collecting
+from .committing import Committing
+from .engine import BrokenError, EngineMachine
+from .merging import Merging
+from .profiles import LONG, SHORT, chosen
+from .region_life import RegionLife
+from .routing import Routing
+from .running import hunt, run
+
+__all__ = [
+    "LONG",
+    "SHORT",
+    "BrokenError",
+    "Collecting",
+    "Committing",
+    "EngineMachine",
+    "Merging",
+    "RegionLife",
+    "Routing",
+    "chosen",
+    "hunt",
+    "run",
+]

@@ -1,0 +1,285 @@
+"""The machine that all others are made of: processes of a play, one request at a time, under any fate.
+
+Its rules start nobody: a machine adds rules that call `EngineMachine.enter`. Everything else is here: stepping a
+process, letting it run, stopping it right before it changes something, giving a request a fate, letting a late request
+land, and killing it. After every rule all oracles of the play judge the store as if everybody had crashed
+there.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from hypothesis import note
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from .. import bugs as planting
+from ..bugs import Bug
+from ..cast import Part
+from ..outcomes import MUTATING, Fate
+from ..plays.play import Play
+from ..process import STORE_LIMIT
+from ..recording import engine_digest, step
+from ..scenario import setting
+from ..stage import Stage
+from ..trace import Found, Header, Step, Trace, dumps
+from ..world import Violation, World
+
+TRACES = "MEMWAL_TRACES"
+"""Environment variable that names the folder for traces of failing machines; default: the system's temporary folder."""
+Far: TypeAlias = tuple[Literal["end", "changes", "requests"], int]
+"""How far a process goes on: to its end; past so many changes, to right before the next; so many requests."""
+FAR: st.SearchStrategy[Far] = st.one_of(
+    st.just(("end", 0)),
+    st.tuples(st.just("changes"), st.integers(0, 6)),
+    st.tuples(st.just("requests"), st.integers(1, 12)),
+)
+REMEMBERED = 100
+"""Histories after which oracles begin to remember anew, which bounds memory."""
+SHRINKS = 150
+"""Histories that are judged after the first find."""
+UNKNOWN = (Fate.APPLIED, Fate.LATE, Fate.LOST)
+"""Fates after which the caller does not know what became of its change."""
+
+
+class BrokenError(AssertionError):
+    """A machine found a violation; the text ends with the command that replays it."""
+
+    def __init__(self, violation: Violation, trace: Trace, path: Path, rules: int) -> None:
+        super().__init__(f"{violation}\nreplay it with: memwal replay {shlex.quote(str(path))}")
+        self.violation, self.trace, self.path, self.rules = violation, trace, path, rules
+
+
+@dataclass(slots=True)
+class Finds:
+    """What one run found so far, so that shrinking it costs no more than it is worth.
+
+    Once something is found, only the oracle that found it is asked. After `SHRINKS` more histories no new ones are
+    judged: those that were seen to fail do so again, and Hypothesis is left with the shortest of them.
+    """
+
+    oracle: str | None = None
+    histories: int = 0
+    until: float = float("inf")
+    failing: set[Key] = field(default_factory=set)
+
+    def wants(self, steps: Sequence[Step]) -> bool:
+        """Whether the history of ``steps`` is to be judged."""
+        return self.histories < self.until or _key(steps) in self.failing
+
+    def add(self, violation: Violation, steps: Sequence[Step]) -> None:
+        """The history of ``steps`` ends in ``violation``."""
+        if self.oracle is None:
+            self.oracle, self.until = violation.oracle, self.histories + SHRINKS
+        self.failing.add(_key(steps))
+
+
+Key: TypeAlias = tuple[tuple[str, str, str, str], ...]
+
+
+def _key(steps: Sequence[Step]) -> Key:
+    return tuple((step.actor, step.operation, step.path, step.outcome) for step in steps)
+
+
+def _drawn(attribute: str) -> st.SearchStrategy[Any]:
+    """One of the values that the machine has under ``attribute`` when the rule runs."""
+    return st.runner().flatmap(lambda machine: st.sampled_from(getattr(machine, attribute)))
+
+
+class EngineMachine(RuleBasedStateMachine):
+    """Processes of one play on one simulated store. Subclass it, name the play, add rules that `enter` processes."""
+
+    play: ClassVar[Play]
+    revisions: ClassVar[Sequence[str]] = ("B",)
+    profile: ClassVar[str] = "strict"
+    readings: ClassVar[Mapping[str, bool | int | str]] = {}
+    """Fields of `memwal.revisions.Interpretation` on top of the profile's."""
+    bugs: ClassVar[Sequence[Bug]] = ()
+    """Planted bugs that are in place while the machine runs; `machines.run` sees to that."""
+    processes_max: ClassVar[int] = 3
+    """Processes that are alive at a time; fewer find more."""
+    faults_max: ClassVar[int] = 4
+    """Requests of one history that meet another fate than the normal one."""
+
+    worlds: ClassVar[dict[str, World]] = {}
+    """World by revision: what its oracles remember serves other histories too. Each run has its own, see `run`."""
+    finds: ClassVar[Finds] = Finds()
+    """What this run has found so far. Each run has its own."""
+
+    processes = Bundle("processes")
+    """Names of all processes that were ever started: the target of rules that start one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cast: list[Part] = []
+        self.steps: list[Step] = []
+        self.faults = 0
+        self.rules_done = 0
+        self.judged: object = None
+
+    @initialize(revision=_drawn("revisions"))
+    def begin(self, revision: str) -> None:
+        """Set the stage under one of the revisions."""
+        self.revision = revision
+        self.setting = setting(revision, self.profile, {**self.readings, **planting.readings(self.bugs)})
+        if revision not in self.worlds:
+            self.worlds[revision] = self.play.world(self.setting)
+        self.stage = Stage(self.worlds[revision])
+
+    @property
+    def living(self) -> list[str]:
+        """Processes that have not ended and were not killed."""
+        return [part.name for part in self.cast if part.name in self.stage.running and self.next(part.name) is not None]
+
+    @property
+    def landing(self) -> list[int]:
+        """Numbers of the requests under way."""
+        return list(range(len(self.stage.under_way)))
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another process may enter: for the precondition of rules that start one."""
+        return len(self.living) < self.processes_max
+
+    def next(self, process: str) -> Any:
+        """The request that ``process`` waits for; None at its end."""
+        return self.stage.waiting(process)
+
+    def enter(self, role: str, far: Far = ("requests", 0), **arguments: Any) -> str:
+        """Start a process of the play and let it go on; returns its name, which the role and a number make."""
+        part = Part(name=self.name_of_next(role), role=role, arguments=arguments)
+        self.stage.enter(self.play.process(self.setting, part))
+        self.cast.append(part)
+        self.advance(part.name, far)
+        return part.name
+
+    def name_of_next(self, role: str) -> str:
+        """The name that the next process gets if it has this role: values that it writes can be named after it."""
+        return f"{role}-{len(self.cast) + 1}"
+
+    def perform(self, process: str, fate: Fate = Fate.NORMAL) -> None:
+        """Perform the next request of a process that has one."""
+        played = self.stage.play(process, fate)
+        self.steps.append(step(len(self.steps) + 1, played, self.stage.contents))
+
+    def run_until_change(self, process: str) -> bool:
+        """Perform reads of ``process`` until its next request changes the store; whether there is such a one."""
+        for _ in range(STORE_LIMIT):
+            request = self.next(process)
+            if request is None or isinstance(request, MUTATING):
+                return request is not None
+            self.perform(process)
+        return False
+
+    def run_to_end(self, process: str) -> None:
+        """Let ``process`` go on alone until it ends."""
+        for _ in range(STORE_LIMIT):
+            if self.next(process) is None:
+                return
+            self.perform(process)
+        self.fail(Violation("ENGINE", "every process ends", f"{process} made {STORE_LIMIT} requests and did not end"))
+
+    def advance(self, process: str, far: Far) -> None:
+        """Let ``process`` go on alone as far as ``far`` says, or to its end."""
+        match far:
+            case ("end", _):
+                self.run_to_end(process)
+            case ("changes", many):
+                for _ in range(many):
+                    if self.run_until_change(process):
+                        self.perform(process)
+                self.run_until_change(process)
+            case (_, many):
+                for _ in range(many):
+                    if self.next(process) is not None:
+                        self.perform(process)
+
+    @precondition(lambda self: self.living)
+    @rule(process=_drawn("living"), far=FAR)
+    def go_on(self, process: str, far: Far) -> None:
+        """A process makes some requests, or some changes, and stalls; or it runs to its end."""
+        self.advance(process, far)
+
+    @precondition(lambda self: self.living and self.faults < self.faults_max)
+    @rule(process=_drawn("living"), changes=st.integers(0, 3), fate=st.sampled_from(UNKNOWN))
+    def fail_a_change(self, process: str, changes: int, fate: Fate) -> None:
+        """A process makes some changes, and the next one meets another fate than the normal one."""
+        self.advance(process, ("changes", changes))
+        if self.run_until_change(process):
+            self.faults += 1
+            self.perform(process, fate)
+
+    @precondition(lambda self: self.living and self.faults < self.faults_max)
+    @rule(process=_drawn("living"), requests=st.integers(0, 12))
+    def throttle(self, process: str, requests: int) -> None:
+        """A process makes some requests, and the next one is refused for now."""
+        self.advance(process, ("requests", requests))
+        if self.next(process) is not None:
+            self.faults += 1
+            self.perform(process, Fate.THROTTLED)
+
+    @precondition(lambda self: self.landing)
+    @rule(number=_drawn("landing"))
+    def land(self, number: int) -> None:
+        """A request that its process gave up long ago is applied."""
+        played = self.stage.land(*self.stage.under_way[number])
+        self.steps.append(step(len(self.steps) + 1, played, self.stage.contents))
+
+    @precondition(lambda self: not self.has_room)
+    @rule(process=_drawn("living"))
+    def crash(self, process: str) -> None:
+        """A process is gone for good. One that nobody lets go on is as good as gone: this makes room for others."""
+        self.stage.running.pop(process).close()
+
+    @invariant()
+    def nothing_is_broken(self) -> None:
+        """Every oracle of the play holds, as if everybody had crashed here."""
+        self.rules_done += 1
+        now = (self.stage.contents, self.stage.ghosts, len(self.living))
+        if now != self.judged:
+            self.judged = now
+            found = self.stage.violation(self.finds.oracle) if self.finds.wants(self.steps) else None
+            if found is not None:
+                self.finds.add(found, self.steps)
+                self.fail(found)
+
+    def fail(self, violation: Violation) -> None:
+        """End the history with ``violation``: write its trace and raise `BrokenError`."""
+        trace = Trace(self.header(violation), tuple(self.steps))
+        path = Path(os.environ.get(TRACES) or tempfile.gettempdir()) / f"{type(self).__name__}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dumps(trace), "utf-8")
+        note(str(violation))
+        raise BrokenError(violation, trace, path, self.rules_done)
+
+    def header(self, violation: Violation) -> Header:
+        """Header of the trace that ends in ``violation``."""
+        return Header(
+            scenario=self.play.name,
+            revision=self.revision,
+            profile=self.profile,
+            readings=dict(self.readings),
+            bugs=tuple(bug.name for bug in self.bugs),
+            faults=self.faults,
+            preemptions=None,
+            engine=engine_digest(),
+            title=violation.reason,
+            description=f"Found by the machine {type(self).__name__}.",
+            violation=Found(clause=violation.clause, oracle=violation.oracle, reason=violation.reason),
+            cast=tuple(self.cast),
+        )
+
+    def teardown(self) -> None:
+        """Let go of all coroutines, and now and then of what oracles remember."""
+        self.finds.histories += 1
+        if self.finds.histories % REMEMBERED == 0:
+            self.worlds.clear()
+        for running in self.stage.running.values() if hasattr(self, "stage") else ():
+            running.close()

@@ -1,0 +1,83 @@
+"""What a play is, and how a world and a scenario are made of one and its cast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib import import_module
+from typing import Any, TypeAlias
+
+from memwal.effects import Protocol
+from memwal.errors import InvalidArgument
+
+from ..cast import Arguments, Part
+from ..process import Process
+from ..scenario import Scenario, Setting
+from ..store import Contents
+from ..world import Ghosts, Observe, Oracle, World
+from .account import Account, observe
+
+Role: TypeAlias = Callable[[Setting, str, Arguments], Protocol[Any]]
+"""Setting, name of the process, arguments -> its protocol, from the beginning."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Play:
+    """A world without its processes."""
+
+    name: str
+    title: str
+    """One line for lists."""
+    roles: Mapping[str, Role]
+    contents: Callable[[Setting], Contents]
+    oracles: Callable[[Setting], Sequence[Oracle]]
+    """New oracles; what they remember lives as long as the world that they judge."""
+    ghosts: Ghosts = Account()
+    observe: Observe = observe
+
+    def process(self, setting: Setting, part: Part) -> Process:
+        """The process of ``part``; raises `InvalidArgument` for a role that there is not."""
+        if part.role not in self.roles:
+            known = ", ".join(sorted(self.roles))
+            raise InvalidArgument(f"{self.name} has no role {part.role!r}; there are {known}")
+        return Process(part.name, partial(self.roles[part.role], setting, part.name, part.arguments))
+
+    def world(self, setting: Setting, cast: Sequence[Part] = ()) -> World:
+        """The world with this cast; raises `InvalidArgument` for an unknown role or two parts of one name."""
+        if len({part.name for part in cast}) < len(cast):
+            raise InvalidArgument(f"two processes of {self.name} have one name")
+        return World(
+            contents=self.contents(setting),
+            processes=tuple(self.process(setting, part) for part in cast),
+            ghosts=self.ghosts,
+            observe=self.observe,
+            oracles=tuple(self.oracles(setting)),
+        )
+
+
+MODULES = ("region", "merging", "routing", "committing")
+"""Modules that define plays: each has one, called ``PLAY``."""
+
+
+@cache
+def known() -> Mapping[str, Play]:
+    """All plays by name."""
+    plays: list[Play] = [import_module(f"{__package__}.{module}").PLAY for module in MODULES]
+    return {play.name: play for play in plays}
+
+
+def find(name: str) -> Play:
+    """The play ``name``; raises `InvalidArgument` with the names that there are."""
+    if name not in known():
+        raise InvalidArgument(f"no play {name!r}; there are {', '.join(sorted(known()))}")
+    return known()[name]
+
+
+def staged(play: Play, cast: Sequence[Part]) -> Scenario:
+    """The scenario that is ``play`` with this cast."""
+
+    def build(setting: Setting) -> World:
+        return play.world(setting, cast)
+
+    return Scenario(name=play.name, title=play.title, build=build)

@@ -1,0 +1,216 @@
+"""A hunt: runs of one strategy in one study until something is violated, or until enough of them were not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from memwal.errors import InvalidArgument
+
+from ..bugs import planted
+from ..exploration import Move
+from ..explorer import memory_mib
+from ..recording import record
+from ..study import Study, as_dict, header
+from ..trace import Trace
+from ..world import Violation
+from .by_hypothesis import search
+from .pct import Guarantee, guarantee, pct
+from .strategy import Strategy, Terms
+from .swarm import swarm
+from .unfolding import Unfolding
+from .uniform import uniform, usual_length
+from .walking import Walk
+
+PCT, HYPOTHESIS = "pct", "hypothesis"
+RANDOM: Mapping[str, Strategy] = MappingProxyType({"uniform": uniform, PCT: pct, "swarm": swarm})
+"""Strategies whose runs depend on nothing but their seed, by name."""
+NAMES = (*RANDOM, HYPOTHESIS)
+"""All strategies."""
+RUNS_MAX = 10_000
+DEPTH = 3
+
+_REPORT_EVERY = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Where a hunt stands."""
+
+    runs: int
+    distinct: int
+    """Schedules that differ in a move."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hunt:
+    """How a hunt went."""
+
+    study: Study
+    strategy: str
+    seed: int
+    """Of the first run; each next one has the next number. For hypothesis: of the whole hunt."""
+    runs: int
+    """Runs up to the first that violates something, that one included; those that only shrink it are not."""
+    distinct: int
+    """Schedules among them that differ in a move."""
+    steps: int
+    """Moves of all these runs."""
+    states: int
+    """States that are known at the end."""
+    seconds: float
+    """Until the end of the last of these runs."""
+    steps_usual: int
+    """Length of a run without mishaps, by which mishaps and changes of priority are spread."""
+    guarantee: Guarantee | None
+    """Of strategy pct."""
+    limit: str | None
+    """The limit at which the hunt stopped; None if it found something."""
+    violation: Violation | None
+    moves: tuple[Move, ...]
+    """The run that ends in the violation; by hypothesis, after shrinking."""
+    trace: Trace | None
+    """The same, played once more by the means of `memwal replay`."""
+
+    @property
+    def rate(self) -> float:
+        """Distinct schedules per second."""
+        return self.distinct / self.seconds if self.seconds else 0.0
+
+    @property
+    def found_by(self) -> int | None:
+        """The seed whose one run finds the violation again; None if there is none, or by hypothesis."""
+        return self.seed + self.runs - 1 if self.violation is not None and self.strategy in RANDOM else None
+
+    def certificate(self) -> dict[str, Any]:
+        """JSON-ready summary. All but ``seconds`` and ``rate`` are equal in every hunt with this engine and seed."""
+        promised = self.guarantee
+        return {
+            "scenario": self.study.scenario.name,
+            "revision": self.study.revision,
+            "profile": self.study.profile,
+            "readings": dict(self.study.readings),
+            "bugs": [bug.name for bug in self.study.bugs],
+            "faults": self.study.bounds.faults,
+            "oracle": self.study.only,
+            "strategy": self.strategy,
+            "seed": self.seed,
+            "runs": self.runs,
+            "distinct": self.distinct,
+            "steps": self.steps,
+            "states": self.states,
+            "steps_usual": self.steps_usual,
+            "guarantee": None if promised is None else {**asdict(promised), "probability": promised.probability},
+            "limit": self.limit,
+            "found_by": self.found_by,
+            "violation": None if self.violation is None else {**as_dict(self.violation), "steps": len(self.moves)},
+            "seconds": round(self.seconds, 3),
+            "rate": round(self.rate),
+        }
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Counts runs and says when it is enough."""
+
+    study: Study
+    runs_max: int
+    seconds_max: float | None
+    progress: Callable[[Progress], None] | None
+    started: float = field(default_factory=time.monotonic)
+    runs: int = 0
+    steps: int = 0
+    schedules: set[int] = field(default_factory=set)
+    seconds: float = 0.0
+    limit: str | None = None
+
+    def add(self, walk: Walk) -> bool:
+        """Count ``walk``; whether the hunt is over."""
+        self.runs += 1
+        self.seconds = time.monotonic() - self.started
+        self.steps += len(walk.keys)
+        self.schedules.add(hash(walk.keys))
+        if walk.violation is not None:
+            return True
+        if self.runs >= self.runs_max:
+            self.limit = f"{self.runs_max:,} runs"
+        elif self.seconds_max is not None and self.seconds >= self.seconds_max:
+            self.limit = f"{self.seconds_max:g} seconds"
+        elif self.runs % _REPORT_EVERY == 0:
+            self._look_around()
+        return self.limit is not None
+
+    def _look_around(self) -> None:
+        memory_mib_max = self.study.bounds.memory_mib_max
+        if memory_mib_max is not None and memory_mib() >= memory_mib_max:
+            self.limit = f"{memory_mib_max:,} MiB of memory"
+        elif self.progress is not None:
+            self.progress(Progress(runs=self.runs, distinct=len(self.schedules), seconds=self.seconds))
+
+
+def hunt(
+    study: Study,
+    strategy: str,
+    *,
+    seed: int = 0,
+    runs_max: int = RUNS_MAX,
+    seconds_max: float | None = None,
+    depth: int = DEPTH,
+    progress: Callable[[Progress], None] | None = None,
+    title: str = "",
+    description: str = "",
+) -> Hunt:
+    """Run ``strategy`` (of `NAMES`) in ``study`` until a violation or a limit, one of which is the study's memory.
+
+    ``depth``: of the bugs that pct is after. ``title`` and ``description``: of the trace.
+    Raises `InvalidArgument` for an unknown strategy, a depth below 1, or a bound on preemptions, which is not kept.
+    """
+    if strategy not in NAMES:
+        raise InvalidArgument(f"no strategy {strategy!r}; there are {', '.join(NAMES)}")
+    if depth < 1 or runs_max < 1:
+        raise InvalidArgument("a hunt needs one run and a depth of 1 at least")
+    if study.bounds.preemptions is not None:
+        raise InvalidArgument("random schedules keep no bound on preemptions")
+    setting = study.setting()
+    with planted(study.bugs):
+        tally = _Tally(study, runs_max, seconds_max, progress)
+        world = study.scenario.build(setting)
+        unfolding = Unfolding(world, study.bounds.kinds, study.only)
+        terms = Terms(unfolding=unfolding, faults=study.bounds.faults, steps=usual_length(world), depth=depth)
+        if strategy == HYPOTHESIS:
+            walk = search(terms, seed, runs_max, tally.add)
+            tally.limit = None if walk is not None else tally.limit or f"{tally.runs:,} runs: no others are left"
+        else:
+            walk = _first_violation(RANDOM[strategy], terms, seed, tally)
+        moves = () if walk is None else unfolding.moves(walk.keys)
+        steps, violation = record(study.scenario.build(setting), moves, study.only) if walk is not None else ((), None)
+    return Hunt(
+        study=study,
+        strategy=strategy,
+        seed=seed,
+        runs=tally.runs,
+        distinct=len(tally.schedules),
+        steps=tally.steps,
+        states=len(unfolding),
+        seconds=tally.seconds,
+        steps_usual=terms.steps,
+        guarantee=guarantee(terms) if strategy == PCT else None,
+        limit=tally.limit,
+        violation=violation,
+        moves=moves,
+        trace=None if violation is None else Trace(header(study, violation, title, description), steps),
+    )
+
+
+def _first_violation(strategy: Strategy, terms: Terms, seed: int, tally: _Tally) -> Walk | None:
+    """The first run that violates something, of those with the seeds from ``seed`` on."""
+    run = strategy(terms)
+    while True:
+        walk = run(seed + tally.runs)
+        if tally.add(walk):
+            return walk if walk.violation is not None else None
+        terms.unfolding.trim()

@@ -1,0 +1,143 @@
+"""What a replay looked like: the world after each step, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from memwal.effects import StoreRequest
+from memwal.errors import EngineBug
+
+from ..process import Ended, Pause
+from ..replay import Replayed, play, replay
+from ..stage import ENGINE, Played, Stage, broken
+from ..store import Contents
+from ..trace import Step, Trace
+from ..world import Ghosts, Oracle, Violation, World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """The world after one step."""
+
+    played: Played | None
+    """The step; None for the world before the first."""
+    contents: Contents
+    pauses: tuple[Pause | None, ...]
+    """Where each actor stands: the request that it waits with, or its end; None before it enters."""
+    under_way: tuple[tuple[str, StoreRequest[Any]], ...]
+    """Requests that may still land, with who made them, oldest first."""
+    ghosts: Ghosts
+    verdicts: tuple[Violation | None, ...]
+    """What each oracle says; None: what it asks for holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Film:
+    """A replay and all that was seen of it."""
+
+    name: str
+    """Of the trace's file."""
+    replayed: Replayed
+    actors: tuple[str, ...]
+    oracles: tuple[str, ...]
+    frames: tuple[Frame, ...]
+    """One more than steps: the first is the world before them."""
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        """What was played."""
+        return self.replayed.steps
+
+    def played(self) -> list[Played]:
+        """What was played, one for each of `steps`."""
+        return [frame.played for frame in self.frames if frame.played is not None]
+
+    def at(self, number: int) -> Played:
+        """What was played in step ``number``, from 1."""
+        played = self.frames[number].played
+        if played is None:
+            raise EngineBug(f"step {number} of a film was not played")
+        return played
+
+    def changed(self, number: int) -> bool:
+        """Whether the store holds something else after step ``number`` than before."""
+        before, after = self.frames[number - 1].contents, self.frames[number].contents
+        return before is not after and before.objects != after.objects
+
+    def turns(self, actor: str) -> list[int]:
+        """Numbers of the steps in which ``actor`` made a request; those in which one landed late are none."""
+        return [number for number, each in enumerate(self.played(), 1) if each.actor == actor and each.fate is not None]
+
+    def end(self, actor: str) -> Ended | None:
+        """How ``actor`` ended; None if it waits with a request after the last step."""
+        pause = self.frames[-1].pauses[self.actors.index(actor)]
+        return pause if isinstance(pause, Ended) else None
+
+    def crashed_after(self, actor: str) -> int | None:
+        """Step after which ``actor`` makes no request though it could and others do: it may as well have crashed.
+
+        0 if it makes none at all; None for an actor that ended, or whose request is the last of all, and in a replay
+        that was stopped before the end.
+        """
+        if self.replayed.stopped_early:
+            return None
+        turns = self.turns(actor)
+        last = turns[-1] if turns else 0
+        return None if self.end(actor) is not None or last == len(self.steps) else last
+
+
+class Camera:
+    """Takes a frame of each step; a `memwal_sim.replay.Watch`."""
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+        self.actors: tuple[str, ...] = ()
+        self.oracles: tuple[str, ...] = ()
+
+    def __call__(self, stage: Stage, played: Played | None) -> None:
+        """Take one."""
+        self.actors = tuple(stage.running)
+        self.oracles = (ENGINE, *(_name(oracle, number) for number, oracle in enumerate(stage.world.oracles, 1)))
+        self.frames.append(
+            Frame(
+                played=played,
+                contents=stage.contents,
+                pauses=tuple(running.pause for running in stage.running.values()),
+                under_way=tuple(stage.under_way),
+                ghosts=stage.ghosts,
+                verdicts=_verdicts(stage),
+            )
+        )
+
+    def film(self, name: str, replayed: Replayed) -> Film:
+        """All that was taken of ``replayed``."""
+        late = len(self.actors)
+        frames = (replace(frame, pauses=frame.pauses + (None,) * (late - len(frame.pauses))) for frame in self.frames)
+        return Film(name=name, replayed=replayed, actors=self.actors, oracles=self.oracles, frames=tuple(frames))
+
+
+def _name(oracle: Oracle, number: int) -> str:
+    judge = getattr(oracle, "judge", oracle)
+    return str(getattr(judge, "__name__", f"oracle {number}")).replace("_", " ")
+
+
+def _verdicts(stage: Stage) -> tuple[Violation | None, ...]:
+    ends = ((name, running.pause) for name, running in stage.running.items())
+    failed = [broken(name, pause) for name, pause in ends if isinstance(pause, Ended)]
+    first = next((each for each in failed if each is not None), None)
+    return (first, *(oracle(stage.contents, stage.ghosts) for oracle in stage.world.oracles))
+
+
+def film(path: Path, until: int | None = None, dump: Path | None = None) -> Film:
+    """`memwal_sim.replay.replay`, watched; raises what that raises."""
+    camera = Camera()
+    return camera.film(path.name, replay(path, until, dump, camera))
+
+
+def film_of(world: World, trace: Trace, name: str = "trace", until: int | None = None) -> Film:
+    """As `film`, for a trace and a world in hand."""
+    camera = Camera()
+    return camera.film(name, play(world, trace, until, None, camera))

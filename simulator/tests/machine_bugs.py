@@ -1,0 +1,40 @@
+"""Wrong turns of the engine that machines have to find, and a way to see one found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import Phase, settings
+from memwal_sim import machines
+from memwal_sim.bugs import Bug, planted
+from memwal_sim.machines import BrokenError, EngineMachine
+from memwal_sim.plays import find
+from memwal_sim.replay import play
+from memwal_sim.scenario import setting
+
+
+def planted_bug(**replaced: Callable[..., Any]) -> Bug:
+    """A bug that is known to nobody but the test; dots and colons of targets are written ``__`` and ``___``."""
+    targets = {name.replace("___", ":").replace("__", "."): wrong for name, wrong in replaced.items()}
+    return Bug(name="own", clause="X", what="w", why="y", scenario="", oracle="", violated="", replaced=targets)
+
+
+def found(
+    machine: type[EngineMachine], folder: Path, monkeypatch: pytest.MonkeyPatch, *bugs: Bug, shrunk: bool = True
+) -> BrokenError:
+    """What ``machine`` finds with ``bugs`` planted; its trace plays to the same violation."""
+    monkeypatch.setenv("MEMWAL_TRACES", str(folder))
+    phases = [Phase.generate, Phase.shrink] if shrunk else [Phase.generate]
+    how = settings(machines.chosen(), max_examples=60, phases=phases)
+    broken = machines.hunt(machine, how, bugs=bugs)
+    assert broken is not None
+    assert f"memwal replay {folder}/{machine.__name__}.jsonl" in str(broken)
+    header = broken.trace.header
+    with planted(bugs):
+        again = play(find(header.scenario).world(setting(header.revision), header.cast), broken.trace)
+    assert again.reproduced
+    assert again.divergence is None
+    return broken

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import pytest
+from memwal.errors import InvalidArgument
+from memwal_sim import machines, plays
+from memwal_sim.plays import Part
+from memwal_sim.scenario import setting
+
+
+def test_the_default_profile_depends_on_nothing_but_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HYPOTHESIS_PROFILE", raising=False)
+    assert machines.chosen().derandomize
+    assert machines.chosen().database is None
+
+
+def test_the_environment_chooses_the_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HYPOTHESIS_PROFILE", "long")
+    assert machines.chosen().max_examples == 2_000
+    monkeypatch.setenv("HYPOTHESIS_PROFILE", "no such")
+    with pytest.raises(InvalidArgument, match="there are short and long"):
+        machines.chosen()
+
+
+def test_a_cast_is_refused_for_unknown_plays_roles_and_names_that_are_there_twice() -> None:
+    with pytest.raises(InvalidArgument, match="no play 'x'; there are committing, merging, region_life, routing"):
+        plays.find("x")
+    play, reader = plays.find("region_life"), Part(name="r", role="reader", arguments={"times": 1})
+    with pytest.raises(InvalidArgument, match="no role 'x'; there are reader, writer"):
+        play.world(setting(), [Part(name="a", role="x")])
+    with pytest.raises(InvalidArgument, match="one name"):
+        play.world(setting(), [reader, reader])

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import settings
+from machine_bugs import found, planted_bug
+from memwal.region.rows import Rows
+from memwal_sim import bugs, machines
+from memwal_sim.machines import RegionLife
+
+
+def test_no_history_of_one_region_breaks_anything() -> None:
+    machines.run(RegionLife, settings(machines.chosen(), max_examples=15))
+
+
+def test_writes_that_are_stored_nowhere_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = found(RegionLife, tmp_path, monkeypatch, *bugs.choose(["canary"]))
+    assert (broken.violation.clause, broken.rules) == ("WAL-001", 2)
+    assert len(broken.trace.header.cast) == 1
+
+
+async def _no_tail(_region: object, _manifest: object, rows: Rows, *_: object) -> pa.Table:
+    return rows.schema.empty_table()
+
+
+def test_a_reader_that_ignores_the_wal_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = found(RegionLife, tmp_path, monkeypatch, planted_bug(memwal__read__tail___wal_tail=_no_tail))
+    assert broken.violation.clause == "WAL-001"
+    assert len(broken.trace.steps) < 40

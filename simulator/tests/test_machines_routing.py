@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from machine_bugs import found, planted_bug
+from memwal_sim import machines
+from memwal_sim.machines import Routing
+
+
+def test_no_history_of_spec_changes_and_writers_breaks_anything() -> None:
+    machines.run(Routing, settings(machines.chosen(), max_examples=12))
+
+
+def test_spec_ids_that_are_used_again_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug = planted_bug(memwal__jobs__spec_change___next_id=lambda *_: 1)
+    broken = found(Routing, tmp_path, monkeypatch, bug)
+    assert len(broken.trace.header.cast) <= 2
+
+
+def test_a_value_that_gets_a_second_region_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug = planted_bug(**{"memwal.index.registration:_by_values": lambda *_: {}})
+    broken = found(Routing, tmp_path, monkeypatch, bug, shrunk=False)
+    assert [part.role for part in broken.trace.header.cast].count("writer") >= 1

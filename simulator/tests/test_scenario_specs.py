@@ -1,0 +1,192 @@
+"""Scenarios of region specs: a key has one region, whoever creates regions and whatever becomes of the specs."""
+
+from __future__ import annotations
+
+import pytest
+from memwal.index import regions
+from memwal.table.state import latest
+from memwal_sim import ground, sharded
+from memwal_sim.actors import Acting, process
+from memwal_sim.exploration import Bounds, Exploration
+from memwal_sim.explorer import explore
+from memwal_sim.ground import TABLE
+from memwal_sim.oracles import Recovery
+from memwal_sim.process import Process
+from memwal_sim.scenario import find, setting
+from memwal_sim.scenario_specs import FEW, SCENARIOS
+from memwal_sim.sharded import Seen, judge
+from memwal_sim.stage import Stage
+from memwal_sim.store import Contents
+from memwal_sim.study import Study, canary
+from memwal_sim.writes import Write, Writes
+
+V1, V2 = Write("one/1", (("k", "v1"),)), Write("two/1", (("k", "v2"),))
+
+
+def run(name: str, revision: str = "B", preemptions: int | None = None, faults: int = 0) -> Exploration:
+    scenario = find(name)
+    bound = scenario.preemptions if preemptions is None else preemptions
+    return explore(scenario.build(setting(revision)), Bounds(preemptions=bound, faults=faults, merge=True))
+
+
+def one_after_another(name: str, *order: str) -> Stage:
+    """The scenario with each process run to its end in turn."""
+    stage = Stage(find(name).build(setting()))
+    for each in order:
+        while stage.waiting(each) is not None:
+            stage.play(each)
+    assert stage.violation() is None
+    return stage
+
+
+def seen(contents: Contents) -> Seen:
+    survivor = Process("survivor", lambda: sharded.surviving(TABLE, setting().interpretation))
+    found = Recovery(survivor)(contents).end
+    assert found.failure is None
+    assert isinstance(found.result, Seen)
+    return found.result
+
+
+def registered(contents: Contents) -> list[tuple[int, dict[str, object]]]:
+    """Spec id and region values of each registered region."""
+
+    async def look() -> list[tuple[int, dict[str, object]]]:
+        rows = await regions.known(TABLE, await latest(TABLE))
+        return sorted((int(row.spec_id), dict(row.values)) for row in rows)
+
+    found = Recovery(Process("looking", look))(contents).end.result
+    assert isinstance(found, list)
+    return found
+
+
+@pytest.mark.clause("AMB-52", "REGION-002", "REGION-003")
+@pytest.mark.parametrize("revision", ["A", "B", "R"])
+def test_two_creators_of_one_value_never_get_two_regions(revision: str) -> None:
+    found = run("two_creators", revision, preemptions=1)
+    assert found.complete, found.violation
+    assert found.ends.keys() == {"done", "Fenced"}
+
+
+def test_the_second_creator_takes_the_region_of_the_first() -> None:
+    stage = one_after_another("two_creators", "creator-1", "creator-2")
+    assert registered(stage.contents) == [(1, {"few": 0})]
+    found = seen(stage.contents)
+    assert [keys for _, keys in found.held] == [("k",)]
+    assert found.remote == found.merged == (("k", "v2"),)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("two_engines", {"many": 7}),
+        ("two_engines_columns", {"both": 9}),
+        ("two_engines_null", {"group": None}),
+    ],
+)
+def test_two_engines_that_agree_put_a_key_into_one_region(name: str, value: dict[str, object]) -> None:
+    found = run(name)
+    assert found.complete, found.violation
+    assert found.ends.keys() == {"done", "Fenced"}
+    assert registered(one_after_another(name, "engine-2", "engine-1").contents) == [(1, value)]
+
+
+@pytest.mark.clause("AMB-54")
+def test_a_new_spec_waits_until_the_regions_of_older_ones_are_drained() -> None:
+    found = run("new_spec", preemptions=1)
+    assert found.complete, found.violation
+    assert found.ends.keys() == {"done", "Fenced"}
+    refused = one_after_another("new_spec", "administrator", "drainer")
+    assert registered(refused.contents) == [(1, {"few": 0})]
+    accepted = one_after_another("new_spec", "drainer", "administrator")
+    assert registered(accepted.contents) == [(1, {"few": 0}), (2, {"many": 7})]
+    assert [keys for _, keys in seen(accepted.contents).held if keys] == [("k",)]
+
+
+@pytest.mark.clause("AMB-142")
+def test_a_writer_that_opens_a_region_and_a_change_of_specs_never_both_go_on() -> None:
+    found = run("running_writer", preemptions=1)
+    assert found.complete, found.violation
+    assert found.ends.keys() == {"done", "Fenced", "InvalidArgument"}
+    assert {"spec_change_stopped", "write_acknowledged"} <= found.events
+
+
+@pytest.mark.clause("AMB-55")
+def test_a_spec_over_a_value_is_refused_and_both_values_go_to_one_region() -> None:
+    found = run("spec_over_value")
+    assert found.complete, found.violation
+    assert "refused" in found.events
+    stage = one_after_another("spec_over_value", "administrator")
+    assert registered(stage.contents) == [(1, {"few": 0})]
+    assert seen(stage.contents).remote == (("k", "v2"),)
+
+
+@pytest.mark.clause("AMB-66")
+def test_a_source_column_is_dropped_only_once_the_rows_that_it_routed_are_merged() -> None:
+    found = run("dropped_source")
+    assert found.complete, found.violation
+    refused = one_after_another("dropped_source", "administrator", "merger")
+    assert registered(refused.contents) == [(1, {"group": "group of k"})]
+    dropped = one_after_another("dropped_source", "merger", "administrator")
+    assert registered(dropped.contents) == [(1, {"group": None}), (1, {"group": "group of k"})]
+    assert seen(dropped.contents).merged == (("k", "v1"),)
+
+
+@pytest.mark.clause("REGION-009", "REGION-011")
+@pytest.mark.parametrize(("name", "specs"), [("specs_come_and_go", [2, 3]), ("spec_in_use", [1, 2])])
+def test_no_spec_id_comes_back_and_no_spec_goes_that_a_region_is_of(name: str, specs: list[int]) -> None:
+    found = run(name)
+    assert found.complete, found.violation
+    stage = one_after_another(name, "administrator", "writer")
+
+    async def listed() -> list[int]:
+        return [int(spec.spec_id) for spec in (await latest(TABLE)).mem_wal.specs]
+
+    assert Recovery(Process("looking", listed))(stage.contents).end.result == specs
+
+
+def test_a_write_survives_one_fault_of_any_request_of_its_creator() -> None:
+    found = run("two_engines", preemptions=0, faults=1)
+    assert found.complete, found.violation
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_the_canary_is_found(scenario: object) -> None:
+    found = canary(Study(scenario=find(scenario.name), bounds=Bounds(preemptions=0))).run  # type: ignore[attr-defined]
+    assert found.violation is not None
+    assert found.violation.clause == "WAL-001"
+
+
+def test_a_key_in_two_regions_is_a_violation_even_if_both_rows_are_equal() -> None:
+    twice = Seen(remote=(("k", "v1"),), held=(("r1", ("k",)), ("r2", ("k",))), merged=(("k", "v1"),))
+    found = judge(twice, Writes(invoked=frozenset({V1}), acknowledged=frozenset({V1})))
+    assert found is not None
+    assert (found.clause, found.oracle) == ("REGION-002", "a key is in one region")
+
+
+def test_a_key_that_is_read_twice_and_a_row_that_a_merge_changes_are_violations() -> None:
+    both = Writes(invoked=frozenset({V1, V2}))
+    apart = (("r1", ("k",)), ("r2", ()))
+    twice = judge(Seen(remote=(("k", "v1"), ("k", "v2")), held=apart, merged=(("k", "v2"),)), both)
+    changed = judge(Seen(remote=(("k", "v1"),), held=apart, merged=(("k", "v2"),)), both)
+    lost = judge(Seen(remote=(), held=apart, merged=()), Writes(invoked=both.invoked, acknowledged=frozenset({V1})))
+    assert twice is not None
+    assert twice.clause == "READ-002"
+    assert changed is not None
+    assert changed.clause == "MERGE-001"
+    assert lost is not None
+    assert lost.clause == "WAL-001"
+    assert judge(Seen(remote=(("k", "v1"),), held=apart, merged=(("k", "v1"),)), both) is None
+
+
+def test_a_client_routes_anew_only_after_it_forgot_its_writer() -> None:
+    here = sharded.place(setting())
+    opened: list[Acting] = []
+
+    async def remember(acting: Acting) -> None:
+        opened.append(acting)
+
+    steps = (sharded.put("k", "v1"), remember, sharded.put("k", "v2"), sharded.closed, remember)
+    alone = ground.after(sharded.table(setting().revision, FEW), process(here, "client", *steps))
+    assert [note.event for note in alone.notes].count("claimed") == 1
+    assert opened[0] is opened[1]
+    assert opened[1].writer is None
