@@ -15,6 +15,12 @@ REFERENCE = (sys.executable, "-m", "memwal_conformance.adapters.reference")
 """Command of the reference adapter."""
 
 
+def import_path() -> str:
+    """``PYTHONPATH`` of an adapter process, so that the adapters shipped here run under any interpreter."""
+    here = str(Path(__file__).resolve().parent.parent)
+    return os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 @dataclass(slots=True)
 class Harness:
     """The adapter under test. Close it: it may hold processes."""
@@ -84,7 +90,5 @@ class Harness:
             raise
 
     def _launch(self, name: str) -> AdapterProcess:
-        here = str(Path(__file__).resolve().parent.parent)
-        paths = [here, *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        environment = {**os.environ, "PYTHONPATH": import_path()}
         return AdapterProcess(self.command, actor=name, limit_s=self.limit_s, environment=environment, log=self.log)

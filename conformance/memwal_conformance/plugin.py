@@ -22,7 +22,8 @@ from .verdicts import FAILING, CaseResult, Verdict
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of the suite."""
     group = parser.getgroup("memwal", "MemWAL conformance")
-    group.addoption("--memwal-adapter", metavar="COMMAND", help="adapter to test (default: the reference)")
+    group.addoption("--memwal-adapter", metavar="COMMAND", help="adapter to test, or `native` (default: the reference)")
+    group.addoption("--native-version", metavar="X", help="with `native`: pylance==X in an environment of its own")
     group.addoption(
         "--memwal-revision",
         metavar="LETTERS",

@@ -174,6 +174,10 @@ class Hello:
     revisions: tuple[RevisionName, ...]
     roles: tuple[str, ...]
     capabilities: frozenset[str]
+    partial: tuple[str, ...] = ()
+    """Messages that are answered of roles that are not claimed as a whole."""
+    without: tuple[str, ...] = ()
+    """Parameters that are not taken, each as ``message parameter``."""
 
     @staticmethod
     def of(result: Json) -> Hello:
@@ -184,9 +188,13 @@ class Hello:
             revisions=tuple(r for r in REVISIONS if r in result["revisions"]),
             roles=tuple(r for r in ROLES if r in result["roles"]),
             capabilities=frozenset(result["capabilities"]),
+            partial=tuple(message for message in messages() if message in result.get("partial", ())),
+            without=tuple(sorted(result.get("without", ()))),
         )
 
     def answers(self, message: str) -> bool:
         """Whether the implementation claims to answer ``message``."""
         role = messages()[message].role
+        if message in self.partial:
+            return True
         return role == "all" or role in self.roles or (role == "capability" and message in self.capabilities)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .protocol import Hello
+from .protocol import Hello, messages
 from .verdicts import CaseResult, Finding, Verdict, level_of
 
 
@@ -74,7 +74,9 @@ def tally(revision: str, results: Sequence[CaseResult], levels: Mapping[str, str
 def sentence(hello: Hello, tallied: Tally) -> str:
     """The one sentence about a revision."""
     words = {True: "conforms", False: "does not conform", None: "was not shown to conform"}[tallied.conforms]
-    roles = f"roles {', '.join(hello.roles)}" if hello.roles else "no roles"
+    in_part = dict.fromkeys(messages()[message].role for message in hello.partial)
+    named = [*hello.roles, *(f"{role} in part" for role in in_part)]
+    roles = f"roles {', '.join(named)}" if named else "no roles"
     counts = tallied.verdicts
     text = (
         f"{hello.implementation} {words} to revision {tallied.revision}, {roles}: "
@@ -115,6 +117,8 @@ def summary(hello: Hello, tallies: Iterable[Tally], results: Iterable[CaseResult
         "implementation": hello.implementation,
         "version": hello.version,
         "roles": list(hello.roles),
+        "partial": list(hello.partial),
+        "without": list(hello.without),
         "capabilities": sorted(hello.capabilities),
         "revisions": {
             t.revision: {

@@ -99,11 +99,19 @@ class Run:
         elif message in SYNCS and error is None:
             history.made_durable(writer)
         elif message in WRITES and (error is None or error.kind != "invalid_argument"):
+            sent = "rows" if message == "writer.put" else "keys"
+            plain = plain_rows({**params[sent], "columns": self._named(params[sent]["columns"])})
             fate: Fate = "failed" if error is not None else "acknowledged" if params["durable"] else "buffered"
             if fate == "acknowledged":
                 history.made_durable(writer)
             record = history.put if message == "writer.put" else history.delete
-            record(writer, plain_rows(params["rows" if message == "writer.put" else "keys"]), fate)
+            record(writer, plain, fate)
+
+    def _named(self, columns: list[Json]) -> list[Json]:
+        """Columns of a write that was accepted: if they have the table's types, they count by place, not by name."""
+        known = self.scenario.schema
+        same = [column["type"] for column in columns] == [column["type"] for column in known]
+        return known if same else columns
 
 
 def run(

@@ -36,9 +36,11 @@ class Scenario:
         return tuple(dict.fromkeys([*self.clauses, *(c for step in steps for c in step.get("clauses", ()))]))
 
     def missing(self, revision: str, hello: Hello) -> list[str]:
-        """Messages that the steps of a revision need and the implementation does not answer."""
-        needed = {step["send"] for step in self.steps_of(revision) if "send" in step}
-        return sorted(message for message in needed if not hello.answers(message))
+        """Messages and parameters that the steps of a revision need and the implementation does not answer."""
+        sent = [step for step in self.steps_of(revision) if "send" in step]
+        needed = {step["send"] for step in sent}
+        given = {f"{step['send']} {parameter}" for step in sent for parameter in step.get("with", {})}
+        return sorted([*(m for m in needed if not hello.answers(m)), *(given & set(hello.without))])
 
 
 def load(file: Path) -> Scenario:

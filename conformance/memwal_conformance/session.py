@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from . import scenarios, vectors
+from . import native_versions, scenarios, vectors
 from .adapters.process import AdapterCrash, AdapterMissing, AdapterTimeout, Exchange
 from .clauses import clauses as registry
 from .evidence import scenario_files, vector_files
@@ -40,7 +40,7 @@ class Session:
             folder.mkdir(parents=True, exist_ok=True)
             self.log_file = (folder / "run.jsonl").open("w", encoding="utf-8")
         self.harness = Harness(
-            command=tuple(shlex.split(given)) if given else REFERENCE,
+            command=self._command(given),
             limit_s=config.getoption("--memwal-timeout"),
             settings=dict(s.split("=", 1) for s in settings),
             log=self._log if self.log_file is not None else None,
@@ -48,6 +48,17 @@ class Session:
         self.levels: dict[str, dict[str, str]] = {revision: levels_of(revision) for revision in REVISIONS}
         self.no_hello: str | None = None
         self.smoke_failed: dict[str, str] = {}
+
+    def _command(self, given: str | None) -> tuple[str, ...]:
+        version: str | None = self.config.getoption("--native-version")
+        if version is not None and given != native_versions.NAME:
+            raise pytest.UsageError(f"--native-version goes with --memwal-adapter {native_versions.NAME}")
+        if given != native_versions.NAME:
+            return tuple(shlex.split(given)) if given else REFERENCE
+        try:
+            return native_versions.command(version)
+        except native_versions.NotInstalled as error:
+            raise pytest.UsageError(f"--native-version: {error}") from error
 
     def _log(self, exchange: Exchange) -> None:
         assert self.log_file is not None

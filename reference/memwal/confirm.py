@@ -8,7 +8,7 @@ the attempt succeeded. A claim has no such part (AMB-28) and must not come here.
 from __future__ import annotations
 
 from .clauses import implements
-from .effects import Copy, Io
+from .effects import Commits, Copy, Io
 from .errors import AlreadyExists, NotFound, OutcomeUnknown, Throttled
 from .ids import Milliseconds
 
@@ -30,6 +30,7 @@ async def create(io: Io, name: str, data: bytes) -> None:
             return
         except AlreadyExists:
             if unsure and await is_ours(io, name, data):
+                await io.note("recognised", path=io.path(name))
                 return
             raise
         except OutcomeUnknown:
@@ -42,6 +43,17 @@ async def create(io: Io, name: str, data: bytes) -> None:
                     raise OutcomeUnknown(io.path(name)) from None
                 raise
         await io.sleep(Milliseconds(_PAUSE_MS * 2**attempt))
+
+
+async def create_fresh(io: Io, name: str, data: bytes) -> None:
+    """Create ``name``, which has a random part that nobody else can have chosen, until it is known to be there.
+
+    Conditionally where the store can do that, so that a mistake about the name is noticed. Raises as `create` does.
+    """
+    if io.commits is Commits.PUT:
+        await create(io, name, data)
+    else:
+        await create_unconditionally(io, name, data)
 
 
 async def create_unconditionally(io: Io, name: str, data: bytes) -> None:

@@ -7,7 +7,7 @@ anything that the engine decides.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 from memwal import paths
 from memwal.effects import Io
-from memwal.errors import Outcome
+from memwal.errors import InvalidArgument, Outcome
 from memwal.ids import TableVersion
-from memwal.index import regions
+from memwal.index import guards, regions
 from memwal.jobs import collector
 from memwal.jobs.collector import Policy
 from memwal.jobs.index_builder import catch_up
@@ -28,7 +28,8 @@ from memwal.read.sources import MemoryView
 from memwal.region.region import Region
 from memwal.region.writer import Writer, open_writer
 from memwal.revisions import Interpretation
-from memwal.table import write
+from memwal.table import whole, write
+from memwal.table import tags
 from memwal.table.state import latest, load
 
 from . import ground
@@ -79,17 +80,18 @@ Step: TypeAlias = Callable[[Acting], Awaitable[None]]
 def process(place: Place, name: str, *steps: Step, insists: bool = False) -> Process:
     """A process called ``name`` that does ``steps`` in order.
 
-    ``insists``: it goes on to the next step where one fails with an `Outcome`, as a client may.
+    ``insists``: it goes on to the next step where one fails with an `Outcome` or is refused, as a client may.
     """
-    return Process(name, partial(_act, place, name, steps, insists))
+    return Process(name, partial(act, place, name, steps, insists=insists))
 
 
-async def _act(place: Place, name: str, steps: tuple[Step, ...], insists: bool) -> None:
+async def act(place: Place, name: str, steps: Sequence[Step], *, insists: bool = False) -> None:
+    """The protocol of `process`."""
     acting = Acting(place, name)
     for step in steps:
         try:
             await step(acting)
-        except Outcome:
+        except (Outcome, InvalidArgument):
             if not insists:
                 raise
 
@@ -168,6 +170,16 @@ def index(name: str) -> Step:
     return step
 
 
+def restore(version: int) -> Step:
+    """The step that makes the base table what it was in ``version``, as far as that is allowed."""
+
+    async def step(acting: Acting) -> None:
+        may_revert = guards.may_revert(acting.place.table, acting.place.interpretation)
+        await whole.restore(acting.place.table, TableVersion(version), may_revert)
+
+    return step
+
+
 def delete_from_base(key: str) -> Step:
     """The step that deletes ``key`` from the base table, past all regions, as a write of its own."""
 
@@ -204,6 +216,33 @@ async def read_again(acting: Acting) -> None:
     acting.version = acting.version or (await latest(acting.place.table)).version
     found = ground.pairs(await seen_at(acting.place, acting.version))
     await acting.place.table.note(READ_RETURNED, read=name, rows=found, version=acting.version)
+
+
+async def read_while_retained(acting: Acting) -> None:
+    """As `read_again`; a version that was expired meanwhile may be gone, in part or as a whole."""
+    try:
+        await read_again(acting)
+    except (ArtifactError, NotFound) as failure:
+        assert acting.version is not None
+        if await _is_retained(acting.place.table, acting.version):
+            reason = f"the version is retained, and cannot be read: {failure}"
+            raise ArtifactError("GC-003", f"version {acting.version}", reason) from failure
+        acting.version = None
+
+
+async def _is_retained(table: Io, version: TableVersion) -> bool:
+    try:
+        await load(table, version)
+    except NotFound:
+        return False
+    return True
+
+
+async def tag(acting: Acting) -> None:
+    """Tag the newest table version with the name of the process, or leave the tag where it is."""
+    table = acting.place.table
+    if acting.name not in await tags.versions(table):
+        await tags.create(table, acting.name, (await latest(table)).version)
 
 
 async def _read(acting: Acting, rows: Callable[[], Awaitable[pa.Table]]) -> None:

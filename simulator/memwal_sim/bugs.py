@@ -11,7 +11,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -50,6 +50,8 @@ class Bug:
     """Revision under which the scenario runs."""
     readings: Mapping[str, object] = field(default_factory=dict)
     """Fields of `memwal.revisions.Interpretation`, and the values that they take."""
+    group: str = ""
+    """The folder in which its file is."""
     replaced: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     """``module:function`` or ``module:Class.method`` of the engine -> what stands there instead."""
 
@@ -66,7 +68,7 @@ def load(folder: Path | None = None) -> dict[str, Bug]:
             raise InvalidArgument(f"{path.name} defines no BUG")
         if bug.name != path.stem or bug.name in found:
             raise InvalidArgument(f"{path.name} defines a bug called {bug.name!r}: it must be the file's name, once")
-        found[bug.name] = bug
+        found[bug.name] = replace(bug, group=path.parent.name)
     return found
 
 

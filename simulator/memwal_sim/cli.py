@@ -21,13 +21,14 @@ from rich.table import Table
 
 from . import bugs as planting
 from . import certificates, cli_histories, cli_soak, gallery, kills, parallel, places
+from . import coverage as covering
 from . import replay as replaying
 from . import scenario as scenarios
 from .exploration import Bounds, Progress
 from .outcomes import FATES, FAULTS, Fate
 from .scenario import Scenario
 from .study import Finding, Study, as_dict, canary, carry_out, classes, recorded_in
-from .trace import Step, dumps, parse
+from .trace import Step, dumps, load
 from .viewer import viewing
 from .viewer.film import Camera, Film
 from .world import Violation
@@ -43,13 +44,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 
 def commands(app: typer.Typer) -> None:
     """Add the simulator's commands to ``app``."""
-    for command in (explore, replay, list_scenarios, bugs, certify, write_gallery):
+    for command in (explore, replay, list_scenarios, bugs, certify, coverage, write_gallery):
         app.command(_NAMES.get(command, command.__name__))(command)
     cli_histories.commands(app)
     cli_soak.commands(app)
-    from . import cli_hunt  # it prints with the means of this module
+    from . import cli_hunt, cli_traces  # they print with the means of this module
 
     cli_hunt.commands(app)
+    cli_traces.commands(app)
 
 
 @contextmanager
@@ -93,9 +95,7 @@ def explore(
     ] = None,
     preemptions: Annotated[
         int | None,
-        typer.Option(
-            min=-1, help="Times that a process is left that could go on; -1: no bound. Default: as listed."
-        ),
+        typer.Option(min=-1, help="Times that a process is left that could go on; -1: no bound. Default: as listed."),
     ] = None,
     reduce: Annotated[
         bool,
@@ -262,14 +262,25 @@ def replay(
     html: Annotated[Path | None, typer.Option(help="Write a page to step through the history to this file.")] = None,
     mermaid: Annotated[Path | None, typer.Option(help="Write a Mermaid sequence diagram to this file.")] = None,
     lanes: Annotated[bool, typer.Option("--lanes", help="Print a lane for each process.")] = False,
+    profile: Annotated[
+        str | None, typer.Option(help="Play the same steps under this profile: strict, or literal.")
+    ] = None,
+    without_bugs: Annotated[
+        bool, typer.Option("--without-bugs", help="Play the same steps without the planted bugs.")
+    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Play it one time; default: two times, and compare.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Play a recorded history against the engine as it is now."""
+    """Play a recorded history against the engine as it is now.
+
+    Under another --profile, or --without-bugs, the history goes another way; the question is then whether anything
+    breaks.
+    """
     if lanes and as_json:
         raise typer.BadParameter("--lanes and --json exclude each other")
     with _mistakes_are_usage():
         camera = Camera() if html is not None or mermaid is not None or lanes else None
-        played = replaying.replay(file, until, dump, camera)
+        played = replaying.replay(file, until, dump, camera, twice=not once, profile=profile, without_bugs=without_bugs)
         film = None if camera is None else camera.film(file.name, played)
         if film is not None:
             viewing.write(film, html=html, mermaid=mermaid)
@@ -284,17 +295,24 @@ def replay(
                 "violation": None if played.violation is None else as_dict(played.violation),
                 "violation_at": played.violation_at,
                 "reproduced": played.reproduced,
+                "profile": profile or played.header.profile,
+                "without_bugs": without_bugs,
+                "unstable_at": played.unstable_at,
             }
         )
     else:
-        _print_replayed(played, film if lanes else None)
+        _print_replayed(played, film if lanes else None, profile)
+    if played.unstable_at is not None:
+        _err.print(f"[bold red]not deterministic:[/] a second replay differs at step {played.unstable_at}")
+        raise typer.Exit(FOUND)
     lost = not played.reproduced and not played.stopped_early
-    if lost or played.divergence is not None or played.violation is not None:
+    other = not played.elsewhere and (lost or played.divergence is not None)
+    if other or played.violation is not None:
         raise typer.Exit(FOUND)
 
 
-def _print_replayed(played: replaying.Replayed, film: Film | None) -> None:
-    """``film``: to print in lanes."""
+def _print_replayed(played: replaying.Replayed, film: Film | None, profile: str | None) -> None:
+    """``film``: to print in lanes; ``profile``: the one that was asked for."""
     _out.print(f"[bold]{escape(played.header.title)}[/]")
     if played.header.description:
         _out.print(escape(played.header.description))
@@ -302,6 +320,9 @@ def _print_replayed(played: replaying.Replayed, film: Film | None) -> None:
         _print_steps(played.steps)
     else:
         viewing.print_lanes(film, _out)
+    if played.elsewhere:
+        _print_elsewhere(played, profile)
+        return
     if played.divergence is not None:
         found = played.divergence
         _out.print(f"[bold yellow]diverged[/] at step {found.index}: {found.what} was {escape(found.recorded)}")
@@ -316,6 +337,24 @@ def _print_replayed(played: replaying.Replayed, film: Film | None) -> None:
         _out.print("[bold]reproduced[/]")
     else:
         _out.print("[bold yellow]not reproduced[/]: the engine no longer does this")
+
+
+def _print_elsewhere(played: replaying.Replayed, profile: str | None) -> None:
+    """Where the same steps went another way, and whether anything is broken there."""
+    where = "without the planted bugs" if profile is None else f"under profile {profile}"
+    found, recorded = played.divergence, played.header.violation
+    if found is None:
+        _out.print(f"{where}, every step goes as recorded")
+    else:
+        text = f"{where}, step {found.index} goes another way: {found.what} was {found.recorded}, and is {found.found}"
+        _out.print(text, markup=False, soft_wrap=True)
+    if played.violation is not None:
+        _print_violation(played.violation)
+    elif played.stopped_early:
+        _out.print("stopped before the end; nothing is broken so far")
+    else:
+        _out.print(f"[bold green]nothing is broken[/] after any of {len(played.steps)} steps", end="")
+        _out.print("" if recorded is None else f"; as recorded, {recorded.clause} is ({recorded.oracle})", markup=False)
 
 
 def list_scenarios(as_json: Json = False) -> None:
@@ -409,13 +448,27 @@ def certify(
         changed = [each for each in found if before.get((each["scenario"], each["revision"])) != each]
         if not check:
             (folder / certificates.FILE).write_text(certificates.dumps(iter(found)), "utf-8")
-    for each in changed:
+    for each in changed if check else ():
         _err.print(f"{each['scenario']} under {each['revision']} is not what the file says")
+    _out.print(f"{len(found)} certificates, {len(changed)} of them changed")
     wrong = [each for each in found if not each["complete"]]
     for each in wrong:
         _err.print(f"[bold red]incomplete:[/] {each['scenario']} under {each['revision']}: {each['violation']}")
     if wrong or (check and changed):
         raise typer.Exit(FOUND)
+
+
+def coverage(
+    out: Annotated[Path, typer.Option(help="Where to write the matrix, as Markdown.")] = Path("coverage.md"),
+    jobs: Annotated[int, typer.Option(min=1, help="Scenarios that are explored at the same time.")] = 1,
+) -> None:
+    """Explore every scenario with one fault, and write which outcomes requests have had at which places."""
+    with _mistakes_are_usage():
+        with _counting("exploring", len(covering.keys()), quiet=False) as done:
+            found = covering.matrix(jobs, done)
+        out.write_text(covering.render(found), "utf-8")
+    for site, fate in found.dark():
+        _out.print(f"dark: {site.function} {site.operation} {fate.label}", markup=False)
 
 
 def write_gallery(
@@ -439,7 +492,7 @@ def write_gallery(
 
 
 def _record_again(path: Path) -> None:
-    header = parse(path.read_text("utf-8"), path.name).header
+    header = load(path).header
     study = recorded_in(header)
     with _shown(f"recording {path.name}", quiet=False) as progress:
         found = carry_out(study, progress=progress, title=header.title, description=header.description)

@@ -118,6 +118,8 @@ def _print_hunt(found: Hunt) -> None:
         )
     if found.found_by is not None:
         rows.append(("found again by", f"--seed {found.found_by} --runs 1"))
+    if found.shrunk is not None:
+        rows.append(("made small", f"from {len(found.shrunk.before)} to {len(found.moves)} steps"))
     for row in rows:
         table.add_row(*row)
     _out.print(table)

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from .bugs import Bug, load
-from .trace import Trace, parse
+from .trace import Trace
+from .trace import load as load_trace
 
 INDEX = "INDEX.md"
 
@@ -25,7 +26,7 @@ def render(folder: Path) -> str:
 
     Raises `ArtifactError` for a broken trace, `InvalidArgument` for a file that is no planted bug.
     """
-    traces = [(path, parse(path.read_text("utf-8"), path.name)) for path in sorted(folder.rglob("*.jsonl"))]
+    traces = [(path, load_trace(path)) for path in sorted(folder.rglob("*.jsonl"))]
     bugs = [bug for _, bug in sorted(load(folder / "bugs").items())]
     return "\n".join([_HEAD, *_recorded(folder, traces), *_planted(bugs)]).rstrip("\n") + "\n"
 

@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
-from memwal import invariants, paths
-from memwal.codec import index_file
+from memwal import invariants
 from memwal.codec.index_details import IndexDetails
 from memwal.effects import Io
 from memwal.ids import Milliseconds
 from memwal.index import mem_wal
 from memwal.invariants.index import catch_up_is_not_ahead_of_merging, catch_up_never_goes_back
-from memwal.jobs import index_builder
 from memwal.maintained import base_index
 from memwal.read import scan
 from memwal.region import manifest as manifests
@@ -68,28 +66,6 @@ async def _enabled(revision: Revision, maintained: tuple[str, ...]) -> TableStat
         snapshot_ts_ms=Milliseconds(0), num_regions=0, inline_snapshots=None, maintained_indexes=maintained
     )
     return await mem_wal.enable(TABLE, configured, details)
-
-
-@dataclass(frozen=True, slots=True)
-class OrderedIo(Io):
-    """A table whose index files are stored with their metadata in key order: pylance writes it in any order.
-
-    Without that an index builder would be no function of the replies that it gets.
-    """
-
-    async def put_if_absent(self, name: str, data: bytes) -> None:
-        """As `Io.put_if_absent`."""
-        indexes = name.startswith(f"{paths.INDICES}/")
-        await Io.put_if_absent(self, name, index_file.with_ordered_maps(data) if indexes else data)
-
-
-def index(name: str) -> Step:
-    """The step that extends the index ``name`` over merged data."""
-
-    async def step(acting: Acting) -> None:
-        await index_builder.catch_up(OrderedIo(acting.place.table.root), name, acting.place.interpretation)
-
-    return step
 
 
 async def opened(acting: Acting) -> None:
@@ -229,6 +205,14 @@ async def _gone(io: Io, state: TableState, name: str, missing: set[tuple[Any, An
 _AUDIT = ("catch_up_never_goes_back", "catch_up_is_not_ahead_of_merging", CREDIT, KEPT)
 
 
+def index_oracles(here: Place) -> tuple[Oracle, ...]:
+    """What must hold of the indexes: searches by them, and what they are credited with."""
+    return (
+        after_crash(Process("searcher", partial(looking, here)), judge, clause="CATCHUP-012", name=SEARCH),
+        *inspected(Process("auditor", partial(_audit, TABLE)), _AUDIT),
+    )
+
+
 def world(
     setting: Setting,
     contents: Contents,
@@ -253,8 +237,7 @@ def world(
         oracles=(
             survives(here),
             reads_are_explained,
-            after_crash(Process("searcher", partial(looking, here)), judge, clause="CATCHUP-012", name=SEARCH),
-            *inspected(Process("auditor", partial(_audit, TABLE)), _AUDIT),
+            *index_oracles(here),
             *oracles,
             *ground.stored_invariants(),
         ),

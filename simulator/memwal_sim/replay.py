@@ -8,22 +8,22 @@ longer makes is passed over; the first such place is the divergence that is repo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from memwal.effects import StoreRequest
 from memwal.errors import InvalidArgument
 
-from .bugs import planted
 from .names import symbolic
 from .outcomes import FATES, Fate, fates
 from .recording import engine_digest, operation, step
+from .references import opened, recorded
 from .stage import Played, Stage
 from .store import dump as dump_contents
 from .store import perform
-from .study import recorded_in
-from .trace import LANDED, Header, Step, Trace, parse
+from .trace import LANDED, Header, Step, Trace
 from .world import Violation, World
 
 EXTRA_MAX = 64
@@ -65,6 +65,11 @@ class Replayed:
     """The replay was asked to stop before the end of the trace."""
     engine_changed: bool
     """The engine's sources are not those under which the trace was recorded."""
+    elsewhere: bool = False
+    """Under another profile, or without its planted bugs: another way is expected, and nothing is to be reproduced."""
+    unstable_at: int | None = None
+    """Step in which a second replay differs from the first: something counts that is neither request nor reply. None:
+    they are equal, or there was one only."""
 
     @property
     def reproduced(self) -> bool:
@@ -75,27 +80,57 @@ class Replayed:
         return (recorded.clause, recorded.oracle) == (found.clause, found.oracle)
 
 
-def replay(path: Path, until: int | None = None, dump: Path | None = None, watch: Watch | None = None) -> Replayed:
+def replay(
+    path: Path,
+    until: int | None = None,
+    dump: Path | None = None,
+    watch: Watch | None = None,
+    *,
+    twice: bool = False,
+    profile: str | None = None,
+    without_bugs: bool = False,
+) -> Replayed:
     """Play the trace in the file ``path``, at most to step ``until``; with ``dump``, write the store to that folder.
 
-    ``watch`` sees the stage on the way.
+    ``watch`` sees the stage on the way. ``twice``: play it once more and compare. ``profile``: under this one and none
+    of the recorded readings; ``without_bugs``: with none of the planted bugs. Either makes it a replay elsewhere, which
+    has nothing to reproduce.
 
-    Raises `ArtifactError` for a file that is no trace, `InvalidArgument` for one that names a scenario, revision,
-    reading, planted bug or process that there is not.
+    Raises `ArtifactError` for a file that is no trace, or that names what there is not; `InvalidArgument` for a
+    ``profile`` that there is not, or if there are no bugs to leave out.
     """
-    trace = parse(path.read_text("utf-8"), path.name)
-    study = recorded_in(trace.header)
-    with planted(study.bugs):
-        return play(study.scenario.build(study.setting()), trace, until, dump, watch)
+    found = recorded(path)
+    study, elsewhere = found.study, profile is not None or without_bugs
+    if without_bugs:
+        if not study.bugs:
+            raise InvalidArgument(f"{path.name} has no planted bugs")
+        study = replace(study, bugs=())
+    if profile is not None:
+        study = replace(study, profile=profile, readings={})
+        study.setting()
+    with opened(found, study) as world:
+        played = play(world, found.trace, until, dump, watch, elsewhere=elsewhere)
+    if not twice:
+        return played
+    with opened(found, study) as world:
+        again = play(world, found.trace, until, elsewhere=elsewhere)
+    return replace(played, unstable_at=_first_difference(played, again))
 
 
 def play(
-    world: World, trace: Trace, until: int | None = None, dump: Path | None = None, watch: Watch | None = None
+    world: World,
+    trace: Trace,
+    until: int | None = None,
+    dump: Path | None = None,
+    watch: Watch | None = None,
+    *,
+    elsewhere: bool = False,
 ) -> Replayed:
-    """As `replay`, for a trace and a world in hand."""
+    """As `replay`, for a trace and a world in hand; ``elsewhere``: a world that is not the recorded one."""
     recorded = trace.steps if until is None else trace.steps[:until]
-    only = trace.header.violation.oracle if trace.header.violation is not None else None
-    playing = _Playing(Stage(world), only, watch)
+    violation = trace.header.violation
+    only = None if elsewhere or violation is None else violation.oracle
+    playing = _Playing(Stage(world), only, watch, elsewhere=elsewhere)
     for place, wanted in enumerate(recorded):
         playing.follow(wanted, recorded[place + 1 :])
     if dump is not None:
@@ -109,12 +144,24 @@ def play(
         violation_at=playing.violation_at,
         stopped_early=len(recorded) < len(trace.steps),
         engine_changed=trace.header.engine != engine_digest(),
+        elsewhere=elsewhere,
     )
 
 
+def _first_difference(one: Replayed, other: Replayed) -> int | None:
+    """Number of the first step in which two replays of one trace differ, the end of the shorter one included."""
+    pairs = zip_longest(one.steps, other.steps)
+    different = next((number for number, (mine, theirs) in enumerate(pairs, 1) if mine != theirs), None)
+    if different is None and (one.violation, one.violation_at) != (other.violation, other.violation_at):
+        return len(one.steps)
+    return different
+
+
 class _Playing:
-    def __init__(self, stage: Stage, only: str | None, watch: Watch | None) -> None:
+    def __init__(self, stage: Stage, only: str | None, watch: Watch | None, *, elsewhere: bool) -> None:
+        """``elsewhere``: bytes are others; requests, and replies in words, are what can differ."""
         self.stage = stage
+        self.elsewhere = elsewhere
         self.only = only
         self.watch = watch
         self.steps: list[Step] = []
@@ -171,7 +218,10 @@ class _Playing:
         return made
 
     def compare(self, wanted: Step, made: Step) -> None:
-        if made.reply != wanted.reply:
+        if self.elsewhere:
+            if made.answer != wanted.answer:
+                self.diverge(wanted, "reply", wanted.answer, made.answer)
+        elif made.reply != wanted.reply:
             self.diverge(wanted, "reply", f"{wanted.answer} ({wanted.reply})", f"{made.answer} ({made.reply})")
         elif made.store != wanted.store:
             self.diverge(wanted, "store", wanted.store, made.store)

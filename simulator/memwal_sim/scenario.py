@@ -60,7 +60,7 @@ class Scenario:
     """Ambiguities whose hazard it can show, as AMB numbers."""
 
 
-MODULES = ("scenario_writers", "scenario_jobs", "scenario_commits")
+MODULES = ("scenario_writers", "scenario_jobs", "scenario_commits", "scenario_specs", "scenario_index")
 """Modules that define scenarios: each has a tuple ``SCENARIOS``."""
 
 

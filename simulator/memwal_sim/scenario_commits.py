@@ -15,7 +15,7 @@ from . import ground, writes
 from .oracles import after_crash
 from .process import Process
 from .scenario import Scenario, Setting
-from .store import Contents
+from .store import Contents, Traits
 from .world import Violation, World
 from .writes import HEARD, WRITE_ACKNOWLEDGED, WRITE_INVOKED, Writes, observe_writes
 
@@ -62,10 +62,18 @@ def _judge(seen: Seen, ghosts: Writes) -> Violation | None:
     return violation
 
 
+_STORES = {
+    Commits.PUT: Traits(renames_if_absent=False),
+    Commits.RENAME: Traits(puts_if_absent=False),
+    Commits.EXTERNAL: Traits(puts_if_absent=False, renames_if_absent=False),
+}
+"""What the store offers: no more than the way of committing needs (AMB-121)."""
+
+
 @lru_cache
 def _table(commits: Commits) -> Contents:
     creator = Process("creator", partial(write.create, Io("", commits), ground.SCHEMA))
-    return ground.after(Contents(), creator).contents
+    return ground.after(Contents(traits=_STORES[commits]), creator).contents
 
 
 def _committers(commits: Commits, _setting: Setting) -> World:
@@ -90,6 +98,7 @@ SCENARIOS = tuple(
         title=f"two commits to one table, versions created by {words}",
         build=partial(_committers, commits),
         canary="canary_commits",
+        sometimes=("rebased",),
         hazards=hazards,
     )
     for commits, words, hazards in (

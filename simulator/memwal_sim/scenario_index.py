@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from memwal.jobs.collector import Policy
 
-from .actors import collect, delete_from_base, flush, merge, process, put
+from .actors import collect, delete_from_base, flush, index, merge, process, put
 from .indexed import (
     BY_ID,
     BY_VALUE,
     append,
-    index,
     maintain_unrecorded,
     opened,
     place,

@@ -12,6 +12,7 @@ from memwal.table.state import TableState
 
 from .actors import process, snapshot
 from .ground import KEY, VALUE
+from .one_region import world
 from .scenario import Scenario, Setting
 from .sharded import (
     GROUP,
@@ -28,7 +29,6 @@ from .sharded import (
     put,
     remove_spec,
     table,
-    world,
 )
 from .world import World
 

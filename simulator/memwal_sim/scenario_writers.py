@@ -178,18 +178,21 @@ SCENARIOS = (
     Scenario(
         name="two_writers",
         title="two writers on one region: claim, put the same key, flush",
+        sometimes=("Fenced",),
         build=_two_writers,
         hazards=_RACES,
     ),
     Scenario(
         name="two_writers_two_keys",
         title="two writers on one region: claim, put a key each, flush",
+        sometimes=("Fenced",),
         build=_two_writers_two_keys,
         hazards=_RACES,
     ),
     Scenario(
         name="two_writers_no_flush",
         title="two writers on one region: claim, put the same key",
+        sometimes=("Fenced",),
         build=_two_writers_no_flush,
         hazards=("AMB-13", "AMB-14", "AMB-28"),
     ),
@@ -226,23 +229,27 @@ SCENARIOS = (
     Scenario(
         name="fenced_memory",
         title="a reader in the process of a writer, beside another writer",
+        sometimes=("Fenced",),
         build=_fenced_memory,
         hazards=("AMB-140",),
     ),
     Scenario(
         name="fenced_flush",
         title="two writers that flush, and a reader in the process of the second",
+        sometimes=("Fenced",),
         build=_fenced_flush,
     ),
     Scenario(
         name="writer_and_builder",
         title="one writer beside a snapshot builder",
+        sometimes=("manifest_lost",),
         build=_writer_and_builder,
         hazards=("AMB-09", "AMB-33"),
     ),
     Scenario(
         name="stalled_writer",
         title="a writer beside its successor, a merge and a collection of the WAL",
+        sometimes=("Fenced", "collecting"),
         build=_stalled_writer,
         preemptions=2,
         hazards=("AMB-25",),
@@ -250,6 +257,7 @@ SCENARIOS = (
     Scenario(
         name="stalled_claim",
         title="a writer beside several claims and a collection of manifests",
+        sometimes=("Fenced", "collecting", "manifest_void"),
         build=_stalled_claim,
         preemptions=2,
         hazards=("AMB-30",),

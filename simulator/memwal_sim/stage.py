@@ -60,10 +60,14 @@ class Stage:
 
     def enter(self, process: Process) -> None:
         """Start one more process; raises `InvalidArgument` if there was one of that name."""
-        if process.name in self.running:
-            raise InvalidArgument(f"there is a process {process.name!r} already")
-        running = self.running[process.name] = Running(process)
-        self._observe(process.name, deferred(running.notes)[0])
+        self.join(process.name, Running(process))
+
+    def join(self, name: str, running: Running) -> None:
+        """As `enter`, for a process that has just been started."""
+        if name in self.running:
+            raise InvalidArgument(f"there is a process {name!r} already")
+        self.running[name] = running
+        self._observe(name, deferred(running.notes)[0])
 
     def waiting(self, actor: str) -> StoreRequest[Any] | None:
         """The next request of ``actor``, or None at its end; raises `InvalidArgument` for an unknown name."""

@@ -13,8 +13,10 @@ from . import scenario as scenarios
 from .bugs import Bug
 from .exploration import Bounds, Exploration, Progress
 from .explorer import explore
+from .outcomes import FATES, FAULTS
 from .recording import engine_digest, record
 from .scenario import Scenario, Setting
+from .shrinking import shrink
 from .trace import Found, Header, Trace
 from .world import Violation, World
 
@@ -114,7 +116,13 @@ def recorded_in(header: Header) -> Study:
         profile=header.profile,
         readings=header.readings,
         bugs=planting.choose(header.bugs),
-        bounds=Bounds(faults=header.faults, preemptions=header.preemptions, reduce=False, merge=True),
+        bounds=Bounds(
+            faults=header.faults,
+            kinds=frozenset(FATES[label] for label in header.kinds) or FAULTS,
+            preemptions=header.preemptions,
+            reduce=False,
+            merge=True,
+        ),
         only=None if header.violation is None else header.violation.oracle,
     )
 
@@ -134,15 +142,21 @@ def carry_out(
             return Finding(study, run, None)
         if study.bounds.reduce and study.bounds.preemptions is None:
             run = _shortest(study, run, run.violation)
-        steps, violation = record(study.world(), run.trace, study.only)
+        steps, violation = record(study.world(), run.trace, run.violation.oracle if run.violation else study.only)
     return Finding(study, run, Trace(header(study, violation, title, description), steps))
 
 
 def _shortest(study: Study, found: Exploration, violation: Violation) -> Exploration:
-    """``found``, or what the same oracle finds where no step is left out, and so after a shortest history."""
+    """What the same oracle finds where no step is left out, and so after a shortest history.
+
+    If that is too much within the bounds, ``found`` with its history made small.
+    """
     bounds = replace(study.bounds, reduce=False, merge=True)
     run = explore(study.world(), bounds, only=violation.oracle)
-    return run if run.violation is not None else found
+    if run.violation is not None:
+        return run
+    small = shrink(study.world(), found.trace, clause=violation.clause, oracle=violation.oracle)
+    return replace(found, trace=small.moves, violation=small.violation)
 
 
 def header(study: Study, violation: Violation | None, title: str, description: str) -> Header:
@@ -163,6 +177,7 @@ def header(study: Study, violation: Violation | None, title: str, description: s
         title=title,
         description=description,
         violation=found,
+        kinds=() if study.bounds.kinds == FAULTS else tuple(kind.label for kind in sorted(study.bounds.kinds)),
     )
 
 

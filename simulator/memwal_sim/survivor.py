@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, TypeAlias
 
 from memwal.jobs.merger import merge_region
 from memwal.region.writer import open_writer
@@ -16,7 +18,6 @@ from .ground import Pairs
 from .oracles import after_crash
 from .process import Process
 from .world import Oracle, Violation
-from .writes import Writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +59,18 @@ _STAGES = (
 """What is compared with the rows before it: field, clause, oracle, reason."""
 
 
-def judge(found: Seen, ghosts: Writes) -> Violation | None:
+Explained: TypeAlias = Callable[[Mapping[str, str], Any], Violation | None]
+"""Whether what clients did, which are ghosts of any kind, explains rows (key -> value)."""
+
+
+def judge(found: Seen, ghosts: Any, explained: Explained = writes.judge) -> Violation | None:
     """The writes explain the rows, each key is there once, and neither recovery, flush nor merge changes any."""
     for pairs in (found.remote, found.recovered, found.flushed, found.merged):
         twice = next((one for one, other in zip(pairs, pairs[1:], strict=False) if one[0] == other[0]), None)
         if twice is not None:
             reason = f"a read finds key {twice[0]} twice: {pairs}"
             return Violation("READ-002", "each key is there once", reason)
-    violation = writes.judge(dict(found.recovered), ghosts)
+    violation = explained(dict(found.recovered), ghosts)
     before = found.remote
     for field, clause, oracle, reason in _STAGES:
         after: Pairs = getattr(found, field)
@@ -75,6 +80,9 @@ def judge(found: Seen, ghosts: Writes) -> Violation | None:
     return violation
 
 
-def survives(place: Place) -> Oracle:
-    """The oracle that after a crash of everybody the region recovers, flushes and merges to what was written."""
-    return after_crash(Process("survivor", partial(surviving, place)), judge)
+def survives(place: Place, explained: Explained = writes.judge) -> Oracle:
+    """The oracle that after a crash of everybody the region recovers, flushes and merges to what was written.
+
+    ``explained``: for ghosts that are no `memwal_sim.writes.Writes`.
+    """
+    return after_crash(Process("survivor", partial(surviving, place)), partial(judge, explained=explained))

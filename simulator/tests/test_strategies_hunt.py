@@ -40,10 +40,7 @@ def planted(name: str) -> Study:
 
 
 @STRATEGIES
-def test_each_strategy_finds_a_plain_wal_put_and_what_it_records_replays(
-    strategy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(by_hypothesis, "SHRINKS_MAX", 50)
+def test_each_strategy_finds_a_plain_wal_put_and_what_it_records_replays(strategy: str, tmp_path: Path) -> None:
     found = hunt(planted("plain_wal_put"), strategy, seed=0, runs_max=2000)
     assert found.violation is not None
     assert (found.violation.clause, found.limit) == ("WAL-001", None)
@@ -125,11 +122,19 @@ def searched(world: World, seed: int, faults: int = 0, runs_max: int = 100) -> t
     return seen, search(terms, seed, runs_max, lambda run: bool(seen.append(run)))
 
 
-def test_hypothesis_shrinks_a_lost_update_to_the_shortest_history() -> None:
-    seen, found = searched(watched_counters(4), seed=0, faults=2)
-    assert found is not None
-    assert len(found.keys) == 4 < len(seen[-1].keys)
-    assert not any(key & FATE_MASK for key in found.keys)
+@STRATEGIES
+def test_what_each_strategy_finds_is_made_small(strategy: str) -> None:
+    found = hunt(toy(watched_counters(4), bounds=Bounds(faults=2)), strategy, seed=0)
+    assert found.shrunk is not None
+    assert len(found.moves) == 4 <= len(found.shrunk.before)
+    assert found.certificate()["steps_found"] == len(found.shrunk.before)
+
+
+def test_a_run_is_kept_as_it_was_found_if_that_is_asked_for() -> None:
+    study = toy(watched_counters(4), bounds=Bounds(faults=2))
+    small, whole = (hunt(study, "uniform", seed=0, shrinking=shrinking) for shrinking in (True, False))
+    assert small.shrunk is not None
+    assert (whole.shrunk, whole.moves) == (None, small.shrunk.before)
 
 
 def test_hypothesis_draws_no_more_faults_than_there_are() -> None:
@@ -139,13 +144,13 @@ def test_hypothesis_draws_no_more_faults_than_there_are() -> None:
     assert faults[2] >= 5
 
 
-def test_hypothesis_shrinks_a_planted_bug_to_a_history_close_to_the_shortest() -> None:
+def test_a_find_of_hypothesis_comes_close_to_the_shortest_history() -> None:
     # an exploration finds 17 steps
     found = hunt(planted("skip_newer_epoch"), "hypothesis", seed=1)
     assert 17 <= len(found.moves) <= 21
 
 
-def test_hypothesis_counts_no_run_of_its_shrinking() -> None:
+def test_hypothesis_ends_with_its_first_find() -> None:
     seen, found = searched(watched_counters(2), seed=1)
     assert found is not None
     assert [run.violation is not None for run in seen] == [False] * (len(seen) - 1) + [True]

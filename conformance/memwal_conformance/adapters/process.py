@@ -107,6 +107,11 @@ class AdapterProcess:
         return self._process.returncode is None and not self._ends_within(0)
 
     @property
+    def number(self) -> int:
+        """Id of the process, which is also that of its group."""
+        return self._process.pid
+
+    @property
     def status(self) -> int | None:
         """Exit status, negative for a signal; None until the process was killed or ended."""
         return self._process.returncode

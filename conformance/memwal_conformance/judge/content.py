@@ -34,9 +34,17 @@ def wal_rows(region: Region, first: int, last: int) -> list[Row]:
     return [row for entry in entries if entry.rows.num_rows for row in table.plain(entry.rows)]
 
 
-def generation_rows(region: Region, path: str) -> list[Row]:
-    """Rows of a generation in row order, read by pylance. Raises `Damaged`."""
-    return table.plain(table.rows(region.folder / path))
+def generation_rows(store: Store, region: Region, path: str) -> list[Row]:
+    """Rows of a generation in write order, read by pylance. Raises `Damaged`.
+
+    Revision R hides older rows of a key since its second release. A generation of the first one, which has neither
+    tombstones nor a key index, holds them all, newest first.
+    """
+    found = table.plain(table.rows(region.folder / path))
+    first_release = store.layout.revision == "R" and not (region.folder / path / "_pk_index").exists()
+    if first_release and all(TOMBSTONE not in row for row in found) and len(keys(found, store.key)) < len(found):
+        found.reverse()
+    return found
 
 
 def keys(rows: Iterable[Row], key: Sequence[str]) -> set[Key]:
@@ -44,15 +52,15 @@ def keys(rows: Iterable[Row], key: Sequence[str]) -> set[Key]:
     return {tuple(row[name] for name in key) for row in rows}
 
 
-def region_keys(region: Region, key: Sequence[str]) -> set[Key]:
+def region_keys(store: Store, region: Region) -> set[Key]:
     """Every key in a region's WAL and generations. Raises `Damaged` if a listed generation cannot be read."""
     found: set[Key] = set()
     for entry in region.wal.values():
         if entry.rows.num_rows:
-            found |= keys(table.plain(entry.rows), key)
+            found |= keys(table.plain(entry.rows), store.key)
     newest = region.newest
     for generation in newest.generations if newest is not None else ():
-        found |= keys(generation_rows(region, generation.path), key)
+        found |= keys(generation_rows(store, region, generation.path), store.key)
     return found
 
 
@@ -68,7 +76,7 @@ def durable(store: Store) -> State:
             continue
         for generation in sorted(newest.generations, key=lambda g: g.number):
             if generation.number > store.merged(region.region_id):
-                state = fold(generation_rows(region, generation.path), store.key, state)
+                state = fold(generation_rows(store, region, generation.path), store.key, state)
         start = replay_start(newest, store.layout)
         state = fold(wal_rows(region, start, max(region.wal, default=-1)), store.key, state)
     return state

@@ -254,7 +254,7 @@ def generation_content(store: Store) -> Seen:
         ):
             continue
         try:
-            found = content.fold(content.generation_rows(region, path), store.key)
+            found = content.fold(content.generation_rows(store, region, path), store.key)
         except Damaged as error:
             yield f"{_where(region, after)}: {error}"
             continue
@@ -290,7 +290,7 @@ def disjoint_regions(store: Store) -> Seen:
     owner: dict[content.Key, str] = {}
     for region in store.regions.values():
         try:
-            found = content.region_keys(region, store.key) if store.key else set()
+            found = content.region_keys(store, region) if store.key else set()
         except Damaged as error:
             yield f"{region.region_id}: {error}"
             continue

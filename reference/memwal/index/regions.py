@@ -95,10 +95,16 @@ def _is_known(row: RegionRow | None) -> bool:
 
 
 def _newer(registered: RegionRow | None, scanned: RegionRow) -> RegionRow:
-    """One row of the two, with the newer manifest: another builder may have been quicker."""
-    if registered is None or registered.manifest is None or scanned.manifest is None:
+    """One row of the two, with the newer manifest: another builder may have been quicker.
+
+    Spec and values are those of the registration if there is one: where it was committed after the builder had read the
+    index, what was scanned has none.
+    """
+    if registered is None:
         return scanned
-    return scanned if scanned.manifest.version >= registered.manifest.version else registered
+    found = [manifest for manifest in (registered.manifest, scanned.manifest) if manifest is not None]
+    newest = max(found, key=lambda manifest: manifest.version, default=None)
+    return replace(registered if _is_known(registered) else scanned, manifest=newest)
 
 
 @implements("MANIFEST-011", "MANIFEST-012", "MANIFEST-036", "WAL-023", "WAL-029", "AMB-33")

@@ -126,7 +126,7 @@ async def store(
     if written is not None and written.data == data:
         return Stored(named, written.index)
     index = uuid.UUID(hex=await table.random_hex(32), version=4).bytes
-    await confirm.create(table, external(index), data)
+    await confirm.create_fresh(table, external(index), data)
     if written is not None:
         written.data, written.index = data, index
     return Stored(named, index)

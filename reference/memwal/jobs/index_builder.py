@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from .. import confirm
 from ..clauses import implements
-from ..codec import index_details
+from ..codec import index_details, index_file
 from ..codec.index_details import IndexDetails, Progress
 from ..codec.pb.lance import table_pb2, transaction_pb2
 from ..effects import Io
@@ -144,7 +144,10 @@ async def _store(io: Io, mirror: Mirror, extension: Extension) -> tuple[Segments
         source, target = index_folder(built.uuid.uuid), index_folder(entry.uuid.uuid)
         for name in mirror.files(source):
             stored = target + name.removeprefix(source)
-            await confirm.create(io, stored, mirror.path(name).read_bytes())
+            data = mirror.path(name).read_bytes()
+            if name.endswith(".lance"):
+                data = index_file.with_ordered_maps(data)
+            await confirm.create_fresh(io, stored, data)
             files.append(stored)
         added.append(entry)
     return tuple(added), tuple(files)
@@ -221,7 +224,7 @@ async def _transaction(io: Io, build: _Build, base: TableState, details: IndexDe
         body.removed_indices.add().CopyFrom(old)
         if details.num_regions and not details.inline_snapshots:
             external = await io.get(snapshot.external(old.uuid.uuid))
-            await confirm.create(io, snapshot.external(new.uuid.uuid), external)
+            await confirm.create_fresh(io, snapshot.external(new.uuid.uuid), external)
     return Transaction(create_index=body)
 
 

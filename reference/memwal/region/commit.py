@@ -36,6 +36,7 @@ async def commit_flush(
         if basis is None or region.interpretation.reverify_each_attempt:
             check_epoch(region, epoch, stored)
             if stored.generation_current > listed.generation:
+                await region.io.note("recognised", generation=listed.generation)
                 return None  # an own attempt whose outcome was unknown: only this epoch can commit it
             if replay_start(stored, region.revision) != start or stored.generation_current != listed.generation:
                 reason = f"generation {listed.generation} would not follow {stored.generation_current - 1}"

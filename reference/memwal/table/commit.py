@@ -76,7 +76,7 @@ async def _stored(io: Io, transaction: Transaction) -> str:
     """Store ``transaction`` under a fresh identity; returns the name of its file."""
     transaction.uuid = str(uuid.UUID(hex=await io.random_hex(32), version=4))
     name = f"{transaction.read_version}-{transaction.uuid}.txn"
-    await confirm.create(io, paths.transaction(name), transactions.encode(transaction))
+    await confirm.create_fresh(io, paths.transaction(name), transactions.encode(transaction))
     return name
 
 
@@ -105,6 +105,7 @@ async def _next_base(
     if decision is Verdict.REBASE:
         carried = await rebasing.onto(io, base, winner, transaction, theirs)
         if carried is not None:
+            await io.note("rebased", version=taken, theirs=operation(theirs))
             return winner, carried
         decision, reason = Verdict.RETRY, "both delete a row, or its values changed (AMB-123)"
     retryable = decision is Verdict.RETRY

@@ -63,7 +63,7 @@ async def _stored(
     io: Io, data: bytes, rows: int, field_ids: Sequence[int], version: data_file.FileVersion
 ) -> table_pb2.DataFragment:
     name = f"{await io.random_hex(32)}.lance"
-    await confirm.create(io, paths.data_file(name), data)
+    await confirm.create_fresh(io, paths.data_file(name), data)
     return fragment_message(rows, name, len(data), field_ids, version)
 
 
@@ -141,7 +141,7 @@ async def write_deletions(
             num_deleted_rows=len(offsets),
         )
     )
-    await confirm.create(io, read.deletion_path(changed), data)
+    await confirm.create_fresh(io, read.deletion_path(changed), data)
     return changed
 
 

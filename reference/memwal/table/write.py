@@ -69,6 +69,7 @@ async def retried(io: Io, attempt: Callable[[TableState], Coroutine[Any, Any, Ta
         except Conflict as conflict:
             if not conflict.retryable or not left:
                 raise
+            await io.note("executed_again", theirs=conflict.theirs)
     raise AssertionError("unreachable")
 
 

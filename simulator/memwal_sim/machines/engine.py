@@ -1,9 +1,9 @@
 """The machine that all others are made of: processes of a play, one request at a time, under any fate.
 
-Its rules start nobody: a machine adds rules that call `EngineMachine.enter`. Everything else is here: stepping a
-process, letting it run, stopping it right before it changes something, giving a request a fate, letting a late request
-land, and killing it. After every rule all oracles of the play judge the store as if everybody had crashed
-there.
+A machine names its play and its `EngineMachine.works`: what a process of it may be told to do. The rules are here. They
+are coarse, so that few of them make a history: let somebody do something to its end, or up to a request; let a request
+of it meet a fate; stop it somewhere, let others do their work, and let it go on. After every rule all oracles of the
+play judge the store as if everybody had crashed there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from hypothesis import note
 from hypothesis import strategies as st
@@ -23,28 +23,54 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from .. import bugs as planting
 from ..bugs import Bug
 from ..cast import Part
-from ..outcomes import MUTATING, Fate
+from ..exploration import Move
+from ..outcomes import FATES, MUTATING, Fate
 from ..plays.play import Play
 from ..process import STORE_LIMIT
 from ..recording import engine_digest, step
 from ..scenario import setting
 from ..stage import Stage
 from ..trace import Found, Header, Step, Trace, dumps
-from ..world import Violation, World
+from ..world import Violation
+from .remembering import Memory
 
 TRACES = "MEMWAL_TRACES"
 """Environment variable that names the folder for traces of failing machines; default: the system's temporary folder."""
-Far: TypeAlias = tuple[Literal["end", "changes", "requests"], int]
-"""How far a process goes on: to its end; past so many changes, to right before the next; so many requests."""
-FAR: st.SearchStrategy[Far] = st.one_of(
-    st.just(("end", 0)),
-    st.tuples(st.just("changes"), st.integers(0, 6)),
-    st.tuples(st.just("requests"), st.integers(1, 12)),
+Far: TypeAlias = tuple[str, int]
+"""How far a process goes on.
+
+``end``: to its end. ``changes``: past so many changes of the store, to right before the next. ``requests``: so many
+requests. The label of a `Fate`: past so many changes (of ``throttled``: requests), and what comes then meets that fate;
+then to its end.
+"""
+Drawn = TypeVar("Drawn")
+
+
+def weighted(*choices: tuple[int, st.SearchStrategy[Drawn]]) -> st.SearchStrategy[Drawn]:
+    """One of several strategies, each as often as its weight says; the first is the simplest."""
+    return st.sampled_from([each for weight, each in choices for _ in range(weight)]).flatmap(lambda each: each)
+
+
+WITHIN: st.SearchStrategy[Far] = weighted(
+    (2, st.tuples(st.just("changes"), st.integers(0, 6))),
+    (1, st.tuples(st.just("requests"), st.integers(1, 30))),
 )
-REMEMBERED = 100
-"""Histories after which oracles begin to remember anew, which bounds memory."""
-SHRINKS = 150
-"""Histories that are judged after the first find."""
+"""Somewhere on the way."""
+FAR: st.SearchStrategy[Far] = weighted(
+    (3, st.just(("end", 0))),
+    (2, WITHIN),
+    (1, st.tuples(st.sampled_from(("applied", "late", "lost")), st.integers(0, 6))),
+    (1, st.tuples(st.just("throttled"), st.integers(0, 12))),
+)
+"""Somewhere on the way, or to the end, with a fault or without."""
+THEN: st.SearchStrategy[Far] = weighted((3, st.just(("end", 0))), (1, FAR))
+"""Mostly to the end."""
+Work: TypeAlias = tuple[str, Mapping[str, Any]]
+"""Role and arguments of a process."""
+REMEMBERED = 60
+"""Histories after which processes and oracles begin to remember anew, which bounds memory."""
+SHRINKS = 40
+"""Histories that are judged after the first find; what is left is made smaller by `memwal_sim.shrinking`."""
 UNKNOWN = (Fate.APPLIED, Fate.LATE, Fate.LOST)
 """Fates after which the caller does not know what became of its change."""
 
@@ -52,9 +78,9 @@ UNKNOWN = (Fate.APPLIED, Fate.LATE, Fate.LOST)
 class BrokenError(AssertionError):
     """A machine found a violation; the text ends with the command that replays it."""
 
-    def __init__(self, violation: Violation, trace: Trace, path: Path, rules: int) -> None:
+    def __init__(self, violation: Violation, trace: Trace, path: Path, rules: int, moves: tuple[Move, ...]) -> None:
         super().__init__(f"{violation}\nreplay it with: memwal replay {shlex.quote(str(path))}")
-        self.violation, self.trace, self.path, self.rules = violation, trace, path, rules
+        self.violation, self.trace, self.path, self.rules, self.moves = violation, trace, path, rules, moves
 
 
 @dataclass(slots=True)
@@ -93,10 +119,16 @@ def _drawn(attribute: str) -> st.SearchStrategy[Any]:
     return st.runner().flatmap(lambda machine: st.sampled_from(getattr(machine, attribute)))
 
 
+WORK: st.SearchStrategy[Work] = st.runner().flatmap(lambda machine: machine.works)
+"""One of the works of the machine that draws."""
+
+
 class EngineMachine(RuleBasedStateMachine):
-    """Processes of one play on one simulated store. Subclass it, name the play, add rules that `enter` processes."""
+    """Processes of one play on one simulated store. Subclass it, name a play and works, and add rules if you like."""
 
     play: ClassVar[Play]
+    works: ClassVar[st.SearchStrategy[Work]]
+    """What may be told to a process that enters at any time."""
     revisions: ClassVar[Sequence[str]] = ("B",)
     profile: ClassVar[str] = "strict"
     readings: ClassVar[Mapping[str, bool | int | str]] = {}
@@ -108,8 +140,8 @@ class EngineMachine(RuleBasedStateMachine):
     faults_max: ClassVar[int] = 4
     """Requests of one history that meet another fate than the normal one."""
 
-    worlds: ClassVar[dict[str, World]] = {}
-    """World by revision: what its oracles remember serves other histories too. Each run has its own, see `run`."""
+    memory: ClassVar[Memory] = Memory()
+    """What oracles and processes remember serves other histories too. Each run has its own, see `run`."""
     finds: ClassVar[Finds] = Finds()
     """What this run has found so far. Each run has its own."""
 
@@ -119,6 +151,7 @@ class EngineMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.cast: list[Part] = []
+        self.moves: list[Move] = []
         self.steps: list[Step] = []
         self.faults = 0
         self.rules_done = 0
@@ -129,9 +162,7 @@ class EngineMachine(RuleBasedStateMachine):
         """Set the stage under one of the revisions."""
         self.revision = revision
         self.setting = setting(revision, self.profile, {**self.readings, **planting.readings(self.bugs)})
-        if revision not in self.worlds:
-            self.worlds[revision] = self.play.world(self.setting)
-        self.stage = Stage(self.worlds[revision])
+        self.stage = Stage(self.memory.world(revision, lambda: self.play.world(self.setting)))
 
     @property
     def living(self) -> list[str]:
@@ -148,6 +179,11 @@ class EngineMachine(RuleBasedStateMachine):
         """Whether another process may enter: for the precondition of rules that start one."""
         return len(self.living) < self.processes_max
 
+    @property
+    def is_quiet(self) -> bool:
+        """Nobody is at work, and no request is under way."""
+        return not self.living and not self.landing
+
     def next(self, process: str) -> Any:
         """The request that ``process`` waits for; None at its end."""
         return self.stage.waiting(process)
@@ -155,18 +191,19 @@ class EngineMachine(RuleBasedStateMachine):
     def enter(self, role: str, far: Far = ("requests", 0), **arguments: Any) -> str:
         """Start a process of the play and let it go on; returns its name, which the role and a number make."""
         part = Part(name=self.name_of_next(role), role=role, arguments=arguments)
-        self.stage.enter(self.play.process(self.setting, part))
+        self.memory.enter(self.stage, self.revision, part, self.play.process(self.setting, part))
         self.cast.append(part)
         self.advance(part.name, far)
         return part.name
 
     def name_of_next(self, role: str) -> str:
-        """The name that the next process gets if it has this role: values that it writes can be named after it."""
-        return f"{role}-{len(self.cast) + 1}"
+        """The name that the next process gets if it has this role."""
+        return f"{role}-{1 + sum(part.role == role for part in self.cast)}"
 
     def perform(self, process: str, fate: Fate = Fate.NORMAL) -> None:
         """Perform the next request of a process that has one."""
         played = self.stage.play(process, fate)
+        self.moves.append(Move(process, fate))
         self.steps.append(step(len(self.steps) + 1, played, self.stage.contents))
 
     def run_until_change(self, process: str) -> bool:
@@ -196,10 +233,35 @@ class EngineMachine(RuleBasedStateMachine):
                     if self.run_until_change(process):
                         self.perform(process)
                 self.run_until_change(process)
-            case (_, many):
+            case ("requests", many):
                 for _ in range(many):
                     if self.next(process) is not None:
                         self.perform(process)
+            case (label, many):
+                self.advance(process, ("requests" if label == Fate.THROTTLED.label else "changes", many))
+                if self.next(process) is not None and self.faults < self.faults_max:
+                    self.faults += 1
+                    self.perform(process, FATES[label])
+                self.run_to_end(process)
+
+    @precondition(lambda self: self.has_room)
+    @rule(target=processes, work=WORK, far=FAR)
+    def begin_work(self, work: Work, far: Far) -> str:
+        """Somebody begins to work, and comes more or less far."""
+        role, arguments = work
+        return self.enter(role, far, **arguments)
+
+    @precondition(lambda self: self.has_room)
+    @rule(target=processes, work=WORK, far=WITHIN, others=st.lists(WORK, min_size=1, max_size=3), end=THEN)
+    def interrupt_work(self, work: Work, far: Far, others: list[Work], end: Far) -> str:
+        """Somebody begins to work and stalls; others do their work, one after another; and it goes on."""
+        role, arguments = work
+        process = self.enter(role, far, **arguments)
+        for role, arguments in others:
+            self.enter(role, ("end", 0), **arguments)
+        self.judge()
+        self.advance(process, end)
+        return process
 
     @precondition(lambda self: self.living)
     @rule(process=_drawn("living"), far=FAR)
@@ -210,26 +272,19 @@ class EngineMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.living and self.faults < self.faults_max)
     @rule(process=_drawn("living"), changes=st.integers(0, 3), fate=st.sampled_from(UNKNOWN))
     def fail_a_change(self, process: str, changes: int, fate: Fate) -> None:
-        """A process makes some changes, and the next one meets another fate than the normal one."""
+        """A process makes some changes, the next one meets another fate than the normal one, and the process stalls."""
         self.advance(process, ("changes", changes))
         if self.run_until_change(process):
             self.faults += 1
             self.perform(process, fate)
 
-    @precondition(lambda self: self.living and self.faults < self.faults_max)
-    @rule(process=_drawn("living"), requests=st.integers(0, 12))
-    def throttle(self, process: str, requests: int) -> None:
-        """A process makes some requests, and the next one is refused for now."""
-        self.advance(process, ("requests", requests))
-        if self.next(process) is not None:
-            self.faults += 1
-            self.perform(process, Fate.THROTTLED)
-
     @precondition(lambda self: self.landing)
     @rule(number=_drawn("landing"))
     def land(self, number: int) -> None:
         """A request that its process gave up long ago is applied."""
-        played = self.stage.land(*self.stage.under_way[number])
+        actor, request = self.stage.under_way[number]
+        played = self.stage.land(actor, request)
+        self.moves.append(Move(actor, None, request))
         self.steps.append(step(len(self.steps) + 1, played, self.stage.contents))
 
     @precondition(lambda self: not self.has_room)
@@ -242,6 +297,10 @@ class EngineMachine(RuleBasedStateMachine):
     def nothing_is_broken(self) -> None:
         """Every oracle of the play holds, as if everybody had crashed here."""
         self.rules_done += 1
+        self.judge()
+
+    def judge(self) -> None:
+        """Ask the oracles; for rules that let several processes work."""
         now = (self.stage.contents, self.stage.ghosts, len(self.living))
         if now != self.judged:
             self.judged = now
@@ -253,11 +312,8 @@ class EngineMachine(RuleBasedStateMachine):
     def fail(self, violation: Violation) -> None:
         """End the history with ``violation``: write its trace and raise `BrokenError`."""
         trace = Trace(self.header(violation), tuple(self.steps))
-        path = Path(os.environ.get(TRACES) or tempfile.gettempdir()) / f"{type(self).__name__}.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(dumps(trace), "utf-8")
         note(str(violation))
-        raise BrokenError(violation, trace, path, self.rules_done)
+        raise BrokenError(violation, trace, written(trace, type(self).__name__), self.rules_done, tuple(self.moves))
 
     def header(self, violation: Violation) -> Header:
         """Header of the trace that ends in ``violation``."""
@@ -277,9 +333,15 @@ class EngineMachine(RuleBasedStateMachine):
         )
 
     def teardown(self) -> None:
-        """Let go of all coroutines, and now and then of what oracles remember."""
+        """Let go of all coroutines, and now and then of what was remembered."""
         self.finds.histories += 1
         if self.finds.histories % REMEMBERED == 0:
-            self.worlds.clear()
-        for running in self.stage.running.values() if hasattr(self, "stage") else ():
-            running.close()
+            type(self).memory = Memory()
+
+
+def written(trace: Trace, name: str) -> Path:
+    """Write ``trace`` to the folder for traces; returns the file."""
+    path = Path(os.environ.get(TRACES) or tempfile.gettempdir()) / f"{name}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(dumps(trace), "utf-8")
+    return path

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule
 
 from ..plays import routing
-from .engine import FAR, EngineMachine, Far
+from .engine import EngineMachine, Work, weighted
+from .region_life import READER, working
 
-KEYS = st.sampled_from(["a", "b"])
+_WRITING = st.sampled_from(
+    ({"put": "a"}, {"put": "b"}, {"flush": None}, {"close": None}, {"merge": None}, {"add_spec": 7})
+)
+_ADMINISTERING: st.SearchStrategy[Work] = st.sampled_from(
+    (
+        ("administrator", {"script": [{"add_spec": 7}]}),
+        ("administrator", {"script": [{"add_spec": 7}, {"put": "a"}]}),
+        ("administrator", {"script": [{"add_spec": 2}]}),
+        ("administrator", {"script": [{"remove_spec": 1}]}),
+        ("drainer", {}),
+        ("snapshotter", {}),
+    )
+)
 
 
 class Routing(EngineMachine):
@@ -16,29 +28,4 @@ class Routing(EngineMachine):
 
     play = routing.PLAY
     revisions = ("B", "R")
-
-    @precondition(lambda self: self.has_room)
-    @rule(target=EngineMachine.processes, far=FAR, key=KEYS, puts=st.integers(1, 2), flush=st.booleans())
-    def write(self, far: Far, key: str, puts: int, flush: bool) -> str:
-        """A writer looks up the region of a key, opens it and puts."""
-        name = self.name_of_next("writer")
-        values = [f"{name}.{number}" for number in range(1, puts + 1)]
-        return self.enter("writer", far, key=key, values=values, flush=flush)
-
-    @precondition(lambda self: self.has_room)
-    @rule(target=EngineMachine.processes, far=FAR)
-    def drain(self, far: Far) -> str:
-        """Somebody flushes and merges all regions."""
-        return self.enter("drainer", far)
-
-    @precondition(lambda self: self.has_room)
-    @rule(target=EngineMachine.processes, far=FAR, buckets=st.sampled_from([1, 2, 7]))
-    def change_the_spec(self, far: Far, buckets: int) -> str:
-        """Somebody makes another spec govern new writes."""
-        return self.enter("changer", far, buckets=buckets)
-
-    @precondition(lambda self: self.has_room)
-    @rule(target=EngineMachine.processes, far=FAR)
-    def read(self, far: Far) -> str:
-        """A reader of the whole table."""
-        return self.enter("reader", far, times=1)
+    works = weighted((3, working("writer", _WRITING, 4)), (3, _ADMINISTERING), (1, READER))

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from ..bugs import Bug, planted
-from .engine import BrokenError, EngineMachine, Finds
+from ..bugs import readings as read_by
+from ..outcomes import Fate
+from ..recording import record
+from ..scenario import setting
+from ..shrinking import shrink
+from ..trace import Trace
+from .engine import BrokenError, EngineMachine, Finds, written
 from .profiles import chosen
+from .remembering import Memory
+
+TRIES_MAX = 300
+"""Histories that are tried to make the found one smaller."""
 
 
 def run(
@@ -19,22 +30,50 @@ def run(
     *,
     bugs: Sequence[Bug] = (),
     readings: Mapping[str, bool | int | str] | None = None,
+    tries_max: int = TRIES_MAX,
 ) -> None:
     """Run ``machine`` with ``bugs`` planted, as ``how`` says; None: as the profile says that the environment names.
 
     ``readings``: fields of the interpretation on top of its profile's. Raises `BrokenError` with the shortest history
-    that shows what it found.
+    that shows what it found, after at most ``tries_max`` were tried to make it so.
     """
     own: dict[str, Any] = {
         "bugs": (*machine.bugs, *bugs),
         "readings": {**machine.readings, **(readings or {})},
-        "worlds": {},
+        "memory": Memory(),
         "finds": Finds(),
         "__module__": machine.__module__,
     }
     once: type[EngineMachine] = type(machine.__name__, (machine,), own)
     with planted(once.bugs):
-        run_state_machine_as_test(once, settings=how or chosen())
+        try:
+            run_state_machine_as_test(once, settings=how or chosen())
+        except BrokenError as broken:
+            if not tries_max or not broken.moves:
+                raise
+            raise smaller(once, broken, tries_max) from broken
+
+
+def smaller(machine: type[EngineMachine], broken: BrokenError, tries_max: int = TRIES_MAX) -> BrokenError:
+    """``broken`` with turns left out and put in another order; its trace replaces the first one."""
+    header, found = broken.trace.header, broken.violation
+    interpretation = {**header.readings, **read_by(machine.bugs)}
+    under = setting(header.revision, header.profile, interpretation)
+    shrunk = shrink(
+        machine.play.world(under, header.cast),
+        broken.moves,
+        clause=found.clause,
+        oracle=found.oracle,
+        tries_max=tries_max,
+    )
+    moving = {move.actor for move in shrunk.moves}
+    cast = tuple(part for part in header.cast if part.name in moving)
+    steps, violation = record(machine.play.world(under, cast), shrunk.moves, found.oracle)
+    violation = violation or shrunk.violation
+    faults = sum(move.fate not in (None, Fate.NORMAL) for move in shrunk.moves)
+    told = None if header.violation is None else replace(header.violation, reason=violation.reason)
+    trace = Trace(replace(header, cast=cast, faults=faults, title=violation.reason, violation=told), steps)
+    return BrokenError(violation, trace, written(trace, machine.__name__), broken.rules, shrunk.moves)
 
 
 def hunt(
@@ -43,10 +82,11 @@ def hunt(
     *,
     bugs: Sequence[Bug] = (),
     readings: Mapping[str, bool | int | str] | None = None,
+    tries_max: int = TRIES_MAX,
 ) -> BrokenError | None:
     """As `run`, but return what was found; None for nothing."""
     try:
-        run(machine, how, bugs=bugs, readings=readings)
+        run(machine, how, bugs=bugs, readings=readings, tries_max=tries_max)
     except BrokenError as broken:
         return broken
     return None

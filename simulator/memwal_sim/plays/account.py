@@ -12,19 +12,18 @@ from memwal.effects import Note
 
 from ..histories import Conflict, Operation, check_batches, check_registers
 from ..operations import Outcome
+from ..oracles import Asking
 from ..world import Violation
 from ..writes import READ_INVOKED, READ_RETURNED, WRITE_ACKNOWLEDGED, WRITE_INVOKED
 
 WRITE_REFUSED = "write_refused"
 """Event of a client whose write failed for certain: field ``write``."""
-VERSION_READ = "version_read"
-"""Event of a reader of one table version: fields ``version`` and ``rows``."""
 
 Rows = tuple[tuple[str, str | None], ...]
 """Key and value, sorted; None: deleted."""
 
 LOST, STALE, TORN = "acknowledged writes survive", "strong reads find the newest", "writes are whole"
-REPEATED = "a version reads the same for ever"
+AGREE = "reads agree with writes and with each other"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +32,8 @@ class Call:
 
     name: str
     reading: bool
+    strong: bool = True
+    """False: a read that may find less than what was acknowledged before it."""
     rows: Rows
     """Written, or found; of a read that has not returned: empty."""
     invoked: int
@@ -64,30 +65,30 @@ def observe(account: Account, _actor: str, note: Note) -> Account:
         case "write_invoked":
             return _begun(account, str(told["write"]), _rows(told["rows"]), reading=False)
         case "read_invoked":
-            return _begun(account, str(told["read"]), (), reading=True)
+            return _begun(account, str(told["read"]), (), reading=True, strong=bool(told.get("strong", True)))
         case "write_acknowledged":
             return _later(account).returned(str(told["write"]), reading=False, outcome="ok")
         case "write_refused":
             return _later(account).returned(str(told["write"]), reading=False, outcome="failed")
         case "read_returned":
-            return _later(account).returned(str(told["read"]), reading=True, outcome="ok", rows=_rows(told["rows"]))
-        case "version_read":
-            return replace(account, versions=(*account.versions, (int(str(told["version"])), _rows(told["rows"]))))
+            rows = _rows(told["rows"])
+            after = _later(account).returned(str(told["read"]), reading=True, outcome="ok", rows=rows)
+            if told.get("version") is None:
+                return after
+            return replace(after, versions=(*account.versions, (int(str(told["version"])), rows)))
     return account
 
 
 assert {WRITE_INVOKED, WRITE_ACKNOWLEDGED} == {"write_invoked", "write_acknowledged"}
-assert {READ_INVOKED, READ_RETURNED, WRITE_REFUSED, VERSION_READ} == {
-    "read_invoked", "read_returned", "write_refused", "version_read"
-}  # fmt: skip
+assert {READ_INVOKED, READ_RETURNED, WRITE_REFUSED} == {"read_invoked", "read_returned", "write_refused"}
 
 
 def _later(account: Account) -> Account:
     return replace(account, clock=account.clock + 1)
 
 
-def _begun(account: Account, name: str, rows: Rows, *, reading: bool) -> Account:
-    call = Call(name=name, reading=reading, rows=rows, invoked=account.clock + 1)
+def _begun(account: Account, name: str, rows: Rows, *, reading: bool, strong: bool = True) -> Account:
+    call = Call(name=name, reading=reading, strong=strong, rows=rows, invoked=account.clock + 1)
     return replace(account, calls=(*account.calls, call), clock=account.clock + 1)
 
 
@@ -106,7 +107,7 @@ FINAL = "the read at the end"
 
 
 def _operations(account: Account, found: Mapping[str, str] | None, keys: list[str]) -> Iterator[Operation]:
-    calls = list(account.calls)
+    calls = [call for call in account.calls if call.strong]
     if found is not None:
         end = account.clock + 1
         rows: Rows = tuple(sorted(found.items()))
@@ -144,11 +145,26 @@ def _violation(conflict: Conflict) -> Violation:
     return conflict.violation("READ-008", STALE)
 
 
-def judge_versions(account: Account) -> Violation | None:
-    """Whether all readers of one table version found the same rows."""
+def judge_reads(account: Account) -> Violation | None:
+    """Whether readers of one table version agree, no read finds a key twice, and none finds what nobody wrote."""
+    written = {row for call in account.calls if not call.reading for row in call.rows}
     first: dict[int, Rows] = {}
     for version, rows in account.versions:
         if first.setdefault(version, rows) != rows:
-            reason = f"version {version} was read as {dict(first[version])}, and later as {dict(rows)}"
-            return Violation("READ-010", REPEATED, reason)
+            reason = f"version {version} was read as {first[version]}, and later as {rows}"
+            return Violation("READ-013", AGREE, reason)
+    for call in account.calls:
+        if call.reading and len(dict(call.rows)) < len(call.rows):
+            return Violation("READ-002", AGREE, f"read {call.name} found a key twice: {call.rows}")
+        unheard = sorted(set(call.rows) - written, key=str) if call.reading and not call.strong else []
+        if unheard:
+            return Violation("READ-010", AGREE, f"read {call.name} found {unheard[0]}, which nobody wrote")
     return None
+
+
+def _told(_contents: object, account: Account) -> Violation | None:
+    return judge_reads(account)
+
+
+reads_agree = Asking(_told)
+"""Oracle: `judge_reads`. It looks at nothing that is stored."""

@@ -1,120 +1,68 @@
-"""A region and its base table: writers, mergers, snapshot builders, collectors, and readers of all kinds."""
+"""A region and its base table, which has an index: writers, mergers, index and snapshot builders, and readers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
 
-from memwal.errors import ArtifactError, NotFound
-from memwal.ids import TableVersion
-from memwal.index import regions
-from memwal.jobs import collector
-from memwal.jobs.collector import Policy
-from memwal.jobs.merger import merge_region
-from memwal.read import scan
-from memwal.region.writer import open_writer
-from memwal.table import read as table_read
-from memwal.table.state import latest, load
-
-from .. import ground
-from ..cast import Arguments
-from ..oracles import after_crash
-from ..process import Process
+from .. import clients, ground, indexed
+from ..actors import Place, Step
 from ..scenario import Setting
-from ..world import Oracle, Violation
+from ..survivor import survives
+from ..world import Oracle
 from . import account
-from .account import VERSION_READ, Account
-from .play import Play
-from .region import reader, seen, writer
+from .account import Account, Call
+from .clients import WORDS, Told, client
+from .play import Part, Play, Role
 
 
-async def merger(setting: Setting, _name: str, _arguments: Arguments) -> None:
-    """Merge every generation of the region."""
-    await merge_region(ground.TABLE, ground.REGION, setting.interpretation)
+def index(told: Told) -> Step:
+    """Argument: name of the index that is extended over merged data."""
+    return indexed.index(told.argument)
 
 
-async def snapshotter(setting: Setting, _name: str, _arguments: Arguments) -> None:
-    """Write the region snapshot anew."""
-    await regions.build_snapshot(ground.TABLE, setting.interpretation)
+def _place(setting: Setting) -> Place:
+    return clients.place(setting, collected=True)
 
 
-async def garbage_collector(setting: Setting, _name: str, arguments: Arguments) -> None:
-    """One run of the collector that retains ``versions`` table versions; null: all."""
-    policy = Policy(retain_versions=arguments["versions"], retain_manifests=2)
-    await collector.collect(ground.TABLE, policy, interpretation=setting.interpretation)
+def _opened(_: Told) -> Step:
+    """A writer carries the indexes that the table maintains."""
+    return indexed.opened
 
 
-async def version_reader(setting: Setting, _name: str, arguments: Arguments) -> None:
-    """Pin the version that is the newest now, and read it ``times`` times, as long as it is retained."""
-    pinned = await latest(ground.TABLE)
-    for _ in range(arguments["times"]):
-        try:
-            found = ground.rows_of(await scan.scan(ground.TABLE, version=pinned, interpretation=setting.interpretation))
-        except (ArtifactError, NotFound):
-            if await _is_retained(pinned.version):
-                raise
-            return
-        await ground.TABLE.note(VERSION_READ, version=pinned.version, rows=tuple(sorted(found.items())))
+ALL: Mapping[str, Callable[[Told], Step]] = {**WORDS, "index": index, "open": _opened}
 
 
-async def _is_retained(version: TableVersion) -> bool:
-    try:
-        await load(ground.TABLE, version)
-    except NotFound:
-        return False
-    return True
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What is there when everybody has crashed and all work is done, key -> value."""
-
-    remote: dict[str, str]
-    """Strong read before anybody did anything."""
-    merged: dict[str, str]
-    """The base table alone, after a fresh writer flushed and everything was merged."""
-
-
-async def aftermath(setting: Setting) -> Seen:
-    """Read, recover, flush, merge, and read the base."""
-    remote = await seen(setting.interpretation)
-    opened = await open_writer(ground.region(setting, wal_collection=True, manifest_collection=True))
-    await opened.flush()
-    await merge_region(ground.TABLE, ground.REGION, setting.interpretation)
-    return Seen(remote, ground.rows_of(await table_read.scan(ground.TABLE, await latest(ground.TABLE))))
-
-
-def judge(found: Seen, calls: Account) -> Violation | None:
-    """The rows are explained by the calls; recovery, flush and merge change none; versions read the same for ever."""
-    violation = account.judge(found.remote, calls) or account.judge_versions(calls)
-    if violation is None and found.merged != found.remote:
-        reason = f"the table holds {found.remote}, and its base {found.merged} after everything was merged"
-        violation = Violation("MERGE-001", "a merge keeps all rows", reason)
-    return violation
+def roles(place: Callable[[Setting], Place] = _place) -> Mapping[str, Role]:
+    """Whoever works on a region and its base table."""
+    return {
+        "writer": client(place, words=ALL),
+        "reader": client(place, {"read": None}, words=ALL),
+        "merger": client(place, {"merge": None}, words=ALL),
+        "snapshotter": client(place, {"snapshot": None}, words=ALL),
+        "indexer": client(place, {"index": indexed.BY_VALUE}, words=ALL),
+    }
 
 
 def oracles(setting: Setting) -> tuple[Oracle, ...]:
     """What must hold of the table at any time."""
+    here = _place(setting)
+    return (
+        account.reads_agree,
+        survives(here, account.judge),
+        *indexed.index_oracles(here),
+        *ground.stored_invariants(),
+    )
 
-    def after() -> Any:
-        return aftermath(setting)
 
-    return (after_crash(Process("aftermath", after), judge), *ground.stored_invariants())
-
-
-ROLES = {
-    "writer": writer,
-    "reader": reader,
-    "merger": merger,
-    "snapshotter": snapshotter,
-    "collector": garbage_collector,
-    "version-reader": version_reader,
-}
+FIXTURE = Call(name="fixture/1", reading=False, rows=indexed.BASE.rows, invoked=1, returned=2, outcome="ok")
+"""The row that the table begins with."""
 
 PLAY = Play(
     name="merging",
-    title="a region and its base table: writers, mergers, snapshot builders, collectors and readers",
-    roles=ROLES,
-    contents=lambda setting: ground.table(setting.revision, wal_collection="on", manifest_collection="on"),
+    title="a region and its indexed base table: writers, mergers, index and snapshot builders, and readers",
+    roles=roles(),
+    contents=lambda setting: indexed.table(setting.revision, indexed.BY_VALUE),
+    ghosts=Account(calls=(FIXTURE,), clock=2),
+    before=(Part(name="writer-0", role="writer", arguments={"script": [{"put": ["a"]}, {"flush": None}]}),),
     oracles=oracles,
 )

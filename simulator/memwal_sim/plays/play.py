@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from memwal.effects import Protocol
 from memwal.errors import InvalidArgument
 
+from .. import ground
 from ..cast import Arguments, Part
 from ..process import Process
 from ..scenario import Scenario, Setting
@@ -35,6 +36,8 @@ class Play:
     """New oracles; what they remember lives as long as the world that they judge."""
     ghosts: Ghosts = Account()
     observe: Observe = observe
+    before: Sequence[Part] = ()
+    """Processes that run alone, one after another, before all others start."""
 
     def process(self, setting: Setting, part: Part) -> Process:
         """The process of ``part``; raises `InvalidArgument` for a role that there is not."""
@@ -47,16 +50,27 @@ class Play:
         """The world with this cast; raises `InvalidArgument` for an unknown role or two parts of one name."""
         if len({part.name for part in cast}) < len(cast):
             raise InvalidArgument(f"two processes of {self.name} have one name")
+        contents, ghosts = self._begun(setting)
         return World(
-            contents=self.contents(setting),
+            contents=contents,
             processes=tuple(self.process(setting, part) for part in cast),
-            ghosts=self.ghosts,
+            ghosts=ghosts,
             observe=self.observe,
             oracles=tuple(self.oracles(setting)),
         )
 
+    def _begun(self, setting: Setting) -> tuple[Contents, Ghosts]:
+        """What is there when the cast starts."""
+        contents, ghosts = self.contents(setting), self.ghosts
+        for part in self.before:
+            alone = ground.after(contents, self.process(setting, part))
+            contents = alone.contents
+            for note in alone.notes:
+                ghosts = self.observe(ghosts, part.name, note)
+        return contents, ghosts
 
-MODULES = ("region", "merging", "routing", "committing")
+
+MODULES = ("region", "merging", "collecting", "routing", "committing")
 """Modules that define plays: each has one, called ``PLAY``."""
 
 

@@ -14,6 +14,7 @@ from ..bugs import planted
 from ..exploration import Move
 from ..explorer import memory_mib
 from ..recording import record
+from ..shrinking import Shrunk, shrink
 from ..study import Study, as_dict, header
 from ..trace import Trace
 from ..world import Violation
@@ -55,7 +56,7 @@ class Hunt:
     seed: int
     """Of the first run; each next one has the next number. For hypothesis: of the whole hunt."""
     runs: int
-    """Runs up to the first that violates something, that one included; those that only shrink it are not."""
+    """Runs up to the first that violates something, that one included."""
     distinct: int
     """Schedules among them that differ in a move."""
     steps: int
@@ -72,9 +73,11 @@ class Hunt:
     """The limit at which the hunt stopped; None if it found something."""
     violation: Violation | None
     moves: tuple[Move, ...]
-    """The run that ends in the violation; by hypothesis, after shrinking."""
+    """A history that ends in the violation: the run that did, made small."""
     trace: Trace | None
     """The same, played once more by the means of `memwal replay`."""
+    shrunk: Shrunk | None
+    """How the run was made small; None if there is none, or if that was not asked for."""
 
     @property
     def rate(self) -> float:
@@ -108,6 +111,7 @@ class Hunt:
             "limit": self.limit,
             "found_by": self.found_by,
             "violation": None if self.violation is None else {**as_dict(self.violation), "steps": len(self.moves)},
+            "steps_found": None if self.shrunk is None else len(self.shrunk.before),
             "seconds": round(self.seconds, 3),
             "rate": round(self.rate),
         }
@@ -163,10 +167,12 @@ def hunt(
     progress: Callable[[Progress], None] | None = None,
     title: str = "",
     description: str = "",
+    shrinking: bool = True,
 ) -> Hunt:
     """Run ``strategy`` (of `NAMES`) in ``study`` until a violation or a limit, one of which is the study's memory.
 
-    ``depth``: of the bugs that pct is after. ``title`` and ``description``: of the trace.
+    ``depth``: of the bugs that pct is after. ``title`` and ``description``: of the trace. ``shrinking``: make what is
+    found small.
     Raises `InvalidArgument` for an unknown strategy, a depth below 1, or a bound on preemptions, which is not kept.
     """
     if strategy not in NAMES:
@@ -187,7 +193,12 @@ def hunt(
         else:
             walk = _first_violation(RANDOM[strategy], terms, seed, tally)
         moves = () if walk is None else unfolding.moves(walk.keys)
-        steps, violation = record(study.scenario.build(setting), moves, study.only) if walk is not None else ((), None)
+        shrunk, found = None, None if walk is None else walk.violation
+        if shrinking and found is not None:
+            shrunk = shrink(study.scenario.build(setting), moves, clause=found.clause, oracle=found.oracle)
+            moves = shrunk.moves
+        only = study.only if found is None else found.oracle
+        steps, violation = record(study.scenario.build(setting), moves, only) if walk is not None else ((), None)
     return Hunt(
         study=study,
         strategy=strategy,
@@ -203,6 +214,7 @@ def hunt(
         violation=violation,
         moves=moves,
         trace=None if violation is None else Trace(header(study, violation, title, description), steps),
+        shrunk=shrunk,
     )
 
 

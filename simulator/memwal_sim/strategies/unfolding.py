@@ -8,7 +8,9 @@ that was made before is a look-up.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+from memwal.effects import StoreRequest
 from memwal.errors import InvalidArgument
 
 from ..book import Book
@@ -80,6 +82,11 @@ class Unfolding:
         if found is None:
             found = self._fates[request] = tuple(map(int, fates(self._book.requests[request], self.kinds)))[1:]
         return found
+
+    def under_way(self, state: int) -> tuple[tuple[str, StoreRequest[Any]], ...]:
+        """Requests that may still land in ``state``, with who made them, in the order of their lanes."""
+        pairs = self._orphans.sets[self._states[state][2]]
+        return tuple((self.tries[actor].process.name, self._book.requests[request]) for actor, request in pairs)
 
     def moves(self, keys: Iterable[int]) -> tuple[Move, ...]:
         """The moves numbered ``keys``, made one after another from `START`, by name."""

@@ -1,0 +1,402 @@
+"""The released native package behind the adapter protocol: ``python -m memwal_conformance.adapters.native``.
+
+Runs under any interpreter that has ``pylance`` 7.0.0 or later, ``pyarrow`` and ``jsonschema``. What the package can do
+is found out from its attributes, never from its version. What it has no call for is not claimed, with three
+exceptions that put calls of the package together, as a caller has to: a list of SSTables for its readers (from the
+shard manifests), ``writer.flush_memtable`` (``close``, the only flush there is, and a new claim), and ``merge.run``
+(one ``merge_insert`` with progress for each SSTable, after one that deletes).
+
+Settings of ``configure``: ``append_only`` (``on``: tables are created without a primary key), and
+``storage.<option>``, handed to the package as a storage option.
+"""
+
+from __future__ import annotations
+
+import functools
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance.dataset import MergeInsertBuilder
+
+from memwal_conformance import cells
+from memwal_conformance.adapters.native_errors import RAISED, kind_of
+from memwal_conformance.adapters.native_store import Store
+from memwal_conformance.adapters.serve import Handler, serve
+from memwal_conformance.protocol import AdapterError, Json
+
+TOMBSTONE = "_tombstone"
+_KEY = b"lance-schema:unenforced-primary-key"
+_SETTINGS = {"durable_write": True, "max_wal_flush_interval_ms": 1, "manifest_scan_batch_size": 1}
+"""Every put is durable: a writer of the package is so as a whole or not at all."""
+
+try:
+    import lance.mem_wal as mem_wal
+except ImportError:
+    mem_wal = None  # a version from before MemWAL: nothing is claimed
+
+
+def named(owner: object, *names: str) -> Any:
+    """The first attribute of these names that ``owner`` has: versions differ in them. None if it has none."""
+    return next((getattr(owner, name) for name in names if hasattr(owner, name)), None)
+
+
+WRITER = named(mem_wal, "ShardWriter", "RegionWriter")
+SNAPSHOT = named(mem_wal, "ShardSnapshot", "RegionSnapshot")
+SCANNER = named(mem_wal, "LsmScanner")
+LOOKUP = named(mem_wal, "LsmPointLookupPlanner")
+COMPACTED = named(mem_wal, "CompactedSsTable", "MergedGeneration")
+ADD_SSTABLE = named(SNAPSHOT, "with_sstable", "with_flushed_generation")
+MARK = named(MergeInsertBuilder, "mark_sstables_as_compacted", "mark_generations_as_merged")
+EVALUATE = named(mem_wal, "evaluate_sharding_spec")
+
+
+@dataclass(slots=True)
+class _Writer:
+    table: str
+    shard_id: str
+    epoch: int
+    schema: pa.Schema
+    """Of the table."""
+    native: Any
+    """The package's writer; None after a flush that ended in an error."""
+
+
+@dataclass(slots=True)
+class State:
+    """What the adapter keeps between messages."""
+
+    append_only: bool = False
+    storage: dict[str, str] = field(default_factory=dict)
+    writers: dict[str, _Writer] = field(default_factory=dict)
+    readers: dict[str, Any] = field(default_factory=dict)
+    """Handle -> URL of the table and the open dataset."""
+    handles: int = 0
+
+    def handle(self, kind: str) -> str:
+        self.handles += 1
+        return f"{kind}-{self.handles}"
+
+    def dataset(self, table: str) -> Any:
+        return lance.dataset(table, storage_options=self.storage or None)
+
+    def writer(self, handle: str) -> _Writer:
+        if handle not in self.writers:
+            raise AdapterError("invalid_argument", f"no writer is open under the handle {handle!r}")
+        return self.writers[handle]
+
+    def reader(self, params: Json) -> tuple[str, Any]:
+        if params["reader"] not in self.readers:
+            raise AdapterError("invalid_argument", f"no reader is open under the handle {params['reader']!r}")
+        table, dataset = self.readers[params["reader"]]
+        return table, dataset
+
+
+def claims() -> tuple[list[str], list[str], list[str]]:
+    """Roles, messages of roles that are not claimed as a whole, and capabilities, by what the package has."""
+    roles = ["reader"] if SCANNER and LOOKUP and ADD_SSTABLE else []
+    partial: list[str] = []
+    if WRITER:
+        partial += ["writer.open", "writer.put", *(["writer.delete"] if hasattr(WRITER, "delete") else [])]
+        partial += ["writer.flush_memtable", "writer.close"]
+    if MARK and COMPACTED:
+        partial.append("merge.run")
+    create = hasattr(lance.LanceDataset, "initialize_mem_wal")
+    return roles, partial, [*(["eval.region"] if EVALUATE else []), *(["table.create"] if create else [])]
+
+
+def hello(_state: State, _: Json) -> Json:
+    roles, partial, capabilities = claims()
+    return {
+        "protocol": "1",
+        "implementation": "pylance",
+        "version": lance.__version__,
+        "revisions": ["R"],
+        "roles": roles,
+        "partial": partial,
+        "without": ["table.create region_fields", "writer.open values"],
+        "capabilities": capabilities,
+    }
+
+
+def configure(state: State, params: Json) -> Json:
+    shutdown(state, {})
+    if params["revision"] != "R":
+        raise AdapterError("invalid_argument", f"the package writes revision R, not {params['revision']}")
+    settings = dict(params["settings"])
+    state.append_only = settings.pop("append_only", "off") == "on"
+    state.storage = {name.removeprefix("storage."): value for name, value in settings.items()}
+    if strange := [name for name in settings if not name.startswith("storage.")]:
+        raise AdapterError("invalid_argument", f"there is no setting {', '.join(sorted(strange))}")
+    return {}
+
+
+def shutdown(state: State, _: Json) -> Json:
+    for writer in state.writers.values():
+        try:
+            writer.native.close()
+        except (*RAISED, AttributeError):  # a fenced writer, or one without a table by now: nobody asks about it
+            continue
+    state.writers.clear()
+    state.readers.clear()
+    return {}
+
+
+def eval_region(_state: State, params: Json) -> Json:
+    rows = cells.to_table(params["rows"])
+    spec = params["spec"]
+    fields = [{**f, "source_ids": [int(i) for i in f["source_ids"]]} for f in spec["fields"]]
+    schema = lance.schema.LanceSchema.from_pyarrow(rows.schema)
+    # The package numbers the columns of a schema itself: the ids that are asked about become those.
+    own = {int(asked): number for number, asked in enumerate(params["field_ids"])}
+    for described in fields:
+        described["source_ids"] = [own[i] for i in described["source_ids"]]
+    batch = rows.combine_chunks().to_batches()[0]
+    native = {"spec_id": int(spec["spec_id"]), "fields": [{"transform": None, "expression": None, **f} for f in fields]}
+    found = cells.to_rows(pa.Table.from_batches([EVALUATE(batch, native, schema)]))
+    return {"values": found["rows"]}
+
+
+def table_create(state: State, params: Json) -> Json:
+    rows, key = cells.to_table(params["rows"]), params["primary_key"]
+    if "region_fields" in params:
+        raise AdapterError("invalid_argument", "the package takes a sharding mode, no list of region fields")
+    fields = []
+    for column in rows.schema:
+        marks = {_KEY: b"true"}
+        if len(key) > 1 and column.name in key:
+            marks[_KEY + b":position"] = str(key.index(column.name) + 1).encode()
+        keyed = column.name in key and not state.append_only
+        fields.append(column.with_metadata(marks) if keyed else column)
+    rows = rows.cast(pa.schema(fields))
+    dataset = lance.write_dataset(rows, params["table"], schema=rows.schema, storage_options=state.storage or None)
+    dataset.initialize_mem_wal()
+    return {"version": str(dataset.version)}
+
+
+def _claim(dataset: Any, table: str, shard_id: str) -> tuple[Any, int]:
+    native = dataset.mem_wal_writer(shard_id, **_SETTINGS)
+    shard = Store(table).shard(shard_id)
+    return native, 0 if shard is None else shard.epoch
+
+
+def writer_open(state: State, params: Json) -> Json:
+    if "values" in params:
+        raise AdapterError("invalid_argument", "the package opens a shard by its id, not by region values")
+    shard_id = params.get("region_id") or str(uuid.uuid4())
+    dataset = state.dataset(params["table"])
+    native, epoch = _claim(dataset, params["table"], shard_id)
+    handle = state.handle("writer")
+    state.writers[handle] = _Writer(params["table"], shard_id, epoch, dataset.schema, native)
+    return {"writer": handle, "region_id": shard_id, "epoch": str(epoch)}
+
+
+def _marked(writer: _Writer, rows: pa.Table) -> pa.Table:
+    """The rows, with the metadata that the table has for columns of the same name and type."""
+    known = {column.name: column for column in writer.schema}
+    fields = [
+        column.with_metadata(known[column.name].metadata)
+        if column.name in known and known[column.name].type == column.type
+        else column
+        for column in rows.schema
+    ]
+    return pa.table(rows.columns, schema=pa.schema(fields))
+
+
+def _alive(writer: _Writer) -> Any:
+    if writer.native is None:
+        raise AdapterError("cancelled", "the writer ended in an error when it was flushed")
+    return writer.native
+
+
+def writer_put(state: State, params: Json) -> Json:
+    writer = state.writer(params["writer"])
+    _alive(writer).put(_marked(writer, cells.to_table(params["rows"])))
+    return {}
+
+
+def writer_delete(state: State, params: Json) -> Json:
+    writer = state.writer(params["writer"])
+    _alive(writer).delete(_marked(writer, cells.to_table(params["keys"])))
+    return {}
+
+
+def writer_flush_memtable(state: State, params: Json) -> Json:
+    """Close, and claim the shard again unless another writer has."""
+    writer = state.writer(params["writer"])
+    store = Store(writer.table)
+    before = store.shard(writer.shard_id)
+    native, writer.native = _alive(writer), None
+    native.close()
+    after = store.shard(writer.shard_id)
+    assert before is not None
+    assert after is not None
+    if after.epoch != writer.epoch:
+        raise AdapterError("fenced", f"closed without an error under epoch {writer.epoch}, stored is {after.epoch}")
+    writer.native, writer.epoch = _claim(state.dataset(writer.table), writer.table, writer.shard_id)
+    new = [number for number, _ in after.generations if (number, _) not in before.generations]
+    return {"generation": str(max(new)) if new else None}
+
+
+def writer_close(state: State, params: Json) -> Json:
+    writer = state.writer(params["writer"])
+    del state.writers[params["writer"]]
+    _alive(writer).close()
+    return {}
+
+
+def merge_run(state: State, params: Json) -> Json:
+    table, merged = params["table"], []
+    store = Store(table)
+    for shard in store.shards():
+        if params.get("region_id") not in (None, shard.shard_id):
+            continue
+        for generation, folder in shard.generations:
+            if generation > store.compacted().get(shard.shard_id, 0):
+                _merge(state, table, f"{table}/_mem_wal/{shard.shard_id}/{folder}", COMPACTED(shard.shard_id, generation))
+                merged.append({"region_id": shard.shard_id, "generation": str(generation)})
+    return {"merged": merged}
+
+
+def _merge(state: State, table: str, sstable: str, progress: Any) -> None:
+    """Deletes first and without progress, then rows with it, as the package asks for."""
+    dataset = state.dataset(table)
+    key = [column.name for column in dataset.schema if (column.metadata or {}).get(_KEY) == b"true"]
+    rows = state.dataset(sstable).to_table()
+    if TOMBSTONE in rows.column_names:
+        dead, rows = rows.filter(rows[TOMBSTONE]).select(key), rows.filter(pc.invert(rows[TOMBSTONE]))
+        rows = rows.drop_columns([TOMBSTONE])
+        if dead.num_rows:
+            remove = dataset.merge_insert(key).when_matched_delete()
+            (MARK(remove, [progress]) if not rows.num_rows else remove).execute(dead)
+            dataset = state.dataset(table)
+    rows = _newest(rows, key)
+    if rows.num_rows:
+        insert = dataset.merge_insert(key).when_matched_update_all().when_not_matched_insert_all()
+        MARK(insert, [progress]).execute(rows)
+
+
+def _newest(rows: pa.Table, key: list[str]) -> pa.Table:
+    """The first row of each key: SSTables of 7.0 hold all rows of a key, newest first; later ones hide the older."""
+    seen: set[tuple[object, ...]] = set()
+    kept: list[int] = []
+    for number, row in enumerate(zip(*(rows[name].to_pylist() for name in key), strict=True)):
+        if row not in seen:
+            seen.add(row)
+            kept.append(number)
+    return rows.take(kept)
+
+
+def reader_open(state: State, params: Json) -> Json:
+    dataset = state.dataset(params["table"])
+    handle = state.handle("reader")
+    state.readers[handle] = (params["table"], dataset)
+    return {"reader": handle, "version": str(dataset.version)}
+
+
+def _snapshots(table: str) -> list[Any]:
+    """What the readers of the package want to be told: SSTables that the base table does not have yet."""
+    store = Store(table)
+    compacted, found = store.compacted(), []
+    for shard in store.shards():
+        snapshot = SNAPSHOT(shard.shard_id).with_current_generation(shard.current_generation)
+        for generation, folder in shard.generations:
+            if generation > compacted.get(shard.shard_id, 0):
+                snapshot = ADD_SSTABLE(snapshot, generation, folder)
+        found.append(snapshot)
+    return found
+
+
+def _scanner(state: State, params: Json) -> tuple[Any, list[str]]:
+    """A scanner, and the names of the table's columns."""
+    table, dataset = state.reader(params)
+    beside = [state.writer(handle) for handle in params.get("writers", ())]
+    if len(beside) > 1:
+        raise AdapterError("invalid_argument", "a scan of the package takes part in one MemTable at most")
+    names = [column.name for column in dataset.schema]
+    if not beside:
+        return SCANNER.from_snapshots(dataset, _snapshots(table)), names
+    others = [snapshot for snapshot in _snapshots(table) if snapshot.shard_id != beside[0].shard_id]
+    return _alive(beside[0]).lsm_scanner(others), names
+
+
+def _sql(part: Json) -> str:
+    value = cells.value(part["value"])
+    text = "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+    return f"{part['column']} {part['op']} {text}"
+
+
+def reader_scan(state: State, params: Json) -> Json:
+    scanner, names = _scanner(state, params)
+    if "columns" in params:
+        scanner = scanner.project(params["columns"])
+    if params.get("filter"):
+        scanner = scanner.filter(" AND ".join(map(_sql, params["filter"])))
+    return {"rows": cells.to_rows(scanner.to_table().select(params.get("columns", names)))}
+
+
+def reader_get(state: State, params: Json) -> Json:
+    table, dataset = state.reader(params)
+    keys = cells.to_table(params["keys"])
+    names = params.get("columns", [column.name for column in dataset.schema])
+    found: list[pa.Table] = []
+    if params.get("writers"):  # the planner sees no MemTable: a filtered scan does
+        scanner, _ = _scanner(state, params)
+        rows = scanner.to_table()
+        found = [rows.filter(_is_key(keys, number)) for number in range(keys.num_rows)]
+    else:
+        planner = LOOKUP(dataset, _snapshots(table), keys.column_names)
+        for number in range(keys.num_rows):
+            one = keys.slice(number, 1).combine_chunks()
+            arrays = [column.chunk(0) for column in one.columns]
+            wanted = arrays[0] if len(arrays) == 1 else pa.StructArray.from_arrays(arrays, names=keys.column_names)
+            found.append(planner.plan_lookup(wanted).to_table())
+    return {"rows": cells.to_rows(pa.concat_tables([rows.select(names) for rows in found]))}
+
+
+def _is_key(keys: pa.Table, number: int) -> Any:
+    parts = [pc.field(name) == keys[name][number] for name in keys.column_names]
+    return functools.reduce(lambda a, b: a & b, parts)
+
+
+MESSAGES: dict[str, Callable[[State, Json], Json]] = {
+    "hello": hello,
+    "configure": configure,
+    "shutdown": shutdown,
+    "eval.region": eval_region,
+    "table.create": table_create,
+    "writer.open": writer_open,
+    "writer.put": writer_put,
+    "writer.delete": writer_delete,
+    "writer.flush_memtable": writer_flush_memtable,
+    "writer.close": writer_close,
+    "merge.run": merge_run,
+    "reader.open": reader_open,
+    "reader.scan": reader_scan,
+    "reader.get": reader_get,
+}
+"""Message -> what answers it."""
+
+
+def handlers() -> dict[str, Handler]:
+    """A function per message, sharing a state of their own."""
+    state = State()
+    return {name: _guarded(functools.partial(answer, state)) for name, answer in MESSAGES.items()}
+
+
+def _guarded(answer: Handler) -> Handler:
+    def guarded(params: Json) -> Json:
+        try:
+            return answer(params)
+        except RAISED as error:
+            raise AdapterError(kind_of(error), str(error)) from error
+
+    return guarded
+
+
+if __name__ == "__main__":
+    serve(handlers(), {})
