@@ -47,7 +47,10 @@ check-generated: $(READY) ## Compare the generated files with what would be writ
 	$(BIN)/python protos/generate.py --check
 
 explore: $(READY) ## The long explorations
-	$(BIN)/memwal explore two_writers --faults 1
+	$(BIN)/memwal certify --check --jobs 2
+	$(BIN)/memwal bugs --kill --jobs 2
+	$(BIN)/memwal explore two_writers --faults 1 --merge
+	$(BIN)/memwal explore two_writers_merger_collector --preemptions -1 --merge --memory-max 12000
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m memwal_sim.machines
 
 clean: ## Remove the virtual environment and all output

@@ -151,7 +151,6 @@ def test_a_note_cannot_be_called_decided_without_code_that_names_it() -> None:
             "FENCE.toml: FENCE-002: a note belongs",
         ),
         ("ambiguities.toml", "number = 8\n", "number = 9\n", "ambiguities.toml: 9: 8 comes next"),
-        ("ambiguities.toml", 'severity = "critical"', 'severity = "major"', "ambiguities.toml: 7: a scenario belongs"),
         ("ambiguities.toml", "decided = false", "decided = 0", "ambiguities.toml: [0-9]+: decided is not bool"),
         ("seeds.toml", 'sha256 = "9a21', 'sha256 = "9A21', "seeds.toml: MemWAL revision A: sha256"),
         ("seeds.toml", "[[text]]", "[[texts]]", "seeds.toml: holds texts, text instead of"),

@@ -120,8 +120,6 @@ class Ambiguity:
     """What the engine does, in one sentence."""
     decided: bool
     """Whether code has taken the decision. `cited` must find evidence where this is true."""
-    scenario: str
-    """Critical notes: name of the scenario that is to fail under the literal profile and pass under the strict one."""
 
     @property
     def id(self) -> str:
@@ -215,12 +213,9 @@ def ambiguities(folder: Path = CLAUSES) -> tuple[Ambiguity, ...]:
             severity=entry.text("severity"),
             resolution=entry.text("resolution"),
             decided=entry.truth("decided"),
-            scenario=entry.text("scenario", ""),
         )
         if note.number != len(found) + 1:
             raise entry.wrong(f"{len(found) + 1} comes next")
-        if (note.severity == "critical") != bool(note.scenario):
-            raise entry.wrong("a scenario belongs to every critical note and to no other")
         entry.done()
         found.append(note)
     return tuple(found)

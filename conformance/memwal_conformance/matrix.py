@@ -17,6 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from memwal.errors import InvalidArgument
+from memwal_sim import places, recorded
+from memwal_sim.bugs import load as load_bugs
+from memwal_sim.trace import load as load_trace
 
 from .clauses import (
     GROUPS,
@@ -118,8 +121,12 @@ def _totals(registry: Sequence[Clause], code: Evidence, status: Mapping[str, str
     return _table(("Group", "Clauses", "MUST tested", "With code", *map(str.capitalize, COLUMNS)), rows)
 
 
-def notes_page(page: str, notes: Sequence[Ambiguity], code: Evidence, tests: Evidence) -> str:
+def notes_page(
+    page: str, notes: Sequence[Ambiguity], code: Evidence, tests: Evidence, shown: Evidence | None = None
+) -> str:
     """SPEC_NOTES.md with its generated parts renewed; ``page`` is its present text.
+
+    ``shown``: what shows the hazard of a note: planted bugs in words.
 
     Raises `InvalidArgument` if the page lacks a section for a critical note, has one for another note, or titles one
     differently from the registry.
@@ -131,7 +138,7 @@ def notes_page(page: str, notes: Sequence[Ambiguity], code: Evidence, tests: Evi
         raise InvalidArgument(f"SPEC_NOTES.md: sections differ from ambiguities.toml: {differing}")
     for note in notes:
         if note.severity == "critical":
-            page = _between(page, note.id, _evidence(note, code, tests))
+            page = _between(page, note.id, _evidence(note, code, tests, (shown or {}).get(note.id, ())))
     counts = Counter(note.severity for note in notes)
     decided = sum(note.decided for note in notes if note.severity == "critical")
     rows = [
@@ -147,7 +154,7 @@ def notes_page(page: str, notes: Sequence[Ambiguity], code: Evidence, tests: Evi
     return _between(page, "table", [summary, "", *_table(head, rows)])
 
 
-def _evidence(note: Ambiguity, code: Evidence, tests: Evidence) -> list[str]:
+def _evidence(note: Ambiguity, code: Evidence, tests: Evidence, shown: Sequence[str]) -> list[str]:
     """The generated lines of one section."""
     where = "no."
     if note.decided:
@@ -155,9 +162,22 @@ def _evidence(note: Ambiguity, code: Evidence, tests: Evidence) -> list[str]:
         where = f"yes{', switch ' + ', '.join(names) if names else ''}; in {_code(code.get(note.id, ()), ', ')}."
     proofs = tests.get(note.id, ())
     lines = [f"- **Decided in code:** {where}", f"- **Tests:** {_code(proofs, ', ') or 'none yet'}."]
-    if not any(proof.startswith("simulator/") for proof in proofs):
-        lines.append(f"- **To be proven by:** scenario `{note.scenario}` (planned).")
+    lines.append(f"- **Hazard shown by:** {'; '.join(shown) or 'nothing yet'}.")
     return lines
+
+
+def hazards() -> Evidence:
+    """Note -> the planted bugs that read it the dangerous way, each with the scenario in which it is found."""
+    folder = places.faults()
+    histories = recorded.wanted(folder)
+    found: dict[str, list[str]] = {}
+    for name, bug in sorted(load_bugs(folder / "bugs").items()):
+        if bug.clause.startswith("AMB-") and name in histories:
+            history = histories[name].relative_to(folder.parent).as_posix()
+            steps = len(load_trace(histories[name]).steps)
+            words = f"planted bug `{name}` in scenario `{bug.scenario}`, [{steps} steps]({history})"
+            found.setdefault(bug.clause, []).append(words)
+    return {note: tuple(words) for note, words in found.items()}
 
 
 def _between(page: str, name: str, lines: Sequence[str]) -> str:
@@ -191,7 +211,7 @@ def current_notes_page() -> str:
     """SPEC_NOTES.md as it should be now."""
     notes, code = ambiguities(), cited()
     check_decisions(notes, code)
-    return notes_page(NOTES_PAGE.read_text("utf-8"), notes, code, proven())
+    return notes_page(NOTES_PAGE.read_text("utf-8"), notes, code, proven(), hazards())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -176,9 +176,7 @@ def live(command: Sequence[str], kind: Kind, start: Contents, rules: Sequence[Ru
             except (AdapterCrash, AdapterTimeout) as end:
                 writer.said.append(str(end).splitlines()[0])
             states, log = tuple(gate.prefixes), gate.log
-        return Life(
-            kind=kind, states=states, log=log, steps=tuple(writer.said), inconclusive=gate.inconclusive
-        )
+        return Life(kind=kind, states=states, log=log, steps=tuple(writer.said), inconclusive=gate.inconclusive)
 
 
 def changes(life: Life) -> list[Address]:
@@ -196,7 +194,8 @@ def changes(life: Life) -> list[Address]:
 def look(recoverer: AdapterProcess, kind: Kind, state: CrashState) -> list[Loss]:
     """What is wrong after a crash in ``state``: on the store, with a recovered writer, and after its flush."""
     promised = [put for promise in state.acknowledged if isinstance(put := promise.what, int)]
-    with tempfile.TemporaryDirectory(prefix="memwal-crash-") as scratch:
+    # A closed writer of 9.0 may still write its hint: then the folder cannot be removed at once.
+    with tempfile.TemporaryDirectory(prefix="memwal-crash-", ignore_cleanup_errors=True) as scratch:
         root = Path(scratch) / "t"
         save(state.contents, Path(scratch))
         found = [Loss(order=state.order, where="stored", what=what) for what in _structural(root, kind)]
@@ -206,11 +205,12 @@ def look(recoverer: AdapterProcess, kind: Kind, state: CrashState) -> list[Loss]
         except (AdapterError, Damaged) as error:
             found.append(Loss(order=state.order, where="recovered", what=f"no recovery: {error}"))
         found += [Loss(order=state.order, where="flushed", what=what) for what in _structural(root, kind)]
+        recoverer.call("configure", {"revision": "R", "settings": kind.settings})
     return found
 
 
 def _recovered(process: AdapterProcess, root: Path, kind: Kind) -> Iterator[tuple[str, list[int]]]:
-    """Ids that are seen. The package scans no table without a primary key: there its generations are read one by one."""
+    """Ids that are seen. The package scans no table without a primary key: there each generation is read by itself."""
     table = str(root)
     writer = process.call("writer.open", {"table": table, "region_id": REGION})["writer"]
     if not kind.append_only:
@@ -299,7 +299,9 @@ def report(life: Life, losses: Sequence[Loss]) -> dict[str, Any]:
     """As JSON."""
     texts: dict[str, list[int]] = {}
     for loss in losses:
-        texts.setdefault(f"{loss.where}: {loss.what}", []).append(loss.order)
+        orders = texts.setdefault(f"{loss.where}: {loss.what}", [])
+        if loss.order not in orders:
+            orders.append(loss.order)
     return {
         "kind": str(life.kind),
         "steps": list(life.steps),

@@ -1,11 +1,12 @@
 """Every fault at a change, times a crash at every later state: ``python -m memwal_conformance.native_sweep --help``.
 
-Writes ``crashes.json`` (what was run, what was lost) and one request log for each run with a loss into a folder.
+Writes what was run and what was lost as JSON lines, and a request log for each run with a loss, into a folder.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -63,29 +64,35 @@ def _told(kind: Kind, rule: Rule | None, life: Life, losses: Sequence[Loss], fol
 
 def main() -> int:
     """The command line. Exit status 1 if something was lost, 2 if the version cannot be run."""
+    told = "; ".join(f"{number}: {kind}" for number, kind in enumerate(KINDS)) + "; may be repeated"
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m memwal_conformance.native_sweep")
     parser.add_argument("folder", type=Path, help="where the findings go; it is made")
     parser.add_argument("--native-version", metavar="X", help="pylance==X in an environment of its own")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only each N-th fault")
+    parser.add_argument("--kind", type=int, action="append", choices=range(len(KINDS)), default=[], help=told)
+    parser.add_argument("--kill", action="store_true", help="also SIGKILL before and after changes")
     asked = parser.parse_args()
     try:
         command = native_versions.command(asked.native_version)
     except native_versions.NotInstalled as error:
-        print(error, file=sys.stderr)
+        sys.stderr.write(f"{error}\n")
         return 2
     logs = asked.folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    runs: list[dict[str, Any]] = []
-    for kind in KINDS:
-        for one in sweep(command, kind, logs, every=asked.every):
-            runs.append(one)
-            print(f"{one['kind']}; {(one['fault'] or {}).get('label', 'no fault')}: {len(one['losses'])}", flush=True)
-            (asked.folder / "crashes.json").write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")
-    for one in killed(command, KINDS[0], logs, every=4 * asked.every):
-        runs.append(one)
-        print(f"{one['kind']}; {one['fault']['label']}: {len(one['losses'])}", flush=True)
-        (asked.folder / "crashes.json").write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")
-    return 1 if any(one["losses"] for one in runs) else 0
+    found = [
+        *(sweep(command, KINDS[number], logs, every=asked.every) for number in asked.kind),
+        *([killed(command, KINDS[0], logs, every=asked.every)] if asked.kill else []),
+    ]
+    lossy = False
+    with (asked.folder / "crashes.jsonl").open("w", encoding="utf-8") as lines:
+        for one in itertools.chain.from_iterable(found):
+            lossy = lossy or bool(one["losses"])
+            lines.write(json.dumps(one) + "\n")
+            lines.flush()
+            label = (one["fault"] or {}).get("label", "no fault")
+            sys.stdout.write(f"{one['kind']}; {label}: {len(one['losses'])} kinds of loss\n")
+            sys.stdout.flush()
+    return 1 if lossy else 0
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from memwal import paths
 from memwal.effects import Io
-from memwal.errors import InvalidArgument, Outcome
+from memwal.errors import ArtifactError, InvalidArgument, NotFound, Outcome
 from memwal.ids import TableVersion
 from memwal.index import guards, regions
 from memwal.jobs import collector
@@ -28,8 +28,7 @@ from memwal.read.sources import MemoryView
 from memwal.region.region import Region
 from memwal.region.writer import Writer, open_writer
 from memwal.revisions import Interpretation
-from memwal.table import whole, write
-from memwal.table import tags
+from memwal.table import tags, whole, write
 from memwal.table.state import latest, load
 
 from . import ground

@@ -52,6 +52,8 @@ class Bug:
     """Fields of `memwal.revisions.Interpretation`, and the values that they take."""
     group: str = ""
     """The folder in which its file is."""
+    title: str = ""
+    """One line for lists: the first of its file."""
     replaced: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     """``module:function`` or ``module:Class.method`` of the engine -> what stands there instead."""
 
@@ -63,12 +65,13 @@ def load(folder: Path | None = None) -> dict[str, Bug]:
     """
     found = {}
     for path in sorted((folder or places.faults() / "bugs").rglob("*.py")):
-        bug = getattr(_module(path), "BUG", None)
+        module = _module(path)
+        bug = getattr(module, "BUG", None)
         if not isinstance(bug, Bug):
             raise InvalidArgument(f"{path.name} defines no BUG")
         if bug.name != path.stem or bug.name in found:
             raise InvalidArgument(f"{path.name} defines a bug called {bug.name!r}: it must be the file's name, once")
-        found[bug.name] = replace(bug, group=path.parent.name)
+        found[bug.name] = replace(bug, group=path.parent.name, title=(module.__doc__ or "").partition("\n")[0])
     return found
 
 

@@ -20,7 +20,7 @@ from rich.status import Status
 from rich.table import Table
 
 from . import bugs as planting
-from . import certificates, cli_histories, cli_soak, gallery, kills, parallel, places
+from . import certificates, cli_histories, cli_soak, gallery, kills, parallel, places, recorded
 from . import coverage as covering
 from . import replay as replaying
 from . import scenario as scenarios
@@ -464,7 +464,7 @@ def coverage(
 ) -> None:
     """Explore every scenario with one fault, and write which outcomes requests have had at which places."""
     with _mistakes_are_usage():
-        with _counting("exploring", len(covering.keys()), quiet=False) as done:
+        with _counting("exploring", len(scenarios.known()), quiet=False) as done:
             found = covering.matrix(jobs, done)
         out.write_text(covering.render(found), "utf-8")
     for site, fate in found.dark():
@@ -474,12 +474,13 @@ def coverage(
 def write_gallery(
     check: Annotated[bool, typer.Option(help="Write nothing; fail if the file is not up to date.")] = False,
     renew: Annotated[bool, typer.Option(help="First record all faults again, as the engine is now.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Faults that are recorded at the same time.")] = 1,
 ) -> None:
     """Write faults/INDEX.md from the recorded faults and planted bugs."""
     with _mistakes_are_usage():
         folder = places.faults()
-        for path in sorted(folder.rglob("*.jsonl")) if renew else ():
-            _record_again(path)
+        if renew:
+            _record_all_again(folder, jobs)
         text = gallery.render(folder)
         target = folder / gallery.INDEX
         if not check:
@@ -489,6 +490,16 @@ def write_gallery(
     if current != text:
         _err.print(f"[bold red]error:[/] {target.name} is not up to date: run `memwal gallery`")
         raise typer.Exit(FOUND)
+
+
+def _record_all_again(folder: Path, jobs: int) -> None:
+    """Record a shortest history of every planted bug, and whatever else is recorded."""
+    of_bugs = recorded.wanted(folder)
+    with _counting("recording", len(of_bugs), quiet=False) as done:
+        for name, _ in parallel.each(recorded.record_named, sorted(of_bugs), jobs):
+            done(name)
+    for path in sorted(set((folder / "recorded").rglob("*.jsonl")) - set(of_bugs.values())):
+        _record_again(path)
 
 
 def _record_again(path: Path) -> None:

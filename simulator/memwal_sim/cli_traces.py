@@ -118,7 +118,9 @@ def promote(
     title: Annotated[str, typer.Option(help="One line for the gallery.")],
     description: Annotated[str, typer.Option(help="Who does what, and why it is wrong, in plain words.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the recorded fault of that name and area.")] = False,
-    exhaustive: Exhaustive = False,
+    exhaustive: Annotated[
+        bool, typer.Option("--exhaustive/--no-exhaustive", help="Explore for a shortest history, which shows it best.")
+    ] = True,
     seconds_max: Seconds = None,
     memory_max: Memory = 8192,
     into: Annotated[Path | None, typer.Option(help="Folder of faults; default: the project's.")] = None,

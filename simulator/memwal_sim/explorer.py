@@ -155,14 +155,13 @@ class _Search:
     def expand(self, state: _State, found: list[_State]) -> None:
         """Add the new successors of ``state`` to ``found``: all, or those of one process that may go on alone."""
         if self.reduction is not None:
-            for actor, node in enumerate(state[_FIRST_NODE:]):
-                if self.tries[actor].requests[node] != AT_END and self.reduction.allows(state, _FIRST_NODE, actor):
-                    steps = self.steps(state, actor)
-                    number = self.index[state]
-                    if all(step[0][1] == state[1] and self.index.get(step[0], number) >= number for step in steps):
-                        self.reduction.choose(number, actor)
-                        self.take(state, steps, found)
-                        return
+            number = self.index[state]
+            for actor in self.reduction.alone(state, _FIRST_NODE):
+                steps = self.steps(state, actor)
+                if all(step[0][1] == state[1] and self.index.get(step[0], number) >= number for step in steps):
+                    self.reduction.choose(number, actor)
+                    self.take(state, steps, found)
+                    return
         self.expand_all(state, found)
 
     def expand_all(self, state: _State, found: list[_State]) -> None:

@@ -46,13 +46,13 @@ def row(name: str) -> Kill:
         killed=killed(bug, run),
         states=run.states,
         steps=len(run.trace),
-        preemptions=_switches(run.trace),
+        preemptions=switches(run.trace),
         seconds=run.seconds,
         oracles=noticed_by(bug),
     )
 
 
-def _switches(moves: Sequence[Move]) -> int:
+def switches(moves: Sequence[Move]) -> int:
     """How often a process is left that goes on later."""
     actors = [move.actor for move in moves if move.landed is None]
     pairs = enumerate(zip(actors, actors[1:], strict=False), 1)

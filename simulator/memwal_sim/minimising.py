@@ -36,7 +36,8 @@ class Minimised:
     tries: int
     """Histories that shrinking played."""
     shortest: bool
-    """No history of the same violation is shorter, within the faults that this one has: an exploration proved it."""
+    """An exploration proved that no history of the violation is shorter, or does with fewer faults, within the recorded
+    bound on preemptions."""
     limits: tuple[str, ...]
     """What stopped shrinking or exploring before they were through."""
     seconds: float
@@ -53,7 +54,7 @@ def minimise(
     """A small trace of the violation that ``found`` records: same clause, same oracle.
 
     ``exhaustive``: explore the scenario too, with no fault, with one, … up to those of the shrunk history, until the
-    violation is found; its three limits count. Parts of a cast that do nothing are left out.
+    violation is found; its three limits count, and else the recorded bounds. Parts of a cast that do nothing go.
     Raises `InvalidArgument` if the trace records no violation, or does not end in the recorded one.
     """
     began = time.monotonic()
@@ -75,7 +76,7 @@ def minimise(
         moves = shortest_moves or moves
         found = _without_idle(found, moves)
     return Minimised(
-        trace=_recorded_again(found, moves),
+        trace=_recorded_again(found, moves, explored=shortest),
         before=size(before),
         shrunk=size(shrunk.moves),
         after=size(moves),
@@ -122,7 +123,8 @@ def _explored(
 ) -> tuple[Moves | None, str | None]:
     """A shortest history of the violation with as few faults as it can have; or the limit that was met."""
     for budget in range(faults + 1):
-        bounds = replace(limits, faults=budget, kinds=study.bounds.kinds, reduce=False, merge=True, preemptions=None)
+        own = study.bounds
+        bounds = replace(limits, faults=budget, kinds=own.kinds, preemptions=own.preemptions, merge=True, reduce=False)
         with planted(study.bugs):
             run = explore(study.world(), bounds, only=violation.oracle, progress=progress)
         if run.violation is not None and run.violation.clause == violation.clause:
@@ -132,8 +134,10 @@ def _explored(
     return None, None
 
 
-def _recorded_again(found: Recorded, moves: Moves) -> Trace:
+def _recorded_again(found: Recorded, moves: Moves, *, explored: bool) -> Trace:
+    """The trace of ``moves``; ``explored``: within the recorded bound on preemptions, and not only perhaps."""
     header = found.trace.header
+    bound = header.preemptions
     with opened(found) as world:
         steps, violation = record(world, moves, found.study.only)
     if violation is None:
@@ -146,7 +150,7 @@ def _recorded_again(found: Recorded, moves: Moves) -> Trace:
             engine=engine_digest(),
             faults=size(moves).faults,
             kinds=_kinds(header, moves),
-            preemptions=None if header.preemptions is None else max(header.preemptions, size(moves).changes),
+            preemptions=bound if bound is None or explored else max(bound, size(moves).changes),
             title=violation.reason if untold else header.title,
             violation=again,
         ),

@@ -40,27 +40,36 @@ class Reduction:
         self._futures = [_Future() for _ in tries]
         self._under_way: dict[int, int] = {}
         """Set of requests under way -> what they touch."""
-        self._watching = [_Watching(getattr(oracle, "requests", None)) for oracle in oracles]
-        self._watched = 0
+        asked = [getattr(oracle, "requests", None) for oracle in oracles]
+        self._watching = [_Watching(requests) for requests in {id(r): r for r in asked if r is not None}.values()]
+        self._watched = -1 if None in asked else 0
         """What the oracles were seen to touch; all bits if one of them does not say."""
         self._chosen: list[tuple[int, int]] = []
         """State and process of every choice."""
 
-    def allows(self, state: tuple[int, ...], first: int, actor: int) -> bool:
-        """Whether process ``actor`` may go on alone in ``state``, whose nodes begin at place ``first``."""
+    def alone(self, state: tuple[int, ...], first: int) -> Iterator[int]:
+        """Processes that may go on alone in ``state``, whose nodes begin at place ``first``."""
+        self._take_in_news()
         store, _, orphans = state[:3]
-        nodes = state[first : first + len(self._tries)]
-        request = self._tries[actor].requests[nodes[actor]]
-        noticed = self._noticed_by(store, request)
-        if noticed & self._of_orphans(orphans):
-            return False
-        for other, node in enumerate(nodes):
-            if other != actor and noticed & self._future(other, node):
-                return False
-        if not self._changes(store, request):
-            return True
-        self._watch()
-        return not noticed & self._watched
+        touched = [future.touched[node] for future, node in zip(self._futures, state[first:], strict=False)]
+        under_way = self._of_orphans(orphans) if orphans else 0
+        known = self._noticed[store]
+        for actor, trie in enumerate(self._tries):
+            request = trie.requests[state[first + actor]]
+            if request == AT_END:
+                continue
+            noticed = known.get(request)
+            if noticed is None:
+                contents = self._stores.contents[store]
+                noticed = known[request] = self._accesses.noticed(self._book.requests[request], contents)
+            if noticed & under_way:
+                continue
+            for other, more in enumerate(touched):
+                if noticed & more and other != actor:
+                    break
+            else:
+                if not (noticed & self._watched and self._changes(store, request)):
+                    yield actor
 
     def choose(self, number: int, actor: int) -> None:
         """Remember that in state ``number`` only ``actor`` went on."""
@@ -70,20 +79,11 @@ class Reduction:
         """Numbers of the states whose choice does not hold any more; they are forgotten here."""
         kept = []
         for number, actor in self._chosen:
-            if self.allows(states[number], first, actor):
+            if actor in self.alone(states[number], first):
                 kept.append((number, actor))
             else:
                 yield number
         self._chosen = kept
-
-    def _noticed_by(self, store: int, request: int) -> int:
-        while len(self._noticed) <= store:
-            self._noticed.append({})
-        known = self._noticed[store]
-        found = known.get(request)
-        if found is None:
-            found = known[request] = self._accesses.noticed(self._book.requests[request], self._stores.contents[store])
-        return found
 
     def _changes(self, store: int, request: int) -> bool:
         effect = self._stores.effects[store].get(step_key(request, Fate.NORMAL))
@@ -107,11 +107,18 @@ class Reduction:
             self._under_way[orphans] = found
         return found
 
-    def _future(self, actor: int, node: int) -> int:
-        future, trie = self._futures[actor], self._tries[actor]
-        if future.edges != len(trie.edges) or not future.touched:
-            self._grow(future, trie)
-        return future.touched[node]
+    def _take_in_news(self) -> None:
+        """Follow tries, stores and oracles, which grow while the exploration goes on."""
+        for future, trie in zip(self._futures, self._tries, strict=True):
+            if future.edges != len(trie.edges) or not future.touched:
+                self._grow(future, trie)
+        while len(self._noticed) < len(self._stores.contents):
+            self._noticed.append({})
+        for watching in self._watching:
+            if watching.seen != len(watching.requests):
+                for request in watching.requests[watching.seen :]:
+                    self._watched |= self._accesses.touched(request)
+                watching.seen = len(watching.requests)
 
     def _grow(self, future: _Future, trie: Trie) -> None:
         """Take in the new edges of ``trie``: what a node touches belongs to the future of every node before it."""
@@ -131,15 +138,6 @@ class Reduction:
                     changed.append(above)
         future.edges = len(trie.edges)
 
-    def _watch(self) -> None:
-        for watching in self._watching:
-            if watching.requests is None:
-                self._watched = -1
-                continue
-            for request in watching.requests[watching.seen :]:
-                self._watched |= self._accesses.touched(request)
-            watching.seen = len(watching.requests)
-
 
 @dataclass(slots=True)
 class _Future:
@@ -155,5 +153,5 @@ class _Future:
 class _Watching:
     """What one oracle asked the store for, as it turns up."""
 
-    requests: Sequence[StoreRequest[Any]] | None
+    requests: Sequence[StoreRequest[Any]]
     seen: int = 0

@@ -24,6 +24,8 @@ from .world import Violation, World
 
 TRIES_MAX = 20_000
 """Histories that are tried; counted, not timed, so that the result is the same on every machine."""
+SHIFT_MAX = 16
+"""Turns by which a change from one process to another is made earlier, at most."""
 _REPORT_EVERY = 64
 
 Moves: TypeAlias = tuple[Move, ...]
@@ -135,6 +137,8 @@ class _Shrinking:
         before = self.best[0]
         for each in (self._without_actors, self._without_tails, self._without_chunks, self._faults, self._joined):
             each()
+        if self.best[0] == before:
+            self._shifted()
         return self.best[0] != before and not self.over
 
     def attempt(self, candidate: Sequence[Move]) -> bool:
@@ -240,6 +244,14 @@ class _Shrinking:
             if not any(self.attempt(_flat(changed)) for changed in _joinings(runs, at)):
                 at += 1
 
+    def _shifted(self) -> None:
+        """A process is left earlier, so that the next one has less to do: the slowest to try, and so the last."""
+        for at in range(len(list(_runs(self.best[0]))) - 1):
+            runs = list(_runs(self.best[0]))
+            for changed in _shiftings(runs, at) if at + 1 < len(runs) else ():
+                if self.attempt(_flat(changed)):
+                    break
+
 
 def _milder(moves: Moves, place: int) -> Iterator[list[Move]]:
     """``moves`` with milder fates of the one at ``place``."""
@@ -277,6 +289,15 @@ def _joinings(runs: list[list[Move]], at: int) -> Iterator[list[list[Move]]]:
     between = runs[at + 1 : other]
     yield [*runs[:at], runs[at], runs[other], *between, *runs[other + 1 :]]
     yield [*runs[:at], *between, runs[at], runs[other], *runs[other + 1 :]]
+
+
+def _shiftings(runs: list[list[Move]], at: int) -> Iterator[list[list[Move]]]:
+    """``runs`` with the end of the one at ``at`` put behind the next one, which is cut."""
+    one, other = runs[at], runs[at + 1]
+    for late in range(1, min(len(one), SHIFT_MAX) + 1):
+        for cut in range(1, min(len(other), SHIFT_MAX) + 1):
+            stays, goes = one[: len(one) - late], one[len(one) - late :]
+            yield [*runs[:at], stays, other[: len(other) - cut], goes, *runs[at + 2 :]]
 
 
 def _flat(runs: Sequence[Sequence[Move]]) -> list[Move]:

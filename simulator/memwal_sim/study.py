@@ -200,14 +200,12 @@ def classes(finding: Finding) -> Iterator[Trace]:
     with planting.planted(study.bugs):
         for number, moves in enumerate(finding.run.classes, 1):
             steps, violation = record(study.world(), moves, study.only)
-            yield Trace(
-                header(study, violation, f"class {number} of {study.scenario.name}", ""), steps
-            )
+            yield Trace(header(study, violation, f"class {number} of {study.scenario.name}", ""), steps)
 
 
-def kill(bug: Bug) -> Finding:
+def kill(bug: Bug, *, title: str = "", description: str = "") -> Finding:
     """Carry out `killing`."""
-    return carry_out(killing(bug))
+    return carry_out(killing(bug), title=title, description=description)
 
 
 def surviving(bug: Bug) -> Study:

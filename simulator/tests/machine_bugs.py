@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import settings
+from memwal_sim import bugs as planting
 from memwal_sim import machines
 from memwal_sim.bugs import Bug, planted
 from memwal_sim.machines import BrokenError, EngineMachine
@@ -23,18 +24,23 @@ def planted_bug(**replaced: Callable[..., Any]) -> Bug:
 
 
 def found(
-    machine: type[EngineMachine], folder: Path, monkeypatch: pytest.MonkeyPatch, *bugs: Bug, shrunk: bool = True
+    machine: type[EngineMachine],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *bugs: Bug,
+    readings: Mapping[str, bool] | None = None,
+    examples: int = 120,
 ) -> BrokenError:
-    """What ``machine`` finds with ``bugs`` planted; its trace plays to the same violation."""
+    """What ``machine`` finds with ``bugs`` planted; its trace, made small, plays to the same violation."""
     monkeypatch.setenv("MEMWAL_TRACES", str(folder))
-    phases = [Phase.generate, Phase.shrink] if shrunk else [Phase.generate]
-    how = settings(machines.chosen(), max_examples=60, phases=phases)
-    broken = machines.hunt(machine, how, bugs=bugs)
+    how = settings(machines.chosen(), max_examples=examples)
+    broken = machines.hunt(machine, how, bugs=bugs, readings=readings)
     assert broken is not None
     assert f"memwal replay {folder}/{machine.__name__}.jsonl" in str(broken)
     header = broken.trace.header
     with planted(bugs):
-        again = play(find(header.scenario).world(setting(header.revision), header.cast), broken.trace)
+        under = setting(header.revision, "strict", {**header.readings, **planting.readings(bugs)})
+        again = play(find(header.scenario).world(under, header.cast), broken.trace)
     assert again.reproduced
     assert again.divergence is None
     return broken

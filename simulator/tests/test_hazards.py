@@ -10,8 +10,8 @@ from memwal_sim.bugs import load
 from memwal_sim.scenario import known
 
 CRITICAL = (
-    7, 9, 13, 14, 19, 21, 24, 25, 26, 28, 29, 30, 31, 33, 41, 46, 52, 54, 55, 59, 60, 66, 69, 70, 71, 76, 81, 84, 86, 87,
-    88, 91, 92, 94, 99, 100, 101, 109, 113, 140, 142,
+    7, 9, 13, 14, 19, 21, 24, 25, 26, 28, 29, 30, 31, 33, 41, 46, 52, 54, 55, 59, 60, 66, 69, 70, 71, 76, 81, 84, 86,
+    87, 88, 91, 92, 94, 99, 100, 101, 109, 113, 140, 142,
 )  # fmt: skip
 """Numbers of the ambiguities that are called critical: acknowledged data lost, or wrong results."""
 NAMED = {

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import settings
 from machine_bugs import found, planted_bug
 from memwal.effects import Io
-from memwal_sim import machines
+from memwal_sim import bugs, machines
 from memwal_sim.machines import Collecting
 
 
@@ -21,7 +21,7 @@ async def _whole_wal(region: Io, *_: object) -> None:
 
 def test_a_collector_that_takes_the_whole_wal_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bug = planted_bug(memwal__jobs__collector__wal___collect_wal=_whole_wal)
-    broken = found(Collecting, tmp_path, monkeypatch, bug, shrunk=False)
+    broken = found(Collecting, tmp_path, monkeypatch, bug)
     assert "collector" in {part.role for part in broken.trace.header.cast}
 
 
@@ -32,5 +32,15 @@ async def _all_manifests(region: Io, *_: object) -> None:
 
 def test_a_collector_that_takes_all_region_manifests_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bug = planted_bug(memwal__jobs__collector__manifests___collect_manifests=_all_manifests)
-    broken = found(Collecting, tmp_path, monkeypatch, bug, shrunk=False)
+    broken = found(Collecting, tmp_path, monkeypatch, bug)
     assert "collector" in {part.role for part in broken.trace.header.cast}
+
+
+def test_a_collector_of_what_nobody_lists_yet_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = found(Collecting, tmp_path, monkeypatch, readings={"orphans_by_generation": False})
+    assert {part.role for part in broken.trace.header.cast} == {"collector", "writer"}
+
+
+def test_a_collector_that_forgets_retained_versions_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = found(Collecting, tmp_path, monkeypatch, *bugs.choose(["time_travel_forgotten"]))
+    assert broken.violation.oracle == "retained versions are readable"

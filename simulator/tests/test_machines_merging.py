@@ -7,8 +7,8 @@ import pytest
 from hypothesis import settings
 from machine_bugs import found, planted_bug
 from memwal.codec.region_manifest import FlushedGeneration, RegionManifest
-from memwal_sim import machines
-from memwal_sim.machines import Merging
+from memwal_sim import bugs, machines
+from memwal_sim.machines import Merging, RegionLife
 
 
 def test_no_history_of_mergers_and_writers_breaks_anything() -> None:
@@ -20,8 +20,8 @@ def _none(_manifest: RegionManifest, _progress: int) -> tuple[FlushedGeneration,
 
 
 def test_generations_that_nobody_reads_or_merges_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = found(Merging, tmp_path, monkeypatch, planted_bug(memwal__read__sources___unmerged=_none), shrunk=False)
-    assert broken.violation.clause in ("WAL-001", "MERGE-001")
+    broken = found(RegionLife, tmp_path, monkeypatch, planted_bug(memwal__read__sources___unmerged=_none))
+    assert broken.violation.clause in ("WAL-001", "MERGE-001", "FLUSH-004", "READ-008")
 
 
 def _unchanged(table: pa.Table, _keys: pa.Table) -> pa.Table:
@@ -29,5 +29,15 @@ def _unchanged(table: pa.Table, _keys: pa.Table) -> pa.Table:
 
 
 def test_base_rows_that_no_newer_row_hides_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = found(Merging, tmp_path, monkeypatch, planted_bug(memwal__keys___without=_unchanged), shrunk=False)
-    assert "a merged read returned a key twice" in broken.violation.reason
+    broken = found(Merging, tmp_path, monkeypatch, planted_bug(memwal__keys___without=_unchanged))
+    assert broken.violation.clause == "READ-002"
+
+
+def test_a_generation_that_is_merged_twice_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = found(Merging, tmp_path, monkeypatch, *bugs.choose(["merged_twice"]))
+    assert broken.violation.oracle == "each key is there once"
+
+
+def test_a_search_that_takes_an_index_for_complete_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = found(Merging, tmp_path, monkeypatch, *bugs.choose(["credited_without_building"]))
+    assert broken.violation.oracle in ("a search equals a scan", "an index covers what it is credited with")

@@ -22,7 +22,9 @@ def test_the_environment_chooses_the_profile(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_cast_is_refused_for_unknown_plays_roles_and_names_that_are_there_twice() -> None:
-    with pytest.raises(InvalidArgument, match="no play 'x'; there are committing, merging, region_life, routing"):
+    with pytest.raises(
+        InvalidArgument, match="no play 'x'; there are collecting, committing, merging, region_life, routing"
+    ):
         plays.find("x")
     play, reader = plays.find("region_life"), Part(name="r", role="reader", arguments={"times": 1})
     with pytest.raises(InvalidArgument, match="no role 'x'; there are reader, writer"):

@@ -10,7 +10,7 @@ from memwal_sim.machines import Routing
 
 
 def test_no_history_of_spec_changes_and_writers_breaks_anything() -> None:
-    machines.run(Routing, settings(machines.chosen(), max_examples=12))
+    machines.run(Routing, settings(machines.chosen(), max_examples=10))
 
 
 def test_spec_ids_that_are_used_again_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,5 +21,12 @@ def test_spec_ids_that_are_used_again_are_found(tmp_path: Path, monkeypatch: pyt
 
 def test_a_value_that_gets_a_second_region_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bug = planted_bug(**{"memwal.index.registration:_by_values": lambda *_: {}})
-    broken = found(Routing, tmp_path, monkeypatch, bug, shrunk=False)
+    broken = found(Routing, tmp_path, monkeypatch, bug)
     assert [part.role for part in broken.trace.header.cast].count("writer") >= 1
+
+
+@pytest.mark.parametrize("reading", ["drained_before_new_spec", "fence_before_new_spec"])
+def test_a_spec_that_governs_too_early_is_found(reading: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = found(Routing, tmp_path, monkeypatch, readings={reading: False})
+    assert broken.violation.oracle in ("a key is in one region", "acknowledged writes survive")
+    assert len(broken.trace.header.cast) <= 3

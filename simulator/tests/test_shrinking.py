@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,15 @@ import pytest
 from memwal.effects import Put
 from memwal.errors import InvalidArgument, OutcomeUnknown
 from memwal_sim import bugs as planting
-from memwal_sim import explorer, study
+from memwal_sim import explorer, plays, study
 from memwal_sim.bugs import planted
+from memwal_sim.cast import Part
 from memwal_sim.exploration import Bounds, Exploration, Move
 from memwal_sim.explorer import explore
 from memwal_sim.minimising import minimise
 from memwal_sim.outcomes import FATES, Fate
 from memwal_sim.references import Recorded, recorded
+from memwal_sim.replay import replay
 from memwal_sim.scenario import Scenario, find
 from memwal_sim.shrinking import Progress, Shrunk, Size, shrink, size
 from memwal_sim.store import Contents
@@ -189,6 +192,14 @@ def test_a_find_in_the_engine_becomes_as_short_as_the_shortest_each_time() -> No
     assert len(kill(skipping.bugs[0]).run.trace) == 17
 
 
+def test_a_process_is_left_earlier_where_the_next_has_less_to_do_then() -> None:
+    # writer-1 would go on for 10 steps, and the builder for 13 in all; an exploration finds 28 steps
+    building = study_of("builder_undoes_a_claim")
+    found = hunt(building, "uniform", runs_max=5000)
+    runs = [len(list(run)) for _, run in groupby(found.moves, lambda move: move.actor)]
+    assert runs == [7, 8, 11, 2]
+
+
 def test_a_trace_is_made_small_and_stays_a_trace_of_the_same_violation(tmp_path: Path) -> None:
     found = recorded(hunted(study_of("unresolved_put"), tmp_path))
     small = minimise(found)
@@ -201,6 +212,21 @@ def test_a_trace_is_made_small_and_stays_a_trace_of_the_same_violation(tmp_path:
 
 def size_of(trace: Trace) -> Size:
     return size([Move(step.actor, FATES.get(step.outcome)) for step in trace.steps])
+
+
+def test_parts_of_a_cast_that_do_nothing_are_left_out(tmp_path: Path) -> None:
+    script = {"script": [{"put": {"a": "1"}}]}
+    cast = tuple(Part(name=name, role="writer", arguments=script) for name in ("writer-1", "writer-2", "writer-3"))
+    scenario = plays.staged(plays.find("region_life"), cast)
+    finding = carry_out(Study(scenario=scenario, bugs=planting.choose(["canary"])))
+    assert finding.trace is not None
+    (only,) = {step.actor for step in finding.trace.steps}
+    file = tmp_path / "cast.jsonl"
+    file.write_text(dumps(Trace(replace(finding.trace.header, cast=cast), finding.trace.steps)), "utf-8")
+    small = minimise(recorded(file))
+    assert [part.name for part in small.trace.header.cast] == [only]
+    file.write_text(dumps(small.trace), "utf-8")
+    assert replay(file).reproduced
 
 
 def test_an_exploration_proves_the_shortest_history_with_the_fewest_faults(tmp_path: Path) -> None:

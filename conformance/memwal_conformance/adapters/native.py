@@ -257,7 +257,9 @@ def merge_run(state: State, params: Json) -> Json:
             continue
         for generation, folder in shard.generations:
             if generation > store.compacted().get(shard.shard_id, 0):
-                _merge(state, table, f"{table}/_mem_wal/{shard.shard_id}/{folder}", COMPACTED(shard.shard_id, generation))
+                _merge(
+                    state, table, f"{table}/_mem_wal/{shard.shard_id}/{folder}", COMPACTED(shard.shard_id, generation)
+                )
                 merged.append({"region_id": shard.shard_id, "generation": str(generation)})
     return {"merged": merged}
 

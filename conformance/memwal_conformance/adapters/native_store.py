@@ -85,7 +85,9 @@ class Store:
 
     def compacted(self) -> dict[str, int]:
         """Last compacted generation of each shard, as the newest version of the base table says."""
-        versions = {_UINT64_MAX - int(m[1]): name for name in self.names("_versions") if (m := _VERSION.fullmatch(name))}
+        versions = {
+            _UINT64_MAX - int(m[1]): name for name in self.names("_versions") if (m := _VERSION.fullmatch(name))
+        }
         data = self.read(f"_versions/{versions[max(versions)]}")
         manifest = dict(_fields(_block(data, int.from_bytes(data[-_TABLE_TAIL_BYTES:][:8], "little"))))
         section = manifest.get(6)

@@ -4,9 +4,11 @@
     python lost_answers.py wal reset      # ... is a reset connection; then the writer is closed
     python lost_answers.py manifest 500   # the answer to the manifest that records the first SSTable is 500
 
-Prints what is stored afterwards. The store is a few lines of S3 on loopback, without signatures.
+Prints what is stored, and for a manifest what is read, afterwards. The store is a few lines of S3 on loopback,
+without signatures.
 """
 
+# ruff: noqa: T201, N815
 import http.server
 import re
 import socket
@@ -14,6 +16,7 @@ import struct
 import sys
 import threading
 import urllib.parse
+from collections.abc import Callable
 from xml.sax.saxutils import escape
 
 import lance
@@ -21,7 +24,9 @@ import pyarrow as pa
 
 TARGET, ANSWER = sys.argv[1:3]
 SHARD = "0a0b0c0d-0000-4000-8000-000000000001"
-SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("v", pa.string())])
+# An append-only table shows what is put twice; only one with a key can be scanned.
+KEY = {b"lance-schema:unenforced-primary-key": b"true"} if TARGET == "manifest" else None
+SCHEMA = pa.schema([pa.field("id", pa.int64(), KEY is None, KEY), pa.field("v", pa.string())])
 OBJECTS: dict[str, bytes] = {}
 LOCK = threading.Lock()
 SPOILT: list[str] = []
@@ -105,7 +110,7 @@ def rows(*ids: int) -> pa.Table:
     return pa.table([list(ids), [f"v{i}" for i in ids]], schema=SCHEMA)
 
 
-def attempt(what: str, act: object) -> None:
+def attempt(what: str, act: Callable[[], object]) -> None:
     try:
         act()
         print(f"{what}: done")
@@ -138,14 +143,18 @@ if TARGET == "wal" and ANSWER == "500":
     attempt("close", lance.dataset(URL, storage_options=OPTIONS).mem_wal_writer(SHARD, durable_write=True).close)
 elif TARGET == "wal":
     attempt("close", writer.close)
-    second = re.compile(r".*_gen_.*|.*/manifest/010+\.binpb|.*/version_hint\.json")  # what close put after the WAL entry
+    second = re.compile(r".*_gen_.*|.*/manifest/010+\.binpb|.*/version_hint\.json")
     CRASHED = {key: data for key, data in OBJECTS.items() if not second.fullmatch(key)}
     OBJECTS.clear()
     OBJECTS.update(CRASHED)
     print("the store as a crash within that close leaves it, after its WAL put; a second writer recovers and closes:")
     attempt("close", lance.dataset(URL, storage_options=OPTIONS).mem_wal_writer(SHARD, durable_write=True).close)
 else:
+    print("scan beside the writer:", writer.lsm_scanner().to_table()["id"].to_pylist())
     attempt("close", writer.close)
+    second = lance.dataset(URL, storage_options=OPTIONS).mem_wal_writer(SHARD, durable_write=True)
+    print("scan beside a second writer:", second.lsm_scanner().to_table()["id"].to_pylist())
+    attempt("close", second.close)
 for name in sorted({k.partition("/_versions/")[0] for k in OBJECTS if "_gen_" in k and "/_versions/" in k}):
     found = lance.dataset(f"s3://bucket/{name}", storage_options=OPTIONS).to_table()["id"].to_pylist()
     print(f"SSTable {name.rpartition('/')[2]} has the rows {found}")

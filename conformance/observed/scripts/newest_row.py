@@ -1,5 +1,6 @@
 """A key is put twice, and read from the SSTable that close wrote. Needs pylance only. Expected: 'new'."""
 
+# ruff: noqa: T201
 import os
 import tempfile
 

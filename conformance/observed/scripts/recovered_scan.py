@@ -3,6 +3,7 @@
 Expected: the rows 1, 2 and the base row 9.
 """
 
+# ruff: noqa: T201
 import os
 import subprocess
 import sys

@@ -1,7 +1,9 @@
 """A writer puts a row after another has claimed its shard. If that succeeds, the row must stay. Needs pylance only."""
 
+# ruff: noqa: T201
 import os
 import tempfile
+from collections.abc import Callable
 
 import lance
 import pyarrow as pa
@@ -15,7 +17,7 @@ def rows(number: int) -> pa.Table:
     return pa.table([[number], ["x"]], schema=SCHEMA)
 
 
-def attempt(what: str, act: object) -> None:
+def attempt(what: str, act: Callable[[], object]) -> None:
     try:
         act()
         print(f"{what}: done")

@@ -19,7 +19,7 @@ BUG = Bug(
     what="A collector of old manifest versions deletes by count and counts the newest as old.",
     why="Epoch, replay pointer and list of generations jump back to an older version, or are gone.",
     scenario="stalled_claim",
-    oracle="?",
-    violated="?",
+    oracle="manifest_versions_are_dense",
+    violated="MANIFEST-020",
     replaced={"memwal.region.manifest:collectable": _all_but_the_first},
 )

@@ -1,14 +1,22 @@
 """An index is committed before its files are stored."""
 
+from memwal.codec.pb.lance import table_pb2
 from memwal.effects import Io
 from memwal.jobs.extension import Extension, Segments
 from memwal.table.mirror import Mirror
 from memwal_sim.bugs import Bug
 
 
-async def _not_yet(_io: Io, _mirror: Mirror, extension: Extension) -> tuple[Segments, tuple[str, ...]]:
+async def _not_yet(io: Io, _mirror: Mirror, extension: Extension) -> tuple[Segments, tuple[str, ...]]:
     """In place of storing the files of an extended index."""
-    return extension.added, ()
+    added = []
+    for built in extension.added:
+        entry = table_pb2.IndexMetadata()
+        entry.CopyFrom(built)
+        entry.uuid.uuid = bytes.fromhex(await io.random_hex(32))
+        entry.created_at = await io.now()
+        added.append(entry)
+    return tuple(added), ()
 
 
 BUG = Bug(

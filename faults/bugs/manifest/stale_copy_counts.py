@@ -15,7 +15,7 @@ BUG = Bug(
         "generations of the past."
     ),
     scenario="stalled_claim",
-    oracle="?",
-    violated="?",
+    oracle="recovery succeeds",
+    violated="WRITER-013",
     readings={"guard_collected_versions": False},
 )

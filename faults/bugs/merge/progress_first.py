@@ -1,17 +1,20 @@
 """Merge progress is committed before the rows."""
 
 from dataclasses import replace
+from typing import Any
 
-from memwal.codec.index_details import IndexDetails
+from memwal.codec.index_details import IndexDetails, Progress
+from memwal.effects import Io
 from memwal.index import mem_wal
 from memwal.table import upsert as upserts
 from memwal.table.state import TableState, latest
+from memwal.table.upsert import Work
 from memwal_sim.bugs import Bug
 
 _upsert = upserts.upsert
 
 
-async def _in_two_steps(io, state, work, *, progress=(), **_more):  # type: ignore[no-untyped-def]
+async def _in_two_steps(io: Io, _state: TableState, work: Work, *, progress: Progress = (), **_: Any) -> TableState:
     """In place of one commit of both."""
 
     async def derive(_: TableState, details: IndexDetails) -> IndexDetails:

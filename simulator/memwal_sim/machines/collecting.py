@@ -7,20 +7,23 @@ from hypothesis.stateful import precondition, rule
 
 from ..plays import collecting
 from .engine import FAR, EngineMachine, Far, Work, weighted
-from .merging import WRITING
-from .region_life import working
+from .merging import FLUSHING, WRITING
+from .region_life import READER, working
 
+_SPARING = {"collect": {"retain_versions": 1, "time_travel": "snapshot"}}
+"""It goes past a tag that is older than a merge; otherwise that keeps nearly everything."""
 _JOBS: st.SearchStrategy[Work] = st.sampled_from(
     (
+        ("collector", {"script": [{"merge": None}, _SPARING]}),
         ("merger", {}),
         ("collector", {}),
         ("snapshotter", {}),
-        ("collector", {"script": [{"merge": None}, {"collect": {}}]}),
+        ("collector", {"script": [{"collect": {"retain_versions": 2}}]}),
         ("collector", {"script": [{"collect": {"time_travel": "snapshot"}}]}),
     )
 )
 _READERS: st.SearchStrategy[Work] = st.sampled_from(
-    (("reader", {}), ("version-reader", {}), ("reader", {"script": [{"read_eventually": None}]}), ("tagger", {}))
+    (("version-reader", {}), ("reader", {"script": [{"read_eventually": None}]}), ("tagger", {}))
 )
 
 
@@ -33,7 +36,8 @@ class Collecting(EngineMachine):
 
     play = collecting.PLAY
     revisions = ("B", "A", "R")
-    works = weighted((2, working("writer", WRITING, 4)), (3, _JOBS), (2, _READERS))
+    works = weighted((2, FLUSHING), (1, working("writer", WRITING, 4)), (2, _JOBS), (2, READER), (1, _READERS))
+    others = weighted((3, _JOBS), (1, working("writer", WRITING, 4)))
 
     @precondition(lambda self: self.is_quiet)
     @rule(
@@ -46,3 +50,21 @@ class Collecting(EngineMachine):
         """A collector that expires versions starts."""
         policy = {"retain_versions": versions, "time_travel": time_travel}
         return self.enter("collector", far, script=[{"collect": policy}])
+
+    @precondition(lambda self: self.has_room)
+    @rule(
+        target=EngineMachine.processes,
+        stalled=st.one_of(
+            st.tuples(FLUSHING, st.tuples(st.just("changes"), st.integers(2, 9))),
+            st.tuples(READER, st.tuples(st.just("requests"), st.integers(1, 30))),
+        ),
+        job=_JOBS,
+    )
+    def collect_meanwhile(self, stalled: tuple[Work, Far], job: Work) -> str:
+        """A flush or a strong read stalls in the middle; a job is done; and it goes on to its end."""
+        (role, arguments), far = stalled
+        process = self.enter(role, far, **arguments)
+        self.enter(job[0], ("end", 0), **job[1])
+        self.judge()
+        self.run_to_end(process)
+        return process

@@ -5,44 +5,37 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule
 
 from ..plays import committing
-from .engine import FAR, EngineMachine, Far
+from .engine import EngineMachine, Work, weighted
+from .region_life import READER, working
 
-STEPS = st.lists(
-    st.sampled_from(
-        [{"append": ["a"]}, {"append": ["a", "b"]}, {"upsert": ["a"]}, {"upsert": ["b"]}, {"delete": ["a"]}]
-    ),
-    min_size=1,
-    max_size=3,
+_ROWS: st.SearchStrategy[Any] = st.sampled_from(
+    (
+        {"append": ["a"]},
+        {"upsert": ["a"]},
+        {"update": ["a"]},
+        {"delete": ["a"]},
+        {"append": ["a", "b"]},
+        {"upsert": ["b"]},
+    )
 )
+_WHOLE: st.SearchStrategy[Any] = st.sampled_from(
+    (
+        {"compact": None},
+        {"overwrite": ["a"]},
+        {"restore": None},
+        {"add_column": "c"},
+        {"drop_column": "c"},
+        {"configure": None},
+        {"clone": False},
+    )
+)
+_OTHERS: st.SearchStrategy[Work] = st.sampled_from((("compactor", {}), ("configurer", {})))
 
 
 class Committing(EngineMachine):
-    """Processes that append, upsert, delete and set keys of the config of one table, and readers."""
+    """Processes that append, upsert, update, delete, compact, overwrite, restore, clone, change columns and config."""
 
     play = committing.PLAY
-
-    @precondition(lambda self: self.has_room)
-    @rule(target=EngineMachine.processes, far=FAR, steps=STEPS)
-    def commit(self, far: Far, steps: list[dict[str, Any]]) -> str:
-        """A process makes some commits."""
-        name = self.name_of_next("committer")
-        told: list[dict[str, Any]] = []
-        for number, step in enumerate(steps, 1):
-            ((what, keys),) = step.items()
-            told.append({what: keys if what == "delete" else dict.fromkeys(keys, f"{name}.{number}")})
-        return self.enter("committer", far, script=told)
-
-    @precondition(lambda self: self.has_room)
-    @rule(target=EngineMachine.processes, far=FAR)
-    def configure(self, far: Far) -> str:
-        """A process sets a key of the config."""
-        return self.enter("configurer", far)
-
-    @precondition(lambda self: self.has_room)
-    @rule(target=EngineMachine.processes, far=FAR, times=st.integers(1, 2))
-    def read(self, far: Far, times: int) -> str:
-        """A reader of the newest version."""
-        return self.enter("reader", far, times=times)
+    works = weighted((4, working("committer", weighted((3, _ROWS), (2, _WHOLE)), 4)), (1, _OTHERS), (1, READER))

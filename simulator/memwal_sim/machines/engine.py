@@ -52,7 +52,7 @@ def weighted(*choices: tuple[int, st.SearchStrategy[Drawn]]) -> st.SearchStrateg
 
 
 WITHIN: st.SearchStrategy[Far] = weighted(
-    (2, st.tuples(st.just("changes"), st.integers(0, 6))),
+    (2, st.tuples(st.just("changes"), st.integers(0, 10))),
     (1, st.tuples(st.just("requests"), st.integers(1, 30))),
 )
 """Somewhere on the way."""
@@ -121,6 +121,9 @@ def _drawn(attribute: str) -> st.SearchStrategy[Any]:
 
 WORK: st.SearchStrategy[Work] = st.runner().flatmap(lambda machine: machine.works)
 """One of the works of the machine that draws."""
+OTHERS: st.SearchStrategy[Work] = st.runner().flatmap(
+    lambda machine: machine.works if machine.others is None else machine.others
+)
 
 
 class EngineMachine(RuleBasedStateMachine):
@@ -129,6 +132,8 @@ class EngineMachine(RuleBasedStateMachine):
     play: ClassVar[Play]
     works: ClassVar[st.SearchStrategy[Work]]
     """What may be told to a process that enters at any time."""
+    others: ClassVar[st.SearchStrategy[Work] | None] = None
+    """What those do for whom somebody stalls; None: any of the works."""
     revisions: ClassVar[Sequence[str]] = ("B",)
     profile: ClassVar[str] = "strict"
     readings: ClassVar[Mapping[str, bool | int | str]] = {}
@@ -252,7 +257,7 @@ class EngineMachine(RuleBasedStateMachine):
         return self.enter(role, far, **arguments)
 
     @precondition(lambda self: self.has_room)
-    @rule(target=processes, work=WORK, far=WITHIN, others=st.lists(WORK, min_size=1, max_size=3), end=THEN)
+    @rule(target=processes, work=WORK, far=WITHIN, others=st.lists(OTHERS, min_size=1, max_size=2), end=THEN)
     def interrupt_work(self, work: Work, far: Far, others: list[Work], end: Far) -> str:
         """Somebody begins to work and stalls; others do their work, one after another; and it goes on."""
         role, arguments = work

@@ -12,6 +12,7 @@ WRITING = st.sampled_from(
     ({"put": ["a"]}, {"flush": None}, {"put": ["a", "b"]}, {"merge": None}, {"delete": ["a"]}, {"put": ["b"]})
 )
 """Steps of writers that flush often, and merge what they flushed."""
+FLUSHING: st.SearchStrategy[Work] = st.just(("writer", {"script": [{"put": ["a"]}, {"flush": None}]}))
 JOBS: st.SearchStrategy[Work] = st.sampled_from((("merger", {}), ("indexer", {}), ("snapshotter", {})))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 from ..plays import region
@@ -15,10 +17,12 @@ STEPS = weighted((3, _PUTS), (2, st.just({"flush": None})), (1, _RARE))
 """Steps of a writer."""
 
 
-def working(role: str, steps: st.SearchStrategy[dict[str, object]], most: int) -> st.SearchStrategy[Work]:
+def working(role: str, steps: st.SearchStrategy[Any], most: int) -> st.SearchStrategy[Work]:
     """Processes of ``role`` that take some of ``steps``; some of them go on where one fails."""
     script = st.lists(steps, min_size=1, max_size=most)
-    return st.builds(lambda told, more: (role, {"script": told, **more}), script, st.sampled_from(({}, {"insists": True})))
+    return st.builds(
+        lambda told, more: (role, {"script": told, **more}), script, st.sampled_from(({}, {"insists": True}))
+    )
 
 
 READER: st.SearchStrategy[Work] = st.just(("reader", {}))
@@ -29,4 +33,4 @@ class RegionLife(EngineMachine):
 
     play = region.PLAY
     revisions = ("B", "A", "R")
-    works = weighted((4, working("writer", STEPS, 4)), (1, READER))
+    works = weighted((4, working("writer", STEPS, 3)), (1, READER))

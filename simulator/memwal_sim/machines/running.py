@@ -15,6 +15,7 @@ from ..outcomes import Fate
 from ..recording import record
 from ..scenario import setting
 from ..shrinking import shrink
+from ..stage import Stage
 from ..trace import Trace
 from .engine import BrokenError, EngineMachine, Finds, written
 from .profiles import chosen
@@ -49,18 +50,25 @@ def run(
         try:
             run_state_machine_as_test(once, settings=how or chosen())
         except BrokenError as broken:
-            if not tries_max or not broken.moves:
+            made = None if not tries_max or not broken.moves else smaller(once, broken, tries_max)
+            if made is None:
                 raise
-            raise smaller(once, broken, tries_max) from broken
+            raise made from broken
 
 
-def smaller(machine: type[EngineMachine], broken: BrokenError, tries_max: int = TRIES_MAX) -> BrokenError:
-    """``broken`` with turns left out and put in another order; its trace replaces the first one."""
+def smaller(machine: type[EngineMachine], broken: BrokenError, tries_max: int = TRIES_MAX) -> BrokenError | None:
+    """``broken`` with turns left out and put in another order; its trace replaces the first one.
+
+    None for a process that breaks before its first request: nothing can be left out of no request.
+    """
     header, found = broken.trace.header, broken.violation
     interpretation = {**header.readings, **read_by(machine.bugs)}
     under = setting(header.revision, header.profile, interpretation)
+    world = machine.play.world(under, header.cast)
+    if Stage(world).violation(found.oracle) is not None:
+        return None
     shrunk = shrink(
-        machine.play.world(under, header.cast),
+        world,
         broken.moves,
         clause=found.clause,
         oracle=found.oracle,

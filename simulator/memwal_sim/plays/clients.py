@@ -73,22 +73,22 @@ def client(
     place: Callable[[Setting], Place],
     *script: Mapping[str, Any],
     words: Mapping[str, Callable[[Told], Step]] = WORDS,
+    first: Sequence[Step] = (),
 ) -> Role:
     """The role of a process that follows its argument ``script``, or this one if it has none.
 
-    Argument ``insists``: it goes on to the next step where one fails. Raises `InvalidArgument` for an unknown word.
+    ``first``: steps that it takes before those. Argument ``insists``: it goes on to the next step where one fails.
+    Raises `InvalidArgument` for an unknown word.
     """
 
     async def role(setting: Setting, name: str, arguments: Arguments) -> None:
-        steps = tuple(_steps(words, setting, name, arguments.get("script", script)))
+        steps = (*first, *_steps(words, setting, name, arguments.get("script", script)))
         await actors.act(place(setting), name, steps, insists=arguments.get("insists", False))
 
     return role
 
 
-def _steps(
-    words: Mapping[str, Callable[[Told], Step]], setting: Setting, name: str, script: Script
-) -> Iterator[Step]:
+def _steps(words: Mapping[str, Callable[[Told], Step]], setting: Setting, name: str, script: Script) -> Iterator[Step]:
     for number, step in enumerate(script, 1):
         ((word, argument),) = step.items()
         if word not in words:

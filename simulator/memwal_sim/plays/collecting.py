@@ -7,13 +7,14 @@ from types import MappingProxyType
 
 from .. import clients, ground
 from ..actors import Place
+from ..cast import Part
 from ..questions import retained_versions_are_readable
 from ..scenario import Setting
 from ..survivor import survives
 from ..world import Oracle
 from . import account
 from .clients import client
-from .play import Part, Play, Role
+from .play import Play, Role
 
 
 def _place(setting: Setting) -> Place:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache, partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from memwal.errors import InvalidArgument, NotFound, Outcome
+from memwal.ids import TableVersion
+from memwal.table import cloning, columns, compaction, whole, write
 from memwal.table import read as table_read
-from memwal.table import write
 from memwal.table.state import latest
 
 from .. import ground
@@ -21,45 +27,149 @@ from ..scenario import Setting
 from ..store import Contents
 from ..world import Oracle, Violation
 from ..writes import READ_INVOKED, READ_RETURNED, WRITE_ACKNOWLEDGED, WRITE_INVOKED
-from .account import FINAL, LOST, Account, Call, Rows
+from .account import FINAL, LOST, WRITE_REFUSED, Account, Call, Rows
 from .play import Play
 
 
 async def committer(_setting: Setting, name: str, arguments: Arguments) -> None:
-    """Follow ``script``: ``{"append": {key: value}}``, ``{"upsert": {key: value}}``, ``{"delete": [key]}``."""
-    io = ground.TABLE
+    """Follow ``script``; keys are those of rows, and values are named after the process and the step.
+
+    ``append``, ``upsert``, ``update``, ``delete``, ``overwrite``: keys. ``restore``: null, for version 1, which is
+    empty. ``add_column``, ``drop_column``: a name. ``clone``: whether it is shallow. ``compact``, ``configure``,
+    ``read``: null. ``insists``: go on where a step fails. What the table forbids is no failure: it was not done.
+    """
     for number, step in enumerate(arguments["script"], 1):
-        ((what, told),) = step.items()
-        call = f"{what} {name}/{number}"
-        rows = tuple((key, None) for key in told) if what == "delete" else tuple(told.items())
-        await io.note(WRITE_INVOKED, write=call, rows=rows)
-        if what == "append":
-            await write.append(io, ground.rows_table(told))
-        elif what == "delete":
-            await write.delete(io, partial(_named, tuple(told)), f"{ground.KEY} IN {told}")
-        else:
-            await write.retried(io, partial(_upsert, told))
-        await io.note(WRITE_ACKNOWLEDGED, write=call)
+        ((word, argument),) = step.items()
+        try:
+            await _take(Telling(word, argument, f"{name}/{number}", f"{name}.{number}"))
+        except Outcome:
+            if not arguments.get("insists", False):
+                raise
 
 
-def _named(keys: tuple[str, ...], rows: pa.Table) -> npt.NDArray[np.bool_]:
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """One step of a script."""
+
+    word: str
+    argument: Any
+    call: str
+    """Name of the call."""
+    value: str
+    """For rows that it writes."""
+
+
+async def _take(told: Telling) -> None:
+    io = ground.TABLE
+    if told.word == "read":
+        await io.note(READ_INVOKED, read=told.call)
+        await io.note(READ_RETURNED, read=told.call, rows=await _rows())
+        return
+    if told.word not in ROWS and told.word != "restore":
+        await _maintain(told)
+        return
+    keys = told.argument if told.word in ROWS else ()
+    rows = tuple((key, None if told.word == "delete" else told.value) for key in keys)
+    call = f"{told.word} {told.call}"
+    await io.note(WRITE_INVOKED, write=call, rows=rows)
+    try:
+        await (ROWS[told.word](told) if told.word in ROWS else _restore())
+    except (InvalidArgument, NotFound):
+        await io.note(WRITE_REFUSED, write=call)
+        return
+    await io.note(WRITE_ACKNOWLEDGED, write=call)
+
+
+def _table(told: Telling) -> pa.Table:
+    return ground.rows_table(dict.fromkeys(told.argument, told.value))
+
+
+def _select(keys: Sequence[str], rows: pa.Table) -> npt.NDArray[np.bool_]:
     return np.array([key in keys for key in rows.column(ground.KEY).to_pylist()], dtype=np.bool_)
 
 
-async def _upsert(rows: dict[str, str], state: Any) -> Any:
-    return await write.merge_insert(ground.TABLE, state, ground.rows_table(rows))
+def _selecting(told: Telling) -> Callable[[pa.Table], npt.NDArray[np.bool_]]:
+    return partial(_select, tuple(told.argument))
 
 
-async def configurer(_setting: Setting, name: str, _arguments: Arguments) -> None:
+def _valued(told: Telling, rows: pa.Table) -> pa.Table:
+    place = rows.schema.get_field_index(ground.VALUE)
+    return rows.set_column(place, ground.VALUE, pa.array([told.value] * rows.num_rows, pa.string()))
+
+
+async def _fitting(rows: pa.Table) -> pa.Table:
+    """``rows`` with NULL in columns that the table has besides."""
+    schema = (await latest(ground.TABLE)).schema
+    columns = [
+        rows[name] if name in rows.schema.names else pa.nulls(len(rows), schema.field(name).type)
+        for name in schema.names
+    ]
+    return pa.table(columns, schema=schema)
+
+
+async def _append(told: Telling) -> None:
+    await write.append(ground.TABLE, await _fitting(_table(told)))
+
+
+async def _delete(told: Telling) -> None:
+    await write.delete(ground.TABLE, _selecting(told), f"{ground.KEY} IN {told.argument}")
+
+
+async def _update(told: Telling) -> None:
+    await write.update(ground.TABLE, _selecting(told), partial(_valued, told))
+
+
+async def _upsert(told: Telling) -> None:
+    rows = await _fitting(_table(told))
+    await write.retried(ground.TABLE, lambda state: write.merge_insert(ground.TABLE, state, rows))
+
+
+async def _overwrite(told: Telling) -> None:
+    await whole.overwrite(ground.TABLE, _table(told))
+
+
+async def _restore() -> None:
+    await whole.restore(ground.TABLE, TableVersion(1))
+
+
+ROWS: Mapping[str, Callable[[Telling], Coroutine[Any, Any, None]]] = MappingProxyType(
+    {"append": _append, "delete": _delete, "update": _update, "upsert": _upsert, "overwrite": _overwrite}
+)
+"""Steps that change rows, whose argument is keys."""
+
+
+async def _maintain(told: Telling) -> None:
+    """What changes no row."""
+    io = ground.TABLE
+    with suppress(InvalidArgument):
+        match told.word:
+            case "compact":
+                await compaction.compact(io)
+            case "configure":
+                await write.set_config(io, {f"key.{told.value}": told.value})
+            case "add_column":
+                await columns.add(io, pa.schema([pa.field(told.argument, pa.string())]))
+            case "drop_column":
+                await columns.drop(io, [told.argument])
+            case "clone":
+                await cloning.clone(io.child(f"clones/{told.value}"), io, shallow=told.argument)
+            case _:
+                raise InvalidArgument(f"a committer cannot {told.word!r}")
+
+
+async def compactor(setting: Setting, name: str, _arguments: Arguments) -> None:
+    """Compact the table."""
+    await committer(setting, name, {"script": [{"compact": None}]})
+
+
+async def configurer(setting: Setting, name: str, _arguments: Arguments) -> None:
     """Set a key of the table's config."""
-    await write.set_config(ground.TABLE, {f"key.{name}": name})
+    await committer(setting, name, {"script": [{"configure": None}]})
 
 
-async def reader(_setting: Setting, name: str, arguments: Arguments) -> None:
-    """Read the newest version, ``times`` times."""
-    for number in range(1, arguments["times"] + 1):
-        await ground.TABLE.note(READ_INVOKED, read=f"{name}/{number}")
-        await ground.TABLE.note(READ_RETURNED, read=f"{name}/{number}", rows=await _rows())
+async def reader(setting: Setting, name: str, arguments: Arguments) -> None:
+    """Read the newest version, as often as ``script`` says."""
+    await committer(setting, name, {"script": [{"read": None}], **arguments})
 
 
 async def _rows() -> Rows:
@@ -72,11 +182,16 @@ def judge(found: Rows, calls: Account) -> Violation | None:
     """Some order of the commits explains every read and the rows that are there."""
     end = calls.clock + 1
     last = Call(name=FINAL, reading=True, rows=found, invoked=end, returned=end, outcome="ok")
-    history = [call for call in (*calls.calls, last) if not call.reading or call.outcome == "ok"]
+    history = [call for call in (*calls.calls, last) if _counts(call)]
     if linearization(map(_step, history), ()) is not None:
         return None
     shown = tuple((call.name, f"{call.outcome} [{call.invoked}, {call.returned}] {call.rows}") for call in history)
     return Violation("TXN-002", LOST, f"no order of the commits explains the rows {found}", shown)
+
+
+def _counts(call: Call) -> bool:
+    """Reads that returned, and writes that were not refused."""
+    return call.outcome == "ok" or (not call.reading and call.outcome == "unknown")
 
 
 def _step(call: Call) -> Step[Rows]:
@@ -96,7 +211,14 @@ def _applied(call: Call, rows: Rows) -> Rows | None:
         return rows if rows == call.rows else None
     if call.name.startswith("append"):
         return tuple(sorted((*rows, *call.rows)))
+    if call.name.startswith("overwrite"):
+        return tuple(sorted(call.rows))
+    if call.name.startswith("restore"):
+        return ()
     named = {key for key, _ in call.rows}
+    if call.name.startswith("update"):
+        changed = dict(call.rows)
+        return tuple(sorted((key, changed.get(key, value)) for key, value in rows))
     left = [row for row in rows if row[0] not in named]
     return tuple(sorted(left if call.name.startswith("delete") else (*left, *call.rows)))
 
@@ -107,15 +229,15 @@ def oracles(_setting: Setting) -> tuple[Oracle, ...]:
 
 
 @lru_cache
-def _table() -> Contents:
+def _created() -> Contents:
     creator = Process("creator", partial(write.create, ground.TABLE, ground.SCHEMA))
     return ground.after(Contents(), creator).contents
 
 
 PLAY = Play(
     name="committing",
-    title="one table whose rows several processes append, delete and upsert",
-    roles={"committer": committer, "configurer": configurer, "reader": reader},
-    contents=lambda _setting: _table(),
+    title="one table whose rows, columns and config several processes change",
+    roles={"committer": committer, "compactor": compactor, "configurer": configurer, "reader": reader},
+    contents=lambda _setting: _created(),
     oracles=oracles,
 )

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from .. import clients, ground, indexed
+from .. import actors, clients, ground, indexed
 from ..actors import Place, Step
+from ..cast import Part
 from ..scenario import Setting
 from ..survivor import survives
 from ..world import Oracle
 from . import account
 from .account import Account, Call
 from .clients import WORDS, Told, client
-from .play import Part, Play, Role
+from .play import Play, Role
 
 
 def index(told: Told) -> Step:
     """Argument: name of the index that is extended over merged data."""
-    return indexed.index(told.argument)
+    return actors.index(told.argument)
 
 
 def _place(setting: Setting) -> Place:
@@ -35,7 +36,7 @@ ALL: Mapping[str, Callable[[Told], Step]] = {**WORDS, "index": index, "open": _o
 def roles(place: Callable[[Setting], Place] = _place) -> Mapping[str, Role]:
     """Whoever works on a region and its base table."""
     return {
-        "writer": client(place, words=ALL),
+        "writer": client(place, words=ALL, first=(indexed.opened,)),
         "reader": client(place, {"read": None}, words=ALL),
         "merger": client(place, {"merge": None}, words=ALL),
         "snapshotter": client(place, {"snapshot": None}, words=ALL),
