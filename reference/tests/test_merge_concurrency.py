@@ -22,7 +22,7 @@ from memwal.jobs import collector
 from memwal.jobs.collector import Policy
 from memwal.jobs.merger import merge_region
 from memwal.revisions import LITERAL, STRICT
-from memwal.table import read, write
+from memwal.table import read, stored_file, write
 from memwal.table.state import TableState, latest, load, versions
 
 from .ground import Actor, Ground
@@ -48,11 +48,8 @@ class Remembered:
         self._table = self._known[key]
         self.rows = self._table.num_rows
 
-    def __enter__(self) -> Remembered:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
+    def close(self) -> None:
+        """Nothing is held."""
 
     def read(self, start: int, rows: int) -> pa.Table:
         return self._table.slice(start, rows)
@@ -60,7 +57,7 @@ class Remembered:
 
 @pytest.fixture(autouse=True)
 def remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read, "Decoder", Remembered)
+    monkeypatch.setattr(stored_file, "Decoder", Remembered)
 
 
 FOLD: dict[int, Content] = {

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from memwal_sim import places
 from memwal_sim.certificates import Key, certificate, keys, load, study
 from memwal_sim.explorer import explore
 from memwal_sim.scenario import find
+from memwal_sim.store import Contents, Traits
 
 CERTIFICATES = load(places.faults())
 STORES_MAX = {"B": 150, "A": 25, "R": 25}
@@ -36,3 +39,13 @@ def test_a_run_that_computes_everything_twice_finds_no_hidden_state() -> None:
     exploration = study(find("merger_and_builder"), "B")
     run = explore(exploration.world(), exploration.bounds, check=True)
     assert run.complete
+
+
+@pytest.mark.parametrize("scenario", ["flush_and_collector", "one_writer_twice", "lost_hint", "two_mergers"])
+def test_the_order_in_which_a_store_lists_makes_no_difference(scenario: str) -> None:
+    exploration = study(find(scenario), "B")
+    world = exploration.world()
+    backwards = replace(world, contents=Contents(world.contents.objects, Traits(reversed_lists=True)))
+    run = explore(backwards, exploration.bounds)
+    assert run.complete
+    assert len(run.terminal_stores) == CERTIFICATES[scenario, "B"]["terminal_stores"]

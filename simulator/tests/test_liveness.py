@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Generator
 from types import CodeType
 
@@ -85,7 +84,6 @@ def test_a_local_is_live_while_it_may_be_read_before_it_is_written(
     assert live_at_first_yield(function) == live
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="exception tables are of Python 3.11")
 def test_every_function_of_the_engine_can_be_analysed() -> None:
     import memwal.jobs.merger
     import memwal.region.manifest
