@@ -121,8 +121,17 @@ def test_a_value_that_is_not_read_again_makes_no_difference() -> None:
     assert fingerprint(advanced(asking("a"), b"")) == fingerprint(advanced(asking("b"), b""))
 
 
-@pytest.mark.parametrize("scenario", ["one_writer", "two_writers_no_flush", "two_commits_put", "two_commits_external"])
-@pytest.mark.parametrize("faults", [0, 1])
+@pytest.mark.parametrize(
+    ("scenario", "faults"),
+    [
+        ("one_writer", 0),
+        ("two_writers_no_flush", 0),
+        ("two_commits_external", 0),
+        ("one_writer", 1),
+        ("two_commits_put", 1),
+        ("two_commits_external", 1),
+    ],
+)
 def test_merging_and_reducing_reach_the_same_stores_at_the_end(scenario: str, faults: int) -> None:
     def ends(*, reduce: bool, merge: bool) -> tuple[frozenset[str], set[str], int]:
         run = explore(find(scenario).build(setting()), Bounds(faults=faults, reduce=reduce, merge=merge))

@@ -35,12 +35,11 @@ def test_a_reader_that_ignores_the_wal_is_found(tmp_path: Path, monkeypatch: pyt
     ("bug", "clauses", "steps"),
     [
         ("plain_wal_put", ("WAL-001", "WAL-013", "FENCE-015"), 39),
-        ("fenced_writer_flushes", ("WAL-006", "WAL-001", "MANIFEST-007"), 90),
         ("pointer_too_far", ("WRITER-013", "WAL-001"), 60),
         ("oldest_row_kept", ("FLUSH-004", "WAL-001"), 40),
     ],
 )
-def test_planted_bugs_of_wal_fencing_manifest_and_flush_are_found(
+def test_planted_bugs_of_wal_and_flush_are_found(
     bug: str, clauses: tuple[str, ...], steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = found(RegionLife, tmp_path, monkeypatch, *bugs.choose([bug]))

@@ -15,7 +15,10 @@ BUG = Bug(
     name="tombstone_read",
     clause="AMB-89",
     what="A reader returns rows that mark their key as deleted.",
-    why="A deleted key comes back with empty values.",
+    why=(
+        "A deleted key comes back with empty values, until the generation that deletes it is merged: then the base "
+        "lacks it, and the answer changes without a write."
+    ),
     scenario="writer_deletes",
     oracle="a merge keeps all rows",
     violated="MERGE-001",
