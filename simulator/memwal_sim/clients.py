@@ -44,12 +44,7 @@ def world(
     what is written ``before`` is in the snapshot of the first version that others see: eventual reads find it.
     """
     begun = ground.table(setting.revision, **(config or {})) if contents is None else contents
-    ghosts = Writes()
-    for earlier in before:
-        alone = ground.after(begun, earlier)
-        begun = alone.contents
-        for note in alone.notes:
-            ghosts = observe_writes(ghosts, earlier.name, note)
+    begun, ghosts = after_all(begun, before)
     if settled:
         ghosts = replace(ghosts, settled=ghosts.acknowledged)
     where = place(setting, collected=config == COLLECTED)
@@ -62,6 +57,17 @@ def world(
         oracles=(survives(where), reads_are_explained, *oracles, *ground.stored_invariants()),
         liveness=(everything_can_finish(where),),
     )
+
+
+def after_all(contents: Contents, before: Sequence[Process]) -> tuple[Contents, Writes]:
+    """Contents and ghosts after each of ``before`` ran alone on ``contents``, one after another."""
+    ghosts = Writes()
+    for process_ in before:
+        alone = ground.after(contents, process_)
+        contents = alone.contents
+        for note in alone.notes:
+            ghosts = observe_writes(ghosts, process_.name, note)
+    return contents, ghosts
 
 
 def everything_can_finish(here: Place) -> Oracle:

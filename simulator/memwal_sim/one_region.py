@@ -25,6 +25,7 @@ from memwal.table import read as table_read
 from memwal.table.state import latest, load, versions
 
 from . import ground, writes
+from .clients import after_all
 from .ground import KEY, TABLE, Pairs
 from .oracles import after_crash, inspected
 from .process import Process
@@ -111,12 +112,7 @@ async def _registration(io: Io) -> list[invariants.Violation]:
 
 def world(setting: Setting, contents: Contents, *processes: Process, before: Sequence[Process] = ()) -> World:
     """``processes`` on a table, after those of ``before`` ran alone, one after another; with the oracles of all."""
-    ghosts = Writes()
-    for process in before:
-        alone = ground.after(contents, process)
-        contents = alone.contents
-        for note in alone.notes:
-            ghosts = observe_writes(ghosts, process.name, note)
+    contents, ghosts = after_all(contents, before)
     survivor = Process("survivor", partial(surviving, TABLE, setting.interpretation))
     return World(
         contents=contents,
