@@ -10,10 +10,10 @@ import argparse
 import json
 from pathlib import Path
 
-from memwal_sim.exploration import Bounds, Exploration
-from memwal_sim.explorer import explore, memory_mib
+from memwal_sim.exploring.exploration import Bounds, Exploration
+from memwal_sim.exploring.explorer import explore, memory_mib
 from memwal_sim.outcomes import Fate
-from memwal_sim.scenario import find, setting
+from memwal_sim.scenarios.scenario import find, setting
 
 SMALL, LARGE = "two_writers", "two_writers_merger_collector"
 WAYS = ((False, False), (True, False), (False, True), (True, True))

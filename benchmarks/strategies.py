@@ -22,9 +22,9 @@ from pathlib import Path
 
 from memwal.errors import MemwalError
 from memwal_sim.bugs import Bug, choose, load
-from memwal_sim.recording import engine_digest
 from memwal_sim.strategies.hunting import DEPTH, NAMES, hunt
-from memwal_sim.study import Study, carry_out, killing
+from memwal_sim.traces.recording import engine_digest
+from memwal_sim.traces.study import Study, carry_out, killing
 
 DOCS = Path(__file__).parent.parent / "docs"
 PROCESSES = 2

@@ -18,17 +18,17 @@ from typing import Any
 from memwal.effects import Io, Note
 from memwal.errors import AlreadyExists, NotFound
 from memwal_sim import bugs as planting
-from memwal_sim import scenario as scenarios
-from memwal_sim.exploration import Bounds
-from memwal_sim.explorer import explore, memory_mib
+from memwal_sim.exploring.exploration import Bounds
+from memwal_sim.exploring.explorer import explore, memory_mib
+from memwal_sim.exploring.tables import FATE_BITS
+from memwal_sim.exploring.unfolding import START, Unfolding
 from memwal_sim.process import Process
+from memwal_sim.scenarios import scenario as scenarios
 from memwal_sim.store import Contents
 from memwal_sim.strategies.draws import Draws
 from memwal_sim.strategies.strategy import Terms
-from memwal_sim.strategies.unfolding import START, Unfolding
 from memwal_sim.strategies.uniform import any_of, uniform, usual_length
 from memwal_sim.strategies.walking import walk
-from memwal_sim.tables import FATE_BITS
 from memwal_sim.world import Violation, World
 from protocol import BUGS, EMPTY, WRITERS, Region, collector, judge, merger, writer
 

@@ -1,4 +1,4 @@
-"""Symbolic names of objects: what an object is, without numbers and random parts that differ from run to run.
+"""Names for people: of objects, without numbers and random parts that differ from run to run, and of operations.
 
 ``wal/@12``, ``manifest/@3``, ``hint``, ``gen/@2/data/…``, ``versions/@4`` of the base table. Traces, coverage and the
 fault addresses of the gate use them. A name of none of these kinds stays as it is.
@@ -7,8 +7,20 @@ fault addresses of the gate use them. A name of none of these kinds stays as it 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 from memwal import paths
+from memwal.effects import StoreRequest
+
+
+def operation(request: StoreRequest[Any]) -> str:
+    """Name of the request's operation in traces: the class's name in lower case with underscores."""
+    return words(type(request).__name__, "_")
+
+
+def words(name: str, separator: str) -> str:
+    """``PutIfAbsent`` as words in lower case with ``separator`` between them."""
+    return "".join(f"{separator}{c.lower()}" if c.isupper() else c for c in name).removeprefix(separator)
 
 
 @lru_cache(maxsize=1 << 16)

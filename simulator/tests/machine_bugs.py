@@ -13,8 +13,8 @@ from memwal_sim import machines
 from memwal_sim.bugs import Bug, planted
 from memwal_sim.machines import BrokenError, EngineMachine
 from memwal_sim.plays import find
-from memwal_sim.replay import play
-from memwal_sim.scenario import setting
+from memwal_sim.scenarios.scenario import setting
+from memwal_sim.traces.replay import play
 
 
 def planted_bug(**replaced: Callable[..., Any]) -> Bug:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from memwal_sim.operations import Operation, Value
+from memwal_sim.histories.operations import Operation, Value
 
 CHANCES = 0.35, 0.25
 """That a write is of unknown outcome, and that it is a failure instead."""

@@ -16,10 +16,10 @@ from memwal.ids import Epoch, Generation, ManifestVersion, RegionId, SpecId, Wal
 from memwal.revisions import B
 from memwal_sim.outcomes import Fate, fates
 from memwal_sim.process import Process
-from memwal_sim.recording import step
 from memwal_sim.stage import Stage
 from memwal_sim.store import Contents, Traits
-from memwal_sim.trace import Header, Trace
+from memwal_sim.traces.recording import step
+from memwal_sim.traces.trace import Header, Trace
 from memwal_sim.viewer.film import Film, film_of
 from memwal_sim.world import World
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 from memwal_sim import places
-from memwal_sim.certificates import Key, certificate, keys, load, study
-from memwal_sim.explorer import explore
-from memwal_sim.scenario import find
+from memwal_sim.evidence.certificates import Key, certificate, keys, load, study
+from memwal_sim.exploring.explorer import explore
+from memwal_sim.scenarios.scenario import find
 from memwal_sim.store import Contents, Traits
 
 CERTIFICATES = load(places.faults())

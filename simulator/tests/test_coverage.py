@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from memwal_sim.coverage import Matrix, covered, possible, render
-from memwal_sim.exploration import Site
+from memwal_sim.evidence.coverage import Matrix, covered, possible, render
+from memwal_sim.exploring.exploration import Site
 from memwal_sim.outcomes import Fate
 
 READ = Site("region.manifest.hinted", "get", changes=False)

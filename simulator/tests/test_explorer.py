@@ -5,8 +5,8 @@ from functools import partial
 import pytest
 from memwal.effects import Note
 from memwal.errors import EngineBug
-from memwal_sim.exploration import Bounds, Exploration, Progress
-from memwal_sim.explorer import explore
+from memwal_sim.exploring.exploration import Bounds, Exploration, Progress
+from memwal_sim.exploring.explorer import explore
 from memwal_sim.outcomes import Fate
 from memwal_sim.store import Contents
 from memwal_sim.world import Violation, World

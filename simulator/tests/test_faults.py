@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from memwal_sim import gallery, places, recorded
+from memwal_sim import places
 from memwal_sim.bugs import Bug, load
-from memwal_sim.certificates import load as load_certificates
-from memwal_sim.replay import replay
-from memwal_sim.scenario import find, known
-from memwal_sim.study import Study, canary, carry_out, kill, killed, surviving
-from memwal_sim.trace import load as load_trace
+from memwal_sim.evidence import recorded
+from memwal_sim.evidence.certificates import load as load_certificates
+from memwal_sim.scenarios.scenario import find, known
+from memwal_sim.traces import gallery
+from memwal_sim.traces.replay import replay
+from memwal_sim.traces.study import Study, canary, carry_out, kill, killed, surviving
+from memwal_sim.traces.trace import load as load_trace
 
 BUGS = load()
 RECORDED = sorted((places.faults() / "recorded").rglob("*.jsonl"))

@@ -6,10 +6,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from memwal.effects import Get, Now
-from memwal_sim.exploration import Bounds
-from memwal_sim.explorer import explore
+from memwal_sim.exploring.exploration import Bounds
+from memwal_sim.exploring.explorer import explore
 from memwal_sim.fingerprint import Unknown, fingerprint
-from memwal_sim.scenario import find, setting
+from memwal_sim.scenarios.scenario import find, setting
 
 Started = Coroutine[Any, Any, Any]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from memwal_sim.bugs import load
-from memwal_sim.scenario import known
+from memwal_sim.scenarios.scenario import known
 
 CRITICAL = (
     7, 9, 13, 14, 19, 21, 24, 25, 26, 28, 29, 30, 31, 33, 41, 46, 52, 54, 55, 59, 60, 66, 69, 70, 71, 76, 81, 84, 86,

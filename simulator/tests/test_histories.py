@@ -9,11 +9,11 @@ from random import Random
 import pytest
 import typer
 from memwal.errors import ArtifactError, InvalidArgument
-from memwal_sim import cli_histories
-from memwal_sim.histories import check_batches, check_history, check_registers, search_history
-from memwal_sim.linearization import Step, linearization
-from memwal_sim.operations import Operation, Outcome, Value, dumps, parse
-from memwal_sim.zones import conflict_of
+from memwal_sim.cli import histories as cli_histories
+from memwal_sim.histories.linearization import Step, linearization
+from memwal_sim.histories.operations import Operation, Outcome, Value, dumps, parse
+from memwal_sim.histories.verdicts import check_batches, check_history, check_registers, search_history
+from memwal_sim.histories.zones import conflict_of
 from random_histories import bent, simulated
 from typer.testing import CliRunner
 

@@ -17,7 +17,7 @@ from memwal.effects import (
     RenameIfAbsent,
     StoreRequest,
 )
-from memwal_sim.independence import Accesses
+from memwal_sim.exploring.independence import Accesses
 from memwal_sim.store import Contents, perform
 
 NAMES = ("a", "f/a", "f/b", "f/g/a", "f/g/b", "h/a")

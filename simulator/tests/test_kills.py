@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from memwal_sim.bugs import load
-from memwal_sim.exploration import Move
-from memwal_sim.kills import Kill, alone, render, row, switches
+from memwal_sim.evidence.kills import Kill, alone, render, row, switches
+from memwal_sim.exploring.exploration import Move
 from memwal_sim.outcomes import Fate
 
 BUGS = load()

@@ -12,7 +12,7 @@ from memwal.table.state import TableState
 from memwal.table.write import append
 from memwal_sim import bugs, machines
 from memwal_sim.machines import Committing
-from memwal_sim.replay import replay
+from memwal_sim.traces.replay import replay
 
 
 def test_no_history_of_concurrent_commits_breaks_anything() -> None:

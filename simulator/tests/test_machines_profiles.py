@@ -4,7 +4,7 @@ import pytest
 from memwal.errors import InvalidArgument
 from memwal_sim import machines, plays
 from memwal_sim.plays import Part
-from memwal_sim.scenario import setting
+from memwal_sim.scenarios.scenario import setting
 
 
 def test_the_default_profile_depends_on_nothing_but_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import typer
 from memwal.errors import ArtifactError, InvalidArgument
-from memwal_sim import gallery, promoting
 from memwal_sim.cli import commands
-from memwal_sim.promoting import AREAS, promote
-from memwal_sim.replay import replay
-from memwal_sim.trace import Trace, dumps, load
+from memwal_sim.traces import gallery, promoting
+from memwal_sim.traces.promoting import AREAS, promote
+from memwal_sim.traces.replay import replay
+from memwal_sim.traces.trace import Trace, dumps, load
 from typer.testing import CliRunner
 
 FIXTURE = Path(__file__).parent / "fixtures" / "traces" / "format_1.jsonl"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from memwal_sim import places, recorded
+from memwal_sim import places
+from memwal_sim.evidence import recorded
 
 FILES = {name: path.relative_to(places.faults()).as_posix() for name, path in recorded.wanted(places.faults()).items()}
 

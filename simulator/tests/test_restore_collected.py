@@ -13,11 +13,11 @@ from memwal.index import guards
 from memwal.jobs import collector
 from memwal.revisions import B
 from memwal.table import read, state, whole, write
-from memwal_sim import ground
-from memwal_sim.exploration import Bounds
-from memwal_sim.explorer import explore
+from memwal_sim.exploring.exploration import Bounds
+from memwal_sim.exploring.explorer import explore
 from memwal_sim.oracles import after_crash
 from memwal_sim.process import Process, run_alone
+from memwal_sim.scenarios import ground
 from memwal_sim.store import Contents
 from memwal_sim.world import Violation, World
 

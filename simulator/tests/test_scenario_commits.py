@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from memwal_sim.exploration import Bounds
-from memwal_sim.explorer import explore
-from memwal_sim.scenario import find, setting
+from memwal_sim.exploring.exploration import Bounds
+from memwal_sim.exploring.explorer import explore
+from memwal_sim.scenarios.scenario import find, setting
 
 
 @pytest.mark.clause("EXT-003", "EXT-007", "EXT-011", "TXN-002", "TXN-004", "TXN-005", "TXN-013")

@@ -8,20 +8,21 @@ from pathlib import Path
 
 import lance
 import pytest
-from memwal_sim import fixtures, ground, indexed
-from memwal_sim.actors import process
-from memwal_sim.exploration import Bounds, Exploration
-from memwal_sim.explorer import explore
+from memwal_sim import fixtures
+from memwal_sim.exploring.exploration import Bounds, Exploration
+from memwal_sim.exploring.explorer import explore
 from memwal_sim.fixtures import make
-from memwal_sim.indexed import Looked, judge, looking
 from memwal_sim.oracles import Recovery
 from memwal_sim.process import Process
-from memwal_sim.scenario import Scenario, find, setting
-from memwal_sim.scenario_index import SCENARIOS
-from memwal_sim.searching import Source, counting, superseded
+from memwal_sim.scenarios import ground, indexed
+from memwal_sim.scenarios.actors import process
+from memwal_sim.scenarios.index import SCENARIOS
+from memwal_sim.scenarios.indexed import Looked, judge, looking
+from memwal_sim.scenarios.scenario import Scenario, find, setting
+from memwal_sim.scenarios.searching import Source, counting, superseded
 from memwal_sim.stage import Stage
 from memwal_sim.store import Contents, dump
-from memwal_sim.study import Study, canary
+from memwal_sim.traces.study import Study, canary
 
 REVISIONS = ["A", "B", "R"]
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 from memwal.index import regions
 from memwal.table.state import latest
-from memwal_sim import ground, sharded
-from memwal_sim.actors import Acting, process
-from memwal_sim.exploration import Bounds, Exploration
-from memwal_sim.explorer import explore
-from memwal_sim.ground import TABLE
-from memwal_sim.one_region import Seen, judge, surviving
+from memwal_sim.exploring.exploration import Bounds, Exploration
+from memwal_sim.exploring.explorer import explore
 from memwal_sim.oracles import Recovery
 from memwal_sim.process import Process
-from memwal_sim.scenario import Scenario, find, setting
-from memwal_sim.scenario_specs import FEW, SCENARIOS
+from memwal_sim.scenarios import ground, sharded
+from memwal_sim.scenarios.actors import Acting, process
+from memwal_sim.scenarios.ground import TABLE
+from memwal_sim.scenarios.one_region import Seen, judge, surviving
+from memwal_sim.scenarios.scenario import Scenario, find, setting
+from memwal_sim.scenarios.specs import FEW, SCENARIOS
+from memwal_sim.scenarios.writes import Write, Writes
 from memwal_sim.stage import Stage
 from memwal_sim.store import Contents
-from memwal_sim.study import Study, canary
-from memwal_sim.writes import Write, Writes
+from memwal_sim.traces.study import Study, canary
 
 V1, V2 = Write("one/1", (("k", "v1"),)), Write("two/1", (("k", "v2"),))
 

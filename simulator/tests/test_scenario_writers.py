@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 from memwal.errors import InvalidArgument
-from memwal_sim import ground
-from memwal_sim.exploration import Bounds, Exploration
-from memwal_sim.explorer import explore
+from memwal_sim.exploring.exploration import Bounds, Exploration
+from memwal_sim.exploring.explorer import explore
 from memwal_sim.process import Ended
-from memwal_sim.scenario import find, known, setting
+from memwal_sim.scenarios import ground
+from memwal_sim.scenarios.scenario import find, known, setting
 from memwal_sim.stage import Stage
 from memwal_sim.store import SimulatedStore
 

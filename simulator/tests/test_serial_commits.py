@@ -6,8 +6,8 @@ import pytest
 import serial_orders as serial
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from memwal_sim.exploration import Bounds
-from memwal_sim.explorer import explore
+from memwal_sim.exploring.exploration import Bounds
+from memwal_sim.exploring.explorer import explore
 
 NAMES = sorted(serial.OPERATIONS)
 

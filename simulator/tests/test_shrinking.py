@@ -14,21 +14,23 @@ import pytest
 from memwal.effects import Put
 from memwal.errors import InvalidArgument, OutcomeUnknown
 from memwal_sim import bugs as planting
-from memwal_sim import explorer, plays, study
+from memwal_sim import plays
 from memwal_sim.bugs import planted
 from memwal_sim.cast import Part
-from memwal_sim.exploration import Bounds, Exploration, Move
-from memwal_sim.explorer import explore
-from memwal_sim.minimising import minimise
+from memwal_sim.exploring import explorer
+from memwal_sim.exploring.exploration import Bounds, Exploration, Move
+from memwal_sim.exploring.explorer import explore
 from memwal_sim.outcomes import FATES, Fate
-from memwal_sim.references import Recorded, recorded
-from memwal_sim.replay import replay
-from memwal_sim.scenario import Scenario, find
-from memwal_sim.shrinking import Progress, Shrunk, Size, shrink, size
+from memwal_sim.scenarios.scenario import Scenario, find
 from memwal_sim.store import Contents
 from memwal_sim.strategies.hunting import hunt
-from memwal_sim.study import Study, carry_out, kill
-from memwal_sim.trace import Trace, dumps
+from memwal_sim.traces import study
+from memwal_sim.traces.minimising import minimise
+from memwal_sim.traces.references import Recorded, recorded
+from memwal_sim.traces.replay import replay
+from memwal_sim.traces.shrinking import Progress, Shrunk, Size, shrink, size
+from memwal_sim.traces.study import Study, carry_out, kill
+from memwal_sim.traces.trace import Trace, dumps
 from memwal_sim.world import Violation, World
 from toys import IO, processes, watched_counters, write_many
 

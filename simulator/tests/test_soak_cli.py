@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 import typer
-from memwal_sim.cli_soak import commands
+from memwal_sim.cli.soak import commands
 from memwal_sim.soak.capacity import Load
 from memwal_sim.soak.prices import Prices
 from memwal_sim.soak.settings import Settings

@@ -11,18 +11,18 @@ import typer
 from memwal.errors import InvalidArgument
 from memwal_sim import bugs as planting
 from memwal_sim.cli import commands
-from memwal_sim.exploration import Bounds
+from memwal_sim.exploring.exploration import Bounds
+from memwal_sim.exploring.unfolding import FATE_MASK, Unfolding
 from memwal_sim.outcomes import FAULTS
-from memwal_sim.replay import replay
-from memwal_sim.scenario import Scenario, find
+from memwal_sim.scenarios.scenario import Scenario, find
 from memwal_sim.strategies import by_hypothesis
 from memwal_sim.strategies.by_hypothesis import search
 from memwal_sim.strategies.hunting import NAMES, Hunt, Progress, hunt
 from memwal_sim.strategies.strategy import Terms
-from memwal_sim.strategies.unfolding import FATE_MASK, Unfolding
 from memwal_sim.strategies.walking import Walk
-from memwal_sim.study import Study
-from memwal_sim.trace import dumps
+from memwal_sim.traces.replay import replay
+from memwal_sim.traces.study import Study
+from memwal_sim.traces.trace import dumps
 from memwal_sim.world import World
 from toys import counters, watched_counters
 from typer.testing import CliRunner

@@ -8,6 +8,8 @@ from itertools import permutations
 
 import pytest
 from memwal.effects import Note
+from memwal_sim.exploring.tables import FATE_BITS
+from memwal_sim.exploring.unfolding import FATE_MASK, Unfolding
 from memwal_sim.outcomes import Fate
 from memwal_sim.store import Contents
 from memwal_sim.strategies.draws import Draws
@@ -16,10 +18,8 @@ from memwal_sim.strategies.mishaps import Absence, PlannedFaults, plan_absences,
 from memwal_sim.strategies.pct import by_priority, guarantee, pct
 from memwal_sim.strategies.strategy import Strategy, Terms
 from memwal_sim.strategies.swarm import means, swarm, weighted
-from memwal_sim.strategies.unfolding import FATE_MASK, Unfolding
 from memwal_sim.strategies.uniform import any_of, uniform, usual_length
 from memwal_sim.strategies.walking import NEVER, walk
-from memwal_sim.tables import FATE_BITS
 from memwal_sim.world import Violation, World
 from toys import IO, processes, watched_counters, write_many
 

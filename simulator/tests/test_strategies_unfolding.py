@@ -7,14 +7,14 @@ from functools import partial
 import pytest
 from memwal.effects import PutIfAbsent
 from memwal.errors import InvalidArgument
-from memwal_sim.exploration import Move
+from memwal_sim.exploring import unfolding as unfolding_module
+from memwal_sim.exploring.exploration import Move
+from memwal_sim.exploring.tables import FATE_BITS
+from memwal_sim.exploring.unfolding import START, Lanes, Unfolding
 from memwal_sim.outcomes import Fate
-from memwal_sim.recording import record
 from memwal_sim.store import Contents
-from memwal_sim.strategies import unfolding as unfolding_module
-from memwal_sim.strategies.unfolding import START, Lanes, Unfolding
 from memwal_sim.strategies.walking import STEPS_MAX, Walk, walk
-from memwal_sim.tables import FATE_BITS
+from memwal_sim.traces.recording import record
 from memwal_sim.world import Violation, World
 from toys import IO, count_notes, counters, create, increment, processes, watched_counters, write_many
 

@@ -10,13 +10,13 @@ from jsonschema import Draft202012Validator
 from memwal.effects import Put
 from memwal.errors import ArtifactError, OutcomeUnknown
 from memwal_sim import places
-from memwal_sim.exploration import Bounds, Move
-from memwal_sim.explorer import explore
+from memwal_sim.exploring.exploration import Bounds, Move
+from memwal_sim.exploring.explorer import explore
 from memwal_sim.outcomes import Fate
-from memwal_sim.recording import engine_digest, record
-from memwal_sim.replay import Divergence, play
 from memwal_sim.store import Contents
-from memwal_sim.trace import Found, Header, Step, Trace, dumps, parse
+from memwal_sim.traces.recording import engine_digest, record
+from memwal_sim.traces.replay import Divergence, play
+from memwal_sim.traces.trace import Found, Header, Step, Trace, dumps, parse
 from memwal_sim.world import Violation, World
 from toys import IO, increment, processes, watched_counters
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from memwal_sim import places
 from memwal_sim.cast import Part
-from memwal_sim.replay import replay
-from memwal_sim.trace import FORMAT, FORMATS, dumps, load
+from memwal_sim.traces.replay import replay
+from memwal_sim.traces.trace import FORMAT, FORMATS, dumps, load
 
 FIXTURES = Path(__file__).parent / "fixtures" / "traces"
 

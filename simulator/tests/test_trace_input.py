@@ -14,8 +14,8 @@ from jsonschema import Draft202012Validator
 from memwal.errors import ArtifactError
 from memwal_sim import places
 from memwal_sim.cli import commands
-from memwal_sim.references import resolved
-from memwal_sim.trace import LINE_BYTES_MAX, Trace, dumps, load, parse
+from memwal_sim.traces.references import resolved
+from memwal_sim.traces.trace import LINE_BYTES_MAX, Trace, dumps, load, parse
 from typer.testing import CliRunner
 
 FIXTURES = Path(__file__).parent / "fixtures" / "traces"

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 import typer
 from memwal.errors import InvalidArgument
-from memwal_sim import replay as replaying
 from memwal_sim.bugs import choose
 from memwal_sim.cli import commands
-from memwal_sim.explorer import explore
-from memwal_sim.recording import record
-from memwal_sim.references import Recorded
-from memwal_sim.replay import Divergence, play, replay
-from memwal_sim.scenario import Scenario
+from memwal_sim.exploring.explorer import explore
+from memwal_sim.scenarios.scenario import Scenario
 from memwal_sim.store import Contents
-from memwal_sim.study import Study, carry_out, killing
-from memwal_sim.trace import Found, Header, Trace, dumps
+from memwal_sim.traces import replay as replaying
+from memwal_sim.traces.recording import record
+from memwal_sim.traces.references import Recorded
+from memwal_sim.traces.replay import Divergence, play, replay
+from memwal_sim.traces.study import Study, carry_out, killing
+from memwal_sim.traces.trace import Found, Header, Trace, dumps
 from memwal_sim.world import World
 from toys import IO, processes, watched_counters
 from typer.testing import CliRunner

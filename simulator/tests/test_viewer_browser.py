@@ -8,7 +8,7 @@ import pytest
 import scenes
 from browser import Tab, browsing, installed
 from memwal_sim.outcomes import Fate
-from memwal_sim.trace import Found
+from memwal_sim.traces.trace import Found
 from memwal_sim.viewer.film import film_of
 from memwal_sim.viewer.page import render
 from toys import watched_counters

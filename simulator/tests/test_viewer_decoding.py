@@ -8,7 +8,7 @@ import pytest
 import scenes
 from memwal.codec import data_file, deletion
 from memwal.revisions import A, B
-from memwal_sim import ground
+from memwal_sim.scenarios import ground
 from memwal_sim.viewer.decoding import decode, hex_dump, part
 from memwal_sim.viewer.trees import ITEMS_MAX, ROWS_MAX, Node, Rows, node
 

@@ -10,7 +10,7 @@ from memwal_sim.oracles import INSPECTION, after_crash, inspected
 from memwal_sim.outcomes import Fate
 from memwal_sim.process import Process
 from memwal_sim.store import Contents
-from memwal_sim.trace import Found, Trace
+from memwal_sim.traces.trace import Found, Trace
 from memwal_sim.viewer.addresses import Addresses
 from memwal_sim.viewer.film import Film, film_of
 from memwal_sim.viewer.telling import Flight, Held, Path, Sign, flights, holds, is_fault, path_of, remarks, verdict

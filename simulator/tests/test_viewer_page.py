@@ -15,7 +15,7 @@ from memwal.revisions import B
 from memwal_sim.outcomes import Fate
 from memwal_sim.process import Process
 from memwal_sim.store import Contents
-from memwal_sim.trace import Found, Trace
+from memwal_sim.traces.trace import Found, Trace
 from memwal_sim.viewer.decoding import decode
 from memwal_sim.viewer.film import Film, film_of
 from memwal_sim.viewer.page import render

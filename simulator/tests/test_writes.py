@@ -5,7 +5,7 @@ from itertools import combinations, permutations
 from hypothesis import given
 from hypothesis import strategies as st
 from memwal.effects import Note
-from memwal_sim.writes import Write, Writes, explain, judge, observe_writes
+from memwal_sim.scenarios.writes import Write, Writes, explain, judge, observe_writes
 
 V1, V2 = Write("w1", (("k", "v1"),)), Write("w2", (("k", "v2"),))
 PAIR = Write("w3", (("k", "v3"), ("l", "v3")))

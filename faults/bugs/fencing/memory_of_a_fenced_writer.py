@@ -3,8 +3,8 @@
 from memwal.ids import UINT64_MAX, Epoch
 from memwal.read.sources import MemoryView
 from memwal.region.writer import Writer
-from memwal_sim import actors
 from memwal_sim.bugs import Bug
+from memwal_sim.scenarios import actors
 
 _memory_of = actors.memory_of
 
@@ -26,5 +26,5 @@ BUG = Bug(
     scenario="fenced_memory",
     oracle="reads are explained",
     violated="READ-008",
-    replaced={"memwal_sim.actors:memory_of": _of_anybody},
+    replaced={"memwal_sim.scenarios.actors:memory_of": _of_anybody},
 )

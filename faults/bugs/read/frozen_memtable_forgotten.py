@@ -22,5 +22,5 @@ BUG = Bug(
     scenario="sealed_memory",
     oracle="reads are explained",
     violated="READ-008",
-    replaced={"memwal_sim.actors:memory_of": _active_only},
+    replaced={"memwal_sim.scenarios.actors:memory_of": _active_only},
 )

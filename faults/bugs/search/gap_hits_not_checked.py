@@ -19,5 +19,5 @@ BUG = Bug(
     scenario="lagging_index",
     oracle="a search equals a scan",
     violated="READ-002",
-    replaced={"memwal_sim.searching:is_merged": _believed},
+    replaced={"memwal_sim.scenarios.searching:is_merged": _believed},
 )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from memwal_sim.bugs import Bug
-from memwal_sim.searching import Source
+from memwal_sim.scenarios.searching import Source
 
 
 def _all_but_one(key: str, newer: Sequence[Source]) -> bool:
@@ -22,5 +22,5 @@ BUG = Bug(
     scenario="updated_key",
     oracle="a search equals a scan",
     violated="READ-002",
-    replaced={"memwal_sim.searching:superseded": _all_but_one},
+    replaced={"memwal_sim.scenarios.searching:superseded": _all_but_one},
 )

@@ -1,7 +1,7 @@
 """A search in a flushed generation finds rows that were written again."""
 
 from memwal_sim.bugs import Bug
-from memwal_sim.searching import Row, Source
+from memwal_sim.scenarios.searching import Row, Source
 
 
 def _every_row(source: Source) -> dict[int, Row]:
@@ -20,5 +20,5 @@ BUG = Bug(
     scenario="updated_key",
     oracle="a search equals a scan",
     violated="READ-002",
-    replaced={"memwal_sim.searching:counting": _every_row},
+    replaced={"memwal_sim.scenarios.searching:counting": _every_row},
 )

@@ -1,7 +1,7 @@
 """A search forgets that a delete is newer than the row that it deletes."""
 
 from memwal_sim.bugs import Bug
-from memwal_sim.searching import Source
+from memwal_sim.scenarios.searching import Source
 
 
 def _has_value(source: Source, key: str) -> bool:
@@ -21,5 +21,5 @@ BUG = Bug(
     oracle="a search equals a scan",
     violated="READ-002",
     revision="R",
-    replaced={"memwal_sim.searching:Source.has": _has_value},
+    replaced={"memwal_sim.scenarios.searching:Source.has": _has_value},
 )

@@ -6,7 +6,7 @@ import pyarrow as pa
 from memwal.codec.index_details import RegionSpec
 from memwal.table.state import TableState
 from memwal_sim.bugs import Bug
-from memwal_sim.sharded import by_engine
+from memwal_sim.scenarios.sharded import by_engine
 
 
 def _zero(spec: RegionSpec, rows: pa.Table, state: TableState) -> Mapping[str, object]:
@@ -25,5 +25,5 @@ BUG = Bug(
     scenario="two_engines_null",
     oracle="a key is in one region",
     violated="REGION-002",
-    replaced={"memwal_sim.scenario_specs:by_other_engine": _zero},
+    replaced={"memwal_sim.scenarios.specs:by_other_engine": _zero},
 )

@@ -25,5 +25,5 @@ BUG = Bug(
     scenario="two_engines",
     oracle="a key is in one region",
     violated="REGION-002",
-    replaced={"memwal_sim.scenario_specs:by_other_engine": _masked},
+    replaced={"memwal_sim.scenarios.specs:by_other_engine": _masked},
 )

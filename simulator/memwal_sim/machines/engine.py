@@ -23,14 +23,14 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from .. import bugs as planting
 from ..bugs import Bug
 from ..cast import Part
-from ..exploration import Move
+from ..exploring.exploration import Move
 from ..outcomes import FATES, MUTATING, Fate
 from ..plays.play import Play
 from ..process import STORE_LIMIT
-from ..recording import engine_digest, step
-from ..scenario import setting
+from ..scenarios.scenario import setting
 from ..stage import Stage
-from ..trace import Found, Header, Step, Trace, dumps
+from ..traces.recording import engine_digest, step
+from ..traces.trace import Found, Header, Step, Trace, dumps
 from ..world import Violation
 from .remembering import Memory
 
@@ -70,7 +70,7 @@ Work: TypeAlias = tuple[str, Mapping[str, Any]]
 REMEMBERED = 60
 """Histories after which processes and oracles begin to remember anew, which bounds memory."""
 SHRINKS = 40
-"""Histories that are judged after the first find; what is left is made smaller by `memwal_sim.shrinking`."""
+"""Histories that are judged after the first find; what is left is made smaller by `memwal_sim.traces.shrinking`."""
 UNKNOWN = (Fate.APPLIED, Fate.LATE, Fate.LOST)
 """Fates after which the caller does not know what became of its change."""
 

@@ -15,7 +15,7 @@ VARIABLE = "HYPOTHESIS_PROFILE"
 _SLOW = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
 """Rules run whole protocols: what is slow for a property is not for a machine."""
 _PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
-"""What is found is made smaller by `memwal_sim.shrinking`, by requests, a tenth of Hypothesis's costs."""
+"""What is found is made smaller by `memwal_sim.traces.shrinking`, by requests, a tenth of Hypothesis's costs."""
 
 settings.register_profile(
     SHORT,

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 from memwal.effects import Note
 
-from ..histories import Conflict, Operation, check_batches, check_registers
-from ..operations import Outcome
+from ..histories.operations import Outcome
+from ..histories.verdicts import Conflict, Operation, check_batches, check_registers
 from ..oracles import Asking
+from ..scenarios.writes import READ_INVOKED, READ_RETURNED, WRITE_ACKNOWLEDGED, WRITE_INVOKED
 from ..world import Violation
-from ..writes import READ_INVOKED, READ_RETURNED, WRITE_ACKNOWLEDGED, WRITE_INVOKED
 
 WRITE_REFUSED = "write_refused"
 """Event of a client whose write failed for certain: field ``write``."""

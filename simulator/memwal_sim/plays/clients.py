@@ -1,4 +1,4 @@
-"""Roles whose processes follow a script of JSON, made of the steps that `memwal_sim.actors` knows.
+"""Roles whose processes follow a script of JSON, made of the steps that `memwal_sim.scenarios.actors` knows.
 
 A script is a list of steps with one word each: ``[{"put": ["a", "b"]}, {"flush": null}]``. Values that are written are
 named after the process and the number of the step, so that each is written once.
@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 from memwal.errors import InvalidArgument
 from memwal.jobs.collector import Policy
 
-from .. import actors
-from ..actors import Place, Step
 from ..cast import Arguments
-from ..scenario import Setting
+from ..scenarios import actors
+from ..scenarios.actors import Place, Step
+from ..scenarios.scenario import Setting
 from .play import Role
 
 Script: TypeAlias = Sequence[Mapping[str, Any]]

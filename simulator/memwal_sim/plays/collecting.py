@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from .. import clients, ground
-from ..actors import Place
 from ..cast import Part
-from ..questions import retained_versions_are_readable
-from ..scenario import Setting
-from ..survivor import survives
+from ..scenarios import clients, ground
+from ..scenarios.actors import Place
+from ..scenarios.questions import retained_versions_are_readable
+from ..scenarios.scenario import Setting
+from ..scenarios.survivor import survives
 from ..world import Oracle
 from . import account
 from .clients import client

@@ -18,15 +18,15 @@ from memwal.table import cloning, columns, compaction, whole, write
 from memwal.table import read as table_read
 from memwal.table.state import latest
 
-from .. import ground
 from ..cast import Arguments
-from ..linearization import Step, linearization
+from ..histories.linearization import Step, linearization
 from ..oracles import after_crash
 from ..process import Process
-from ..scenario import Setting
+from ..scenarios import ground
+from ..scenarios.scenario import Setting
+from ..scenarios.writes import READ_INVOKED, READ_RETURNED, WRITE_ACKNOWLEDGED, WRITE_INVOKED
 from ..store import Contents
 from ..world import Oracle, Violation
-from ..writes import READ_INVOKED, READ_RETURNED, WRITE_ACKNOWLEDGED, WRITE_INVOKED
 from .account import FINAL, LOST, WRITE_REFUSED, Account, Call, Rows
 from .play import Play
 

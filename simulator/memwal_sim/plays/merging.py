@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from .. import actors, clients, ground, indexed
-from ..actors import Place, Step
 from ..cast import Part
-from ..scenario import Setting
-from ..survivor import survives
+from ..scenarios import actors, clients, ground, indexed
+from ..scenarios.actors import Place, Step
+from ..scenarios.scenario import Setting
+from ..scenarios.survivor import survives
 from ..world import Oracle
 from . import account
 from .account import Account, Call

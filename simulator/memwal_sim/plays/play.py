@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 from memwal.effects import Protocol
 from memwal.errors import InvalidArgument
 
-from .. import ground
 from ..cast import Arguments, Part
 from ..process import Process
-from ..scenario import Scenario, Setting
+from ..scenarios import ground
+from ..scenarios.scenario import Scenario, Setting
 from ..store import Contents
 from ..world import Ghosts, Observe, Oracle, World
 from .account import Account, observe

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .. import clients, ground
-from ..scenario import Setting
-from ..survivor import survives
+from ..scenarios import clients, ground
+from ..scenarios.scenario import Setting
+from ..scenarios.survivor import survives
 from ..world import Oracle
 from . import account
 from .clients import client

@@ -7,13 +7,13 @@ from types import MappingProxyType
 
 from memwal.index.transforms import SpecRequest, bucket
 
-from .. import actors, one_region, sharded
-from ..actors import Step
-from ..ground import KEY
-from ..scenario import Setting
+from ..scenarios import actors, one_region, sharded
+from ..scenarios.actors import Step
+from ..scenarios.ground import KEY
+from ..scenarios.scenario import Setting
+from ..scenarios.writes import Writes, observe_writes
 from ..store import Contents
 from ..world import Oracle
-from ..writes import Writes, observe_writes
 from .clients import Told, client
 from .play import Play
 

@@ -13,7 +13,7 @@ from memwal.revisions import Interpretation, Revision
 
 from .. import bugs as planting
 from ..bugs import Bug
-from ..scenario import setting
+from ..scenarios.scenario import setting
 
 RegionsBy = Literal["manual", "bucket"]
 

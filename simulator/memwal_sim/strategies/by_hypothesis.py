@@ -1,7 +1,7 @@
 """Schedules as examples of a property test: Hypothesis draws each choice.
 
-Hypothesis could shrink what it finds too, by thousands of runs that say little of schedules; `memwal_sim.shrinking`
-does it for every strategy, and knows what a process and a fault are.
+Hypothesis could shrink what it finds too, by thousands of runs that say little of schedules;
+`memwal_sim.traces.shrinking` does it for every strategy, and knows what a process and a fault are.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from memwal.errors import InvalidArgument
 
+from ..exploring.unfolding import Lanes
 from .strategy import Terms
-from .unfolding import Lanes
 from .walking import NEVER, Walk, walk
 
 if TYPE_CHECKING:

@@ -11,18 +11,18 @@ from typing import Any
 from memwal.errors import InvalidArgument
 
 from ..bugs import planted
-from ..exploration import Move
-from ..explorer import memory_mib
-from ..recording import record
-from ..shrinking import Shrunk, shrink
-from ..study import Study, as_dict, header
-from ..trace import Trace
+from ..exploring.exploration import Move
+from ..exploring.explorer import memory_mib
+from ..exploring.unfolding import Unfolding
+from ..traces.recording import record
+from ..traces.shrinking import Shrunk, shrink
+from ..traces.study import Study, as_dict, header
+from ..traces.trace import Trace
 from ..world import Violation
 from .by_hypothesis import search
 from .pct import Guarantee, guarantee, pct
 from .strategy import Strategy, Terms
 from .swarm import swarm
-from .unfolding import Unfolding
 from .uniform import uniform, usual_length
 from .walking import Walk
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..exploring.unfolding import Lanes
 from .draws import Draws
-from .unfolding import Lanes
 from .walking import NEVER, Pick
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..exploring.unfolding import Lanes
 from .draws import Draws
 from .mishaps import PlannedFaults
 from .strategy import Run, Terms
-from .unfolding import Lanes
 from .walking import Pick, Walk, walk
 
 

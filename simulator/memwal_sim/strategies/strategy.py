@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .unfolding import Unfolding
+from ..exploring.unfolding import Unfolding
 from .walking import Walk
 
 

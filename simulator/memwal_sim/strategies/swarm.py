@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from ..exploring.unfolding import Lanes
 from .draws import BITS, Draws
 from .mishaps import PlannedFaults, plan_absences, without_absent
 from .strategy import Run, Terms
-from .unfolding import Lanes
 from .walking import Pick, Walk, walk
 
 EAGERNESS = (1, 1, 4, 16)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..exploring.unfolding import Lanes, Unfolding
 from ..world import World
 from .draws import BITS, Draws
 from .mishaps import PlannedFaults, plan_absences, without_absent
 from .strategy import Run, Terms
-from .unfolding import Lanes, Unfolding
 from .walking import Pick, Walk, walk
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..tables import FATE_BITS
+from ..exploring.tables import FATE_BITS
+from ..exploring.unfolding import START, Lanes, Unfolding
 from ..world import Violation
-from .unfolding import START, Lanes, Unfolding
 
 NEVER = 1 << 62
 """A step that no run comes to."""

@@ -15,7 +15,7 @@ from ..names import symbolic
 from ..process import Ended, Pause
 from ..stage import Played
 from ..store import Contents, Returned
-from ..trace import Step
+from ..traces.trace import Step
 from ..world import Ghosts, Violation
 from .addresses import Addresses, home
 from .decoding import Decoded, decode, part

@@ -11,10 +11,10 @@ from memwal.effects import StoreRequest
 from memwal.errors import EngineBug
 
 from ..process import Ended, Pause
-from ..replay import Replayed, play, replay
 from ..stage import ENGINE, Played, Stage, broken
 from ..store import Contents
-from ..trace import Step, Trace
+from ..traces.replay import Replayed, play, replay
+from ..traces.trace import Step, Trace
 from ..world import Ghosts, Oracle, Violation, World
 
 
@@ -90,7 +90,7 @@ class Film:
 
 
 class Camera:
-    """Takes a frame of each step; a `memwal_sim.replay.Watch`."""
+    """Takes a frame of each step; a `memwal_sim.traces.replay.Watch`."""
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
@@ -132,7 +132,7 @@ def _verdicts(stage: Stage) -> tuple[Violation | None, ...]:
 
 
 def film(path: Path, until: int | None = None, dump: Path | None = None) -> Film:
-    """`memwal_sim.replay.replay`, watched; raises what that raises."""
+    """`memwal_sim.traces.replay.replay`, watched; raises what that raises."""
     camera = Camera()
     return camera.film(path.name, replay(path, until, dump, camera))
 

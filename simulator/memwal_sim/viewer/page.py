@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from ..trace import Header
+from ..traces.trace import Header
 from .addresses import Addresses
 from .diagram import ROW, SIGNS, draw
 from .facts import Facts

@@ -13,9 +13,9 @@ from typing import Any
 from memwal.effects import StoreRequest
 from memwal.errors import OutcomeUnknown
 
+from ..names import operation
 from ..outcomes import Fate
 from ..process import Ended
-from ..recording import operation
 from ..stage import Played
 from ..store import Raised
 from ..world import Violation

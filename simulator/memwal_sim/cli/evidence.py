@@ -1,0 +1,155 @@
+"""``memwal bugs``, ``certify``, ``coverage`` and ``gallery``: what shows that the exploration can be believed.
+
+Exit codes: 0 nothing wrong, 1 a planted bug was not found or a certificate differs, 2 usage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from memwal.errors import InvalidArgument
+from rich.markup import escape
+from rich.table import Table
+
+from .. import bugs as planting
+from .. import parallel, places
+from ..evidence import certificates, kills, recorded
+from ..evidence import coverage as covering
+from ..scenarios import scenario as scenarios
+from ..traces import gallery
+from ..traces.study import carry_out, recorded_in
+from ..traces.trace import dumps, load
+from .terminal import FOUND, Json, counting, exploring_shown, mistakes_are_usage, print_json, stderr, stdout
+
+
+def commands(app: typer.Typer) -> None:
+    """Add the commands of this module to ``app``."""
+    app.command()(bugs)
+    app.command()(certify)
+    app.command()(coverage)
+    app.command("gallery")(write_gallery)
+
+
+def bugs(
+    names: Annotated[list[str] | None, typer.Argument(help="Planted bugs; default: all.")] = None,
+    kill_them: Annotated[bool, typer.Option("--kill", help="Explore until each is found.")] = False,
+    matrix: Annotated[
+        Path | None, typer.Option(help="Kill them, and write which oracle notices which bug to this file.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Bugs that are looked for at the same time.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """List the planted bugs, or prove that each is found by the oracle that should find it."""
+    with mistakes_are_usage():
+        known = planting.load()
+        chosen = planting.choose(names or sorted(known), known)
+        rows: dict[str, dict[str, Any]] = {
+            bug.name: {"name": bug.name, "clause": bug.clause, "scenario": bug.scenario, "what": bug.what}
+            for bug in chosen
+        }
+        found: list[kills.Kill] = []
+        if kill_them or matrix is not None:
+            with counting("looking for planted bugs", len(rows), quiet=as_json) as done:
+                for name, killed in parallel.each(kills.row, sorted(rows), jobs):
+                    found.append(killed)
+                    rows[name] |= asdict(killed)
+                    done(name)
+        if matrix is not None:
+            matrix.write_text(kills.render(found, known), "utf-8")
+    if as_json:
+        print_json(list(rows.values()))
+    else:
+        stdout.print(_bug_table(list(rows.values())))
+    if any(not row.get("killed", True) for row in rows.values()):
+        raise typer.Exit(FOUND)
+
+
+def _bug_table(rows: list[dict[str, Any]]) -> Table:
+    proved = bool(rows) and "killed" in rows[0]
+    columns = ["name", "clause", "scenario", *(("killed", "states", "steps") if proved else ("what",))]
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column, no_wrap=column != "what")
+    for row in rows:
+        table.add_row(*(escape(str(row[column])) for column in columns))
+    return table
+
+
+def certify(
+    check: Annotated[bool, typer.Option(help="Write nothing; fail if a certificate differs from the file.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Scenarios that are explored at the same time.")] = 1,
+) -> None:
+    """Explore every scenario under every revision, and write faults/certificates.json."""
+    with mistakes_are_usage():
+        folder = places.faults()
+        with counting("exploring", len(certificates.keys()), quiet=False) as done:
+            found = list(certificates.renewed(jobs, done))
+        before = certificates.load(folder)
+        changed = [each for each in found if before.get((each["scenario"], each["revision"])) != each]
+        if not check:
+            (folder / certificates.FILE).write_text(certificates.dumps(iter(found)), "utf-8")
+    for each in changed if check else ():
+        stderr.print(f"{each['scenario']} under {each['revision']} is not what the file says")
+    stdout.print(f"{len(found)} certificates, {len(changed)} of them changed")
+    wrong = [each for each in found if not each["complete"]]
+    for each in wrong:
+        stderr.print(f"[bold red]incomplete:[/] {each['scenario']} under {each['revision']}: {each['violation']}")
+    if wrong or (check and changed):
+        raise typer.Exit(FOUND)
+
+
+def coverage(
+    out: Annotated[Path, typer.Option(help="Where to write the matrix, as Markdown.")] = Path("coverage.md"),
+    jobs: Annotated[int, typer.Option(min=1, help="Scenarios that are explored at the same time.")] = 1,
+) -> None:
+    """Explore every scenario with one fault, and write which outcomes requests have had at which places."""
+    with mistakes_are_usage():
+        with counting("exploring", len(scenarios.known()), quiet=False) as done:
+            found = covering.matrix(jobs, done)
+        out.write_text(covering.render(found), "utf-8")
+    for site, fate in found.dark():
+        stdout.print(f"dark: {site.function} {site.operation} {fate.label}", markup=False)
+
+
+def write_gallery(
+    check: Annotated[bool, typer.Option(help="Write nothing; fail if the file is not up to date.")] = False,
+    renew: Annotated[bool, typer.Option(help="First record all faults again, as the engine is now.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Faults that are recorded at the same time.")] = 1,
+) -> None:
+    """Write faults/INDEX.md from the recorded faults and planted bugs."""
+    with mistakes_are_usage():
+        folder = places.faults()
+        if renew:
+            _record_all_again(folder, jobs)
+        text = gallery.render(folder)
+        target = folder / gallery.INDEX
+        if not check:
+            target.write_text(text, "utf-8")
+            return
+        current = target.read_text("utf-8") if target.exists() else ""
+    if current != text:
+        stderr.print(f"[bold red]error:[/] {target.name} is not up to date: run `memwal gallery`")
+        raise typer.Exit(FOUND)
+
+
+def _record_all_again(folder: Path, jobs: int) -> None:
+    """Record a shortest history of every planted bug, and whatever else is recorded."""
+    of_bugs = recorded.wanted(folder)
+    with counting("recording", len(of_bugs), quiet=False) as done:
+        for name, _ in parallel.each(recorded.record_named, sorted(of_bugs), jobs):
+            done(name)
+    for path in sorted(set((folder / "recorded").rglob("*.jsonl")) - set(of_bugs.values())):
+        _record_again(path)
+
+
+def _record_again(path: Path) -> None:
+    header = load(path).header
+    study = recorded_in(header)
+    with exploring_shown(f"recording {path.name}", quiet=False) as progress:
+        found = carry_out(study, progress=progress, title=header.title, description=header.description)
+    if found.trace is None:
+        raise InvalidArgument(f"{path.name}: the exploration finds no violation any more")
+    path.write_text(dumps(found.trace), "utf-8")

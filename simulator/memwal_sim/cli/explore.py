@@ -1,0 +1,196 @@
+"""``memwal explore`` and ``memwal scenarios``.
+
+Exit codes: 0 nothing wrong, 1 a violation was found (or a planted bug was not), 2 usage.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from memwal.errors import InvalidArgument
+from rich.table import Table
+
+from .. import bugs as planting
+from ..exploring.exploration import Bounds
+from ..outcomes import FATES, FAULTS, Fate
+from ..scenarios import scenario as scenarios
+from ..scenarios.scenario import Scenario
+from ..traces.study import Finding, Study, canary, carry_out, classes
+from ..traces.trace import dumps
+from .terminal import (
+    FOUND,
+    Json,
+    exploring_shown,
+    mistakes_are_usage,
+    print_json,
+    print_steps,
+    print_violation,
+    reading_of,
+    stderr,
+    stdout,
+)
+
+
+def commands(app: typer.Typer) -> None:
+    """Add the commands of this module to ``app``."""
+    app.command()(explore)
+    app.command("scenarios")(list_scenarios)
+
+
+def explore(
+    scenario: Annotated[str, typer.Argument(help="Name of a scenario; `memwal scenarios` lists them.")],
+    faults: Annotated[int, typer.Option(min=0, help="Requests in one history that may fail.")] = 0,
+    fates: Annotated[
+        list[str] | None,
+        typer.Option("--fate", help="How they may fail: lost, applied, late, throttled. Repeatable; default: all."),
+    ] = None,
+    preemptions: Annotated[
+        int | None,
+        typer.Option(min=-1, help="Times that a process is left that could go on; -1: no bound. Default: as listed."),
+    ] = None,
+    reduce: Annotated[
+        bool,
+        typer.Option("--reduce/--no-reduce", help="Leave out orders of steps that commute and that no oracle sees."),
+    ] = True,
+    merge: Annotated[
+        bool, typer.Option("--merge/--no-merge", help="Take histories for one after which a process is in one state.")
+    ] = False,
+    liveness: Annotated[
+        bool, typer.Option("--liveness", help="See in every state that all work can still be finished.")
+    ] = False,
+    export: Annotated[
+        Path | None, typer.Option(help="Write a history of each class to this new folder: same replies, same contents.")
+    ] = None,
+    export_max: Annotated[int, typer.Option(min=1, help="Write at most so many of them.")] = 100,
+    revision: Annotated[str, typer.Option(help="A, B or R.")] = "B",
+    profile: Annotated[str, typer.Option(help="strict, or literal: what the texts say.")] = "strict",
+    reading: Annotated[
+        list[str] | None,
+        typer.Option(help="One reading on top of the profile, such as claim_barrier=false. Repeatable."),
+    ] = None,
+    bug: Annotated[list[str] | None, typer.Option(help="A planted bug; `memwal bugs` lists them. Repeatable.")] = None,
+    oracle: Annotated[str | None, typer.Option(help="Name of the one oracle whose violations count.")] = None,
+    states_max: Annotated[int | None, typer.Option(min=1, help="Stop at this number of states.")] = None,
+    memory_max: Annotated[int, typer.Option(min=64, help="Stop at this much memory, in MiB.")] = 8192,
+    seconds_max: Annotated[float | None, typer.Option(min=0.1, help="Stop after this time.")] = None,
+    check: Annotated[bool, typer.Option(help="Run engine code twice for each local history and compare.")] = False,
+    with_canary: Annotated[
+        bool, typer.Option("--canary/--no-canary", help="First see that a planted bug is found.")
+    ] = True,
+    record: Annotated[Path | None, typer.Option(help="Write the shortest violating history to this file.")] = None,
+    title: Annotated[str, typer.Option(help="Title of the recorded history.")] = "",
+    description: Annotated[str, typer.Option(help="What it shows, in plain words.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Explore every interleaving of SCENARIO and every fate of its requests within bounds, crashes included."""
+    with mistakes_are_usage():
+        study = Study(
+            scenario=scenarios.find(scenario),
+            revision=revision,
+            profile=profile,
+            readings=dict(map(reading_of, reading or ())),
+            bugs=planting.choose(bug or ()),
+            bounds=Bounds(
+                faults=faults,
+                kinds=_kinds(fates),
+                preemptions=_bound(scenarios.find(scenario), preemptions),
+                reduce=reduce,
+                merge=merge,
+                classes_max=0 if export is None else export_max,
+                states_max=states_max,
+                memory_mib_max=memory_max,
+                seconds_max=seconds_max,
+            ),
+            only=oracle,
+            liveness=liveness,
+        )
+        study.setting()
+        bird = canary(study) if with_canary else None
+        with exploring_shown(f"exploring {scenario}", quiet=as_json) as progress:
+            finding = carry_out(study, check=check, progress=progress, title=title, description=description)
+        if record is not None and finding.trace is not None:
+            record.write_text(dumps(finding.trace), "utf-8")
+        if export is not None:
+            _export(finding, export)
+    void = bird is not None and bird.run.violation is None
+    if as_json:
+        found = None if bird is None else {"found": not void, "states": bird.run.states}
+        print_json({**finding.certificate(), "canary": found})
+    else:
+        _print_finding(finding, bird)
+        if record is not None:
+            stdout.print(f"recorded in {record}" if finding.trace is not None else "nothing to record")
+    if void:
+        stderr.print("[bold red]void:[/] the canary was not found, so that this run proves nothing")
+    if void or finding.run.violation is not None:
+        raise typer.Exit(FOUND)
+
+
+def _bound(scenario: Scenario, asked: int | None) -> int | None:
+    """The bound on preemptions: as asked for, else the scenario's own."""
+    if asked is None:
+        return scenario.preemptions
+    return None if asked < 0 else asked
+
+
+def _export(finding: Finding, folder: Path) -> None:
+    """One trace for each class of histories, by number."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise InvalidArgument(f"{folder} is not empty")
+    for number, trace in enumerate(classes(finding), 1):
+        (folder / f"{finding.study.scenario.name}-{number:04}.jsonl").write_text(dumps(trace), "utf-8")
+
+
+def _kinds(names: list[str] | None) -> frozenset[Fate]:
+    if names is None:
+        return FAULTS
+    unknown = [name for name in names if FATES.get(name) not in FAULTS]
+    if unknown:
+        labels = ", ".join(fate.label for fate in sorted(FAULTS))
+        raise typer.BadParameter(f"no fate {', '.join(unknown)}; there are {labels}")
+    return frozenset(FATES[name] for name in names)
+
+
+def _print_finding(finding: Finding, bird: Finding | None) -> None:
+    run = finding.run
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    rows = [
+        ("states", f"{run.states:,} in {run.seconds:.1f} s ({run.rate:,.0f}/s), depth {run.depth}"),
+        ("steps tried", f"{run.transitions:,}"),
+        ("stores", f"{run.stores:,}, of which {len(run.terminal_stores):,} at the end of all processes"),
+        ("local histories", ", ".join(f"{name} {count:,}" for name, count in run.histories.items())),
+        ("that ended", ", ".join(f"{how} {count:,}" for how, count in run.ends.items()) or "none"),
+    ]
+    if run.interleavings is not None:
+        rows.append(("interleavings", f"{run.interleavings:,}"))
+    if finding.unseen and run.complete:
+        rows.append(("never seen", ", ".join(finding.unseen)))
+    if bird is not None:
+        rows.append(("canary", f"found after {bird.run.states:,} states" if bird.run.violation else "NOT FOUND"))
+    for row in rows:
+        table.add_row(*row)
+    stdout.print(table)
+    if run.violation is not None and finding.trace is not None:
+        print_violation(run.violation)
+        print_steps(finding.trace.steps)
+    elif run.limit is not None:
+        stdout.print(f"[bold yellow]stopped[/] at {run.limit}: no violation so far, and no certificate")
+    else:
+        stdout.print("[bold green]complete[/]: no violation within the bounds")
+
+
+def list_scenarios(as_json: Json = False) -> None:
+    """List the scenarios that `memwal explore` knows."""
+    known = [scenario for _, scenario in sorted(scenarios.known().items())]
+    if as_json:
+        fields = ("name", "title", "hazards", "preemptions")
+        print_json([{field: getattr(each, field) for field in fields} for each in known])
+        return
+    table = Table("scenario", "what", "preemptions", "hazards", box=None, padding=(0, 2, 0, 0))
+    for each in known:
+        bound = "all" if each.preemptions is None else str(each.preemptions)
+        table.add_row(each.name, each.title, bound, " ".join(each.hazards))
+    stdout.print(table)

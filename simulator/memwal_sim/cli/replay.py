@@ -1,0 +1,128 @@
+"""``memwal replay``: a recorded history once more.
+
+Exit codes: 0 it ends as recorded, 1 a divergence, 2 usage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from ..traces import replay as replaying
+from ..traces.study import as_dict
+from ..viewer import viewing
+from ..viewer.film import Camera, Film
+from .terminal import FOUND, Json, mistakes_are_usage, print_json, print_steps, print_violation, stderr, stdout
+
+
+def commands(app: typer.Typer) -> None:
+    """Add the commands of this module to ``app``."""
+    app.command()(replay)
+
+
+def replay(
+    file: Annotated[Path, typer.Argument(help="A trace, as `memwal explore --record` writes it.")],
+    until: Annotated[int | None, typer.Option(min=0, help="Stop after this step.")] = None,
+    dump: Annotated[Path | None, typer.Option(help="Write the store as it is then to this new folder.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page to step through the history to this file.")] = None,
+    mermaid: Annotated[Path | None, typer.Option(help="Write a Mermaid sequence diagram to this file.")] = None,
+    lanes: Annotated[bool, typer.Option("--lanes", help="Print a lane for each process.")] = False,
+    profile: Annotated[
+        str | None, typer.Option(help="Play the same steps under this profile: strict, or literal.")
+    ] = None,
+    without_bugs: Annotated[
+        bool, typer.Option("--without-bugs", help="Play the same steps without the planted bugs.")
+    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Play it one time; default: two times, and compare.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Play a recorded history against the engine as it is now.
+
+    Under another --profile, or --without-bugs, the history goes another way; the question is then whether anything
+    breaks.
+    """
+    if lanes and as_json:
+        raise typer.BadParameter("--lanes and --json exclude each other")
+    with mistakes_are_usage():
+        camera = Camera() if html is not None or mermaid is not None or lanes else None
+        played = replaying.replay(file, until, dump, camera, twice=not once, profile=profile, without_bugs=without_bugs)
+        film = None if camera is None else camera.film(file.name, played)
+        if film is not None:
+            viewing.write(film, html=html, mermaid=mermaid)
+    if as_json:
+        print_json(
+            {
+                "file": file.name,
+                "steps": len(played.steps),
+                "stopped_early": played.stopped_early,
+                "engine_changed": played.engine_changed,
+                "divergence": None if played.divergence is None else asdict(played.divergence),
+                "violation": None if played.violation is None else as_dict(played.violation),
+                "violation_at": played.violation_at,
+                "reproduced": played.reproduced,
+                "profile": profile or played.header.profile,
+                "without_bugs": without_bugs,
+                "unstable_at": played.unstable_at,
+            }
+        )
+    else:
+        _print_replayed(played, film if lanes else None, profile)
+    if played.unstable_at is not None:
+        stderr.print(f"[bold red]not deterministic:[/] a second replay differs at step {played.unstable_at}")
+        raise typer.Exit(FOUND)
+    lost = not played.reproduced and not played.stopped_early
+    other = not played.elsewhere and (lost or played.divergence is not None)
+    if other or played.violation is not None:
+        raise typer.Exit(FOUND)
+
+
+def _print_replayed(played: replaying.Replayed, film: Film | None, profile: str | None) -> None:
+    """``film``: to print in lanes; ``profile``: the one that was asked for."""
+    stdout.print(f"[bold]{escape(played.header.title)}[/]")
+    if played.header.description:
+        stdout.print(escape(played.header.description))
+    if film is None:
+        print_steps(played.steps)
+    else:
+        viewing.print_lanes(film, stdout)
+    if played.elsewhere:
+        _print_elsewhere(played, profile)
+        return
+    if played.divergence is not None:
+        found = played.divergence
+        stdout.print(f"[bold yellow]diverged[/] at step {found.index}: {found.what} was {escape(found.recorded)}")
+        stdout.print(f"  and is {escape(found.found)}")
+        if played.engine_changed:
+            stdout.print("  (the engine is not the one under which this was recorded)")
+    if played.violation is not None:
+        print_violation(played.violation)
+    if played.stopped_early:
+        stdout.print("stopped before the end")
+    elif played.reproduced:
+        stdout.print("[bold]reproduced[/]")
+    else:
+        stdout.print("[bold yellow]not reproduced[/]: the engine no longer does this")
+
+
+def _print_elsewhere(played: replaying.Replayed, profile: str | None) -> None:
+    """Where the same steps went another way, and whether anything is broken there."""
+    where = "without the planted bugs" if profile is None else f"under profile {profile}"
+    found, recorded = played.divergence, played.header.violation
+    if found is None:
+        stdout.print(f"{where}, every step goes as recorded")
+    else:
+        text = f"{where}, step {found.index} goes another way: {found.what} was {found.recorded}, and is {found.found}"
+        stdout.print(text, markup=False, soft_wrap=True)
+    if played.violation is not None:
+        print_violation(played.violation)
+    elif played.stopped_early:
+        stdout.print("stopped before the end; nothing is broken so far")
+    else:
+        stdout.print(f"[bold green]nothing is broken[/] after any of {len(played.steps)} steps", end="")
+        stdout.print(
+            "" if recorded is None else f"; as recorded, {recorded.clause} is ({recorded.oracle})", markup=False
+        )

@@ -1,0 +1,103 @@
+"""What the commands of the simulator print with: two consoles, progress, violations, steps, and errors of usage."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from memwal.errors import MemwalError
+from rich.console import Console
+from rich.markup import escape
+from rich.status import Status
+
+from ..exploring.exploration import Progress
+from ..traces.trace import Step
+from ..world import Violation
+
+FOUND = 1
+USAGE = 2
+
+stdout = Console()
+stderr = Console(stderr=True)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+
+
+@contextmanager
+def mistakes_are_usage() -> Iterator[None]:
+    """Errors of what the user named end the command with `USAGE` and one sentence."""
+    try:
+        yield
+    except (MemwalError, OSError) as error:
+        stderr.print(f"[bold red]error:[/] {escape(str(error))}")
+        raise typer.Exit(USAGE) from error
+
+
+@contextmanager
+def exploring_shown(doing: str, *, quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
+    """A status line on the error stream that follows an exploration."""
+    if quiet or not stderr.is_terminal:
+        yield None
+        return
+    with Status(doing, console=stderr) as status:
+
+        def update(now: Progress) -> None:
+            status.update(
+                f"{doing}: depth {now.depth}, {now.states:,} states, {now.rate:,.0f}/s, "
+                f"{now.frontier:,} waiting, {now.stores:,} stores"
+                + "".join(f", {count:,} {fault}" for fault, count in sorted(now.met.items()))
+            )
+
+        yield update
+
+
+@contextmanager
+def counting(doing: str, total: int, *, quiet: bool) -> Iterator[Callable[[object], None]]:
+    """A status line on the error stream that counts what is done."""
+    count = 0
+    status = None if quiet or not stderr.is_terminal else Status(doing, console=stderr)
+
+    def done(thing: object) -> None:
+        nonlocal count
+        count += 1
+        if status is not None:
+            status.update(f"{doing}: {count} of {total}, last {thing}")
+
+    if status is None:
+        yield done
+        return
+    with status:
+        yield done
+
+
+def print_json(value: object) -> None:
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def reading_of(text: str) -> tuple[str, bool | int | str]:
+    name, equals, value = text.partition("=")
+    known = {"true": True, "false": False}
+    if not equals or value not in known:
+        raise typer.BadParameter(f"{text!r} is not NAME=true or NAME=false")
+    return name, known[value]
+
+
+def print_violation(violation: Violation) -> None:
+    stdout.print(f"[bold red]violation[/] of {violation.clause} ({violation.oracle}):", soft_wrap=True)
+    stdout.print(violation.reason, markup=False, soft_wrap=True)
+    for name, value in violation.counterexample:
+        stdout.print(f"  {name}: {value}", markup=False, soft_wrap=True)
+
+
+def print_steps(steps: Sequence[Step]) -> None:
+    """One line per step, and what the process reported below it; lines are cut at no width."""
+    rows = [(str(s.index), s.actor, s.operation, s.path, s.outcome, s.answer, s.site) for s in steps]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for step, row in zip(steps, rows, strict=True):
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        stdout.print(line, style="red" if step.outcome != "normal" else None, markup=False, soft_wrap=True)
+        for note in step.notes:
+            stdout.print(f"{'':{widths[0]}}    {note}", style="dim", markup=False, soft_wrap=True)

@@ -1,0 +1,77 @@
+"""Worlds in which clients write and read one region, and what must hold in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..oracles import after_crash
+from ..process import Process
+from ..store import Contents
+from ..world import Oracle, World
+from . import ground
+from .actors import Place, collect, flush, merge, opened, process, put, read, snapshot
+from .scenario import Setting
+from .survivor import survives
+from .writes import HEARD, Writes, observe_writes, reads_are_explained
+
+COLLECTED = {"wal_collection": "on", "manifest_collection": "on"}
+"""Config of a table whose WAL and region manifests may be collected."""
+
+
+FINISH = "everything can finish"
+"""Name of the oracle for liveness."""
+
+
+def place(setting: Setting, *, collected: bool = False) -> Place:
+    """The one region, and the table around it; ``collected``: as `COLLECTED` says."""
+    return Place(region=ground.region(setting, wal_collection=collected, manifest_collection=collected))
+
+
+def world(
+    setting: Setting,
+    *processes: Process,
+    before: Sequence[Process] = (),
+    config: dict[str, str] | None = None,
+    contents: Contents | None = None,
+    oracles: Sequence[Oracle] = (),
+    settled: bool = False,
+) -> World:
+    """``processes`` on an empty table, after those of ``before`` ran alone, one after another.
+
+    ``contents``: another table to begin with. ``oracles``: more than those that judge every such world: survival of
+    acknowledged writes through recovery, flush and merge, reads, and the invariants of what is stored. ``settled``:
+    what is written ``before`` is in the snapshot of the first version that others see: eventual reads find it.
+    """
+    begun = ground.table(setting.revision, **(config or {})) if contents is None else contents
+    begun, ghosts = after_all(begun, before)
+    if settled:
+        ghosts = replace(ghosts, settled=ghosts.acknowledged)
+    where = place(setting, collected=config == COLLECTED)
+    return World(
+        contents=begun,
+        processes=processes,
+        ghosts=ghosts,
+        observe=observe_writes,
+        heard=HEARD,
+        oracles=(survives(where), reads_are_explained, *oracles, *ground.stored_invariants()),
+        liveness=(everything_can_finish(where),),
+    )
+
+
+def after_all(contents: Contents, before: Sequence[Process]) -> tuple[Contents, Writes]:
+    """Contents and ghosts after each of ``before`` ran alone on ``contents``, one after another."""
+    ghosts = Writes()
+    for process_ in before:
+        alone = ground.after(contents, process_)
+        contents = alone.contents
+        for note in alone.notes:
+            ghosts = observe_writes(ghosts, process_.name, note)
+    return contents, ghosts
+
+
+def everything_can_finish(here: Place) -> Oracle:
+    """The oracle that every kind of work still comes to its end, done by one process without faults (AMB-138)."""
+    steps = (opened, put({"live": "1"}), flush, snapshot, merge, collect(), read)
+    finisher = process(here, "finisher", *steps)
+    return after_crash(finisher, lambda _found, _ghosts: None, clause="AMB-138", name=FINISH)

@@ -1,0 +1,245 @@
+"""A table with two indexes that MemTables carry too, clients that keep them, and what must hold of searches by them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any
+
+from memwal import invariants
+from memwal.codec.index_details import IndexDetails
+from memwal.effects import Io
+from memwal.ids import Milliseconds
+from memwal.index import mem_wal
+from memwal.invariants.index import catch_up_is_not_ahead_of_merging, catch_up_never_goes_back
+from memwal.maintained import base_index
+from memwal.read import scan
+from memwal.region import manifest as manifests
+from memwal.region.writer import Writer, open_writer
+from memwal.revisions import CONFIG_REVISION, Revision
+from memwal.table import write
+from memwal.table.coverage import covered, index_names
+from memwal.table.origins import merged_fragments
+from memwal.table.state import TableState, latest, load, versions
+
+from .. import fixtures
+from ..oracles import after_crash, inspected
+from ..process import Process
+from ..store import Contents
+from ..world import Oracle, Violation, World
+from . import ground, searching
+from .actors import Acting, Place, Step, memory_of
+from .ground import TABLE
+from .scenario import Setting
+from .searching import Hit
+from .survivor import survives
+from .writes import HEARD, WRITE_ACKNOWLEDGED, WRITE_INVOKED, Write, Writes, observe_writes, reads_are_explained
+
+BY_VALUE, BY_ID = "by_value", "by_id"
+FIXTURE = "indexed_table"
+BASE = Write("fixture/1", (("base", "v0"),))
+"""The write of the row that the table begins with."""
+SEARCH = "a search equals a scan"
+CREDIT = "an index covers what it is credited with"
+KEPT = "a generation stays until indexes cover it"
+
+
+def place(setting: Setting) -> Place:
+    """The one region, and the table around it."""
+    return Place(region=ground.region(setting))
+
+
+def table(revision: Revision, *maintained: str) -> Contents:
+    """Contents of a store with the table of the fixture, MemWAL enabled, and MemTables that carry ``maintained``."""
+    return _table(revision, maintained)
+
+
+@lru_cache
+def _table(revision: Revision, maintained: tuple[str, ...]) -> Contents:
+    enabler = Process("administrator-0", partial(_enabled, revision, maintained))
+    return ground.after(fixtures.load(FIXTURE), enabler).contents
+
+
+async def _enabled(revision: Revision, maintained: tuple[str, ...]) -> TableState:
+    configured = await write.set_config(TABLE, {CONFIG_REVISION: revision.name})
+    details = IndexDetails(
+        snapshot_ts_ms=Milliseconds(0), num_regions=0, inline_snapshots=None, maintained_indexes=maintained
+    )
+    return await mem_wal.enable(TABLE, configured, details)
+
+
+async def opened(acting: Acting) -> None:
+    """Open the region, anew if it was opened before, with the indexes that the table maintains."""
+    acting.writer = await _opened(acting.place)
+
+
+async def _opened(place: Place) -> Writer:
+    maintained = await base_index.load(place.table, await latest(place.table))
+    return await open_writer(place.region, maintained=maintained)
+
+
+def put_together(*rows: tuple[str, str]) -> Step:
+    """The step that makes one write of each row, stores all of them as one WAL entry, and then acknowledges them."""
+
+    async def step(acting: Acting) -> None:
+        writer, names = await acting.opened(), []
+        for key, value in rows:
+            acting.writes += 1
+            names.append(f"{acting.name}/{acting.writes}")
+            await acting.place.table.note(WRITE_INVOKED, write=names[-1], rows=((key, value),))
+            await writer.put(ground.rows_table({key: value}), durable=False)
+        await writer.flush_wal()
+        for name in names:
+            await acting.place.table.note(WRITE_ACKNOWLEDGED, write=name)
+
+    return step
+
+
+def append(key: str, value: str) -> Step:
+    """The step that appends a row to the base table, past all regions."""
+
+    async def step(acting: Acting) -> None:
+        acting.writes += 1
+        name = f"{acting.name}/{acting.writes}"
+        await acting.place.table.note(WRITE_INVOKED, write=name, rows=((key, value),))
+        await write.append(acting.place.table, ground.rows_table({key: value}))
+        await acting.place.table.note(WRITE_ACKNOWLEDGED, write=name)
+
+    return step
+
+
+def maintain_unrecorded(*names: str) -> Step:
+    """The step that makes ``names`` the maintained indexes as an engine does that records no catch-up for them."""
+
+    async def derive(_: TableState, details: IndexDetails) -> IndexDetails:
+        return replace(details, maintained_indexes=names)
+
+    async def step(acting: Acting) -> None:
+        await mem_wal.change(acting.place.table, derive)
+
+    return step
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a reader in the process of a writer that has just recovered finds."""
+
+    scanned: ground.Pairs
+    """By a scan: (key, value) pairs, sorted."""
+    found: tuple[Hit, ...]
+    """By searches for all values, sorted."""
+
+
+async def looking(place: Place) -> Looked:
+    """Scan, and search by the index over values."""
+    writer = await _opened(place)
+    rows = ground.pairs(await scan.scan(place.table, memory=[memory_of(writer)], interpretation=place.interpretation))
+    view = await scan.strong_view(place.table, place.interpretation)
+    return Looked(rows, await searching.hits(view, writer, place.table, BY_VALUE))
+
+
+def judge(looked: Looked, _ghosts: Any) -> Violation | None:
+    """A search for each value finds the rows that a scan has with it, each once, and no others."""
+    wanted: list[Hit] = [(value, key, value) for key, value in looked.scanned]
+    shown = (("scan", str(looked.scanned)), ("searches", str(looked.found)))
+    for hit in looked.found:
+        if looked.found.count(hit) > wanted.count(hit):
+            asked, key, value = hit
+            reason = f"a search for {asked} finds {key}={value} more often than a scan"
+            return Violation("READ-002", SEARCH, reason, shown)
+    for _, key, value in wanted:
+        if (value, key, value) not in looked.found:
+            return Violation("READ-001", SEARCH, f"a search for {value} does not find {key}, and a scan does", shown)
+    return None
+
+
+async def _audit(io: Io) -> list[invariants.Violation]:
+    """Violations of what catch-up records promise, in the newest version, and along all retained ones."""
+    found: list[invariants.Violation] = []
+    before: TableState | None = None
+    for number in await versions(io):
+        state = await load(io, number)
+        if state.mem_wal_entry is None:
+            continue
+        if before is not None:
+            found += catch_up_never_goes_back(before, state)
+        before = state
+    found += catch_up_is_not_ahead_of_merging(state, state.mem_wal)
+    made = await merged_fragments(io, state)
+    for name in index_names(state):
+        missing = {
+            (region, generation)
+            for region, generations in made.items()
+            for generation, fragments in generations.items()
+            if not fragments <= covered(state, name)
+        }
+        found += _beyond(state, name, missing)
+        if name in state.mem_wal.maintained_indexes:
+            found += await _gone(io, state, name, missing)
+    return found
+
+
+def _beyond(state: TableState, name: str, missing: set[tuple[Any, Any]]) -> list[invariants.Violation]:
+    recorded = next((dict(c.generations) for c in state.mem_wal.catchup if c.index_name == name), {})
+    return [
+        invariants.Violation(CREDIT, "CATCHUP-001", state.path, _lacks(name, region, generation), "error")
+        for region, generation in sorted(missing)
+        if generation <= recorded.get(region, 0)
+    ]
+
+
+def _lacks(name: str, region: str, generation: int) -> str:
+    return f"index {name} lacks generation {generation} of region {region}, up to which it counts as caught up"
+
+
+async def _gone(io: Io, state: TableState, name: str, missing: set[tuple[Any, Any]]) -> list[invariants.Violation]:
+    found = []
+    for region, generation in sorted(missing):
+        manifest = await manifests.latest(manifests.folder(io, region), state.revision)
+        if manifest is None or all(listed.generation != generation for listed in manifest.flushed):
+            reason = f"generation {generation} was collected, and the maintained index {name} does not cover its rows"
+            found.append(invariants.Violation(KEPT, "CATCHUP-013", state.path, reason, "error"))
+    return found
+
+
+_AUDIT = ("catch_up_never_goes_back", "catch_up_is_not_ahead_of_merging", CREDIT, KEPT)
+
+
+def index_oracles(here: Place) -> tuple[Oracle, ...]:
+    """What must hold of the indexes: searches by them, and what they are credited with."""
+    return (
+        after_crash(Process("searcher", partial(looking, here)), judge, clause="CATCHUP-012", name=SEARCH),
+        *inspected(Process("auditor", partial(_audit, TABLE)), _AUDIT),
+    )
+
+
+def world(
+    setting: Setting,
+    contents: Contents,
+    *processes: Process,
+    before: Sequence[Process] = (),
+    oracles: Sequence[Oracle] = (),
+) -> World:
+    """``processes`` on a table with indexes, after those of ``before`` ran alone, one after another."""
+    ghosts = Writes(invoked=frozenset({BASE}), acknowledged=frozenset({BASE}))
+    for process in before:
+        alone = ground.after(contents, process)
+        contents = alone.contents
+        for note in alone.notes:
+            ghosts = observe_writes(ghosts, process.name, note)
+    here = place(setting)
+    return World(
+        contents=contents,
+        processes=processes,
+        ghosts=ghosts,
+        observe=observe_writes,
+        heard=HEARD,
+        oracles=(
+            survives(here),
+            reads_are_explained,
+            *index_oracles(here),
+            *oracles,
+            *ground.stored_invariants(),
+        ),
+    )

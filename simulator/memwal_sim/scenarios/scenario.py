@@ -1,0 +1,83 @@
+"""Scenarios: named worlds of processes that run the engine's own protocol code, under a revision and a profile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from importlib import import_module
+
+from memwal.errors import InvalidArgument
+from memwal.revisions import PROFILES, REVISIONS, STRICT, B, Interpretation, Revision
+
+from ..outcomes import FAULTS, Fate
+from ..world import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Under what a scenario runs."""
+
+    revision: Revision = B
+    interpretation: Interpretation = STRICT
+
+
+def setting(revision: str = "B", profile: str = "strict", overrides: Mapping[str, object] | None = None) -> Setting:
+    """The setting of these names; ``overrides``: fields of `Interpretation` on top of the profile.
+
+    Raises `InvalidArgument` for a name that there is not.
+    """
+    if revision not in REVISIONS:
+        raise InvalidArgument(f"no revision {revision!r}; there are {', '.join(REVISIONS)}")
+    if profile not in PROFILES:
+        raise InvalidArgument(f"no profile {profile!r}; there are {', '.join(PROFILES)}")
+    readings = {field.name for field in fields(Interpretation)}
+    unknown = sorted(set(overrides or {}) - readings)
+    if unknown:
+        raise InvalidArgument(f"no such readings: {', '.join(unknown)}")
+    interpretation = replace(PROFILES[profile], **dict(overrides or {}))  # type: ignore[arg-type]
+    return Setting(revision=REVISIONS[revision], interpretation=interpretation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """A world that can be built under any setting."""
+
+    name: str
+    title: str
+    """One line for lists."""
+    build: Callable[[Setting], World]
+    """A new world; each call starts from nothing. Docstring: what the scenario is about."""
+    canary: str = "canary"
+    """The planted bug that every exploration of it has to find, or its own verdict is worth nothing."""
+    preemptions: int | None = None
+    """Bound on preemptions within which it is explored where nobody asks for another; for those with many states."""
+    kinds: frozenset[Fate] = FAULTS
+    """The faults that its requests may meet."""
+    sometimes: tuple[str, ...] = ()
+    """Events of notes, or kinds of failures, that some history has to have: else an exploration of it says little."""
+    hazards: tuple[str, ...] = ()
+    """Ambiguities whose hazard it can show, as AMB numbers."""
+
+
+MODULES = ("writers", "jobs", "commits", "specs", "index")
+"""Modules that define scenarios: each has a tuple ``SCENARIOS``."""
+
+
+@cache
+def known() -> Mapping[str, Scenario]:
+    """All scenarios by name; raises `InvalidArgument` if two have one name."""
+    found: dict[str, Scenario] = {}
+    for module in MODULES:
+        scenarios: tuple[Scenario, ...] = import_module(f"{__package__}.{module}").SCENARIOS
+        for scenario in scenarios:
+            if found.setdefault(scenario.name, scenario) is not scenario:
+                raise InvalidArgument(f"two scenarios are called {scenario.name!r}")
+    return found
+
+
+def find(name: str) -> Scenario:
+    """The scenario ``name``; raises `InvalidArgument` with the names that there are."""
+    if name not in known():
+        raise InvalidArgument(f"no scenario {name!r}; there are {', '.join(sorted(known()))}")
+    return known()[name]

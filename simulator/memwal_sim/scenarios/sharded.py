@@ -1,0 +1,191 @@
+"""A table whose region spec decides where rows go, and what its clients and administrators do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import TypeAlias
+
+import pyarrow as pa
+from memwal.codec.index_details import IndexDetails, RegionSpec
+from memwal.errors import InvalidArgument
+from memwal.ids import Milliseconds, SpecId
+from memwal.index import guards, mem_wal, regions, transforms
+from memwal.index.opening import region_of
+from memwal.index.registration import register
+from memwal.index.transforms import SpecRequest
+from memwal.jobs import spec_change
+from memwal.jobs.merger import merge_region
+from memwal.region.writer import Writer, open_writer
+from memwal.revisions import CONFIG_REVISION, Revision
+from memwal.table import columns, write
+from memwal.table import schema as schemas
+from memwal.table.state import TableState, latest
+
+from ..process import Process
+from ..store import Contents
+from . import ground
+from .actors import Acting, Place, Step
+from .ground import KEY, TABLE, VALUE
+from .scenario import Setting
+from .writes import WRITE_ACKNOWLEDGED, WRITE_INVOKED
+
+PART, GROUP = "part", "group"
+SCHEMA = schemas.with_primary_key(
+    pa.schema(
+        [
+            pa.field(KEY, pa.string()),
+            pa.field(PART, pa.string()),
+            pa.field(GROUP, pa.string()),
+            pa.field(VALUE, pa.string()),
+        ]
+    ),
+    [KEY, PART],
+)
+"""Rows: a key of two text columns, a group that follows from the key and may be NULL, and a value."""
+NO_GROUP = "none"
+"""The key whose group is NULL."""
+
+Route: TypeAlias = Callable[[RegionSpec, pa.Table, TableState], Mapping[str, object]]
+"""How a client finds the region value of one row: region value by field id."""
+
+
+def rows_table(key: str, value: str) -> pa.Table:
+    """The one row of ``key``."""
+    group = None if key == NO_GROUP else f"group of {key}"
+    return pa.table([[key], [f"{key}-part"], pa.array([group], pa.string()), [value]], schema=SCHEMA)
+
+
+def by_engine(spec: RegionSpec, rows: pa.Table, state: TableState) -> Mapping[str, object]:
+    """The region value that the engine computes."""
+    names = {number: name for name, number in state.field_ids.items()}
+    found = transforms.evaluate(spec, rows, names, revision=state.revision)
+    return {name: found.column(name)[0].as_py() for name in found.schema.names}
+
+
+def place(setting: Setting) -> Place:
+    """Where clients of the table work. They choose regions themselves; the one of the place is nobody's."""
+    return Place(region=ground.region(setting))
+
+
+def table(revision: Revision, *requests: SpecRequest) -> Contents:
+    """Contents of a store with an empty table that has the specs ``requests``, the last one active."""
+    return _table(revision, requests)
+
+
+@lru_cache
+def _table(revision: Revision, requests: tuple[SpecRequest, ...]) -> Contents:
+    return ground.after(Contents(), Process("creator", partial(_enabled, revision, requests))).contents
+
+
+async def _enabled(revision: Revision, requests: Sequence[SpecRequest]) -> TableState:
+    created = await write.create(TABLE, SCHEMA, None, {CONFIG_REVISION: revision.name})
+    specs = tuple(
+        transforms.resolve(request, SpecId(number), created.schema, created.field_ids, revision)
+        for number, request in enumerate(requests, 1)
+    )
+    details = IndexDetails(snapshot_ts_ms=Milliseconds(0), num_regions=0, inline_snapshots=None, specs=specs)
+    return await mem_wal.enable(TABLE, created, details)
+
+
+def put(key: str, value: str, route: Route = by_engine) -> Step:
+    """The step that writes one row, durably, through the region that ``route`` names; it is registered if it is new.
+
+    A writer that the process has stays open, and takes the row, whatever became of the specs since.
+    """
+
+    async def step(acting: Acting) -> None:
+        io = acting.place.table
+        acting.writes += 1
+        name = f"{acting.name}/{acting.writes}"
+        await io.note(WRITE_INVOKED, write=name, rows=((key, value),))
+        rows = rows_table(key, value)
+        if acting.writer is None:
+            acting.writer = await _opened(acting, rows, route)
+        await acting.writer.put(_known(rows, acting.writer))
+        await io.note(WRITE_ACKNOWLEDGED, write=name)
+
+    return step
+
+
+def _known(rows: pa.Table, writer: Writer) -> pa.Table:
+    """``rows`` without the columns that the table no longer has."""
+    return rows.select(writer.region.rows.plain.names)
+
+
+async def _opened(acting: Acting, rows: pa.Table, route: Route) -> Writer:
+    io, interpretation = acting.place.table, acting.place.interpretation
+    state = await latest(io)
+    spec = regions.active_spec(state.mem_wal)
+    wanted = route(spec, rows, state) if spec is not None else None
+    registered = await register(io, wanted, interpretation=interpretation)
+    known = await regions.known(io, registered.state, interpretation)
+    (row,) = (row for row in known if row.region_id == registered.region_id)
+    spec_change.check_governed(row, registered.state)
+    writer = await open_writer(region_of(io, registered.state, row, interpretation=interpretation))
+    await spec_change.admit(io, row, interpretation=interpretation)
+    return writer
+
+
+async def flush(acting: Acting) -> None:
+    """Flush the MemTable of the process's writer."""
+    if acting.writer is not None:
+        await acting.writer.flush()
+
+
+async def closed(acting: Acting) -> None:
+    """Forget the writer: the next put opens one anew."""
+    acting.writer = None
+
+
+async def merge(acting: Acting) -> None:
+    """Merge every generation of every region."""
+    for region in sorted(await regions.discover(acting.place.table, (await latest(acting.place.table)).revision)):
+        await merge_region(acting.place.table, region, acting.place.interpretation)
+
+
+def add_spec(request: SpecRequest) -> Step:
+    """The step that makes ``request`` the active spec; a refusal is noted, and the process goes on."""
+
+    async def step(acting: Acting) -> None:
+        try:
+            await spec_change.add_spec(acting.place.table, request, interpretation=acting.place.interpretation)
+        except InvalidArgument as refused:
+            await acting.place.table.note("refused", clause=refused.clause)
+
+    return step
+
+
+def remove_spec(spec_id: int) -> Step:
+    """The step that removes a spec; a refusal is noted, and the process goes on."""
+
+    async def step(acting: Acting) -> None:
+        try:
+            await spec_change.remove_spec(acting.place.table, SpecId(spec_id), acting.place.interpretation)
+        except InvalidArgument as refused:
+            await acting.place.table.note("refused", clause=refused.clause)
+
+    return step
+
+
+def drop_column(name: str) -> Step:
+    """The step that drops a column of the table; a refusal is noted, and the process goes on."""
+
+    async def step(acting: Acting) -> None:
+        io = acting.place.table
+        try:
+            await columns.drop(io, [name], guards.may_drop(io, acting.place.interpretation))
+        except InvalidArgument as refused:
+            await io.note("refused", clause=refused.clause)
+
+    return step
+
+
+async def drain(acting: Acting) -> None:
+    """Open, flush and merge every region; whoever writes to one is fenced."""
+    io, interpretation = acting.place.table, acting.place.interpretation
+    state = await latest(io)
+    for row in await regions.known(io, state, interpretation):
+        writer = await open_writer(region_of(io, state, row, interpretation=interpretation))
+        await writer.flush()
+        await merge_region(io, row.region_id, interpretation)

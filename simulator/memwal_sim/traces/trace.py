@@ -1,0 +1,249 @@
+"""Traces: one history as text, JSON lines: a header, then one line per step.
+
+Steps are chosen by process and request, not by number, so that a trace survives changes of the engine that it is not
+about; digests of replies and contents pin the first place where a replay goes another way. The format is
+``faults/schema/trace.schema.json``, and `parse` is as strict as that.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass
+from functools import cache
+from io import BytesIO
+from math import isfinite
+from pathlib import Path
+from typing import Any, BinaryIO, Never
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+from memwal.errors import ArtifactError
+
+from .. import places
+from ..cast import Part
+from ..outcomes import Fate
+
+FORMAT = 1
+"""Version of the format that is written."""
+FORMATS = (1,)
+"""Versions that are read; ``simulator/tests/fixtures/traces`` has a trace of each."""
+LINE_BYTES_MAX = 1 << 20
+"""Bytes of one line, its end included; a longer one is refused before it is read."""
+MESSAGE_MAX = 500
+"""Characters of what is wrong with a line that an error shows."""
+LANDED = "landed"
+"""Outcome of a step in which a request that was under way is applied."""
+CLAUSE = "TRACE"
+"""Clause of the `ArtifactError` that a broken trace is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The violation in which a trace ends."""
+
+    clause: str
+    oracle: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """What a history was played in."""
+
+    format: int = FORMAT
+    scenario: str
+    revision: str
+    profile: str
+    readings: dict[str, bool | int | str]
+    """Fields of the interpretation that differ from the profile's, planted bugs left out."""
+    bugs: tuple[str, ...]
+    """Planted bugs."""
+    faults: int
+    """Fault budget of the exploration."""
+    preemptions: int | None
+    """Preemption bound of the exploration."""
+    engine: str
+    """Digest of the engine's sources."""
+    title: str
+    """One line for lists."""
+    description: str
+    """What happens and why it is wrong, in plain words."""
+    violation: Found | None
+    """None for a history without one."""
+    cast: tuple[Part, ...] = ()
+    """The processes, where the scenario is a play: a world whose processes are given (`memwal_sim.plays`)."""
+    kinds: tuple[str, ...] = ()
+    """Labels of the faults that counted as faults; none: all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One request and what became of it."""
+
+    index: int
+    """From 1."""
+    actor: str
+    site: str
+    """The protocol function that made the request; empty when it lands late."""
+    operation: str
+    path: str
+    """Symbolic name, see `memwal_sim.names`."""
+    outcome: str
+    """Label of a `Fate`, or `LANDED`."""
+    answer: str
+    """The reply in words."""
+    reply: str
+    """Digest of the reply: 16 hexadecimal digits."""
+    store: str
+    """Digest of the contents afterwards: 16 hexadecimal digits."""
+    notes: tuple[str, ...] = ()
+    """Events that the process reported on the reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A header and its steps."""
+
+    header: Header
+    steps: tuple[Step, ...]
+
+
+def dumps(trace: Trace) -> str:
+    """The text of ``trace``: one JSON object per line, keys in the order of the fields."""
+    header = asdict(trace.header)
+    for optional in ("cast", "kinds"):
+        if not header[optional]:
+            del header[optional]
+    lines = [header]
+    for step in trace.steps:
+        line = asdict(step)
+        if not step.notes:
+            del line["notes"]
+        lines.append(line)
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+
+
+def load(path: Path) -> Trace:
+    """The trace in the file ``path``; raises `ArtifactError` with its name and line number for anything else."""
+    with path.open("rb") as file:
+        return read(file, path.name)
+
+
+def parse(text: str, name: str) -> Trace:
+    """As `load`, for a text in hand that is called ``name``."""
+    return read(BytesIO(text.encode("utf-8", "surrogatepass")), name)
+
+
+def read(file: BinaryIO, name: str) -> Trace:
+    """As `load`, for an open file that is called ``name``; no more than one line of it is held besides the trace."""
+    header = _header(_checked(_line(file, name, 1), "header", name, 1))
+    steps: list[Step] = []
+    under_way: Counter[tuple[str, str, str]] = Counter()
+    while line := _line(file, name, number := len(steps) + 2):
+        step = _step(_checked(line, "step", name, number))
+        if step.index != len(steps) + 1:
+            raise broken(name, number, f"step {step.index} where step {len(steps) + 1} belongs")
+        request = (step.actor, step.operation, step.path)
+        under_way[request] += (step.outcome == Fate.LATE.label) - (step.outcome == LANDED)
+        if under_way[request] < 0:
+            raise broken(name, number, f"{step.operation} {step.path} lands, and {step.actor} has none under way")
+        steps.append(step)
+    return Trace(header, tuple(steps))
+
+
+def broken(name: str, line: int, reason: str) -> ArtifactError:
+    """The error for a trace called ``name`` whose ``line``, from 1, is wrong."""
+    return ArtifactError(CLAUSE, f"{name}, line {line}", reason)
+
+
+def line_of(step: Step) -> int:
+    """The line of a trace that holds ``step``, from 1."""
+    return step.index + 1
+
+
+def _line(file: BinaryIO, name: str, number: int) -> bytes:
+    line = file.readline(LINE_BYTES_MAX + 1)
+    if len(line) > LINE_BYTES_MAX:
+        raise broken(name, number, f"longer than {LINE_BYTES_MAX:,} bytes")
+    return line
+
+
+@cache
+def _validator(kind: str) -> Draft202012Validator:
+    schema = json.loads((places.faults() / "schema" / "trace.schema.json").read_text("utf-8"))
+    return Draft202012Validator({**schema["$defs"][kind], "$defs": schema["$defs"]})
+
+
+class _RefusedError(ValueError):
+    """JSON that more than one reading can be made of."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        raise _RefusedError(f"the key {twice!r} is there twice")
+    return found
+
+
+def _number(text: str) -> float | int:
+    """JSON has one kind of numbers, and 1.0 is an integer."""
+    value = float(text)
+    if not isfinite(value):
+        raise _RefusedError(f"the number {text} is too large")
+    return int(value) if value.is_integer() else value
+
+
+def _constant(text: str) -> Never:
+    raise _RefusedError(f"{text} is no number")
+
+
+def decoded(line: bytes) -> Any:
+    """The JSON value in ``line``; raises `ValueError` for bytes that are none, or that can be read in two ways."""
+    if line.startswith(codecs.BOM_UTF8):
+        raise _RefusedError("a byte order mark")
+    try:
+        found = json.loads(line.decode("utf-8"), object_pairs_hook=_once, parse_float=_number, parse_constant=_constant)
+        json.dumps(found, ensure_ascii=False).encode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _RefusedError(f"not UTF-8: byte {error.start + 1} of the line") from None
+    except UnicodeEncodeError:
+        raise _RefusedError("half of a surrogate pair") from None
+    except RecursionError:
+        raise _RefusedError("nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise _RefusedError(f"{error.msg} at column {error.colno}") from None
+    return found
+
+
+def _checked(line: bytes, kind: str, name: str, number: int) -> dict[str, Any]:
+    """The object in ``line``, which is a valid ``kind`` (header, step)."""
+    try:
+        found: dict[str, Any] = decoded(line)
+    except ValueError as error:
+        raise broken(name, number, f"not JSON: {error}") from None
+    if kind == "header" and isinstance(found, dict) and found.get("format", FORMAT) not in FORMATS:
+        known = ", ".join(map(str, FORMATS))
+        raise broken(name, number, f"format {found['format']!r} of traces; this program reads {known}")
+    wrong = best_match(_validator(kind).iter_errors(found))
+    if wrong is not None:
+        where = "".join(f"{part}: " for part in wrong.absolute_path)
+        raise broken(name, number, f"no {kind}: {where}{_shortened(wrong.message)}")
+    return found
+
+
+def _shortened(message: str) -> str:
+    return message if len(message) <= MESSAGE_MAX else f"{message[:MESSAGE_MAX]} …"
+
+
+def _header(found: dict[str, Any]) -> Header:
+    violation = Found(**found["violation"]) if found["violation"] is not None else None
+    cast = tuple(Part(**part) for part in found.get("cast", ()))
+    tuples = {"bugs": tuple(found["bugs"]), "kinds": tuple(found.get("kinds", ()))}
+    return Header(**{**found, **tuples, "violation": violation, "cast": cast})
+
+
+def _step(found: dict[str, Any]) -> Step:
+    return Step(**{**found, "notes": tuple(found.get("notes", ()))})
