@@ -67,7 +67,7 @@ class Trie:
         """Events of all notes that the process ever made."""
         self.fed = 0
         """Replies handed to engine code so far, fed again ones included."""
-        self._book = book
+        self.book = book
         self._check = check
         self._keep = keep
         self._merge = merge
@@ -143,10 +143,10 @@ class Trie:
     def _is_at(self, running: Running, node: int) -> bool:
         if isinstance(running.pause, Ended):
             return running.pause == self.ends.get(node)
-        return self._book.request_id(running.pause) == self.requests[node]
+        return self.book.request_id(running.pause) == self.requests[node]
 
     def _unlike(self, node: int, again: Running) -> EngineBug:
-        first = self._book.requests[self.requests[node]] if self.requests[node] != AT_END else self.ends[node]
+        first = self.book.requests[self.requests[node]] if self.requests[node] != AT_END else self.ends[node]
         return EngineBug(
             f"process {self.process.name} is not a function of its replies: at {self.sites[node]} it went on with "
             f"{_named(first)}, and with {_named(again.pause)} when it was given the same replies again"
@@ -154,7 +154,7 @@ class Trie:
 
     def _feed(self, running: Running, reply: int) -> None:
         self.fed += 1
-        running.resume(self._book.replies[reply])
+        running.resume(self.book.replies[reply])
 
     def _add(self, running: Running, origin: tuple[int, int]) -> int:
         node = len(self.requests)
@@ -162,7 +162,7 @@ class Trie:
             self.ends[node] = running.pause
             self.requests.append(AT_END)
         else:
-            self.requests.append(self._book.request_id(running.pause))
+            self.requests.append(self.book.request_id(running.pause))
             self._stand(node, running)
         self.children.append({})
         self.sites.append(running.site())

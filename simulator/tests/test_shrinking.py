@@ -32,7 +32,7 @@ from memwal_sim.traces.shrinking import Progress, Shrunk, Size, shrink, size
 from memwal_sim.traces.study import Study, carry_out, kill
 from memwal_sim.traces.trace import Trace, dumps
 from memwal_sim.world import Violation, World
-from toys import IO, processes, watched_counters, write_many
+from toys import IO, nothing_lost, processes, watched_counters, write_many
 
 
 def turns(text: str) -> list[Move]:
@@ -146,6 +146,19 @@ def test_a_history_without_the_violation_is_refused() -> None:
         shrunk(watched_counters(2), turns("p0 p0 p1 p1"))
     with pytest.raises(InvalidArgument, match="does not violate TOY-2"):
         shrink(watched_counters(2), turns("p0 p1 p0 p1"), clause="TOY-2", oracle="nothing lost")
+
+
+def test_a_world_that_is_broken_from_the_start_needs_no_step() -> None:
+    world = World(
+        contents=Contents({"n": b"-1"}),
+        processes=processes(partial(write_many, "x", 1)),
+        ghosts=0,
+        oracles=(nothing_lost,),
+    )
+    (move,) = turns("p0")
+    small = shrink(world, [move], clause="TOY", oracle="nothing lost")
+    assert small.moves == ()
+    assert small.violation.reason == "0 increments ended, and the counter is -1"
 
 
 def test_shrinking_stops_at_its_limit_and_says_so() -> None:

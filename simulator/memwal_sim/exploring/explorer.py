@@ -3,6 +3,9 @@
 A state is (contents, ghosts, requests still under way, faults left, one history per process). The search is breadth
 first, so that the first violation found has a shortest trace. A crash needs no move of its own: a crashed process is
 one that is not scheduled again, and the oracles judge every state. Neither does a stalled process.
+
+A state is a row of small numbers, and thousands of rows are expanded at a time: what a step makes of a store is looked
+up in tables, which run engine code, the simulated store and the oracles only where nobody has been before.
 """
 
 from __future__ import annotations
@@ -10,26 +13,31 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from array import array
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from ..book import Book
 from ..names import operation
-from ..outcomes import MUTATING, Fate, fates
+from ..outcomes import MUTATING, Fate
 from ..stage import broken
 from ..trie import AT_END, ROOT, Trie
 from ..world import Violation, World
 from .exploration import Bounds, Exploration, Move, Progress, Site
+from .interned import Array, Column, Interned, packed
 from .reduction import Reduction
-from .tables import FATE_BITS, NONE_UNDER_WAY, GhostTable, Orphans, Stores, step_key
+from .steps import Behaviour, Landing
+from .tables import FATE_BITS, NONE_UNDER_WAY, GhostTable, Orphans, Stores
 
-_REPORT_EVERY = 4096
+_BATCH = 1 << 14
+"""States that are expanded at a time."""
+_REPORT_EVERY = 1 << 12
 _NO_ACTOR = -1
-
-_State = tuple[int, ...]
-"""(store, ghosts, orphans, faults left, node of each process …[, last actor, preemptions used])."""
-_FIRST_NODE = 4
+_STORE, _GHOST, _ORPHANS, _LEFT, _FIRST_NODE = range(5)
+"""Columns of a state. Nodes of all processes follow, then, under a preemption bound, the last process and the
+preemptions so far."""
 
 
 def explore(
@@ -58,6 +66,20 @@ def memory_mib() -> float:
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
 
 
+@dataclass(slots=True)
+class _Steps:
+    """Some steps: a row for each."""
+
+    parents: Array
+    """Places of the states before, in their batch."""
+    states: Array
+    """States afterwards."""
+    actor: int
+    """Number of the process; that of all processes for requests that land."""
+    move: int
+    """As the search remembers it."""
+
+
 class _Search:
     def __init__(
         self, world: World, bounds: Bounds, *, only: str | None = None, check: bool = False, every: bool = False
@@ -75,14 +97,21 @@ class _Search:
         self.stores = Stores(book)
         self.ghosts = GhostTable(world, self.tries)
         self.orphans = Orphans()
+        self.behaviours = [
+            Behaviour(actor, trie, self.stores, self.ghosts, bounds.kinds) for actor, trie in enumerate(self.tries)
+        ]
+        self.landing = Landing(self.stores, self.orphans)
         reduced = bounds.reduce and bounds.preemptions is None
         self.reduction = Reduction(book, self.tries, self.stores, self.orphans, world.oracles) if reduced else None
-        self.index: dict[_State, int] = {}
-        self.numbered: list[_State] | None = None
-        self.parents = array("q")
-        self.moves = array("q")
-        self.judged: set[tuple[int, int]] = set()
-        self.fates: dict[int, tuple[int, ...]] = {}
+        self.end = _FIRST_NODE + len(self.tries)
+        """The column after the nodes."""
+        self.width = self.end + (0 if bounds.preemptions is None else 2)
+        self.states = Interned((self.width + 1) // 2)
+        self.parents = Column(np.int64)
+        self.moves = Column(np.int16)
+        """State -> process and fate of the step to it; ~place for the request at that place that landed."""
+        self.judged = Interned(1)
+        """(store, ghosts) that the oracles have seen."""
         self.transitions = 0
         self.terminal_states = 0
         self.terminal: set[int] = set()
@@ -91,7 +120,7 @@ class _Search:
         self.met: set[tuple[int, int, int]] = set()
         """Process, node and fault of every request that has met one."""
         counted = not (bounds.reduce or bounds.merge or (bounds.faults and Fate.LATE in bounds.kinds))
-        self.ways = [1] if counted else None
+        self.ways = Column(object) if counted else None
         """State -> histories that lead to it: all have the same length, so that a state is done before it is used."""
         self.depth = 0
         self.limit: str | None = None
@@ -101,208 +130,252 @@ class _Search:
         self.started = time.monotonic()
 
     def run(self, progress: Callable[[Progress], None] | None) -> Exploration:
-        frontier = [self.start()]
+        self.start()
+        frontier = np.arange(len(self.states))
         due = _REPORT_EVERY
-        while frontier and not self.stopped:
-            found: list[_State] = []
-            for done, state in enumerate(frontier):
-                self.expand(state, found)
+        while len(frontier) and not self.stopped:
+            before = len(self.states)
+            for first in range(0, len(frontier), _BATCH):
+                batch = frontier[first : first + _BATCH]
+                self.expand(batch)
                 if self.stopped:
                     break
-                if len(self.index) >= due:
-                    due = len(self.index) + _REPORT_EVERY
-                    self.keep_limits()
-                    if progress is not None:
-                        progress(self.progress(len(frontier) - done - 1 + len(found)))
-            if found:
+                self.keep_limits()
+                if progress is not None and len(self.states) >= due:
+                    due = len(self.states) + _REPORT_EVERY
+                    progress(self.progress(len(frontier) - first - len(batch) + len(self.states) - before))
+            if len(self.states) > before:
                 self.depth += 1
-            frontier = found or self.left_out()
+            frontier = np.arange(before, len(self.states))
+            if not len(frontier) and not self.stopped:
+                frontier = self.left_out()
         return self.result()
 
-    def left_out(self) -> list[_State]:
-        """Successors of the states in which one process went on alone, and should not have."""
-        found: list[_State] = []
-        if self.reduction is not None and not self.stopped:
-            states = list(self.index)
-            for number in self.reduction.withdrawn(states, _FIRST_NODE):
-                self.expand_all(states[number], found)
-                if self.stopped:
-                    break
-        return found
+    def left_out(self) -> Array:
+        """Numbers of the successors of states in which one process went on alone, and should not have."""
+        before = len(self.states)
+        if self.reduction is not None:
+            withdrawn = []
+            for actor, chosen in self.reduction.chosen():
+                for first in range(0, len(chosen), _BATCH):
+                    batch = chosen[first : first + _BATCH]
+                    withdrawn.append(batch[~self.alone(self.rows(batch), actor)])
+            numbers = np.sort(np.concatenate(withdrawn)) if withdrawn else np.zeros(0, np.int64)
+            self.reduction.withdraw(numbers)
+            for first in range(0, len(numbers), _BATCH):
+                if not self.stopped:
+                    self.expand_all(numbers[first : first + _BATCH])
+        return np.arange(before, len(self.states))
 
     @property
     def stopped(self) -> bool:
         return self.violation is not None or self.limit is not None
 
-    def start(self) -> _State:
+    def rows(self, numbers: Array) -> Array:
+        """The states of these numbers, a row of columns each; dtype int32."""
+        found: Array = self.states.rows[numbers].view(np.int32)
+        return found
+
+    def start(self) -> None:
         ghost = self.ghosts.number(self.world.ghosts)
         for actor in range(len(self.tries)):
             ghost = self.ghosts.after(ghost, actor, ROOT, invoked=False)
-        state: _State = (
-            self.stores.number(self.world.contents),
-            ghost,
-            NONE_UNDER_WAY,
-            self.bounds.faults,
-            *(ROOT for _ in self.tries),
-        )
+        first = [self.stores.number(self.world.contents), ghost, NONE_UNDER_WAY, self.bounds.faults]
+        first += [ROOT] * len(self.tries)
         if self.bounds.preemptions is not None:
-            state += (_NO_ACTOR, 0)
-        self.add(state, -1, 0)
+            first += [_NO_ACTOR, 0]
+        self.add(packed(*np.array(first)[:, None]), np.array([-1]), np.array([0]))
         for actor in range(len(self.tries)):
-            self.check_end(actor, ROOT)
-        return state
+            self.found_violation(self.broken_end(actor, ROOT), 0)
+        if self.ways is not None:
+            self.ways.append(1)
 
-    def expand(self, state: _State, found: list[_State]) -> None:
-        """Add the new successors of ``state`` to ``found``: all, or those of one process that may go on alone."""
-        if self.reduction is not None:
-            number = self.index[state]
-            for actor in self.reduction.alone(state, _FIRST_NODE):
-                steps = self.steps(state, actor)
-                if all(step[0][1] == state[1] and self.index.get(step[0], number) >= number for step in steps):
-                    self.reduction.choose(number, actor)
-                    self.take(state, steps, found)
-                    return
-        self.expand_all(state, found)
-
-    def expand_all(self, state: _State, found: list[_State]) -> None:
-        """Add every successor of ``state`` that is new to ``found``."""
-        ended = True
-        for actor, node in enumerate(state[_FIRST_NODE : _FIRST_NODE + len(self.tries)]):
-            if self.tries[actor].requests[node] == AT_END:
-                continue
-            ended = False
-            self.take(state, self.steps(state, actor), found)
-            if self.violation is not None:
-                return
-        if state[2]:
-            self.land(state, found)
-        if ended:
-            self.terminal_states += 1
-            self.terminal.add(state[0])
-            if len(self.classes) < self.bounds.classes_max:
-                self.classes.append(self.index[state])
-
-    def steps(self, state: _State, actor: int) -> list[tuple[_State, int, int]]:
-        """Successors of ``state`` by a step of ``actor``, with the process and the fate; none over the bound."""
-        store, ghost, orphans, left = state[:_FIRST_NODE]
-        end = _FIRST_NODE + len(self.tries)
-        nodes, schedule = state[_FIRST_NODE:end], state[end:]
-        node, trie = nodes[actor], self.tries[actor]
-        request = trie.requests[node]
-        after = self.scheduled(schedule, actor, nodes) if schedule else schedule
-        if after is None:
-            return []
-        effects = self.stores.effects[store]
-        issued = self.ghosts.after(ghost, actor, node, invoked=True) if trie.invocations[node] else ghost
-        found = []
-        for fate in self.fates_of(request) if left else (0,):
-            effect = effects.get(request << FATE_BITS | fate)
-            if effect is None:
-                effect = self.stores.effect(store, request, fate)
-            child = trie.children[node].get(effect[1])
-            if child is None:
-                child = trie.child(node, effect[1])
-            told = self.ghosts.after(issued, actor, child, invoked=False) if trie.notes[child] else issued
-            under_way = orphans if fate != Fate.LATE else self.orphans.with_one(orphans, actor, request)
-            successor = (
-                effect[0],
-                told,
-                under_way,
-                left - 1 if fate else left,
-                *nodes[:actor],
-                child,
-                *nodes[actor + 1 :],
-                *after,
-            )
-            found.append((successor, actor, fate))
-        return found
-
-    def take(self, state: _State, steps: list[tuple[_State, int, int]], found: list[_State]) -> None:
-        """Add the successors among ``steps`` that are new."""
-        self.transitions += len(steps)
-        number = self.index[state]
-        for successor, actor, fate in steps:
-            if fate:
-                self.met.add((actor, state[_FIRST_NODE + actor], fate))
-            known = self.index.get(successor)
-            if known is not None:
-                if self.ways is not None:
-                    self.ways[known] += self.ways[number]
-                continue
-            self.add(successor, number, actor << FATE_BITS | fate)
-            found.append(successor)
-            node = successor[_FIRST_NODE + actor]
-            if self.tries[actor].requests[node] == AT_END:
-                self.check_end(actor, node)
-            if self.violation is not None:
-                return
-
-    def land(self, state: _State, found: list[_State]) -> None:
-        """The successors in which one of the requests under way is applied; nobody sees its reply."""
-        store, ghost, orphans, *rest = state
-        for place, (_, request) in enumerate(self.orphans.sets[orphans]):
-            known = self.stores.effects[store].get(step_key(request, Fate.NORMAL))
-            effect = known or self.stores.effect(store, request, Fate.NORMAL)
-            successor = (effect[0], ghost, self.orphans.without(orphans, place), *rest)
-            self.transitions += 1
-            known_state = self.index.get(successor)
-            if known_state is None:
-                self.add(successor, self.index[state], ~place)
-                found.append(successor)
-                if self.violation is not None:
-                    return
-            elif self.ways is not None:
-                self.ways[known_state] += self.ways[self.index[state]]
-
-    def scheduled(self, schedule: _State, actor: int, nodes: _State) -> _State | None:
-        """The schedule part of the state after a step of ``actor``; None if that is one preemption too many."""
-        last, used = schedule
-        if last not in (_NO_ACTOR, actor) and self.tries[last].requests[nodes[last]] != AT_END:
-            used += 1
-            if self.bounds.preemptions is not None and used > self.bounds.preemptions:
-                return None
-        return (actor, used)
-
-    def fates_of(self, request: int) -> tuple[int, ...]:
-        found = self.fates.get(request)
-        if found is None:
-            found = self.fates[request] = tuple(map(int, fates(self.book.requests[request], self.bounds.kinds)))
-        return found
-
-    def add(self, state: _State, parent: int, move: int) -> None:
-        """Number a new state, remember how it was reached, and have it judged."""
-        self.index[state] = len(self.index)
-        if self.ways is not None and parent >= 0:
-            self.ways.append(self.ways[parent])
-        self.parents.append(parent)
-        self.moves.append(move)
-        verdict = (state[0], state[1])
-        if verdict in self.judged:
+    def expand(self, numbers: Array) -> None:
+        """Add the new successors of the states ``numbers``: all, or those of one process that may go on alone."""
+        if self.reduction is None:
+            self.expand_all(numbers)
             return
-        self.judged.add(verdict)
-        contents, ghosts = self.stores.contents[state[0]], self.ghosts.values[state[1]]
-        for oracle in self.world.oracles:
-            self.found_violation(oracle(contents, ghosts))
+        rows = self.rows(numbers)
+        undecided = np.ones(len(numbers), np.bool_)
+        taken: list[_Steps] = []
+        for actor in range(len(self.tries)):
+            places = np.flatnonzero(undecided)
+            places = places[self.alone(rows[places], actor)]
+            steps = list(self.steps(rows, places, actor))
+            undecided[places] = False
+            for step in steps:
+                told = step.states[:, _GHOST] != rows[step.parents, _GHOST]
+                undecided[step.parents[told | ~self.is_later(step.states, numbers[step.parents])]] = True
+            places = places[~undecided[places]]
+            self.reduction.choose(numbers[places], actor)
+            for step in steps:
+                kept = ~undecided[step.parents]
+                taken.append(_Steps(step.parents[kept], step.states[kept], step.actor, step.move))
+        taken += self.all_steps(rows, np.flatnonzero(undecided), numbers)
+        self.take(numbers, rows, taken)
 
-    def check_end(self, actor: int, node: int) -> None:
+    def expand_all(self, numbers: Array) -> None:
+        """Add every successor of the states ``numbers`` that is new."""
+        rows = self.rows(numbers)
+        self.take(numbers, rows, self.all_steps(rows, np.arange(len(numbers)), numbers))
+
+    def alone(self, rows: Array, actor: int) -> Array:
+        """Whether ``actor`` may go on alone in these states, as far as the reduction knows."""
+        assert self.reduction is not None
+        nodes = [rows[:, _FIRST_NODE + other] for other in range(len(self.tries))]
+        return self.reduction.alone(rows[:, _STORE], rows[:, _ORPHANS], nodes, actor)
+
+    def is_later(self, states: Array, numbers: Array) -> Array:
+        """Whether each state is new, or was found no earlier than the state of the number beside it."""
+        known = self.states.find(np.ascontiguousarray(states).view(np.uint64))
+        found: Array = (known < 0) | (known >= numbers)
+        return found
+
+    def all_steps(self, rows: Array, places: Array, numbers: Array) -> list[_Steps]:
+        """Every step from the states at ``places``; those in which every process has ended are counted."""
+        if not len(places):
+            return []
+        taken: list[_Steps] = []
+        ended = np.ones(len(places), np.bool_)
+        for actor, behaviour in enumerate(self.behaviours):
+            going = behaviour.requests[rows[places, _FIRST_NODE + actor]] != AT_END
+            ended &= ~going
+            taken += self.steps(rows, places[going], actor)
+        taken += self.landings(rows, places)
+        if ended.any():
+            self.terminal_states += int(ended.sum())
+            self.terminal.update(np.unique(rows[places[ended], _STORE]).tolist())
+            wanted = self.bounds.classes_max - len(self.classes)
+            self.classes += numbers[places[ended]][: max(wanted, 0)].tolist()
+        return taken
+
+    def steps(self, rows: Array, places: Array, actor: int) -> Iterator[_Steps]:
+        """Steps of ``actor`` from the states at ``places`` in which it has not ended, by fate; none over the bound."""
+        behaviour, column = self.behaviours[actor], _FIRST_NODE + actor
+        if self.bounds.preemptions is not None:
+            used = self.preempted(rows, places, actor)
+            places = places[used <= self.bounds.preemptions]
+        for fate in Fate:
+            if fate and not self.bounds.faults:
+                return
+            some = places[behaviour.meets(rows[places, column], fate)]
+            if fate:
+                some = some[rows[some, _LEFT] > 0]
+            if not len(some):
+                continue
+            before = rows[some]
+            after = before.copy()
+            if self.bounds.preemptions is not None:
+                after[:, self.end] = actor
+                after[:, self.end + 1] = self.preempted(rows, some, actor)
+            nodes = before[:, column]
+            after[:, _STORE], after[:, column] = behaviour.step(before[:, _STORE], nodes, fate)
+            issued = behaviour.tell(before[:, _GHOST], nodes, invoked=True)
+            after[:, _GHOST] = behaviour.tell(issued, after[:, column], invoked=False)
+            if fate is Fate.LATE:
+                after[:, _ORPHANS] = self.landing.issued(before[:, _ORPHANS], actor, behaviour.requests[nodes])
+            if fate:
+                after[:, _LEFT] -= 1
+            yield _Steps(some, after, actor, actor << FATE_BITS | fate)
+
+    def preempted(self, rows: Array, places: Array, actor: int) -> Array:
+        """Preemptions of each history once ``actor`` goes on: one more if the last process could have."""
+        last: Array = rows[places, self.end]
+        used: Array = rows[places, self.end + 1]
+        for other, behaviour in enumerate(self.behaviours):
+            if other != actor:
+                left = places[last == other]
+                used[last == other] += behaviour.requests[rows[left, _FIRST_NODE + other]] != AT_END
+        return used
+
+    def landings(self, rows: Array, places: Array) -> Iterator[_Steps]:
+        """Steps in which one of the requests under way is applied; nobody sees its reply."""
+        places = places[rows[places, _ORPHANS] != NONE_UNDER_WAY]
+        if not len(places):
+            return
+        waiting = self.landing.count(rows[places, _ORPHANS])
+        for place in range(int(waiting.max())):
+            some = places[waiting > place]
+            after = rows[some].copy()
+            after[:, _STORE], after[:, _ORPHANS] = self.landing.land(after[:, _STORE], after[:, _ORPHANS], place)
+            yield _Steps(some, after, len(self.tries), ~place)
+
+    def take(self, numbers: Array, rows: Array, taken: Sequence[_Steps]) -> None:
+        """Add the states that are new after ``taken``, steps from the states ``numbers``, whose rows are ``rows``."""
+        if not taken:
+            return
+        places = np.concatenate([step.parents for step in taken])
+        states = np.concatenate([step.states for step in taken])
+        moves = np.concatenate([np.full(len(step.parents), step.move, np.int16) for step in taken])
+        actors = np.concatenate([np.full(len(step.parents), step.actor, np.int16) for step in taken])
+        order = np.lexsort((np.where(moves < 0, ~moves, moves), actors, places))
+        places, states, moves, actors = places[order], states[order], moves[order], actors[order]
+        self.transitions += len(places)
+        self.note_faults(rows, places, moves)
+        parents = numbers[places]
+        known, new = self.add(states.view(np.uint64), parents, moves)
+        if self.ways is not None:
+            self.ways.extend(np.zeros(len(new), object))
+            np.add.at(self.ways.values, known, self.ways.values[parents])
+        for place in self.ending(states, actors, new):
+            actor = int(actors[place])
+            node = int(states[place, _FIRST_NODE + actor])
+            self.found_violation(self.broken_end(actor, node), int(known[place]))
+
+    def note_faults(self, rows: Array, places: Array, moves: Array) -> None:
+        """Remember which request has met which fault."""
+        met = (moves >= 0) & (moves & ((1 << FATE_BITS) - 1) > 0)
+        if met.any():
+            actors = moves[met].astype(np.int32) >> FATE_BITS
+            nodes = rows[places[met], _FIRST_NODE + actors]
+            seen = np.unique(np.stack([actors, nodes, moves[met] & ((1 << FATE_BITS) - 1)]), axis=1)
+            self.met.update(map(tuple, seen.T.tolist()))
+
+    def ending(self, states: Array, actors: Array, new: Array) -> Array:
+        """The places among ``new`` at which the process that went on has ended."""
+        found = np.zeros(len(new), np.bool_)
+        for actor, behaviour in enumerate(self.behaviours):
+            own = actors[new] == actor
+            found[own] = behaviour.requests[states[new[own], _FIRST_NODE + actor]] == AT_END
+        return new[found]
+
+    def add(self, states: Array, parents: Array, moves: Array) -> tuple[Array, Array]:
+        """Number the states, remember how the new ones were reached, and have these judged.
+
+        The number of each state, and the places of those that are new.
+        """
+        numbers, new = self.states.number(states)
+        self.parents.extend(parents[new])
+        self.moves.extend(moves[new])
+        rows = states[new].view(np.int32)
+        _, unseen = self.judged.number(packed(rows[:, _STORE], rows[:, _GHOST]))
+        for place in unseen.tolist():
+            contents = self.stores.contents[rows[place, _STORE]]
+            ghosts = self.ghosts.values[rows[place, _GHOST]]
+            for oracle in self.world.oracles:
+                self.found_violation(oracle(contents, ghosts), int(numbers[new[place]]))
+            if self.violation is not None:
+                break
+        return numbers, new
+
+    def broken_end(self, actor: int, node: int) -> Violation | None:
         """A process that ends in a broken artifact or in a bug of the engine is a violation by itself."""
         end = self.tries[actor].ends.get(node)
-        if end is not None:
-            self.found_violation(broken(self.tries[actor].process.name, end))
+        return None if end is None else broken(self.tries[actor].process.name, end)
 
-    def found_violation(self, violation: Violation | None) -> None:
-        """Keep the first violation, of the state that was added last."""
-        if violation is None or self.violation is not None or self.only not in (None, violation.oracle):
+    def found_violation(self, violation: Violation | None, state: int) -> None:
+        """Keep the violation of the state that was found first, and of that the first."""
+        if violation is None or self.only not in (None, violation.oracle):
             return
-        self.found.setdefault(violation.oracle, violation)
         if self.every:
-            return
-        self.violation = violation
-        self.last = len(self.index) - 1
+            self.found.setdefault(violation.oracle, violation)
+        elif self.violation is None or state < self.last:
+            self.found = {violation.oracle: violation}
+            self.violation, self.last = violation, state
 
     def keep_limits(self) -> None:
         bounds = self.bounds
-        if bounds.states_max is not None and len(self.index) >= bounds.states_max:
+        if bounds.states_max is not None and len(self.states) >= bounds.states_max:
             self.limit = f"{bounds.states_max:,} states"
         elif bounds.memory_mib_max is not None and memory_mib() >= bounds.memory_mib_max:
             self.limit = f"{bounds.memory_mib_max:,} MiB of memory"
@@ -312,7 +385,7 @@ class _Search:
     def progress(self, frontier: int) -> Progress:
         return Progress(
             depth=self.depth,
-            states=len(self.index),
+            states=len(self.states),
             frontier=frontier,
             stores=len(self.stores.contents),
             seconds=time.monotonic() - self.started,
@@ -321,7 +394,7 @@ class _Search:
 
     def result(self) -> Exploration:
         return Exploration(
-            states=len(self.index),
+            states=len(self.states) if self.violation is None else self.last + 1,
             transitions=self.transitions,
             depth=self.depth,
             stores=len(self.stores.contents),
@@ -372,23 +445,20 @@ class _Search:
         """Histories that end all processes."""
         if self.ways is None or self.stopped:
             return None
-        ended = (state for state in self.index if self.is_terminal(state))
-        return sum(self.ways[self.index[state]] for state in ended)
-
-    def is_terminal(self, state: _State) -> bool:
-        nodes = state[_FIRST_NODE : _FIRST_NODE + len(self.tries)]
-        return all(trie.requests[node] == AT_END for trie, node in zip(self.tries, nodes, strict=True))
+        ended = np.ones(len(self.states), np.bool_)
+        rows = self.states.rows.view(np.int32)
+        for actor, behaviour in enumerate(self.behaviours):
+            ended &= behaviour.requests[rows[:, _FIRST_NODE + actor]] == AT_END
+        return int(sum(self.ways.values[ended]))
 
     def path(self, number: int) -> tuple[Move, ...]:
         """The moves that lead to the state ``number``, first first."""
-        if self.numbered is None or len(self.numbered) != len(self.index):
-            self.numbered = list(self.index)
-        states = self.numbered
         path: list[Move] = []
-        while self.parents[number] >= 0:
-            parent, move = self.parents[number], self.moves[number]
+        while (parent := int(self.parents.values[number])) >= 0:
+            move = int(self.moves.values[number])
             if move < 0:
-                actor, request = self.orphans.sets[states[parent][2]][~move]
+                (row,) = self.rows(np.array([parent]))
+                actor, request = self.orphans.sets[row[_ORPHANS]][~move]
                 path.append(Move(self.world.processes[actor].name, None, self.book.requests[request]))
             else:
                 actor, fate = move >> FATE_BITS, move & ((1 << FATE_BITS) - 1)

@@ -8,10 +8,11 @@ one with a request that no explored history has, and the first such request woul
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from memwal.effects import StoreRequest
 
 from ..book import Book
@@ -19,7 +20,10 @@ from ..outcomes import Fate
 from ..trie import AT_END, Trie
 from ..world import Oracle
 from .independence import Accesses
-from .tables import Orphans, Stores, step_key
+from .interned import Array, Column, Interned, Memo, packed
+from .tables import Orphans, Stores
+
+_WORD_BITS = 64
 
 
 class Reduction:
@@ -29,124 +33,179 @@ class Reduction:
         self, book: Book, tries: Sequence[Trie], stores: Stores, orphans: Orphans, oracles: Iterable[Oracle]
     ) -> None:
         self._book = book
-        self._tries = tries
         self._stores = stores
         self._orphans = orphans
         self._accesses = Accesses()
         self._touched: list[int] = []
         """Request -> what it may touch."""
-        self._noticed: list[dict[int, int]] = []
-        """Store -> (request -> with what it does not commute there)."""
-        self._futures = [_Future() for _ in tries]
-        self._under_way: dict[int, int] = {}
+        self._pairs = Interned(1)
+        """(store, request) by number."""
+        self._noticed = _Sets()
+        """Of these -> with what the request does not commute there."""
+        self._changes = Memo(lambda store, request: stores.effect(store, request, Fate.NORMAL)[0] != store, 2)
+        self._futures = [_Future(trie) for trie in tries]
+        self._under_way = _Sets()
         """Set of requests under way -> what they touch."""
         asked = [getattr(oracle, "requests", None) for oracle in oracles]
         self._watching = [_Watching(requests) for requests in {id(r): r for r in asked if r is not None}.values()]
         self._watched = -1 if None in asked else 0
         """What the oracles were seen to touch; all bits if one of them does not say."""
-        self._chosen: list[tuple[int, int]] = []
-        """State and process of every choice."""
+        self._chosen_states = Column(np.int64)
+        self._chosen_actors = Column(np.int32)
 
-    def alone(self, state: tuple[int, ...], first: int) -> Iterator[int]:
-        """Processes that may go on alone in ``state``, whose nodes begin at place ``first``."""
+    def alone(self, stores: Array, orphans: Array, nodes: Sequence[Array], actor: int) -> Array:
+        """Whether the process ``actor`` may go on alone, for states given by columns; dtype bool.
+
+        ``nodes``: for each process, the column of its nodes.
+        """
         self._take_in_news()
-        store, _, orphans = state[:3]
-        touched = [future.touched[node] for future, node in zip(self._futures, state[first:], strict=False)]
-        under_way = self._of_orphans(orphans) if orphans else 0
-        known = self._noticed[store]
-        for actor, trie in enumerate(self._tries):
-            request = trie.requests[state[first + actor]]
-            if request == AT_END:
-                continue
-            noticed = known.get(request)
-            if noticed is None:
-                contents = self._stores.contents[store]
-                noticed = known[request] = self._accesses.noticed(self._book.requests[request], contents)
-            if noticed & under_way:
-                continue
-            for other, more in enumerate(touched):
-                if noticed & more and other != actor:
-                    break
-            else:
-                if not (noticed & self._watched and self._changes(store, request)):
-                    yield actor
+        requests = self._futures[actor].requests.values[nodes[actor]]
+        alone: Array = requests != AT_END
+        places = np.flatnonzero(alone)
+        stores, requests = stores[places], requests[places]
+        noticed = self._noticed.of(self._pairs_of(stores, requests))
+        against = self._under_way.of(orphans[places])
+        for other, future in enumerate(self._futures):
+            if other != actor:
+                against = _union(against, future.touched.of(nodes[other][places]))
+        meets = _intersect(noticed, against)
+        seen = ~meets & (noticed.any(axis=1) if self._watched < 0 else _intersect(noticed, _words(self._watched)[None]))
+        seen[seen] = self._changes(stores[seen], requests[seen])[:, 0]
+        alone[places] = ~(meets | seen)
+        return alone
 
-    def choose(self, number: int, actor: int) -> None:
-        """Remember that in state ``number`` only ``actor`` went on."""
-        self._chosen.append((number, actor))
+    def choose(self, states: Array, actor: int) -> None:
+        """Remember that in the states of these numbers only ``actor`` went on."""
+        self._chosen_states.extend(states)
+        self._chosen_actors.extend(np.full(len(states), actor))
 
-    def withdrawn(self, states: Sequence[tuple[int, ...]], first: int) -> Iterator[int]:
-        """Numbers of the states whose choice does not hold any more; they are forgotten here."""
-        kept = []
-        for number, actor in self._chosen:
-            if actor in self.alone(states[number], first):
-                kept.append((number, actor))
-            else:
-                yield number
-        self._chosen = kept
+    def chosen(self) -> Iterator[tuple[int, Array]]:
+        """Each process with the numbers of the states in which it went on alone."""
+        for actor in range(len(self._futures)):
+            yield actor, self._chosen_states.values[self._chosen_actors.values == actor]
 
-    def _changes(self, store: int, request: int) -> bool:
-        effect = self._stores.effects[store].get(step_key(request, Fate.NORMAL))
-        if effect is None:
-            effect = self._stores.effect(store, request, Fate.NORMAL)
-        return effect[0] != store
+    def withdraw(self, states: Array) -> None:
+        """Forget the choices made in the states of these numbers."""
+        kept = ~np.isin(self._chosen_states.values, states)
+        for column in (self._chosen_states, self._chosen_actors):
+            values = column.values[kept]
+            column.truncate(0)
+            column.extend(values)
+
+    def _pairs_of(self, stores: Array, requests: Array) -> Array:
+        numbers, new = self._pairs.number(packed(stores, requests))
+        for store, request in zip(stores[new].tolist(), requests[new].tolist(), strict=True):
+            contents = self._stores.contents[store]
+            self._noticed.append(self._accesses.noticed(self._book.requests[request], contents))
+        return numbers
 
     def _of_request(self, request: int) -> int:
         while len(self._touched) <= request:
             self._touched.append(self._accesses.touched(self._book.requests[len(self._touched)]))
         return self._touched[request]
 
-    def _of_orphans(self, orphans: int) -> int:
-        if not orphans:
-            return 0
-        found = self._under_way.get(orphans)
-        if found is None:
-            found = 0
-            for _, request in self._orphans.sets[orphans]:
-                found |= self._of_request(request)
-            self._under_way[orphans] = found
-        return found
-
     def _take_in_news(self) -> None:
-        """Follow tries, stores and oracles, which grow while the exploration goes on."""
-        for future, trie in zip(self._futures, self._tries, strict=True):
-            if future.edges != len(trie.edges) or not future.touched:
-                self._grow(future, trie)
-        while len(self._noticed) < len(self._stores.contents):
-            self._noticed.append({})
+        """Follow tries, requests under way and oracles, which grow while the exploration goes on."""
+        for future in self._futures:
+            future.grow(self._of_request)
+        for requests in self._orphans.sets[len(self._under_way) :]:
+            touched = 0
+            for _, request in requests:
+                touched |= self._of_request(request)
+            self._under_way.append(touched)
         for watching in self._watching:
             if watching.seen != len(watching.requests):
-                for request in watching.requests[watching.seen :]:
-                    self._watched |= self._accesses.touched(request)
+                for each in watching.requests[watching.seen :]:
+                    self._watched |= self._accesses.touched(each)
                 watching.seen = len(watching.requests)
 
-    def _grow(self, future: _Future, trie: Trie) -> None:
-        """Take in the new edges of ``trie``: what a node touches belongs to the future of every node before it."""
-        changed = []
-        for node in range(len(future.touched), len(trie)):
-            request = trie.requests[node]
-            future.touched.append(0 if request == AT_END else self._of_request(request))
-        for above, node in trie.edges[future.edges :]:
-            if future.touched[node] & ~future.touched[above]:
-                future.touched[above] |= future.touched[node]
-                changed.append(above)
-        while changed:
-            node = changed.pop()
-            for above in trie.parents[node]:
-                if future.touched[node] & ~future.touched[above]:
-                    future.touched[above] |= future.touched[node]
-                    changed.append(above)
-        future.edges = len(trie.edges)
+
+class _Sets:
+    """Sets of bits by number, as rows of 64-bit words; a set is an integer outside."""
+
+    def __init__(self) -> None:
+        self._rows = Column(np.uint64, 1)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def of(self, numbers: Array) -> Array:
+        """The rows of these sets, shape ``(len(numbers), words)``; others may have more or fewer words."""
+        found: Array = self._rows.values[numbers]
+        return found
+
+    def append(self, bits: int) -> None:
+        words = self._fitting(bits)
+        self._rows.append(words)
+
+    def put(self, number: int, bits: int) -> None:
+        words = self._fitting(bits)
+        self._rows.values[number] = words
+
+    def _fitting(self, bits: int) -> Array:
+        """The words of ``bits``, as many as a row has; rows become wider if need be."""
+        words = _words(bits)
+        width = self._rows.values.shape[1]
+        if len(words) > width:
+            wider = Column(np.uint64, len(words))
+            wider.extend(np.pad(self._rows.values, ((0, 0), (0, len(words) - width))))
+            self._rows = wider
+            return words
+        fitting = np.zeros(width, np.uint64)
+        fitting[: len(words)] = words
+        return fitting
 
 
-@dataclass(slots=True)
+def _words(bits: int) -> Array:
+    count = max(1, -(-bits.bit_length() // _WORD_BITS))
+    return np.frombuffer(bits.to_bytes(count * _WORD_BITS // 8, "little"), "<u8").astype(np.uint64)
+
+
+def _union(one: Array, other: Array) -> Array:
+    if one.shape[1] < other.shape[1]:
+        one, other = other, one
+    joined = one.copy()
+    joined[:, : other.shape[1]] |= other
+    return joined
+
+
+def _intersect(one: Array, other: Array) -> Array:
+    """Whether each pair of sets has a bit in common."""
+    words = min(one.shape[1], other.shape[1])
+    found: Array = np.any(one[:, :words] & other[:, :words], axis=1)
+    return found
+
+
 class _Future:
     """What one process may touch from each of its nodes on."""
 
-    touched: list[int] = field(default_factory=list)
-    """Node -> bits."""
-    edges: int = 0
-    """Edges of the trie that are taken in."""
+    def __init__(self, trie: Trie) -> None:
+        self._trie = trie
+        self._bits: list[int] = []
+        self._edges = 0
+        """Edges of the trie that are taken in."""
+        self.touched = _Sets()
+        """Node -> what it and all after it touch."""
+        self.requests = Column(np.int32)
+        """Node -> number of its request, or `AT_END`."""
+
+    def grow(self, of_request: Callable[[int], int]) -> None:
+        """Take in the new edges: what a node touches belongs to the future of every node before it."""
+        trie, bits = self._trie, self._bits
+        for node in range(len(bits), len(trie)):
+            request = trie.requests[node]
+            bits.append(0 if request == AT_END else of_request(request))
+            self.touched.append(bits[node])
+            self.requests.append(request)
+        waiting = [node for _, node in trie.edges[self._edges :]]
+        self._edges = len(trie.edges)
+        while waiting:
+            node = waiting.pop()
+            for above in trie.parents[node]:
+                if bits[node] & ~bits[above]:
+                    bits[above] |= bits[node]
+                    self.touched.put(above, bits[above])
+                    waiting.append(above)
 
 
 @dataclass(slots=True)

@@ -44,9 +44,13 @@ class Stores:
 
     def effect(self, store: int, request: int, fate: int) -> tuple[int, int]:
         """Numbers of the store and of the reply after ``request`` met ``fate`` in ``store``; remembered."""
+        key = step_key(request, fate)
+        known = self.effects[store].get(key)
+        if known is not None:
+            return known
         met = meet(self.contents[store], self.book.requests[request], Fate(fate))
         effect = (self.number(met.contents), self.book.reply_id(met.reply))
-        self.effects[store][step_key(request, fate)] = effect
+        self.effects[store][key] = effect
         return effect
 
 

@@ -19,7 +19,7 @@ from ..stage import broken
 from ..trie import AT_END, ROOT, Trie
 from ..world import Violation, World
 from .exploration import Move
-from .tables import FATE_BITS, NONE_UNDER_WAY, GhostTable, Orphans, Stores, step_key
+from .tables import FATE_BITS, NONE_UNDER_WAY, GhostTable, Orphans, Stores
 
 START = 0
 """Number of the state in which a run begins."""
@@ -125,7 +125,7 @@ class Unfolding:
         place = _FIRST_NODE + actor
         trie, node = self.tries[actor], state[place]
         request = trie.requests[node]
-        store, reply = self._effect(store, request, fate)
+        store, reply = self.stores.effect(store, request, fate)
         child = trie.child(node, reply)
         if trie.invocations[node]:
             ghost = self._ghosts.after(ghost, actor, node, invoked=True)
@@ -139,12 +139,8 @@ class Unfolding:
     def _land(self, state: _State, place: int) -> _State:
         store, ghost, orphans, *nodes = state
         _, request = self._orphans.sets[orphans][place]
-        store, _ = self._effect(store, request, Fate.NORMAL)
+        store, _ = self.stores.effect(store, request, Fate.NORMAL)
         return (store, ghost, self._orphans.without(orphans, place), *nodes)
-
-    def _effect(self, store: int, request: int, fate: int) -> tuple[int, int]:
-        known = self.stores.effects[store].get(step_key(request, fate))
-        return self.stores.effect(store, request, fate) if known is None else known
 
     def _number(self, state: _State, violation: Violation | None) -> int:
         """Number of ``state``, new or old; a new one is judged. ``violation``: of the process that moved, if any."""

@@ -160,6 +160,8 @@ class _Shrinking:
         """What was made of ``candidate``, to the first violation; None if there is none, or one of another clause."""
         unfolding, state = self.unfolding, START
         made: list[Move] = []
+        if START in unfolding.violations:
+            return self._ended((), unfolding.violations[START])
         for wanted in candidate:
             found = self._key(state, wanted)
             if found is None:
@@ -170,8 +172,11 @@ class _Shrinking:
             made.append(move)
             violation = unfolding.violations.get(state)
             if violation is not None:
-                return (tuple(made), violation) if violation.clause == self.clause else None
+                return self._ended(tuple(made), violation)
         return None
+
+    def _ended(self, made: Moves, violation: Violation) -> _Played | None:
+        return (made, violation) if violation.clause == self.clause else None
 
     def _key(self, state: int, wanted: Move) -> tuple[int, Move] | None:
         """The number of the move that comes nearest to ``wanted`` in ``state``, and what it is; None: nothing does."""
