@@ -35,11 +35,12 @@ types: $(READY) ## Types
 rooms: $(READY) ## Which package may import which
 	$(BIN)/lint-imports
 
-generate: $(READY) ## Write the generated files anew: protobuf code, vectors, clause matrix, notes, gallery
+generate: $(READY) ## Write the generated files anew: protobuf code, vectors, clause matrix, notes, native versions, gallery
 	$(BIN)/python protos/generate.py
 	$(BIN)/python conformance/vectors/bless.py
 	$(BIN)/python -m memwal_conformance.matrix clauses --write
 	$(BIN)/python -m memwal_conformance.matrix notes --write
+	$(BIN)/python -m memwal_conformance.matrix native --write
 	$(BIN)/python docs/transactions.py
 	$(BIN)/memwal gallery
 

@@ -128,6 +128,9 @@ CONFIG_WAL_COLLECTION = "memwal.wal_collection"
 CONFIG_MANIFEST_COLLECTION = "memwal.manifest_collection"
 """Key of the table config: ``on`` lets the collector delete old region manifest versions and makes everybody who
 commits one confirm it (AMB-30)."""
+CONFIG_COMMITS = "memwal.commits"
+"""Key of the table config: ``external`` says that versions are created by an external manifest store, so that whoever
+does not name one may read and not commit (TXN-006)."""
 CONFIG_COLLECTED = "memwal.collected."
 """Prefix of keys of the table config, followed by a region id: the last generation of the region that was collected
 though a retained version is not merged up to it, decimal. No Restore may go below it (AMB-91)."""
@@ -172,6 +175,9 @@ class Interpretation:
     """AMB-54: a new region spec needs all regions of older ones drained (literal: it governs at once)."""
     fence_before_new_spec: bool = True
     """AMB-142: a change of specs fences the writers of older regions first (literal: they go on with theirs)."""
+    fence_before_new_columns: bool = True
+    """AMB-50: whoever adds or drops columns fences all writers first (literal: they go on with the columns that they
+    have read)."""
     list_when_hint_fails: bool = True
     """AMB-31: a hinted or first version that is missing makes readers list (literal: no region)."""
     filter_above_deduplication: bool = True
@@ -207,6 +213,7 @@ LITERAL = Interpretation(
     snapshot_uuid_per_build=False,
     drained_before_new_spec=False,
     fence_before_new_spec=False,
+    fence_before_new_columns=False,
     list_when_hint_fails=False,
     filter_above_deduplication=False,
     skip_only_merged=False,

@@ -99,7 +99,7 @@ def _(scene: Scene) -> Iterator[tuple[Scene, str]]:
     last = scene.positions[-1]
     entry = scene.entry(last)
     others = [
-        entry.rows.drop_columns(["name"]),
+        entry.rows.drop_columns(["id"]),
         entry.rows.append_column("more", pa.nulls(entry.rows.num_rows, pa.int8())),
         entry.rows.set_column(2, "value", entry.rows.column("value").cast(pa.int64())),
     ]

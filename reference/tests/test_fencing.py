@@ -19,6 +19,7 @@ from memwal.errors import (
     ArtifactError,
     Fenced,
     InvalidArgument,
+    NotFound,
     Outcome,
     OutcomeUnknown,
     StorageError,
@@ -600,6 +601,47 @@ def test_a_put_is_acknowledged_when_the_newer_manifest_has_its_own_epoch(collect
     ground.run(writer.put(row(2)))
     assert epochs(ground) == {1: 1, 2: 1}
     assert keys(writer.memtable.table()) == [1, 2]
+
+
+@pytest.mark.clause("FENCE-014", "AMB-25", "AMB-33")
+@pytest.mark.parametrize(("collected", "kind"), [(False, "Head"), (True, "List")])
+def test_a_newer_manifest_of_the_same_epoch_is_read_once_and_known_then(collected: bool, kind: str) -> None:
+    ground = Ground()
+    options = {"wal_collection": True, "manifest_collection": collected}
+    state = table_of(ground, B, collected=collected)
+    writer = opened(ground, B, **options)
+    ground.run(writer.put(row(1)))
+    ground.run(refreshed(state, versions(ground)[1]))
+    assert sum(ground.counted(writer.put(row(2))).values()) == 5
+    assert writer.manifest == versions(ground)[2]
+    assert ground.counted(writer.put(row(3))) == {"PutIfAbsent": 1, kind: 1}
+    assert ground.run(writer.flush()) == 1
+    assert epochs(ground) == {1: 1, 2: 1, 3: 1}
+    opened(ground, B, **options)
+    with pytest.raises(Fenced):
+        ground.run(writer.put(row(4)))
+
+
+@pytest.mark.clause("FENCE-014", "AMB-25", "AMB-41", "AMB-102")
+@COLLECTED
+def test_a_manifest_that_a_put_read_before_a_flush_committed_does_not_undo_the_flush(collected: bool) -> None:
+    ground = Ground()
+    options = {"wal_collection": True, "manifest_collection": collected}
+    state = table_of(ground, B, collected=collected)
+    writer = opened(ground, B, **options)
+    ground.run(writer.put(row(1)))
+    ground.run(writer.freeze())
+    ground.run(refreshed(state, versions(ground)[1]))
+    put = Actor(ground, writer.put(row(2)))
+    put.until(Get, manifest_name(2)) if collected else put.until(Head, manifest_name(3))
+    assert ground.run(writer.flush_oldest()) == 1
+    if not collected:
+        put.answer(NotFound(manifest_name(3)), applied=False)
+    put.finish()
+    assert (writer.manifest.version, writer.manifest.generation_current) == (3, 2)
+    assert ground.run(writer.flush_oldest()) is None
+    writer.release()
+    assert writer.frozen == ()
 
 
 # Busy and silent stores

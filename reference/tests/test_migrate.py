@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import struct
 import uuid
 from collections.abc import Callable
@@ -372,20 +373,49 @@ def test_tables_that_are_not_of_revision_0_are_told_apart_and_refused(folder: Fo
         memwal.migrate(folder.root / "t")
 
 
-def test_a_table_without_a_key_and_one_of_an_old_file_format_are_refused(folder: Folder) -> None:
+def test_a_table_without_a_key_is_refused(folder: Folder) -> None:
     plain = pa.schema([("id", pa.int64()), ("v", pa.string())])
     folder.run(write.create(IO, plain, rows((1, "base")).cast(plain)))
     folder.run(writer.open_writer(IO, "r"))
     with pytest.raises(InvalidArgument, match="FORMAT-001"):
         memwal.migrate(folder.root / "t")
-    old = folder.root / "old"
-    lance.write_dataset(rows((1, "base")), str(old), data_storage_version="legacy")
-    made = Machine(DictStore())
-    in_every_state(made.run)
-    entry = made.run(latest(IO)).mem_wal_entry
-    folder.run(_with_index(Io("old"), entry))
-    with pytest.raises(InvalidArgument, match="read, but not written"):
-        memwal.migrate(old)
+
+
+@pytest.mark.parametrize("version", ["legacy", "2.0", "nested 2.0", "empty legacy"])
+@pytest.mark.clause("AMB-135", "FORMAT-021")
+def test_a_table_of_an_old_file_version_is_brought_to_a_later_one_first(folder: Folder, version: str) -> None:
+    expected = in_every_state(folder.run)
+    entry = folder.run(latest(IO)).mem_wal_entry
+    shutil.rmtree(folder.root / "t" / "_versions")
+    base = rows((1, "merged"), (2, "base"), (3, "base")).cast(SCHEMA)
+    nested = version == "nested 2.0"
+    if nested:
+        column = pa.array([{"x": 1}] * 3, pa.struct([("x", pa.int32())]))
+        base = base.append_column("p", column)
+        for name in folder.files():
+            if name.endswith(".arrow"):
+                old = entries.decode((folder.root / name).read_bytes(), name)
+                wider = old.append_column("p", column.take(pa.array([0] * old.num_rows)))
+                (folder.root / name).write_bytes(entries.encode(wider))
+    place = str(folder.root / "t")
+    storage = version.split()[-1]
+    lance.write_dataset(base.slice(0, 1), place, data_storage_version=storage)
+    lance.write_dataset(base.slice(1), place, mode="append")
+    if version == "empty legacy":
+        lance.dataset(place).delete("true")
+        expected = {key: value for key, value in expected.items() if value != "base"}
+    folder.run(_with_index(IO, entry))
+    before = lance.dataset(place)
+    told = memwal.migrate(place, dry_run=True)
+    assert told.rewritten == (version != "2.0")
+    assert lance.dataset(place).version == before.version
+    assert memwal.migrate(place).rewritten == told.rewritten
+    after = lance.dataset(place)
+    assert content(after.to_table()) == content(memwal.open(place).scan()) == expected
+    assert after.data_storage_version == ("2.0" if version == "2.0" else "2.1")
+    assert content(lance.dataset(place, version=before.version).to_table()) == content(before.to_table())
+    assert not nested or after.to_table()["p"].to_pylist() == [{"x": 1}] * len(expected)
+    after.insert(after.to_table().slice(0, 0))
 
 
 async def _with_index(io: Io, entry: Any) -> None:

@@ -318,7 +318,7 @@ def missing_below(scene: Scene) -> None:
 def of_no_epoch(scene: Scene) -> None:
     last = scene.positions[-1]
     entry = scene.entry(last)
-    scene.put_entry(last, replace(entry, rows=entry.rows.drop_columns(["name"])))
+    scene.put_entry(last, replace(entry, rows=entry.rows.drop_columns(["id"])))
 
 
 def manifest_gap(scene: Scene) -> None:

@@ -21,7 +21,7 @@ from memwal.ids import FieldId, RegionId, SpecId
 from memwal.index import corpus, drained, regions, requirements, transforms
 from memwal.index.opening import region_of
 from memwal.jobs import spec_change
-from memwal.jobs.spec_change import Changed, NotDrained, SpecChangeLost
+from memwal.jobs.spec_change import Changed, ChangeLost, NotDrained
 from memwal.region.claim import claim
 from memwal.region.writer import open_writer
 from memwal.revisions import LITERAL, STRICT, B, Interpretation
@@ -470,7 +470,7 @@ def test_in_every_order_of_a_change_and_a_writer_with_the_old_spec_at_most_one_g
             assert scene.undrained(each.ground) == {}
         if written == "written":
             assert scene.second in keys(memwal.open("t", store=each.ground).scan())
-    assert {c for c, _ in outcomes} == {"Changed", "NotDrained", "SpecChangeLost"}
+    assert {c for c, _ in outcomes} == {"Changed", "NotDrained", "ChangeLost"}
     assert {w for _, w in outcomes} == {"str", "Fenced", "InvalidArgument"}
 
 
@@ -479,7 +479,7 @@ def test_of_two_changes_in_any_order_the_specs_that_were_committed_are_all_there
     three = memwal.bucket("d", "id", 2)
     for each in orders(scene.objects, [scene.change, lambda: spec_change.add_spec(IO, three)], switches_most=3):
         done = [r.spec for r in each.results if isinstance(r, Changed)]
-        assert all(isinstance(r, Changed | SpecChangeLost) for r in each.results), each.order
+        assert all(isinstance(r, Changed | ChangeLost) for r in each.results), each.order
         details = newest(each.ground).mem_wal
         assert [s.spec_id for s in details.specs] == list(range(1, len(done) + 2))
         assert all(spec in details.specs for spec in done)
@@ -541,7 +541,7 @@ def test_a_writer_that_meets_the_token_of_a_change_goes_on_and_the_change_fails(
     assert ground.run(scene.write()) == "written"
     assert newest(ground).mem_wal.spec_change == ""
     assert ground.events("spec_change_stopped") == [{"region": scene.row.region_id}]
-    with pytest.raises((SpecChangeLost, NotDrained)):
+    with pytest.raises((ChangeLost, NotDrained)):
         change.finish()
     assert [s.spec_id for s in newest(ground).mem_wal.specs] == [1]
 
@@ -556,7 +556,7 @@ def test_a_change_that_lost_its_token_or_a_claim_to_any_engine_is_not_committed(
         changed(ground, lambda d: replace(d, spec_change=""))
     else:
         ground.run(claim(region_of(IO, scene.state, scene.row)))
-    with pytest.raises(SpecChangeLost, match="token" if loss == "the token" else "opened under epoch"):
+    with pytest.raises(ChangeLost, match="token" if loss == "the token" else "opened under epoch"):
         change.finish()
     details = newest(ground).mem_wal
     assert ([s.spec_id for s in details.specs], details.spec_change) == ([1], "")
@@ -580,7 +580,7 @@ def test_a_manual_region_that_is_claimed_while_a_spec_is_added_is_kept_out_or_ke
     for each in orders(start.objects, [lambda: spec_change.add_spec(IO, ONE), write], any_commit):
         change, written = each.results
         assert not (isinstance(change, Changed) and written == "written"), each.order
-        assert isinstance(change, Changed | SpecChangeLost | InvalidArgument)
+        assert isinstance(change, Changed | ChangeLost | InvalidArgument)
 
 
 # --- columns that regions depend on ----------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ import lance
 import pyarrow as pa
 import pytest
 from memwal.codec import fragment_bitmap
-from memwal.effects import Io, Protocol
+from memwal.drive import drive
+from memwal.effects import Io, List, Protocol
 from memwal.errors import AlreadyExists, ArtifactError, EngineBug, InvalidArgument, NotFound
 from memwal.ids import TableVersion
 from memwal.table import apply, cloning, columns, compaction, read, state, tags, transactions, whole, write
@@ -21,6 +22,7 @@ from memwal.table.transactions import OPERATIONS, Transaction
 
 from .conftest import Folder
 from .table_scene import SCHEMA, T, begun, fragment, latest, rows, seen, transaction, values, where
+from .test_conflicts import race
 
 
 def located(folder: Folder, name: str) -> Io:
@@ -322,6 +324,68 @@ def test_a_clone_is_of_the_version_that_was_asked_for_and_replaces_nothing(folde
             folder.run(cloning.clone(located(folder, "c"), located(folder, "t"), shallow=shallow))
     with pytest.raises(InvalidArgument, match="absolute name"):
         folder.run(cloning.clone(located(folder, "d"), T, shallow=True))
+
+
+@pytest.mark.clause("TXN-037", "TXN-038", "FORMAT-036")
+@pytest.mark.parametrize("shallow", [True, False])
+def test_a_clone_has_the_number_of_the_version_that_it_copies_as_those_of_pylance_do(
+    folder: Folder, shallow: bool
+) -> None:
+    begun(folder, (1, 2), (3,))
+    folder.run(write.delete(T, where(1), "id = 1"))
+    copy = folder.run(cloning.clone(located(folder, "c"), located(folder, "t"), TableVersion(3), shallow=shallow))
+    source, theirs = lance.dataset(str(folder.root / "t")), folder.root / "theirs"
+    (source.shallow_clone if shallow else source.deep_clone)(str(theirs), reference=3)
+    assert (copy.version, lance.dataset(str(theirs)).version) == (3, 3)
+    ours = lance.dataset(str(folder.root / "c"))
+    assert [one["version"] for one in ours.versions()] == [3]
+    assert ours.read_transaction(3).read_version == lance.dataset(str(theirs)).read_transaction(3).read_version == 3
+    assert copy.fragments[0].deletion_file.read_version == 2
+    own = located(folder, "c")
+    assert folder.run(write.append(own, rows(4))).version == 4
+    folder.run(whole.restore(own, TableVersion(3)))
+    assert seen(folder, name="c") == {2: "x", 3: "x"}
+
+
+@pytest.mark.clause("TXN-037", "TXN-038")
+@pytest.mark.parametrize("theirs", [1, 2, 3])
+def test_of_two_clones_that_are_made_at_one_place_the_later_one_is_taken_back(folder: Folder, theirs: int) -> None:
+    begun(folder, (1,), (2,), (3,))
+    own, source = located(folder, "c"), located(folder, "t")
+    ours = cloning.clone(own, source, TableVersion(2), shallow=True)
+    with pytest.raises(AlreadyExists):
+        race(folder, ours, lambda f: f.run(cloning.clone(own, source, TableVersion(theirs), shallow=True)))
+    assert list(seen(folder, name="c")) == [1, 2, 3][:theirs]
+    assert folder.run(state.versions(own)) == (theirs,)
+
+
+@pytest.mark.clause("TXN-037")
+def test_a_clone_that_finds_a_table_made_meanwhile_is_taken_back(folder: Folder) -> None:
+    begun(folder, (1,), (2,))
+    own = located(folder, "c")
+    with pytest.raises(AlreadyExists):
+        race(
+            folder,
+            cloning.clone(own, located(folder, "t"), shallow=True),
+            lambda f: f.run(write.create(own, SCHEMA, rows(9))),
+        )
+    assert list(seen(folder, name="c")) == [9]
+
+
+@pytest.mark.clause("TXN-038")
+def test_a_clone_that_is_written_to_at_once_stays(folder: Folder) -> None:
+    begun(folder, (1,), (2,))
+    own, appended = located(folder, "c"), []
+
+    class Hasty:
+        def perform(self, request: Any) -> Any:
+            if isinstance(request, List) and folder.run(state.versions(own)) == (2,):
+                appended.append(folder.run(write.append(own, rows(3))).version)
+            return folder.store.perform(request)
+
+    assert drive(cloning.clone(own, located(folder, "t"), shallow=False), Hasty()).version == 2
+    assert appended == [3]
+    assert list(seen(folder, name="c")) == [1, 2, 3]
 
 
 @pytest.mark.clause("TXN-038")

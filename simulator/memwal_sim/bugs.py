@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -75,9 +76,15 @@ def load(folder: Path | None = None) -> dict[str, Bug]:
     return found
 
 
+@cache
+def _project() -> Mapping[str, Bug]:
+    """The project's, read once: their files are as many as their bugs, and every trace names some or none."""
+    return load()
+
+
 def choose(names: Iterable[str], known: Mapping[str, Bug] | None = None) -> tuple[Bug, ...]:
     """The bugs called ``names``; raises `InvalidArgument` with the names that there are."""
-    bugs = load() if known is None else known
+    bugs = _project() if known is None else known
     unknown = [name for name in names if name not in bugs]
     if unknown:
         raise InvalidArgument(f"no planted bug {', '.join(map(repr, unknown))}; there are {', '.join(sorted(bugs))}")

@@ -86,7 +86,7 @@ def changed(line: int, **fields: Any) -> str:
     [
         ("", "x.jsonl, line 1: not JSON: Expecting value at column 1"),
         ("[]", "x.jsonl, line 1: no header: [] is not of type 'object'"),
-        (changed(1, format=2), "x.jsonl, line 1: format 2 of traces; this program reads 1"),
+        (changed(1, format=3), "x.jsonl, line 1: format 3 of traces; this program reads 1, 2"),
         (changed(1, scenario=...), "x.jsonl, line 1: no header: 'scenario' is a required property"),
         (changed(1, faults=-1), "x.jsonl, line 1: no header: faults: -1 is less than the minimum of 0"),
         (

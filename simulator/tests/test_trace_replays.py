@@ -45,7 +45,7 @@ LOST = Trace(HEADER, record(watched_counters(2), explore(watched_counters(2)).tr
 def toy(monkeypatch: pytest.MonkeyPatch, world: World, trace: Trace = LOST) -> Path:
     """The name of a file that is taken for ``trace`` of a scenario that builds ``world``."""
     scenario = Scenario(name="toy", title="", build=lambda _setting: world)
-    monkeypatch.setattr(replaying, "recorded", lambda path: Recorded(path.name, trace, Study(scenario=scenario)))
+    monkeypatch.setattr(replaying, "found_in", lambda path: Recorded(path.name, trace, Study(scenario=scenario)))
     return Path("toy.jsonl")
 
 

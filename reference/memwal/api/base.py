@@ -7,24 +7,26 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from ..drive import Listener, _no_listener
-from ..effects import Io, Protocol
+from ..effects import Protocol
 from ..errors import InvalidArgument
 from ..ids import FieldId, FragmentId, TableVersion
 from ..index import guards
+from ..jobs import column_change
 from ..read import filters
-from ..stores import open_store
+from ..stores import ManifestStore
 from ..stores.base import Store
 from ..table import cloning, columns, compaction, read, state, tags, whole, write
 from ..table.columns import Compute
 from ..table.state import TableState
 from ..table.write import Changes
-from .place import Place, find, found
+from .place import Place, check_mechanism, find, found
 
 T = TypeVar("T")
 
@@ -41,16 +43,20 @@ def base_table(
     within: str | Path | None = None,
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
+    manifest_store: ManifestStore | None = None,
     listener: Listener = _no_listener,
 ) -> BaseTable:
     """Open the newest version of a Lance table. Raises `NotFound`.
 
     ``within``: a folder above the table that holds all files that it refers to: those of a shallow clone lie beside it.
+    ``manifest_store``: as for `memwal.open`.
     """
-    place = find(url, storage_options, store, listener)
+    place = find(url, storage_options, store, listener, manifest_store)
     if within is not None:
-        place = _inside(str(within), place.location or str(url), storage_options, listener)
-    return BaseTable(place, found(place, state.latest(place.io)))
+        place = _inside(str(within), place.location or str(url), storage_options, listener, manifest_store)
+    current = found(place, state.latest(place.io))
+    check_mechanism(place, current)
+    return BaseTable(place, current)
 
 
 def clone(
@@ -60,29 +66,38 @@ def clone(
     shallow: bool,
     version: int | None = None,
     storage_options: Mapping[str, str] | None = None,
+    manifest_store: ManifestStore | None = None,
     listener: Listener = _no_listener,
 ) -> BaseTable:
     """Create ``target`` as a copy of ``version`` of ``source`` (the newest if None), without its MemWAL.
 
-    Both lie in one store. Raises `AlreadyExists`, `NotFound`, and `InvalidArgument` for places in different stores.
+    Both lie in one store. ``manifest_store``: that of the source; the copy has none. Raises `AlreadyExists`,
+    `NotFound`, and `InvalidArgument` for places in different stores.
     """
     names = [find(url, storage_options, None, listener).location for url in (source, target)]
     parts = posixpath.commonprefix([name.split("/")[:-1] for name in names])
     if len(parts) < (_URL_PARTS if "://" in names[0] else _PATH_PARTS):
         raise InvalidArgument(f"{str(source)!r} and {str(target)!r} have no folder in common", clause="TXN-037")
-    origin, place = (_inside("/".join(parts), name, storage_options, listener) for name in names)
+    above = "/".join(parts)
+    origin = _inside(above, names[0], storage_options, listener, manifest_store)
+    place = _inside(above, names[1], storage_options, listener, None)
     wanted = TableVersion(version) if version is not None else None
-    return BaseTable(place, place.run(cloning.clone(place.io, origin.io, wanted, shallow=shallow)))
+    return BaseTable(place, origin.run(cloning.clone(place.io, origin.io, wanted, shallow=shallow)))
 
 
-def _inside(above: str, location: str, storage_options: Mapping[str, str] | None, listener: Listener) -> Place:
+def _inside(
+    above: str,
+    location: str,
+    storage_options: Mapping[str, str] | None,
+    listener: Listener,
+    manifest_store: ManifestStore | None,
+) -> Place:
     """The table at ``location`` in the store that is opened at the folder ``above``."""
-    parent = find(above, storage_options, None, listener)
+    parent = find(above, storage_options, None, listener, manifest_store)
     if not f"{location}/".startswith(f"{parent.location}/") or location == parent.location:
         raise InvalidArgument(f"{location!r} is not below {parent.location!r}")
-    opened, root = open_store(above, storage_options)
     name = location[len(parent.location) :].strip("/")
-    return Place(opened, Io(f"{root}/{name}".strip("/"), location=location), location, listener)
+    return replace(parent, io=replace(parent.io.child(name), location=location), location=location)
 
 
 class BaseTable:
@@ -143,9 +158,13 @@ class BaseTable:
         return self._changed(whole.overwrite(io, rows, config, guards.may_replace(io)))
 
     def restore(self, version: int) -> BaseTable:
-        """Make the content of an earlier version the newest again; rows of MemWAL merged since are merged again."""
-        io = self._place.io
-        return self._changed(whole.restore(io, TableVersion(version), guards.may_revert(io)))
+        """Make the content of an earlier version the newest again; rows of MemWAL merged since are merged again.
+
+        Where the columns, the key or the region specs were others then, open writers are fenced, and `ChangeLost` is
+        raised if one opens meanwhile.
+        """
+        io, location = self._place.io, self._place.location
+        return self._changed(column_change.restore(io, TableVersion(version), location=location))
 
     def compact(self, fragments: Collection[int] | None = None) -> BaseTable:
         """Rewrite fragments (all if None) into as few as possible, without deleted rows."""
@@ -153,14 +172,18 @@ class BaseTable:
         return self._changed(compaction.compact(self._place.io, chosen))
 
     def add_columns(self, new: pa.Schema, compute: Compute | None = None) -> BaseTable:
-        """Add columns with computed values, or NULL everywhere; see `memwal.table.columns.add`."""
-        io = self._place.io
-        return self._changed(columns.add(io, new, compute, guards.may_add(io)))
+        """Add columns with computed values, or NULL everywhere; see `memwal.table.columns.add`.
+
+        Where MemWAL is enabled, what is in the WAL is flushed first, and open writers are fenced: open them again.
+        `memwal.jobs.fenced_change.ChangeLost` if one opens meanwhile: try again.
+        """
+        io, location = self._place.io, self._place.location
+        return self._changed(column_change.add(io, new, compute, location=location))
 
     def drop_columns(self, names: Sequence[str]) -> BaseTable:
-        """Drop top-level columns; no data file is touched."""
-        io = self._place.io
-        return self._changed(columns.drop(io, names, guards.may_drop(io)))
+        """Drop top-level columns; no data file is touched. Open writers are fenced as by `add_columns`."""
+        io, location = self._place.io, self._place.location
+        return self._changed(column_change.drop(io, names, location=location))
 
     def recompute(self, names: Sequence[str], compute: Compute) -> BaseTable:
         """Rewrite columns of all rows in place."""

@@ -11,18 +11,20 @@ import pyarrow as pa
 from ..codec import key_index
 from ..codec.index_details import IndexDetails, RegionSpec
 from ..drive import Listener, _no_listener
+from ..effects import Commits
 from ..errors import InvalidArgument
 from ..ids import SpecId, TableVersion
 from ..index import mem_wal, transforms
 from ..index.transforms import SpecRequest
 from ..keys import newest
 from ..maintained import base_index
-from ..revisions import CONFIG_MANIFEST_COLLECTION, CONFIG_REVISION, CONFIG_WAL_COLLECTION, Revision
+from ..revisions import CONFIG_COMMITS, CONFIG_MANIFEST_COLLECTION, CONFIG_REVISION, CONFIG_WAL_COLLECTION, Revision
+from ..stores import ManifestStore
 from ..stores.base import Store
 from ..table import read, state, write
 from ..table import schema as schemas
 from ..table.state import TableState
-from .place import Place, find, found, named_revision
+from .place import Place, check_mechanism, find, found, named_revision
 from .table import Table
 
 
@@ -38,6 +40,7 @@ def create(
     manifest_collection: bool = False,
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
+    manifest_store: ManifestStore | None = None,
     listener: Listener = _no_listener,
 ) -> Table:
     """Create a Lance table and enable MemWAL on it.
@@ -46,10 +49,12 @@ def create(
     nor nested. ``revision``: ``A``, ``B`` or ``R``. ``spec``: how rows map to regions; None leaves regions to the
     caller. ``wal_collection``: let the collector delete WAL files; each durable put then costs one more request.
     ``manifest_collection``: let it delete old region manifest versions; each new one then costs one more, and writers
-    rely on what they were opened with, so that neither can be changed later.
+    rely on what they were opened with, so that neither can be changed later. ``manifest_store``: an external manifest
+    store that creates the versions of the table, ``sqlite:PATH`` or an object (see `memwal.stores.ManifestStore`). The
+    table records that there is one: whoever opens the table without it may read, and not commit.
     Raises `InvalidArgument` or `AlreadyExists`; then no table was created.
     """
-    place = find(url, storage_options, store, listener)
+    place = find(url, storage_options, store, listener, manifest_store)
     chosen = named_revision(revision)
     schema = data if isinstance(data, pa.Schema) else data.schema
     keyed = schemas.with_primary_key(schema, primary_key)
@@ -62,7 +67,7 @@ def create(
     rows = write.conform(data, keyed) if isinstance(data, pa.Table) and data.num_rows else None
     if rows is not None:
         _check_unique(rows, tuple(primary_key))
-    config = _config(chosen, wal_collection=wal_collection, manifest_collection=manifest_collection)
+    config = _config(place, chosen, wal_collection=wal_collection, manifest_collection=manifest_collection)
     created = place.run(write.create(place.io, keyed, rows, config))
     return _enable(place, created, chosen, spec, maintained_indexes)
 
@@ -77,13 +82,15 @@ def enable(
     manifest_collection: bool = False,
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
+    manifest_store: ManifestStore | None = None,
     listener: Listener = _no_listener,
 ) -> Table:
     """Enable MemWAL on a Lance table that is already there and whose schema declares a primary key.
 
-    Its keys must be unique and not NULL (AMB-105). Arguments and errors as for `create`.
+    Its keys must be unique and not NULL (AMB-105). Arguments and errors as for `create`. With ``manifest_store`` the
+    table is committed through it from now on: stop everybody who commits without it first.
     """
-    place = find(url, storage_options, store, listener)
+    place = find(url, storage_options, store, listener, manifest_store)
     current = found(place, state.latest(place.io))
     chosen = named_revision(revision)
     mem_wal.may_enable(current)
@@ -93,13 +100,14 @@ def enable(
     place.run(base_index.load(place.io, current, maintained_indexes))
     _resolved_spec(spec, current.schema, current.field_ids, key, chosen)
     _check_unique(place.run(read.scan(place.io, current, list(key))), key)
-    config = _config(chosen, wal_collection=wal_collection, manifest_collection=manifest_collection)
+    config = _config(place, chosen, wal_collection=wal_collection, manifest_collection=manifest_collection)
     configured = place.run(write.set_config(place.io, config))
     return _enable(place, configured, chosen, spec, maintained_indexes)
 
 
-def _config(revision: Revision, *, wal_collection: bool, manifest_collection: bool) -> dict[str, str]:
-    return {
+def _config(place: Place, revision: Revision, *, wal_collection: bool, manifest_collection: bool) -> dict[str, str]:
+    external = {CONFIG_COMMITS: Commits.EXTERNAL.value} if place.io.commits is Commits.EXTERNAL else {}
+    return external | {
         CONFIG_REVISION: revision.name,
         CONFIG_WAL_COLLECTION: "on" if wal_collection else "off",
         CONFIG_MANIFEST_COLLECTION: "on" if manifest_collection else "off",
@@ -161,16 +169,20 @@ def open(  # noqa: A001 - the name that users of a storage library expect
     revision: str | Revision | None = None,
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
+    manifest_store: ManifestStore | None = None,
     listener: Listener = _no_listener,
 ) -> Table:
     """Open a table on which MemWAL is enabled; with ``version`` an older version of it, for eventual reads.
 
-    Raises `NotFound`, `ArtifactError` for damaged bytes, and `InvalidArgument` when MemWAL is not enabled or the
-    recorded revision is not ``revision``.
+    ``manifest_store``: the external manifest store that the table was created or enabled with; without it such a table
+    is read, a version late at most, and not committed to. Raises `NotFound`, `ArtifactError` for damaged bytes, and
+    `InvalidArgument` when MemWAL is not enabled, the recorded revision is not ``revision``, or the table records no
+    external manifest store.
     """
-    place = find(url, storage_options, store, listener)
+    place = find(url, storage_options, store, listener, manifest_store)
     current = found(place, state.latest(place.io) if version is None else state.load(place.io, TableVersion(version)))
     _ = current.mem_wal
+    check_mechanism(place, current)
     if revision is not None and named_revision(revision) != current.revision:
         asked = named_revision(revision).name
         raise InvalidArgument(f"{url}: the table is of revision {current.revision.name}, not {asked}", clause="AMB-06")

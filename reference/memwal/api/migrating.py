@@ -13,6 +13,7 @@ from ..revision_0 import entries
 from ..revision_0 import migrate as migrating
 from ..revision_0.migrate import Moved, Plan
 from ..revisions import Revision
+from ..stores import ManifestStore
 from ..stores.base import Store
 from ..table import state
 from .place import Place, find, named_revision
@@ -30,6 +31,8 @@ class MigrationReport:
     """The newest table version afterwards."""
     moved: tuple[Moved, ...]
     """MemWALs whose rows this call merged, in that order."""
+    rewritten: bool
+    """Whether all rows were written anew, since the table had data files of a version that is not written here."""
     left: tuple[str, ...]
     """WAL folders that the newest version does not name any more. Older versions do, and nothing here deletes them."""
 
@@ -42,6 +45,7 @@ def migrate(
     dry_run: bool = False,
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
+    manifest_store: ManifestStore | None = None,
     listener: Listener = _no_listener,
 ) -> MigrationReport:
     """Merge everything that a MemWAL index of revision 0 lists, and put one of ``revision`` in its place.
@@ -49,12 +53,12 @@ def migrate(
     Offline: stop the writers of revision 0 first. One that goes on is stopped by its next write, and one that takes a
     region over meanwhile makes this call fail; then call it again. ``entry_names``: name of an entry's file in its WAL,
     with ``{id}`` for the number (``{id:020d}`` for 20 digits). ``dry_run``: read all that would be merged, and change
-    nothing.
+    nothing. ``manifest_store``: as for `open`.
 
     Raises `NotFound`, `InvalidArgument` for a table that cannot be migrated, saying why, and `ArtifactError` for an
     entry that is listed and cannot be read; then nothing was changed.
     """
-    place = find(url, storage_options, store, listener)
+    place = find(url, storage_options, store, listener, manifest_store)
     chosen = named_revision(revision)
     planned = _planned(place, chosen, entry_names)
     moved = planned.unmerged
@@ -66,6 +70,7 @@ def migrate(
         version_before=planned.version,
         version=planned.version if dry_run else place.run(state.latest(place.io)).version,
         moved=moved,
+        rewritten=planned.rewritten,
         left=planned.wal_folders,
     )
 

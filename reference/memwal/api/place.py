@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from ..clauses import implements
 from ..drive import Listener, _no_listener, drive
-from ..effects import Io, Protocol
+from ..effects import Commits, Io, Protocol
 from ..errors import InvalidArgument, NotFound
-from ..revisions import PROFILES, REVISIONS, Interpretation, Revision
-from ..stores import open_store
+from ..revisions import CONFIG_COMMITS, PROFILES, REVISIONS, Interpretation, Revision
+from ..stores import ManifestStore, open_store
 from ..stores.base import Store
+from ..stores.key_value import KeyValue, WithExternal
+from ..stores.manifest_store import Located, open_manifest_store
 from ..table.state import TableState
 
 T = TypeVar("T")
@@ -48,15 +51,46 @@ class Place:
         return drive(coroutine, self.store, self.listener)
 
 
-def find(url: str | Path, storage_options: Mapping[str, str] | None, store: Store | None, listener: Listener) -> Place:
+def find(
+    url: str | Path,
+    storage_options: Mapping[str, str] | None,
+    store: Store | None,
+    listener: Listener,
+    manifest_store: ManifestStore | None = None,
+) -> Place:
+    """Where ``url`` is: in ``store``, or in the one that it names.
+
+    With ``manifest_store`` tables there are committed through it. Its entries carry names inside of ``store``, or
+    absolute names where ``url`` names the store: local ones without symbolic links.
+    """
     if store is not None:
-        return Place(store, Io(str(url)), "", listener)
+        place = Place(store, Io(str(url)), "", listener)
+        return _arbitrated(place, open_manifest_store(manifest_store)) if manifest_store is not None else place
     text = str(url)
     opened, root = open_store(text, storage_options)
     local = "://" not in text or text.startswith("file://")
     location = str(Path(text.removeprefix("file://")).absolute()) if local else text.rstrip("/")
     named = "" if text.startswith("memory://") else location
-    return Place(opened, Io(root, location=named), named, listener)
+    place = Place(opened, Io(root, location=named), named, listener)
+    if manifest_store is None:
+        return place
+    base = str(Path(location).resolve()) if local else location.removesuffix(root).rstrip("/")
+    return _arbitrated(place, Located(open_manifest_store(manifest_store), base))
+
+
+def _arbitrated(place: Place, external: KeyValue) -> Place:
+    return replace(place, store=WithExternal(place.store, external), io=replace(place.io, commits=Commits.EXTERNAL))
+
+
+@implements("TXN-006")
+def check_mechanism(place: Place, current: TableState) -> None:
+    """Raise `InvalidArgument` if the caller names an external manifest store and the table does not record one.
+
+    Others create versions of such a table without it, and neither would see the other.
+    """
+    if place.io.commits is Commits.EXTERNAL and current.config.get(CONFIG_COMMITS) != Commits.EXTERNAL.value:
+        reason = "this table is committed without an external manifest store; memwal.enable or create it with one"
+        raise InvalidArgument(f"{current.path}: {reason}", clause="TXN-006")
 
 
 def found(place: Place, loading: Protocol[TableState]) -> TableState:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -15,18 +16,16 @@ from ..effects import Io, Protocol
 from ..errors import InvalidArgument
 from ..ids import FieldId, Milliseconds, RegionId, SpecId, TableVersion, region_id
 from ..index import drained, maintaining, regions, transforms
-from ..index.opening import region_of
 from ..index.snapshot import RegionRow
 from ..index.transforms import SpecRequest
 from ..invariants import Report
-from ..jobs import collector, index_builder, merger, spec_change
+from ..jobs import collector, index_builder, merger, opening, spec_change
 from ..jobs.merger import Merged
-from ..maintained import base_index
 from ..read import filters
 from ..read import scan as reading
-from ..region import region as region_context
 from ..region import writer as writing
 from ..region.limits import Limits
+from ..region.rows import Belongs
 from ..revisions import STRICT, Interpretation, Revision
 from ..table import coverage, state, write
 from ..table.state import TableState
@@ -139,7 +138,7 @@ class Table:
         """Make ``spec`` govern new writes, after fencing every region of older specs and verifying that it is drained.
 
         ``drain``: flush and merge these regions first. ``beside_manual``: allow it on a table with manual regions,
-        which stay as they are. Raises `InvalidArgument`, `memwal.jobs.spec_change.NotDrained` or ``SpecChangeLost``.
+        which stay as they are. Raises `InvalidArgument`, `memwal.jobs.spec_change.NotDrained` or ``ChangeLost``.
         """
         self._check_not_pinned()
         self.refresh()
@@ -163,7 +162,7 @@ class Table:
         """Flush what is in the region's WAL and merge all its generations; an open writer of the region is fenced."""
         self._check_not_pinned()
         row, _ = self._registered(region)
-        opened = self._opened(row, Limits(), STRICT)
+        opened = self._opened(row, Limits(), STRICT, governed=False)
         with Writer(self, opened, durable=True, indexed=True, background=False) as writer:
             writer.flush()
         return self.merge(region)
@@ -211,14 +210,31 @@ class Table:
         row, registered = self._registered(region)
         if row.spec_id:
             spec_change.check_governed(row, self._state)
-        opened = self._opened(row, chosen, named_profile(profile))
-        self._run(spec_change.admit(self._io, row, registered=registered, interpretation=named_profile(profile)))
+        opened = self._opened(row, chosen, named_profile(profile), registered=registered)
         return Writer(self, opened, durable=durable, indexed=indexed, background=background)
 
-    def _opened(self, row: RegionRow, limits: Limits, interpretation: Interpretation) -> writing.Writer:
-        opening = replace(self._region(row, interpretation), table=self._io)
-        maintained = self._run(base_index.load(self._io, self._state))
-        return self._run(writing.open_writer(opening, limits=limits, maintained=maintained))
+    def _opened(
+        self,
+        row: RegionRow,
+        limits: Limits,
+        interpretation: Interpretation,
+        *,
+        registered: bool = True,
+        governed: bool = True,
+    ) -> writing.Writer:
+        opening_region = opening.open_region(
+            self._io,
+            self._state,
+            row,
+            partial(_belongs, row),
+            limits=limits,
+            location=self._place.location,
+            registered=registered,
+            governed=governed,
+            interpretation=interpretation,
+        )
+        writer, self._state = self._run(opening_region)
+        return writer
 
     def _registered(self, region: str) -> tuple[RegionRow, bool]:
         """The region of that id, and whether it is registered."""
@@ -240,34 +256,6 @@ class Table:
             raise InvalidArgument(f"region {region} is not registered", clause="AMB-52")
         (row,) = self._run(regions.unregistered(self._io, self._state, {region: manifest}))
         return row
-
-    def _region(self, row: RegionRow, interpretation: Interpretation) -> region_context.Region:
-        return region_of(
-            self._io,
-            self._state,
-            row,
-            location=self._place.location,
-            belongs=self._belongs(row),
-            interpretation=interpretation,
-        )
-
-    def _belongs(self, row: RegionRow) -> Callable[[pa.Table], None]:
-        wanted, current = dict(row.values), self._state
-        spec = regions.spec_of(current.mem_wal, row.spec_id)
-        names = {i: n for n, i in current.field_ids.items()}
-
-        def check(rows: pa.Table) -> None:
-            if not wanted or spec is None:
-                return
-            found = transforms.evaluate(spec, rows, names, revision=current.revision)
-            others = {name: _first_other(found.column(name), value) for name, value in wanted.items()}
-            at, name = min(((at, name) for name, at in others.items() if at is not None), default=(-1, ""))
-            if at >= 0:
-                other = found.column(name)[at].as_py()
-                reason = f"row {at} has region value {name}={other!r}; this region's is {wanted[name]!r}"
-                raise InvalidArgument(reason, clause="WRITER-015")
-
-        return check
 
     def scan(
         self,
@@ -443,6 +431,26 @@ class Table:
     def _check_not_pinned(self) -> None:
         if self._pinned:
             raise InvalidArgument("a table opened at a version is read-only", clause="TXN-003")
+
+
+def _belongs(row: RegionRow, current: TableState) -> Belongs:
+    """Checks rows for the region of ``row`` under one table version."""
+    wanted = dict(row.values)
+    spec = regions.spec_of(current.mem_wal, row.spec_id)
+    names = {i: n for n, i in current.field_ids.items()}
+
+    def check(rows: pa.Table) -> None:
+        if not wanted or spec is None:
+            return
+        found = transforms.evaluate(spec, rows, names, revision=current.revision)
+        others = {name: _first_other(found.column(name), value) for name, value in wanted.items()}
+        at, name = min(((at, name) for name, at in others.items() if at is not None), default=(-1, ""))
+        if at >= 0:
+            other = found.column(name)[at].as_py()
+            reason = f"row {at} has region value {name}={other!r}; this region's is {wanted[name]!r}"
+            raise InvalidArgument(reason, clause="WRITER-015")
+
+    return check
 
 
 def _parsed(region: str) -> RegionId:

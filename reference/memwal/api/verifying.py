@@ -13,6 +13,7 @@ from ..invariants import verify as run_invariants
 from ..jobs import repair as repairing
 from ..jobs.repair import Step
 from ..revisions import Revision
+from ..stores import ManifestStore
 from ..stores.base import Store
 from .place import Place, find, named_revision
 
@@ -71,6 +72,7 @@ def repair(
     dry_run: bool = False,
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
+    manifest_store: ManifestStore | None = None,
     listener: Listener = _no_listener,
 ) -> RepairReport:
     """Repair what can be repaired without losing anything, and say what cannot. ``dry_run``: only say it.
@@ -79,7 +81,7 @@ def repair(
     that no process is still writing that entry. Raises `NotFound`, and `ArtifactError` if the newest table version
     cannot be read.
     """
-    place = find(url, storage_options, store, listener)
+    place = find(url, storage_options, store, listener, manifest_store)
     return repair_place(place, dry_run=dry_run)
 
 

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 import memwal
+from memwal.cli.options import ManifestStore
 from memwal.drive import Listener
 from memwal.jobs.index_builder import CaughtUp
 
@@ -24,10 +25,11 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
             str, typer.Argument(metavar="TABLE", help="Folder or URL (s3://, gs://, az://) of the table.")
         ],
         index: Annotated[str | None, typer.Option(help="This index only; all indexes over columns if absent.")] = None,
+        manifest_store: ManifestStore = None,
         as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     ) -> None:
         """Extend base table indexes over merged rows, and record how far they have caught up."""
-        report = memwal.open(table, listener=progress).catch_up(index)
+        report = memwal.open(table, manifest_store=manifest_store, listener=progress).catch_up(index)
         if as_json:
             out.print_json(json.dumps({"indexes": [_as_json(done) for done in report.indexes]}))
             return

@@ -14,6 +14,7 @@ from rich.table import Table as Grid
 
 import memwal
 from memwal.api import GcReport
+from memwal.cli.options import ManifestStore
 from memwal.drive import Listener
 from memwal.jobs import collector
 from memwal.jobs.collector import TimeTravel
@@ -70,6 +71,7 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
             bool | None, typer.Option("--sizes/--no-sizes", help="Measure what goes; in a dry run unless refused.")
         ] = None,
         every: Annotated[bool, typer.Option("--all", help="Show each thing that is kept, not only how many.")] = False,
+        manifest_store: ManifestStore = None,
         as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     ) -> None:
         """Delete table versions, generations, WAL entries, left-overs and files that nothing needs any more.
@@ -78,7 +80,7 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
         """
         if time_travel not in get_args(TimeTravel):
             raise typer.BadParameter(f"{time_travel!r}: choose progress or snapshot", param_hint="--time-travel")
-        report = memwal.open(table, listener=progress).gc(
+        report = memwal.open(table, manifest_store=manifest_store, listener=progress).gc(
             retain_versions=retain_versions,
             retain_age_ms=duration_ms(retain_age) if retain_age is not None else None,
             grace_ms=duration_ms(grace),

@@ -14,6 +14,7 @@ from rich.table import Table as Grid
 
 import memwal
 from memwal.cli import catch_up, gc, inspect, merge, migrate, repair, specs, verify
+from memwal.cli.options import ManifestStore
 from memwal.errors import ArtifactError, MemwalError
 
 app = typer.Typer(
@@ -40,9 +41,9 @@ def _print_json(value: Any) -> None:
 
 
 @app.command()
-def info(table: Place, as_json: AsJson = False) -> None:
+def info(table: Place, manifest_store: ManifestStore = None, as_json: AsJson = False) -> None:
     """Show a table: revision, key, specs, regions with their epochs, generations and merge progress."""
-    opened = memwal.open(table)
+    opened = memwal.open(table, manifest_store=manifest_store)
     regions = opened.regions()
     if as_json:
         _print_json(
@@ -84,10 +85,11 @@ def scan(
     limit: Annotated[int, typer.Option(min=0, help="Rows to print.")] = 20,
     eventual: Annotated[bool, typer.Option("--eventual", help="Read the region snapshot, not the manifests.")] = False,
     version: Annotated[int | None, typer.Option(help="Read an older table version, with its own snapshot.")] = None,
+    manifest_store: ManifestStore = None,
     as_json: AsJson = False,
 ) -> None:
     """Read the merged rows: base table, generations and WAL, newest row per key."""
-    found = memwal.open(table, version=version).scan(
+    found = memwal.open(table, version=version, manifest_store=manifest_store).scan(
         columns.split(",") if columns else None, where or None, consistency="eventual" if eventual else "strong"
     )
     shown = found.slice(0, limit)
@@ -102,9 +104,9 @@ def scan(
 
 
 @app.command()
-def snapshot(table: Place, as_json: AsJson = False) -> None:
+def snapshot(table: Place, manifest_store: ManifestStore = None, as_json: AsJson = False) -> None:
     """Rebuild the region snapshot that eventual reads use."""
-    regions = memwal.open(table, listener=_progress).snapshot()
+    regions = memwal.open(table, manifest_store=manifest_store, listener=_progress).snapshot()
     if as_json:
         _print_json({"regions": regions})
         return

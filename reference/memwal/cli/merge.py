@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 import memwal
+from memwal.cli.options import ManifestStore
 
 STAGES = {"keys": "reading keys", "base": "matching rows", "rows": "writing rows"}
 """Stages of one generation's merge, in words."""
@@ -54,11 +55,12 @@ def register(app: typer.Typer, out: Console, err: Console) -> None:
     def merge(
         table: Annotated[str, typer.Argument(metavar="TABLE", help="Folder or URL of the table.")],
         region: Annotated[str | None, typer.Option(help="Merge this region only.")] = None,
+        manifest_store: ManifestStore = None,
         as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     ) -> None:
         """Merge flushed generations into the base table, in order."""
         with Display(err) as display:
-            report = memwal.open(table, listener=display).merge(region)
+            report = memwal.open(table, manifest_store=manifest_store, listener=display).merge(region)
         if as_json:
             merged = [{"region_id": r, "generation": g} for r, g in report.merged]
             out.print_json(json.dumps({"merged": merged, "rows": report.rows, "deleted": report.deleted}))

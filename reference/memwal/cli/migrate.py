@@ -11,6 +11,7 @@ from rich.table import Table as Grid
 
 from memwal.api.migrating import MigrationReport
 from memwal.api.migrating import migrate as run_migrate
+from memwal.cli.options import ManifestStore
 from memwal.drive import Listener
 from memwal.revision_0.entries import PATTERN
 
@@ -30,6 +31,7 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
         dry_run: Annotated[
             bool, typer.Option("--dry-run", help="Read all that would be merged, and change nothing.")
         ] = False,
+        manifest_store: ManifestStore = None,
         as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     ) -> None:
         """Merge what a MemWAL index of revision 0 lists, and put one of another revision in its place.
@@ -37,7 +39,14 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
         Stop the writers of the table first. A run that was cut short is finished by the next one. Exit code 0: done,
         or said; 1: refused, and standard error says why; 2: usage.
         """
-        report = run_migrate(table, revision=revision, entry_names=entry_names, dry_run=dry_run, listener=progress)
+        report = run_migrate(
+            table,
+            revision=revision,
+            entry_names=entry_names,
+            dry_run=dry_run,
+            manifest_store=manifest_store,
+            listener=progress,
+        )
         if as_json:
             out.print_json(json.dumps(_as_json(report)))
         else:
@@ -61,6 +70,7 @@ def _as_json(report: MigrationReport) -> dict[str, object]:
             }
             for one in report.moved
         ],
+        "rewritten": report.rewritten,
         "left": list(report.left),
     }
 
@@ -77,6 +87,9 @@ def _print(report: MigrationReport, out: Console) -> None:
             grid.add_row(one.region, str(one.generation), one.state.name, str(one.entries), str(one.rows))
         out.print(grid)
     line(f"{verb} {len(report.moved)} MemWALs with {sum(one.rows for one in report.moved)} rows")
+    if report.rewritten:
+        does = "would write" if report.dry_run else "wrote"
+        line(f"{does} all rows anew, in data files of version 2.1; indexes over columns have to be made again")
     if report.dry_run:
         line(f"would enable revision {report.revision} on version {report.version}; nothing was changed")
     else:

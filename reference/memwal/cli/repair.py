@@ -11,6 +11,7 @@ from rich.console import Console
 
 from memwal.api.verifying import RepairReport
 from memwal.api.verifying import repair as run_repair
+from memwal.cli.options import ManifestStore
 from memwal.drive import Listener
 
 _VERBS = {
@@ -31,13 +32,14 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
             str, typer.Argument(metavar="TABLE", help="Folder or URL (s3://, gs://, az://) of the table.")
         ],
         dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and write nothing.")] = False,
+        manifest_store: ManifestStore = None,
         as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     ) -> None:
         """Repair what can be repaired without losing anything. Stop the writers of damaged regions first.
 
         Exit code 0: nothing is left, 1: something is.
         """
-        report = run_repair(table, dry_run=dry_run, listener=progress)
+        report = run_repair(table, dry_run=dry_run, manifest_store=manifest_store, listener=progress)
         if as_json:
             out.print_json(json.dumps(_as_json(report)))
         else:

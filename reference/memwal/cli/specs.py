@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 import memwal
+from memwal.cli.options import ManifestStore
 from memwal.codec.index_details import RegionField, RegionSpec
 from memwal.drive import Listener
 from memwal.errors import InvalidArgument
@@ -46,10 +47,11 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
         beside_manual: Annotated[
             bool, typer.Option("--beside-manual", help="Allow a spec on a table with manual regions.")
         ] = False,
+        manifest_store: ManifestStore = None,
         as_json: AsJson = False,
     ) -> None:
         """Show the region specs of a table; with --add make a new one govern new writes."""
-        opened = memwal.open(table, listener=progress)
+        opened = memwal.open(table, manifest_store=manifest_store, listener=progress)
         if add:
             request = memwal.region_spec([parsed(text) for text in add])
             opened.add_spec(request, drain=drain_first, beside_manual=beside_manual)
@@ -70,10 +72,11 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
     def drain(
         table: Place,
         region: Annotated[str, typer.Argument(metavar="REGION", help="Id of the region.")],
+        manifest_store: ManifestStore = None,
         as_json: AsJson = False,
     ) -> None:
         """Flush what is in a region's WAL and merge its generations; an open writer of the region is fenced."""
-        report = memwal.open(table, listener=progress).drain(region)
+        report = memwal.open(table, manifest_store=manifest_store, listener=progress).drain(region)
         if as_json:
             merged = [{"region_id": r, "generation": g} for r, g in report.merged]
             out.print_json(json.dumps({"merged": merged, "rows": report.rows, "deleted": report.deleted}))

@@ -19,18 +19,26 @@ import numpy as np
 import pyarrow as pa
 
 from ..clauses import implements
-from ..errors import ArtifactError, EngineBug
+from ..errors import ArtifactError, EngineBug, InvalidArgument
 from .file_layout import FOOTER, GLOBAL_BUFFER, MAGIC, check_footer
 from .pb.lance import file_pb2
 
-__all__ = ["FILE_VERSION", "MAGIC", "WRITTEN_VERSIONS", "Decoder", "Encoder", "FileVersion", "decode", "encode"]
+__all__ = [
+    "FILE_VERSION", "FLAT_VERSION", "LEAF_VERSIONS", "MAGIC", "WRITTEN_VERSIONS", "Decoder", "Encoder", "FileVersion",
+    "decode", "encode",
+]  # fmt: skip
 
 FileVersion = tuple[int, int]
 """Major and minor version of a data file."""
 FILE_VERSION: FileVersion = (2, 1)
 """File version of tables that the engine creates: the oldest that encodes NULL structs, so that most read it."""
-WRITTEN_VERSIONS = (FILE_VERSION, (2, 2))
-"""File versions that the engine writes: those with one column per leaf field. Older ones are read only."""
+FLAT_VERSION: FileVersion = (2, 0)
+"""File version that is written for schemas without nested fields only: it has no way to store a NULL struct, and has
+columns for structs and lists beside those of leaf fields."""
+LEAF_VERSIONS = (FILE_VERSION, (2, 2))
+"""File versions with one column per leaf field, whatever the schema."""
+WRITTEN_VERSIONS = (FLAT_VERSION, *LEAF_VERSIONS)
+"""File versions that the engine writes. Older ones are read only."""
 
 PAGE_CACHE_BYTES: int | None = None
 """Bytes of one file that the native writer collects before it writes pages; None: 8 MiB for each column."""
@@ -63,6 +71,9 @@ class Encoder:
     """
 
     def __init__(self, schema: pa.Schema, version: FileVersion = FILE_VERSION) -> None:
+        if version == FLAT_VERSION and any(_is_nested(field.type) for field in schema):
+            reason = f"data files of version {'.'.join(map(str, version))} are written without nested columns only"
+            raise InvalidArgument(reason, clause="FORMAT-021")
         self._schema = schema
         self._session = _session(os.getpid())
         self._name = _unique_name()
@@ -94,6 +105,11 @@ class Encoder:
             self._writer.add_schema_metadata(key.decode(), value.decode())
         self._writer.close()
         return _with_ordered_maps(functools.partial(self._session.read_range, self._name), self._writer.size_bytes)
+
+
+def _is_nested(arrow: pa.DataType) -> bool:
+    inner = arrow.value_type if pa.types.is_fixed_size_list(arrow) else arrow
+    return bool(pa.types.is_nested(inner))
 
 
 def _from_its_start(batch: pa.RecordBatch) -> pa.RecordBatch:

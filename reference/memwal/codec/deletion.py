@@ -1,7 +1,10 @@
 """Deletion files: bytes <-> sorted row offsets of one fragment.
 
-Two flavours: an Arrow IPC file with one column ``row_id`` of unsigned 32-bit offsets, for few deletions, and a
-portable Roaring bitmap, for many.
+Two flavours: an Arrow IPC file with one column ``row_id`` of unsigned 32-bit offsets, and a portable Roaring bitmap.
+The texts want Arrow for sets that are small or sparse, and bitmaps for those that are large and dense. The measure of
+density here is the size itself: of a set that is not small, the shorter of both files is written. An Arrow file costs
+4 bytes per row wherever the row lies; a bitmap costs 2 bytes or much less where rows lie close together, and up to 10
+for a row that has 65,536 rows of the fragment to itself.
 """
 
 from __future__ import annotations
@@ -22,8 +25,8 @@ Offsets = npt.NDArray[np.uint32]
 
 ARROW = table_pb2.DeletionFile.ARROW_ARRAY
 BITMAP = table_pb2.DeletionFile.BITMAP
-BITMAP_FROM_ROWS = 4096
-"""From this number of deleted rows on, the bitmap is written: below it a Roaring container is an array anyway."""
+BITMAP_FROM_ROWS = 1024
+"""From this number of deleted rows on, a bitmap may be written: fewer are at most 4 KiB of offsets, one small read."""
 
 EXTENSIONS = {ARROW: "arrow", BITMAP: "bin"}
 _SCHEMA = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
@@ -32,12 +35,20 @@ _SCHEMA = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
 @implements("FORMAT-037", "FORMAT-038", "FORMAT-039")
 def encode(offsets: Offsets) -> tuple[int, bytes]:
     """File type (`ARROW` or `BITMAP`) and bytes for ``offsets``."""
-    if len(offsets) >= BITMAP_FROM_ROWS:
-        return BITMAP, pyroaring.BitMap(offsets).serialize()
+    flat = _flat(offsets)
+    if len(offsets) < BITMAP_FROM_ROWS:
+        return ARROW, flat
+    bitmap = pyroaring.BitMap(offsets)
+    bitmap.run_optimize()
+    packed: bytes = bitmap.serialize()
+    return (BITMAP, packed) if len(packed) < len(flat) else (ARROW, flat)
+
+
+def _flat(offsets: Offsets) -> bytes:
     sink = io.BytesIO()
     with pa.ipc.new_file(sink, _SCHEMA) as writer:
         writer.write_batch(pa.record_batch([pa.array(offsets, pa.uint32())], schema=_SCHEMA))
-    return ARROW, sink.getvalue()
+    return sink.getvalue()
 
 
 def decode(data: bytes, file_type: int, rows: int, path: str) -> Offsets:

@@ -3,8 +3,9 @@
 R's message is used for every revision: numbers and types agree, and R only adds fields, which are unknown fields to A
 and B. Revision 0 has a message of the same name with another meaning; the wire type of field 1 tells it apart (AMB-04).
 
-One field is the engine's own: the token of a change of specs under way (`IndexDetails.spec_change`). Its number lies in
-the range that the protobuf documents leave to private use; engines that do not know it may keep it or drop it.
+One field is the engine's own: the token of a change of specs or columns under way (`IndexDetails.spec_change`). Its
+number lies in the range that the protobuf documents leave to private use; engines that do not know it may keep it or
+drop it.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class IndexDetails:
     """Fields of later revisions, kept on rewrite."""
     merged_unknown: Unknowns = ()
     spec_change: str = ""
-    """Token of the change of specs that is under way; empty if there is none (AMB-142)."""
+    """Token of the change of specs or columns that is under way; empty if there is none (AMB-50, 142)."""
     records_0: bytes = b""
     """Records of revision 0, all of them merged; details that hold them are read and never rewritten (AMB-135)."""
     _progress: dict[RegionId, Generation] = attribute(init=False, repr=False, compare=False)

@@ -6,18 +6,19 @@ Source: AMB-50, 55, 66, 87, 91, 129.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from .. import paths
 from ..clauses import implements
 from ..codec.region_manifest import RegionManifest
 from ..effects import Io
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, NotFound
 from ..ids import UINT64_MAX, Generation, RegionId
 from ..region import manifest as manifests
+from ..region.rows import TOMBSTONE
 from ..revisions import STRICT, Interpretation
 from ..table.columns import MayChange
-from ..table.state import TableState
+from ..table.state import TableState, latest
 from ..table.whole import MayReplace, MayRevert
 from . import drained
 from .discovery import discover
@@ -51,10 +52,24 @@ def may_revert(io: Io, interpretation: Interpretation = STRICT) -> MayRevert:
             await drained.check_drained(io, looked_at, what, interpretation)
         if then.mem_wal_entry is None:
             return
+        if _columns(now) != _columns(then) and now.mem_wal_entry is not None:
+            await _check_flushed(io, now, "a Restore across a change of columns needs empty WALs", interpretation)
         for region, manifest in (await discover(io, then.revision, interpretation)).items():
             await _check_generations(io, now, then, region, manifest)
 
     return check
+
+
+def same_ground(now: TableState, then: TableState) -> bool:
+    """Whether an open writer may go on when the table goes from one state to the other: same columns, key, specs."""
+    return _columns(now) == _columns(then) and _configuration(now) == _configuration(then)
+
+
+def _columns(state: TableState) -> object:
+    """What rows in a WAL have in common with the table; None where there is no WAL."""
+    if state.mem_wal_entry is None:
+        return None
+    return [(field.id, field.parent_id, field.name, field.logical_type, field.nullable) for field in state.fields]
 
 
 def _configuration(state: TableState) -> object:
@@ -82,10 +97,16 @@ async def _check_generations(
 
 @implements("AMB-50")
 def may_add(io: Io, interpretation: Interpretation = STRICT) -> MayChange:
-    """Columns are added only while no region has unflushed entries: recovery takes those in the table's own schema."""
+    """Columns are added only while no region has unflushed entries: recovery takes those in the table's own schema.
 
-    async def check(state: TableState, names: Sequence[str]) -> None:
-        await _check_flushed(io, state, names, interpretation)
+    Returns the field ids in generations: one of a dropped column would bring back its values.
+    """
+
+    async def check(state: TableState, names: Sequence[str]) -> Collection[int]:
+        if state.mem_wal_entry is None:
+            return ()
+        await _check_flushed(io, state, f"columns {list(names)} cannot come or go", interpretation)
+        return await _ids_in_generations(io, state, interpretation)
 
     return check
 
@@ -94,21 +115,34 @@ def may_add(io: Io, interpretation: Interpretation = STRICT) -> MayChange:
 def may_drop(io: Io, interpretation: Interpretation = STRICT) -> MayChange:
     """As `may_add`; key columns stay, and a source of a region spec goes only once that spec's regions are drained."""
 
-    async def check(state: TableState, names: Sequence[str]) -> None:
+    async def check(state: TableState, names: Sequence[str]) -> Collection[int]:
         await drained.check_columns_may_change(io, state, names, interpretation)
-        await _check_flushed(io, state, names, interpretation)
+        if state.mem_wal_entry is not None:
+            await _check_flushed(io, state, f"columns {list(names)} cannot come or go", interpretation)
+        return ()
 
     return check
 
 
-async def _check_flushed(io: Io, state: TableState, names: Sequence[str], interpretation: Interpretation) -> None:
-    """Raise `InvalidArgument` unless every entry of every region's WAL is flushed."""
-    if state.mem_wal_entry is None:
-        return
+async def _check_flushed(io: Io, state: TableState, what: str, interpretation: Interpretation) -> None:
+    """Raise `InvalidArgument` unless every entry of every region's WAL is flushed; ``what``: the reason begins so."""
     merged, left = Generation(UINT64_MAX), {}
     for region, manifest in (await discover(io, state.revision, interpretation)).items():
         reason = await drained.undrained_reason(manifests.folder(io, region), manifest, merged, state)
         if reason:
             left[region] = reason
     if left:
-        raise InvalidArgument(f"columns {list(names)} cannot come or go: {drained.named(left)}", clause="AMB-50")
+        raise InvalidArgument(f"{what}: {drained.named(left)}", clause="AMB-50")
+
+
+async def _ids_in_generations(io: Io, state: TableState, interpretation: Interpretation) -> set[int]:
+    """Field ids of all generations that are listed and still there."""
+    found: set[int] = set()
+    for region, manifest in (await discover(io, state.revision, interpretation)).items():
+        for listed in manifest.flushed:
+            try:
+                generation = await latest(manifests.folder(io, region).child(listed.path))
+            except NotFound:
+                continue
+            found |= {field.id for field in generation.fields if field.name != TOMBSTONE}
+    return found

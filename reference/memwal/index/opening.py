@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from .. import paths
 from ..effects import Io
+from ..region import manifest as manifests
 from ..region.region import Region
 from ..region.rows import Rows
 from ..revisions import CONFIG_MANIFEST_COLLECTION, CONFIG_WAL_COLLECTION, STRICT, Interpretation
@@ -46,7 +47,7 @@ def region_of(
     )
     spec = regions.spec_of(state.mem_wal, row.spec_id)
     return Region(
-        io=io.child(paths.region(row.region_id)),
+        io=manifests.folder(io, row.region_id),
         location=f"{location}/{paths.region(row.region_id)}" if location else "",
         region_id=row.region_id,
         revision=state.revision,

@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from .. import paths
-from ..codec import data_file
+from ..clauses import implements
+from ..codec import data_file, protobuf
 from ..codec.pb.lance import index_pb2, table_pb2
-from ..effects import Io
-from ..errors import ArtifactError, NotFound
-from ..table import read
+from ..effects import Io, Protocol
+from ..errors import ArtifactError, InvalidArgument, NotFound
+from ..table import legacy_file, read
 from ..table.state import TableState
+from ..table.stored_file import open_file, open_rows
 from .finding import Broken, Damaged, attempted, invariant
 
 _RESTORE = "Restore the object from a backup of the store, or a table version that does not name it."
-_FIRST_READABLE = (0, 3)
-"""The first file version that is read here, under its first number; files of older ones are only looked for."""
+_UUID_BYTES = 16
 _INDEX_FILES = 10
 """Field of IndexMetadata in which later writers list the files of an index: message {path = 1, size = 2}."""
 
@@ -36,7 +37,7 @@ class Files:
     damaged: tuple[Damaged, ...]
     index_files: tuple[Damaged, ...]
     unread: tuple[str, ...]
-    """Files in other places that base paths name, and files of the old format: not looked into."""
+    """Files in other places that base paths name: not looked into."""
 
 
 @invariant("FORMAT-018", "FORMAT-034", "TXN-009", "TXN-004", about="table", remedy=_RESTORE)
@@ -91,10 +92,10 @@ async def look_at_files(io: Io, state: TableState, seen: set[str], *, rows: bool
             absent = await _absent(io, name, file.file_size_bytes)
             if absent is not None:
                 missing.append(absent)
-            elif rows and (file.file_major_version, file.file_minor_version) < _FIRST_READABLE:
-                unread.append(f"{file.path} (of the old file format)")
             elif rows:
-                whole = await attempted(_whole(io, name, fragment.physical_rows), path)
+                old = (file.file_major_version, file.file_minor_version) in legacy_file.VERSIONS
+                reading = _whole_legacy(io, name, file, state) if old else _whole(io, name)
+                whole = await attempted(_counted(reading, fragment.physical_rows, path), path)
                 damaged += [whole] if isinstance(whole, Damaged) else []
         if not fragment.HasField("deletion_file"):
             continue
@@ -129,24 +130,46 @@ async def _absent(io: Io, name: str, size_bytes: int) -> Damaged | None:
         found = await io.head(name)
     except NotFound:
         return Damaged(io.path(name), "a table manifest names this file, and it is not there")
+    except InvalidArgument as error:
+        return Damaged(io.path(name), f"a table manifest names this file, and no store can hold it: {error}")
     if size_bytes and found != size_bytes:
         return Damaged(io.path(name), f"{found} bytes, the table manifest says {size_bytes}", offset=found)
     return None
 
 
-async def _whole(io: Io, name: str, rows: int) -> None:
-    table = data_file.decode(await io.get(name), io.path(name))
-    if table.num_rows != rows:
-        reason = f"holds {table.num_rows} rows, the table manifest says {rows}"
-        raise ArtifactError("FORMAT-017", io.path(name), reason)
+async def _whole(io: Io, name: str) -> int:
+    """Rows of a data file, all of which can be read."""
+    rows: int = data_file.decode(await io.get(name), io.path(name)).num_rows
+    return rows
+
+
+@implements("FORMAT-026")
+async def _whole_legacy(io: Io, name: str, file: table_pb2.DataFile, state: TableState) -> int:
+    """Rows of a data file before version 2, all of whose columns can be read that the table has."""
+    columns = [field.name for field in state.fields if field.parent_id == -1 and field.id in file.fields]
+    opened = await open_file(io, name, file, columns, state.fields)
+    counted = opened.legacy.rows if opened.legacy is not None else 0
+    with await open_rows(io, opened, 0, counted) as reader:
+        rows: int = reader.read().num_rows
+    return rows
+
+
+async def _counted(reading: Protocol[int], rows: int, path: str) -> None:
+    found = await reading
+    if found != rows:
+        raise ArtifactError("FORMAT-017", path, f"holds {found} rows, the table manifest says {rows}")
 
 
 async def _index_files(io: Io, state: TableState, seen: set[str]) -> list[Damaged]:
     """Files of the version's indexes that are not there. Indexes that list no files are not looked at."""
     found: list[Damaged] = []
     for index in state.manifest.indices:
-        for file, size_bytes in _files_of(index):
-            name = f"{paths.INDICES}/{uuid.UUID(bytes=index.uuid.uuid)}/{file}"
+        try:
+            listed = _files_of(index, state)
+        except ArtifactError as error:
+            found.append(Damaged(error.path, error.reason, error.clause, error.offset))
+            continue
+        for name, size_bytes in listed:
             if io.path(name) in seen:
                 continue
             seen.add(io.path(name))
@@ -155,18 +178,44 @@ async def _index_files(io: Io, state: TableState, seen: set[str]) -> list[Damage
     return found
 
 
-def _files_of(index: table_pb2.IndexMetadata) -> Sequence[tuple[str, int]]:
-    """Name and size of each file that the index entry lists."""
-    if index.HasField("base_id") or len(index.uuid.uuid) != 16:
+def _files_of(index: table_pb2.IndexMetadata, state: TableState) -> Sequence[tuple[str, int]]:
+    """Name and size of each file that the index entry lists. Raises `ArtifactError` at the index section."""
+    if index.HasField("base_id") or len(index.uuid.uuid) != _UUID_BYTES:
         return []
+    folder = f"{paths.INDICES}/{uuid.UUID(bytes=index.uuid.uuid)}"
     fields = UnknownFieldSet(index)
     listed = []
     for number in range(len(fields)):
-        if fields[number].field_number != _INDEX_FILES or not isinstance(fields[number].data, bytes):
+        if fields[number].field_number != _INDEX_FILES:
             continue
-        message = index_pb2.Flat.FromString(fields[number].data)
-        inner = UnknownFieldSet(message)
-        values = {inner[i].field_number: inner[i].data for i in range(len(inner))}
-        if isinstance(values.get(1), bytes):
-            listed.append((values[1].decode(), int(values.get(2, 0))))
+        data = fields[number].data
+        if not isinstance(data, bytes):
+            raise _misread(state, index, f"lists a file by a field of wire type {fields[number].wire_type}")
+        name, size_bytes = _listed(data, index, state)
+        listed.append((f"{folder}/{name}", size_bytes))
     return listed
+
+
+def _listed(data: bytes, index: table_pb2.IndexMetadata, state: TableState) -> tuple[str, int]:
+    try:
+        message = protobuf.parse(index_pb2.Flat, data, clause="FORMAT-004", path=state.path)
+    except ArtifactError as error:
+        raise _misread(state, index, f"lists a file by bytes that are {error.reason}") from error
+    inner = UnknownFieldSet(message)
+    values = {inner[i].field_number: inner[i].data for i in range(len(inner))}
+    name, size_bytes = values.get(1), values.get(2, 0)
+    if not isinstance(name, bytes) or not isinstance(size_bytes, int):
+        raise _misread(state, index, "lists a file without a name, or with a size that is no number")
+    try:
+        text = name.decode()
+    except UnicodeDecodeError as error:
+        raise _misread(state, index, f"lists a file whose name is no UTF-8: {error}") from error
+    if "\0" in text or set(text.split("/")) & {"", ".", ".."}:
+        raise _misread(state, index, f"lists a file by {text!r}, which is no name inside of its folder")
+    return text, size_bytes
+
+
+def _misread(state: TableState, index: table_pb2.IndexMetadata, reason: str) -> ArtifactError:
+    """``reason`` about an index entry; what is known of its place is where the index section begins."""
+    where = state.manifest.message.index_section
+    return ArtifactError("FORMAT-004", state.path, f"the entry of index {index.name!r} {reason}", where)

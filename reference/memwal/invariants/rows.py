@@ -75,7 +75,8 @@ async def load_rows(view: RegionView, generation: GenerationView) -> GenerationR
         live[await read.deleted_offsets(io, fragment, state)] = False
         masks.append(live)
     columns = pa.schema([f for f in state.schema if f.name != TOMBSTONE or not view.revision.tombstones])
-    rows = Rows(table=columns, key=state.primary_key, revision=view.revision)
+    ids = tuple(state.field_ids.items())
+    rows = Rows(table=columns, key=state.primary_key, revision=view.revision, field_ids=ids)
     logged = await _logged(view, generation, rows)
     return GenerationRows(
         path=io.root,

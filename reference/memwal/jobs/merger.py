@@ -105,10 +105,14 @@ async def _step(io: Io, region: RegionId, run: _Run, interpretation: Interpretat
     if listed is None:
         return False
     run.trying = listed.generation
-    if run.attempt is None or run.attempt.listed != listed or not fits(run.attempt.work, state):
-        await _give_up(io, run)
-        run.attempt = await _opened(io, state, region, listed)
-    await _commit(io, state, region, run.attempt, interpretation)
+    try:
+        if run.attempt is None or run.attempt.listed != listed or not fits(run.attempt.work, state):
+            await _give_up(io, run)
+            run.attempt = await _opened(io, state, region, listed)
+        await _commit(io, state, region, run.attempt, interpretation)
+    except Unmergeable:
+        await _check_columns(io, state)
+        raise
     rows, deleted = run.attempt.source.rows, run.attempt.source.deleted
     run.attempt = None
     run.done.append(Merged(region_id=region, generation=listed.generation, rows=rows, deleted=deleted))
@@ -176,6 +180,14 @@ async def _commit(
         if newest.manifest.message.fragments == state.manifest.message.fragments:
             raise
         raise Conflict(newest.version, "update", "", retryable=True, reason="the version was replaced") from None
+
+
+@implements("AMB-50")
+async def _check_columns(io: Io, state: TableState) -> None:
+    """Raise a retryable `Conflict` if the table has other columns than in ``state``: then that says nothing."""
+    newest = await latest(io)
+    if newest.fields != state.fields:
+        raise Conflict(newest.version, "update", "", retryable=True, reason="columns have come or gone")
 
 
 async def _give_up(io: Io, run: _Run) -> None:

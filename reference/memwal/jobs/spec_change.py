@@ -1,15 +1,8 @@
 """Changing the region specs of a table under running writers.
 
 A new spec sends keys to other regions, so that no row of theirs may still be on its way through the old ones (AMB-54),
-and no writer may go on with the spec that it has read (AMB-142). Table and region manifests cannot be committed
-together; what orders a change of specs and the writers that open meanwhile is that each writes before it reads:
-
-    the change: put a token into the MemWAL index; then look at the regions, fence and verify them; then commit
-    a writer:   claim its region; then look at the MemWAL index, and remove a token that it finds there
-
-Either the change sees the claim, or the writer sees the token, and then the commit finds its token gone. A writer
-never waits: a change that meets one fails, and can be tried again. A token that a crash left behind costs the next
-writer one commit.
+and no writer may go on with the spec that it has read (AMB-142): writers of older regions are held off, see
+`memwal.jobs.fenced_change`.
 
 Source: MemWAL revisions A and B, "Region Spec"; AMB-54, 56, 67, 142.
 """
@@ -23,16 +16,20 @@ from ..clauses import implements
 from ..codec.index_details import IndexDetails, RegionSpec
 from ..codec.region_manifest import RegionManifest
 from ..effects import Io
-from ..errors import Fenced, InvalidArgument, Outcome
-from ..ids import Epoch, RegionId, SpecId
+from ..errors import InvalidArgument, Outcome
+from ..ids import RegionId, SpecId
 from ..index import drained, mem_wal, regions, transforms
-from ..index.opening import region_of
 from ..index.snapshot import RegionRow
 from ..index.transforms import SpecRequest
-from ..region.claim import claim
 from ..region.recovery import recover
+from ..region.region import Region
 from ..revisions import STRICT, Interpretation
 from ..table.state import TableState, latest
+from . import fenced_change
+from .fenced_change import ChangeLost, Epochs
+from .fenced_change import all_regions as _rows
+
+__all__ = ["ChangeLost", "Changed", "NotDrained", "add_spec", "admit", "check_governed", "next_id", "remove_spec"]
 
 
 class NotDrained(Outcome):
@@ -41,13 +38,6 @@ class NotDrained(Outcome):
     def __init__(self, reasons: Mapping[RegionId, str]) -> None:
         super().__init__(regions=len(reasons), reasons=drained.named(reasons))
         self.reasons = dict(reasons)
-
-
-class SpecChangeLost(Outcome):
-    """Somebody opened a region, or changed the specs, while they were being changed; nothing was changed. Try again."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason=reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,35 +68,20 @@ async def add_spec(
     """Make ``request`` the spec that governs new writes, once every region of older specs is fenced and drained.
 
     ``beside_manual``: allow it on a table that has manual regions; these stay as they are, open writers included.
-    Raises `InvalidArgument` for a spec that is not sound here, `NotDrained` and `SpecChangeLost`; then the table is as
+    Raises `InvalidArgument` for a spec that is not sound here, `NotDrained` and `ChangeLost`; then the table is as
     before, but writers of older regions may have been fenced.
     """
     state = await latest(io)
     _resolved(request, state, ())
     if interpretation.drained_before_new_spec:
         await _check_drained(io, state, interpretation)
-    token = await io.random_hex(32)
-    await mem_wal.change(io, _putting(token))
+    token = await fenced_change.begin(io)
     try:
-        epochs = await _fence(io, await latest(io), beside_manual, interpretation)
+        epochs = await _hold(io, token, await latest(io), beside_manual, interpretation)
         return await _commit(io, request, token, epochs, beside_manual, interpretation)
     except (Outcome, InvalidArgument):
-        await mem_wal.change(io, _removing(token))
+        await fenced_change.end(io, token)
         raise
-
-
-def _putting(token: str) -> mem_wal.Change:
-    async def derive(_: TableState, details: IndexDetails) -> IndexDetails:
-        return replace(details, spec_change=token)
-
-    return derive
-
-
-def _removing(token: str) -> mem_wal.Change:
-    async def derive(_: TableState, details: IndexDetails) -> IndexDetails | None:
-        return replace(details, spec_change="") if details.spec_change == token else None
-
-    return derive
 
 
 def _resolved(request: SpecRequest, state: TableState, rows: Iterable[RegionRow]) -> RegionSpec:
@@ -129,50 +104,35 @@ async def _check_drained(io: Io, state: TableState, interpretation: Interpretati
         raise NotDrained(left)
 
 
-async def _rows(io: Io, state: TableState, interpretation: Interpretation) -> dict[RegionId, RegionRow]:
-    """Every region, with its newest manifest: registered, or found by listing."""
-    live = await regions.discover(io, state.revision, interpretation)
-    rows = {row.region_id: replace(row, manifest=None) for row in await regions.known(io, state, interpretation)}
-    for region, manifest in live.items():
-        row = rows.get(region, RegionRow(region_id=region, spec_id=manifest.spec_id, values=(), manifest=None))
-        rows[region] = replace(row, manifest=manifest)
-    return rows
-
-
-async def _fence(
-    io: Io, state: TableState, beside_manual: bool, interpretation: Interpretation
-) -> dict[RegionId, Epoch]:
-    """Claim every region of a spec that has a manifest, barrier included, and verify that it is drained.
-
-    Returns the epochs of the claims. A region without a manifest has no writer to fence; whoever claims it later sees
-    the token. Sealed regions take no claims.
-    """
-    epochs: dict[RegionId, Epoch] = {}
+async def _hold(io: Io, token: str, state: TableState, beside_manual: bool, interpretation: Interpretation) -> Epochs:
+    """Hold every region of a spec, and verify that it is drained."""
+    governed = _under_a_spec(await _rows(io, state, interpretation), beside_manual)
     left: dict[RegionId, str] = {}
-    for region, row in sorted((await _rows(io, state, interpretation)).items()):
-        if row.spec_id == 0:
-            _check_manual(region, beside_manual)
-            continue
-        manifest = row.manifest
-        if manifest is None or not interpretation.fence_before_new_spec:
-            continue
-        opened = region_of(io, state, row, interpretation=interpretation)
-        progress = state.mem_wal.progress(region)
+
+    async def settle(region: Region, manifest: RegionManifest) -> None:
+        progress = state.mem_wal.progress(region.region_id)
         if manifest.sealed:
-            reason = await drained.undrained_reason(opened.io, manifest, progress, state)
+            reason = await drained.undrained_reason(region.io, manifest, progress, state)
         else:
-            try:
-                manifest = await claim(opened)
-                memtable = await recover(opened, manifest)
-            except Fenced as fenced:
-                raise SpecChangeLost(str(fenced)) from None
+            memtable = await recover(region, manifest)
             reason = drained.unmerged_reason(manifest, progress) or _not_flushed(memtable.rows)
-        epochs[region] = manifest.epoch
         if reason:
-            left[region] = reason
+            left[region.region_id] = reason
+
+    if not interpretation.fence_before_new_spec:
+        return {}
+    epochs = await fenced_change.hold(io, token, state, governed, settle, interpretation=interpretation)
     if left and interpretation.drained_before_new_spec:
         raise NotDrained(left)
     return epochs
+
+
+def _under_a_spec(rows: Mapping[RegionId, RegionRow], beside_manual: bool) -> tuple[RegionRow, ...]:
+    """The regions of a spec. Manual ones stay as they are where that was asked for; `InvalidArgument` otherwise."""
+    for region, row in sorted(rows.items()):
+        if row.spec_id == 0:
+            _check_manual(region, beside_manual)
+    return tuple(row for row in rows.values() if row.spec_id)
 
 
 def _not_flushed(rows: int) -> str:
@@ -190,7 +150,7 @@ async def _commit(
     io: Io,
     request: SpecRequest,
     token: str,
-    epochs: Mapping[RegionId, Epoch],
+    epochs: Epochs,
     beside_manual: bool,
     interpretation: Interpretation,
 ) -> Changed:
@@ -198,14 +158,13 @@ async def _commit(
     chosen: list[RegionSpec] = []
 
     async def derive(state: TableState, details: IndexDetails) -> IndexDetails:
-        if details.spec_change != token:
-            raise SpecChangeLost("the token of the change is gone")
+        if interpretation.fence_before_new_spec:
+            fenced_change.check_token(token, details)
         rows = await _rows(io, state, interpretation)
-        for region, row in rows.items():
-            if row.spec_id == 0:
-                _check_manual(region, beside_manual)
-            elif interpretation.fence_before_new_spec:
-                _check_unmoved(row.manifest, epochs.get(region), details)
+        governed = _under_a_spec(rows, beside_manual)
+        if interpretation.fence_before_new_spec:
+            fenced_change.check_unmoved(epochs, governed)
+            _check_merged(governed, details)
         chosen[:] = [_resolved(request, state, rows.values())]
         return replace(details, specs=(*details.specs, *chosen), spec_change="")
 
@@ -213,30 +172,34 @@ async def _commit(
     return Changed(chosen[0], tuple(sorted(epochs)), state)
 
 
-def _check_unmoved(manifest: RegionManifest | None, fenced: Epoch | None, details: IndexDetails) -> None:
-    """Raise `SpecChangeLost` if the region was claimed after it was fenced; its barrier keeps everybody else out."""
-    epoch = manifest.epoch if manifest is not None else None
-    if epoch != fenced:
-        assert manifest is not None
-        raise SpecChangeLost(f"region {manifest.region_id} was opened under epoch {epoch}")
-    if manifest is not None and (reason := drained.unmerged_reason(manifest, details.progress(manifest.region_id))):
-        raise NotDrained({manifest.region_id: reason})
+def _check_merged(rows: Iterable[RegionRow], details: IndexDetails) -> None:
+    for row in rows:
+        if row.manifest is not None and (why := drained.unmerged_reason(row.manifest, details.progress(row.region_id))):
+            raise NotDrained({row.region_id: why})
 
 
-@implements("AMB-56", "AMB-142", "WRITER-002")
-async def admit(io: Io, row: RegionRow, *, registered: bool = True, interpretation: Interpretation = STRICT) -> None:
-    """Let a writer go on that has just claimed the region of ``row``; raises `InvalidArgument` if no spec wants it.
+@implements("AMB-50", "AMB-56", "AMB-142", "WRITER-002")
+async def admit(
+    io: Io,
+    row: RegionRow,
+    *,
+    registered: bool = True,
+    governed: bool = True,
+    interpretation: Interpretation = STRICT,
+) -> TableState | None:
+    """Let a writer go on that has just claimed the region of ``row``, with the specs and columns of what is returned.
 
-    The claim comes first: see the module's text. A registered manual region needs no question, since a change of specs
-    leaves it alone or is refused for it.
+    The claim comes first: see `memwal.jobs.fenced_change`. Raises `InvalidArgument` if no spec wants the region; that
+    question is not asked of a registered manual region, since a change of specs leaves it alone or is refused for it,
+    nor unless the writer is to take new writes (``governed``). None: nobody fences, and there was nothing to look for.
     """
-    if (row.spec_id == 0 and registered) or not interpretation.fence_before_new_spec:
-        return
-    state = await latest(io)
-    if state.mem_wal.spec_change:
-        state = await mem_wal.change(io, _removing(state.mem_wal.spec_change))
-        await io.note("spec_change_stopped", region=row.region_id)
-    check_governed(row, state)
+    asks = interpretation.fence_before_new_spec and bool(row.spec_id or not registered)
+    if not asks and not interpretation.fence_before_new_columns:
+        return None
+    state = await fenced_change.stop(io, row.region_id)
+    if asks and governed:
+        check_governed(row, state)
+    return state
 
 
 @implements("WRITER-002", "AMB-54", "AMB-56", "AMB-142")

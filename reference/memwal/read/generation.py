@@ -22,8 +22,8 @@ from ..effects import Io
 from ..errors import Unmergeable
 from ..ids import FieldId
 from ..keys import newest
-from ..region.flush import CONFIG_EPOCH
-from ..region.rows import FIELD_ID, TOMBSTONE
+from ..region.flush import CONFIG_EPOCH, CONFIG_FILLED
+from ..region.rows import TOMBSTONE, field_id
 from ..table import read
 from ..table.state import TableState, latest
 
@@ -64,7 +64,8 @@ class GenerationSource:
 
     @property
     def absent(self) -> tuple[str, ...]:
-        return tuple(name for name in self.base.schema.names if name not in self.columns)
+        filled = set(self.generation.config.get(CONFIG_FILLED, "").split("\n"))
+        return tuple(name for name in self.base.schema.names if self.columns.get(name) in {None, *filled})
 
     async def batches(self) -> AsyncIterator[pa.Table]:
         """The rows in the base table's schema, in write order. Raises `Unmergeable` for a NULL that it forbids."""
@@ -230,11 +231,7 @@ def _base_ids(generation: TableState, base: TableState) -> dict[str, FieldId]:
     A column may carry its id as metadata. The engine and revision R's native writer give the columns of a generation
     the ids of the base; what others do with ids is not known.
     """
-    marked = {
-        column.name: FieldId(int(column.metadata[FIELD_ID]))
-        for column in generation.schema
-        if (column.metadata or {}).get(FIELD_ID, b"").isdigit()
-    }
+    marked = {column.name: number for column in generation.schema if (number := field_id(column)) is not None}
     own = CONFIG_EPOCH in generation.config or base.revision.base_field_ids
     numbered = {name: number for name, number in generation.field_ids.items() if name != TOMBSTONE} if own else {}
     return {**numbered, **marked}

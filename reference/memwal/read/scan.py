@@ -22,7 +22,7 @@ from ..region.rows import Rows
 from ..revisions import STRICT, Interpretation
 from ..table import read
 from ..table.state import TableState, latest, load
-from .sources import MemoryView, open_generation, unmerged
+from .sources import MemoryView, generation_rows, unmerged
 from .tail import wal_tail
 
 ATTEMPTS = 20
@@ -160,7 +160,12 @@ async def _merged(
         raise InvalidArgument(f"no such columns: {unknown}; there are {base.schema.names}")
     needed = list(base.schema.names) if keep else list(dict.fromkeys([*key, *names]))
     below = keep if keep and not interpretation.filter_above_deduplication else None
-    rows = Rows(table=pa.schema([base.schema.field(n) for n in needed]), key=base.primary_key, revision=base.revision)
+    rows = Rows(
+        table=pa.schema([base.schema.field(n) for n in needed]),
+        key=base.primary_key,
+        revision=base.revision,
+        field_ids=tuple(base.field_ids.items()),
+    )
     held = {m.region_id: m for m in memory}
     out: list[pa.Table] = []
     shadows: list[pa.Table] = []
@@ -208,9 +213,8 @@ async def _region_sources(
     sources: list[pa.Table] = []
     for generation in listed:
         folder = manifests.folder(io, region)
-        columns = [f.name for f in rows.schema]
         try:
-            table = await open_generation(folder, generation.path, columns)
+            table = await generation_rows(folder, generation.path, view.base, rows.plain.names)
         except NotFound:
             if not interpretation.skip_only_merged or generation.generation <= progress:
                 continue
@@ -220,9 +224,10 @@ async def _region_sources(
         if manifest is not None and memory.epoch < manifest.epoch:
             raise Fenced(region, memory.epoch, manifest.epoch)
         floor = manifest.generation_current if manifest else Generation(0)
-        narrowed = [f.name for f in rows.schema]
         unflushed = [table for generation, table in memory.tables if generation >= floor]
-        sources += [rows.restored(table.select(narrowed), f"memory of {region}") for table in unflushed]
+        if any(set(rows.plain.names) - set(table.schema.names) for table in unflushed):
+            raise _Raced(f"memory of {region}", generation=False)  # columns were added: its writer is fenced
+        sources += [rows.restored(table, f"memory of {region}", narrowed=True) for table in unflushed]
     elif view.live and manifest is not None:
         folder = manifests.folder(io, region)
         tail = await wal_tail(folder, manifest, rows, view.base.revision, interpretation)

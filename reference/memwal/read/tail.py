@@ -47,9 +47,8 @@ async def _rows(region: Io, manifest: RegionManifest, rows: Rows, revision: Revi
         if entry.epoch > manifest.epoch:
             return None
         if entry.rows.num_rows and not is_flushed(entry, manifest):
-            held = [column for column in rows.schema.names if column in entry.rows.schema.names]
             name = region.path(paths.wal(position, revision.wal_suffix))
-            parts.append(rows.restored(entry.rows.select(held), name))
+            parts.append(rows.restored(entry.rows, name, narrowed=True))
         position = WalPosition(position + 1)
     wal_folder.check_end(position, (), manifest, revision, region.root)
     if wal_folder.never_flushed(manifest, revision):

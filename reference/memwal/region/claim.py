@@ -70,8 +70,8 @@ def claimed(current: RegionManifest | None, region: Region) -> RegionManifest:
 
 
 @implements("FENCE-014", "FENCE-017", "AMB-25", "AMB-30", "AMB-37")
-async def verify_epoch(region: Region, known: RegionManifest) -> None:
-    """Raise `Fenced` unless ``known`` is still the newest manifest or a newer one has the same epoch.
+async def verify_epoch(region: Region, known: RegionManifest) -> RegionManifest:
+    """The newest manifest, which is ``known`` or a newer one of the same epoch; raises `Fenced` for another epoch.
 
     One request where nothing changed. Versions that are never collected stay: then the one above ``known`` is there
     if there is any newer one, and a HEAD asks for it. Where they are collected neither its absence nor the presence of
@@ -81,15 +81,16 @@ async def verify_epoch(region: Region, known: RegionManifest) -> None:
     if region.manifest_collection:
         listed = await manifests.versions(region.io)
         if listed[-1:] == (known.version,):
-            return
+            return known
         stored = manifests.present(await manifests.newest_listed(region.io, region.revision), region.io)
     else:
         try:
             await region.io.head(paths.manifest(ManifestVersion(known.version + 1)))
         except NotFound:
-            return
+            return known
         stored = await manifests.require(region.io, region.revision, region.interpretation, collected=False)
     check_epoch(region, known.epoch, stored)
+    return stored
 
 
 @implements("FENCE-009", "FENCE-010", "FENCE-011", "AMB-37")

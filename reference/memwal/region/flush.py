@@ -28,6 +28,9 @@ CONFIG_FIRST = "memwal.wal_first"
 CONFIG_LAST = "memwal.wal_last"
 CONFIG_EPOCH = "memwal.writer_epoch"
 """Config keys of a generation's table: the WAL range that it covers, and who flushed it (AMB-95)."""
+CONFIG_FILLED = "memwal.filled"
+"""Config key of a generation's table: names of columns, separated by line feeds, that some rows did not have when they
+were stored: whether NULL is a value there or none is not known, and no merge may replace a value by it (AMB-50)."""
 
 _PAUSE_MS = 10
 
@@ -66,6 +69,7 @@ async def write_generation(region: Region, epoch: Epoch, sealed: MemTable, start
             CONFIG_LAST: str(sealed.position_covered),
             CONFIG_EPOCH: str(epoch),
             **generation_indexes.inherited_config(sealed),
+            **({CONFIG_FILLED: "\n".join(sorted(sealed.filled))} if sealed.filled else {}),
         },
         initial_bases=_bases(region),
     )

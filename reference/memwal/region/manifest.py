@@ -16,7 +16,7 @@ from .. import confirm, paths
 from ..clauses import implements
 from ..codec import hint, region_manifest
 from ..codec.region_manifest import RegionManifest
-from ..effects import Io
+from ..effects import Commits, Io
 from ..errors import AlreadyExists, ArtifactError, InvalidArgument, NotFound, OutcomeUnknown, StorageError, Throttled
 from ..ids import UINT64_MAX, ManifestVersion, Milliseconds, RegionId
 from ..revisions import STRICT, Interpretation, Revision
@@ -28,8 +28,12 @@ _DOUBLINGS = 7
 
 
 def folder(table: Io, region: RegionId) -> Io:
-    """The region's folder."""
-    return table.child(paths.region(region))
+    """The region's folder.
+
+    Its manifests need conditional puts whatever the table is committed by, and its generations are put like them: an
+    external manifest store has nothing but the versions of the table.
+    """
+    return replace(table.child(paths.region(region)), commits=Commits.PUT)
 
 
 @implements(

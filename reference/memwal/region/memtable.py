@@ -79,6 +79,8 @@ class MemTable:
     """The WAL entries that hold the durable part, by position."""
     position_covered: WalPosition | None = None
     """Newest WAL position that this MemTable or an older one covers, barriers included; None before the first."""
+    filled: frozenset[str] = frozenset()
+    """Columns that some of its rows did not have when they were stored, and that are NULL in these (AMB-50)."""
     indexes: MemTableIndexes | None = None
     """Indexes over its rows, if the writer keeps them. The one part that changes in place: see `index_up_to_date`."""
 
@@ -142,6 +144,7 @@ class MemTable:
             durable=self.durable,
             stored=self.stored,
             position_covered=self.position_covered,
+            filled=self.filled,
             indexes=self.indexes,
         )
 
@@ -155,12 +158,20 @@ class MemTable:
         return replace(self, stored=self.stored.appended(entry), durable=self.handed, position_covered=position)
 
     @implements("WRITER-014", "FLUSH-021")
-    def with_replayed(self, position: WalPosition, rows: pa.Table, size_bytes: int | None = None) -> MemTable:
+    def with_replayed(
+        self,
+        position: WalPosition,
+        rows: pa.Table,
+        size_bytes: int | None = None,
+        *,
+        filled: frozenset[str] = frozenset(),
+    ) -> MemTable:
         """After replaying the entry at ``position``: one fragment, or none without rows (AMB-20)."""
         if not rows.num_rows:
             return replace(self, position_covered=position)
         inserted = self.with_write(rows, size_of(rows))
-        return replace(inserted, handed=inserted.written).with_entry(position, size_bytes)
+        inserted = replace(inserted, handed=inserted.written, filled=self.filled | filled)
+        return inserted.with_entry(position, size_bytes)
 
     @implements("FLUSH-026")
     def successor(self, maintained: Sequence[MaintainedIndex] | None = None) -> MemTable:

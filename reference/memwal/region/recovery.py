@@ -120,14 +120,15 @@ async def _replayed(region: Region, manifest: RegionManifest) -> MemTable:
         if entry.epoch < highest:
             await region.io.note("epoch_went_back", position=position, epoch=entry.epoch, before=highest)
         highest = max(highest, entry.epoch)
-        rows = memtable.schema.empty_table()
+        rows, filled = memtable.schema.empty_table(), frozenset[str]()
         if entry.epoch <= manifest.epoch:
             if not is_flushed(entry, manifest):
                 rows = region.rows.restored(entry.rows, region.io.path(name))
+                filled = region.rows.filled(entry.rows)
         elif region.interpretation.stop_on_newer_epoch:
             reason = f"written under epoch {entry.epoch}, and the region's newest epoch is {manifest.epoch}"
             raise ArtifactError("FENCE-015", region.io.path(name), reason)
-        memtable = memtable.with_replayed(position, rows)
+        memtable = memtable.with_replayed(position, rows, filled=filled)
         position = WalPosition(position + 1)
 
 

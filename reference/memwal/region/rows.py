@@ -89,17 +89,49 @@ class Rows:
         return pa.table([*rows.columns, flags], schema=self.schema)
 
     @implements("AMB-50")
-    def restored(self, rows: pa.Table, path: str) -> pa.Table:
-        """Rows of a WAL entry in the stored schema; raises `ArtifactError` naming the column that does not fit."""
+    def restored(self, rows: pa.Table, path: str, *, narrowed: bool = False) -> pa.Table:
+        """Rows of a WAL entry in the stored schema; raises `ArtifactError` naming the column that does not fit.
+
+        Columns that say their field id are taken by it: one that the table does not have is left out, and one that they
+        do not have is NULL. Without ids nobody can tell a column that was dropped from one that got its name, and they
+        have to be those of the table. ``narrowed``: other columns are left out, since only some are asked for.
+        """
         if not rows.num_rows:
             return self.schema.empty_table()
-        marked = rows
+        marked = self._mapped(rows)
+        if narrowed:
+            marked = marked.select([name for name in self.schema.names if name in marked.schema.names])
         if self.revision.tombstones and TOMBSTONE not in rows.schema.names:
-            marked = rows.append_column(TOMBSTONE, pa.repeat(pa.scalar(False), rows.num_rows))
+            marked = marked.append_column(TOMBSTONE, pa.repeat(pa.scalar(False), rows.num_rows))
         try:
             return conform(marked, self.schema)
         except InvalidArgument as error:
             raise ArtifactError("AMB-50", path, f"the entry does not fit the table: {error}") from error
+
+    @implements("AMB-50")
+    def filled(self, rows: pa.Table) -> frozenset[str]:
+        """The columns that rows of a WAL entry do not have, and that `restored` makes NULL."""
+        held = {field_id(column) for column in rows.schema if column.name != TOMBSTONE}
+        if None in held:
+            return frozenset()
+        return frozenset(name for name, number in self.field_ids if name in self.plain.names and number not in held)
+
+    def _mapped(self, rows: pa.Table) -> pa.Table:
+        """``rows`` with the columns that have the field ids of the table's; as they are if an id is not known."""
+        ids = {name: number for name, number in self.field_ids if name in self.plain.names}
+        held = {name: field_id(rows.schema.field(name)) for name in rows.schema.names if name != TOMBSTONE}
+        unknown = len(ids) < len(self.plain) or None in held.values() or len(set(held.values())) < len(held)
+        if unknown or held == ids:
+            return rows
+        names = {number: name for name, number in held.items()}
+        columns = {
+            column.name: rows.column(names[number])
+            if (number := ids[column.name]) in names
+            else pa.nulls(rows.num_rows, column.type)
+            for column in self.plain
+        }
+        marks = {TOMBSTONE: rows.column(TOMBSTONE)} if TOMBSTONE in rows.schema.names else {}
+        return pa.table({**columns, **marks})
 
     def split(self, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Stored rows as (live rows in the base table's schema, keys of deleted rows)."""
@@ -108,6 +140,12 @@ class Rows:
         deleted = rows.column(TOMBSTONE)
         live = rows.filter(pc.invert(deleted)).drop_columns([TOMBSTONE]).cast(self.plain)
         return live, rows.filter(deleted).select(list(self.key))
+
+
+def field_id(column: pa.Field) -> FieldId | None:
+    """The id that a column of a WAL entry or a generation says it has in the base table; None if it says none."""
+    text = (column.metadata or {}).get(FIELD_ID, b"")
+    return FieldId(int(text)) if text.isdigit() else None
 
 
 def with_field_ids(schema: pa.Schema, ids: Mapping[str, FieldId]) -> pa.Schema:

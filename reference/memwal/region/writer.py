@@ -49,7 +49,7 @@ class Writer:
     limits: Limits
     """Never changes."""
     manifest: RegionManifest
-    """The newest manifest that this writer knows; carries its epoch. Owned by `flush_oldest`; others only read it."""
+    """The newest manifest that this writer knows; carries its epoch. Set by `adopt` only, from either side."""
     memtable: MemTable
     """The active MemTable. Owned by the writing side."""
     position_next: WalPosition
@@ -200,9 +200,22 @@ class Writer:
         while not await self._store(paths.wal(position, self.region.revision.wal_suffix), data):
             position = WalPosition(position + 1)
         if self.region.wal_collection:
-            await verify_epoch(self.region, self.manifest)
+            self.adopt(await verify_epoch(self.region, self.manifest))
         self.memtable = self.memtable.with_entry(position, len(data))
         self.position_next = WalPosition(position + 1)
+
+    @implements("AMB-25", "FENCE-009")
+    def adopt(self, stored: RegionManifest) -> None:
+        """Know of ``stored``, a manifest of this writer's epoch, if it is newer than the one known.
+
+        Others make such versions too: a collector takes merged generations off the list. Knowing of them saves reading
+        them again after every put. It is safe because no version is made from the known one: the commit of a flush goes
+        by what is newest then, and refuses a start that has moved. Under one epoch only this writer's own flushes move
+        the replay pointer and the generation, so that a version known early says what it is about to learn anyway. Both
+        sides of the writer may come late with an older version, so that it never goes back.
+        """
+        if stored.epoch == self.epoch and stored.version > self.manifest.version:
+            self.manifest = stored
 
     async def _store(self, name: str, data: bytes) -> bool:
         """Store an entry under ``name``; false where the literal reading says to try the next position."""
@@ -277,7 +290,7 @@ class Writer:
         start = replay_start(self.manifest, self.region.revision)
         with _Stopping(self):
             listed = await flushing.write_generation(self.region, self.epoch, sealed, start)
-            self.manifest = await commit_flush(self.region, self.epoch, start, listed, covered)
+            self.adopt(await commit_flush(self.region, self.epoch, start, listed, covered))
         return sealed.generation
 
     @implements("FLUSH-026", "AMB-102")
@@ -378,16 +391,26 @@ async def open_writer(
 
     ``maintained``: the base indexes that its MemTables carry too (AMB-48).
     """
-    manifest = await claim(region)
-    recovered = await recover(region, manifest)
-    covered = recovered.position_covered
+    return await recovered(region, await claim(region), limits=limits, maintained=maintained)
+
+
+async def recovered(
+    region: Region,
+    manifest: RegionManifest,
+    *,
+    limits: Limits | None = None,
+    maintained: Sequence[MaintainedIndex] = (),
+) -> Writer:
+    """The open writer of a region that was just claimed with ``manifest``: recovers its MemTable."""
+    memtable = await recover(region, manifest)
+    covered = memtable.position_covered
     following = WalPosition(covered + 1) if covered is not None else replay_start(manifest, region.revision)
     indexes = MemTableIndexes.empty(maintained, region.rows.key, region.rows.schema)
     writer = Writer(
         region=region,
         limits=limits or Limits(),
         manifest=manifest,
-        memtable=replace(recovered, indexes=indexes),
+        memtable=replace(memtable, indexes=indexes),
         position_next=following,
     )
     writer.refresh_indexes()

@@ -23,7 +23,8 @@ from ..index import mem_wal
 from ..keys import newest
 from ..revisions import CONFIG_MANIFEST_COLLECTION, CONFIG_REVISION, CONFIG_WAL_COLLECTION, Revision
 from ..table import read, schema
-from ..table.state import TableState, check_writable, latest
+from ..table.state import TableState, check_flags, files_written, latest
+from ..table.upgrade import upgrade
 from ..table.write import conform, merge_insert, set_config
 from . import entries, index, records
 from .records import Records, State
@@ -51,6 +52,8 @@ class Plan:
     records: Records
     unmerged: tuple[Moved, ...]
     """By region and generation: the order in which they are merged."""
+    rewritten: bool
+    """Whether the table's data files are of a version that is not written here, so that all rows are written anew."""
 
     @property
     def wal_folders(self) -> tuple[str, ...]:
@@ -68,14 +71,15 @@ async def plan(io: Io, revision: Revision, *, pattern: str = entries.PATTERN) ->
     _check_pattern(pattern)
     state = await latest(io)
     found = _records(state)
-    check_writable(state)
+    check_flags(state)
     await _check_keys(io, state, revision)
     unmerged = []
     for record in _unmerged(found):
         parts = await _rows(io, state, record, pattern)
         unmerged.append(_moved(record, parts))
         await io.note("planned", region=record.region, generation=record.generation, rows=unmerged[-1].rows)
-    return Plan(version=state.version, records=found, unmerged=tuple(unmerged))
+    rewritten = not files_written(state)
+    return Plan(version=state.version, records=found, unmerged=tuple(unmerged), rewritten=rewritten)
 
 
 async def migrate(
@@ -94,6 +98,9 @@ async def carry_out(io: Io, revision: Revision, planned: Plan, *, pattern: str =
     `OwnerChanged` if a writer of revision 0 takes a region meanwhile; then the next attempt goes on.
     """
     owner = str(uuid.UUID(hex=await io.random_hex(32), version=4))
+    if planned.rewritten:
+        rewritten = await upgrade(io)
+        await io.note("rewritten", rows=rewritten.rows, version=rewritten.version)
     state = await index.change(io, lambda now, version: _taken(now, owner, version))
     moved = []
     left = _unmerged(index.of(state))

@@ -7,8 +7,8 @@ its store and the version in 20 digits; the value is the name of the version's m
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -48,34 +48,39 @@ class KeyValue(Protocol):
 
 
 class SqliteKeyValue:
-    """A key-value store in one SQLite file: for tables on one machine or on a file system with working locks."""
+    """A key-value store in one SQLite file: for tables on one machine or on a file system with working locks.
+
+    The file is made if it is not there. Each call opens it anew: nothing is held between calls, so that one object
+    serves many threads and the children of a process.
+    """
 
     def __init__(self, path: str | Path) -> None:
         self._path = str(path)
-        self._lock = threading.Lock()
         try:
-            self._connection = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None, timeout=30)
-            self._connection.execute("PRAGMA synchronous = FULL")
-            self._connection.execute(
+            self._execute(
                 "CREATE TABLE IF NOT EXISTS manifests (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
             )
-        except sqlite3.Error as error:
-            raise StorageError(self._path, f"not usable as an external manifest store: {error}") from error
+        except StorageError as error:
+            raise StorageError(
+                self._path, f"not usable as an external manifest store: {error.fields['reason']}"
+            ) from error
 
-    def _execute(self, sql: str, *values: str) -> sqlite3.Cursor:
+    def _execute(self, sql: str, *values: str) -> list[tuple[Any, ...]]:
+        """The rows of the answer, after the change is on disk."""
         try:
-            with self._lock:
-                return self._connection.execute(sql, values)
+            with closing(sqlite3.connect(self._path, isolation_level=None, timeout=30)) as connection:
+                connection.execute("PRAGMA synchronous = FULL")
+                return connection.execute(sql, values).fetchall()
         except sqlite3.Error as error:
             raise StorageError(self._path, str(error)) from error
 
     def get(self, key: str) -> str | None:
-        row = self._execute("SELECT value FROM manifests WHERE key = ?", key).fetchone()
-        return None if row is None else str(row[0])
+        found = self._execute("SELECT value FROM manifests WHERE key = ?", key)
+        return str(found[0][0]) if found else None
 
     def put_if_absent(self, key: str, value: str) -> bool:
-        sql = "INSERT INTO manifests (key, value) VALUES (?, ?) ON CONFLICT (key) DO NOTHING"
-        return self._execute(sql, key, value).rowcount == 1
+        sql = "INSERT INTO manifests (key, value) VALUES (?, ?) ON CONFLICT (key) DO NOTHING RETURNING key"
+        return bool(self._execute(sql, key, value))
 
     def put(self, key: str, value: str) -> None:
         self._execute("INSERT OR REPLACE INTO manifests (key, value) VALUES (?, ?)", key, value)
@@ -85,13 +90,13 @@ class SqliteKeyValue:
 
     def keys(self, prefix: str) -> Iterable[str]:
         sql = "SELECT key FROM manifests WHERE substr(key, 1, length(?)) = ? ORDER BY key"
-        return [str(row[0]) for row in self._execute(sql, prefix, prefix).fetchall()]
+        return [str(row[0]) for row in self._execute(sql, prefix, prefix)]
 
     def describe(self) -> str:
         return f"SQLite file {self._path}"
 
     def close(self) -> None:
-        self._connection.close()
+        """Nothing is held."""
 
 
 class DynamoKeyValue:

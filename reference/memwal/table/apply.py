@@ -10,17 +10,24 @@ from collections.abc import Callable, Sequence
 
 from ..clauses import implements
 from ..codec import fragment_bitmap as bitmap
-from ..codec.data_file import FILE_VERSION
+from ..codec.data_file import FILE_VERSION, LEAF_VERSIONS, WRITTEN_VERSIONS, FileVersion
 from ..codec.pb.lance import table_pb2
 from ..codec.table_manifest import TableManifest
 from ..errors import EngineBug, InvalidArgument
-from ..revisions import CONFIG_COLLECTED, STRICT, Interpretation
+from ..revisions import CONFIG_COLLECTED, CONFIG_COMMITS, STRICT, Interpretation
 from . import metadata, progress
 from .draft import SYSTEM_DETAILS, Draft, begin, copied_index
 from .transactions import Transaction, is_mem_wal, merged_generations, operation, rewrite_groups
 
 ENGINE_CONFIG = "memwal."
 """Prefix of the config keys of MemWAL, which belong to one table and not to its copies."""
+
+
+def _text(version: FileVersion) -> str:
+    return ".".join(map(str, version))
+
+
+_LEAF_VERSIONS = {_text(version) for version in LEAF_VERSIONS}
 
 
 def build(
@@ -63,13 +70,29 @@ def _overwrite(draft: Draft, transaction: Transaction) -> None:
     body = transaction.overwrite
     if draft.is_first:
         draft.message.data_format.file_format = "lance"
-        draft.message.data_format.version = ".".join(map(str, FILE_VERSION))
+        draft.message.data_format.version = _text(FILE_VERSION)
+    else:
+        _set_file_version(draft, body.fragments)
     draft.set_schema(body.schema, dict(body.schema_metadata))
     draft.message.config.update(body.config_upsert_values)
     draft.message.base_paths.extend(body.initial_bases)
     draft.indices = [index for index in draft.indices if is_mem_wal(index)]
     draft.set_fragments([])
     draft.add_fragments(body.fragments)
+
+
+@implements("FORMAT-021")
+def _set_file_version(draft: Draft, fragments: Sequence[table_pb2.DataFragment]) -> None:
+    """The file version of a table all of whose files are replaced: theirs, or where there are none one that is written.
+
+    Files of others whose version is not named, or not known, leave it as it is.
+    """
+    files = [file for fragment in fragments for file in fragment.files]
+    versions = {(file.file_major_version, file.file_minor_version) for file in files}
+    if not files and draft.message.data_format.version not in _LEAF_VERSIONS:
+        draft.message.data_format.version = _text(FILE_VERSION)
+    elif versions and versions <= set(WRITTEN_VERSIONS):
+        draft.message.data_format.version = _text(min(versions))
 
 
 @implements("TXN-029")
@@ -169,8 +192,10 @@ def _restore(draft: Draft, transaction: Transaction) -> None:
     kept = [bases[number] for number in sorted(bases)]
     del draft.message.base_paths[:]
     draft.message.base_paths.extend(kept)
+    if CONFIG_COMMITS in draft.message.config:
+        del draft.message.config[CONFIG_COMMITS]
     for key, value in now.config.items():
-        if key.startswith(CONFIG_COLLECTED):
+        if key == CONFIG_COMMITS or key.startswith(CONFIG_COLLECTED):
             draft.message.config[key] = value
 
 
@@ -186,13 +211,14 @@ def _reserve_fragments(draft: Draft, transaction: Transaction) -> None:
 def _clone(draft: Draft, transaction: Transaction) -> None:
     """A copy of another table's version, without its MemWAL; a shallow one finds files through a base path.
 
+    It keeps the number of that version: deletion files and indexes name the versions that they were made from, and
+    none of them may be later than the table's.
     Base paths of the source that are relative to it are written as absolute ones: the copy is elsewhere.
     """
     if draft.source is None or not draft.is_first:
         raise EngineBug(f"{draft.path}: a clone is the first version of a table, made from another's")
     body = transaction.clone
     draft.message.CopyFrom(draft.source.message)
-    draft.message.version = 1
     draft.message.ClearField("branch")
     draft.indices = [copied_index(index) for index in draft.source.indices if not is_mem_wal(index)]
     for key in [key for key in draft.message.config if key.startswith(ENGINE_CONFIG)]:

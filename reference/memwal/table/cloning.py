@@ -13,7 +13,8 @@ from ..codec.pb.lance import table_pb2
 from ..effects import Io
 from ..errors import AlreadyExists, InvalidArgument
 from ..ids import TableVersion
-from .commit import commit
+from . import versions as naming
+from .commit import commit, transaction_of
 from .mirror import index_folder
 from .read import deletion_path
 from .state import TableState, latest, load, versions
@@ -25,6 +26,7 @@ from .write import retried
 async def clone(io: Io, source: Io, version: TableVersion | None = None, *, shallow: bool) -> TableState:
     """Create the table at ``io`` as a copy of ``version`` (the newest if None) of the one at ``source``.
 
+    The first version of the copy has the number of the version that was copied, as with the native package.
     A shallow clone holds metadata only, and finds the files at the source's `Io.location`. A deep one has copies of
     all files, made by the store. The MemWAL index and rows that are not merged are not part of either. Raises
     `AlreadyExists`, and `InvalidArgument` for a shallow clone of a table without a location.
@@ -37,7 +39,26 @@ async def clone(io: Io, source: Io, version: TableVersion | None = None, *, shal
     if not shallow:
         await _copy_files(io, source, original)
     body = Transaction.Clone(is_shallow=shallow, ref_version=original.version, ref_path=source.location)
-    return await commit(io, None, Transaction(clone=body), source=original.manifest)
+    made = await commit(io, None, Transaction(clone=body), source=original.manifest)
+    await _check_alone(io, made)
+    return made
+
+
+async def _check_alone(io: Io, made: TableState) -> None:
+    """Take the new table back and raise `AlreadyExists` if another was made at ``io`` meanwhile.
+
+    Tables that begin with different numbers do not meet when their first versions are created. Each of two cloners
+    may find the other's; then neither stays.
+    """
+    others = [version for version in await versions(io) if version != made.version]
+    if others and (min(others) < made.version or await _is_clone(io, min(others))):
+        await naming.remove(io, made.version, naming.name(made.version, made.scheme))
+        raise AlreadyExists(io.path(paths.VERSIONS))
+
+
+async def _is_clone(io: Io, version: TableVersion) -> bool:
+    transaction = await transaction_of(io, await load(io, version))
+    return transaction is not None and transaction.HasField("clone")
 
 
 @implements("TXN-038")

@@ -5,7 +5,7 @@ Source: table documents, "Merge", "Project", "Update" (REWRITE_COLUMNS) and "Dat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -29,15 +29,16 @@ TOMBSTONE_FIELD = -2
 Compute = Callable[[pa.Table], pa.Table]
 """New values of columns from all rows of one fragment, deleted ones included, in row order: as many rows."""
 
-MayChange = Callable[[TableState, Sequence[str]], Coroutine[Any, Any, None]]
-"""Raises `InvalidArgument` if columns may not come or go (AMB-50, 55, 66)."""
+MayChange = Callable[[TableState, Sequence[str]], Coroutine[Any, Any, Collection[int]]]
+"""Raises if columns may not come or go on a version (AMB-50, 55, 66); returns field ids that no new column may take."""
 
 
-async def _no_mem_wal(state: TableState, names: Sequence[str]) -> None:
+async def _no_mem_wal(state: TableState, names: Sequence[str]) -> Collection[int]:
     """Without a check columns come and go only where MemWAL is not enabled."""
     if state.mem_wal_entry is not None:
         reason = f"MemWAL is enabled, and nobody has looked at its regions for {list(names)}"
         raise InvalidArgument(reason, clause="AMB-50")
+    return ()
 
 
 @implements("TXN-033", "FORMAT-016", "FORMAT-023", "FORMAT-033")
@@ -49,9 +50,9 @@ async def add(io: Io, new: pa.Schema, compute: Compute | None = None, may_add: M
     """
 
     async def attempt(state: TableState) -> TableState:
-        _check_new(state, new, computed=compute is not None)
-        await may_add(state, new.names)
-        fields = schema.to_fields(new, await _unused_field_id(io, state))
+        check_new(state, new, computed=compute is not None)
+        known = await may_add(state, new.names)
+        fields = schema.to_fields(new, await _unused_field_id(io, state, known))
         fragments = []
         for fragment in state.fragments:
             changed = copied_fragment(fragment)
@@ -60,13 +61,14 @@ async def add(io: Io, new: pa.Schema, compute: Compute | None = None, may_add: M
                 changed.files.append(await write_column_file(io, values, schema.leaf_ids(fields), state.file_version))
             fragments.append(changed)
         body = Transaction.Merge(fragments=fragments, schema=[*state.fields, *fields])
-        return await commit(io, state, Transaction(merge=body))
+        return await commit(io, state, Transaction(merge=body), rebase=state.mem_wal_entry is None)
 
     return await retried(io, attempt)
 
 
 @implements("AMB-50")
-def _check_new(state: TableState, new: pa.Schema, *, computed: bool) -> None:
+def check_new(state: TableState, new: pa.Schema, *, computed: bool) -> None:
+    """Raise `InvalidArgument` for columns that cannot be added to this version, whatever is in regions."""
     there = [name for name in new.names if name in state.schema.names]
     if there or len(set(new.names)) != len(new.names) or not len(new):
         raise InvalidArgument(f"columns {there or new.names} are there already, twice, or none", clause="TXN-033")
@@ -77,13 +79,13 @@ def _check_new(state: TableState, new: pa.Schema, *, computed: bool) -> None:
 
 
 @implements("AMB-50", "AMB-66")
-async def _unused_field_id(io: Io, state: TableState) -> int:
+async def _unused_field_id(io: Io, state: TableState, known: Collection[int]) -> int:
     """An id above all that a data file of the table may hold, so that no dropped column comes back to life.
 
-    With MemWAL, generations and region specs name columns by id too, and may know columns that were dropped: there
-    every retained version is looked at.
+    With MemWAL, generations (``known``: their ids) and region specs name columns by id too, and may know columns that
+    were dropped: there every retained version is looked at.
     """
-    used = _field_ids(state)
+    used = _field_ids(state) | set(known)
     if state.mem_wal_entry is not None:
         used |= {number for spec in state.mem_wal.specs for field in spec.fields for number in field.source_ids}
         for version in await versions(io):
@@ -122,12 +124,7 @@ async def drop(io: Io, names: Sequence[str], may_drop: MayChange = _no_mem_wal) 
     """Drop top-level columns from the schema; no data file is touched. Key columns stay."""
 
     async def attempt(state: TableState) -> TableState:
-        unknown = [name for name in names if name not in state.schema.names]
-        if unknown or not names:
-            raise InvalidArgument(f"no such columns: {unknown}; there are {state.schema.names}", clause="TXN-034")
-        keys = [name for name in names if name in state.primary_key]
-        if keys:
-            raise InvalidArgument(f"key columns {keys} cannot be dropped", clause="AMB-66")
+        check_dropped(state, names)
         await may_drop(state, names)
         kept = _without(state.fields, {state.field_ids[name] for name in names})
         left = {field.id for field in kept}
@@ -135,9 +132,21 @@ async def drop(io: Io, names: Sequence[str], may_drop: MayChange = _no_mem_wal) 
         if bare or not kept:
             reason = f"fragments {bare} would have no data file left" if bare else "a table keeps a column"
             raise InvalidArgument(reason, clause="TXN-034")
-        return await commit(io, state, Transaction(project=Transaction.Project(schema=kept)))
+        body = Transaction(project=Transaction.Project(schema=kept))
+        return await commit(io, state, body, rebase=state.mem_wal_entry is None)
 
     return await retried(io, attempt)
+
+
+@implements("AMB-55", "AMB-66")
+def check_dropped(state: TableState, names: Sequence[str]) -> None:
+    """Raise `InvalidArgument` for columns that cannot be dropped from this version, whatever is in regions."""
+    unknown = [name for name in names if name not in state.schema.names]
+    if unknown or not names:
+        raise InvalidArgument(f"no such columns: {unknown}; there are {state.schema.names}", clause="TXN-034")
+    keys = [name for name in names if name in state.primary_key]
+    if keys:
+        raise InvalidArgument(f"key columns {keys} cannot be dropped", clause="AMB-66")
 
 
 def _without(fields: Sequence[file_pb2.Field], gone: set[int]) -> list[file_pb2.Field]:

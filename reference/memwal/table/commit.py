@@ -13,15 +13,15 @@ from .. import confirm, paths
 from ..clauses import implements
 from ..codec import table_manifest
 from ..codec.table_manifest import TableManifest
-from ..effects import Io
-from ..errors import AlreadyExists, AlreadyMerged, Conflict, NotFound
+from ..effects import Commits, Io
+from ..errors import AlreadyExists, AlreadyMerged, Conflict, InvalidArgument, NotFound
 from ..ids import Milliseconds, TableVersion
-from ..revisions import STRICT, Interpretation
+from ..revisions import CONFIG_COMMITS, STRICT, Interpretation
 from . import apply, transactions, versions
 from . import rebase as rebasing
 from .conflicts import Verdict, verdict
 from .draft import Draft
-from .state import TableState, check_writable, latest, load
+from .state import TableState, check_flags, check_writable, latest, load
 from .transactions import Transaction, merged_generations, operation, touched
 
 
@@ -44,16 +44,17 @@ async def commit(
     commit leaves files that no version names.
     """
     if read is not None:
-        check_writable(read)
+        (check_flags if body.HasField("overwrite") else check_writable)(read)
     transaction = Transaction()
     transaction.CopyFrom(body)
-    transaction.read_version = read.version if read is not None else 0
+    transaction.read_version = read.version if read is not None else body.clone.ref_version
     name = await _stored(io, transaction)
     base = read
     scheme = read.scheme if read is not None else versions.Scheme.V2
     while True:
         path = base.path if base is not None else io.path(paths.VERSIONS)
         draft = apply.build(base.manifest if base is not None else None, transaction, path, interpretation, source)
+        _check_mechanism(io, base, draft)
         _stamp(draft, name, await io.now())
         version = TableVersion(draft.message.version)
         manifest = TableManifest(message=draft.message, indices=tuple(draft.indices))
@@ -70,6 +71,15 @@ async def commit(
                 transaction, name = carried, await _stored(io, carried)
             continue
         return TableState(manifest, io.path(versions.name(version, scheme)))
+
+
+@implements("TXN-006")
+def _check_mechanism(io: Io, base: TableState | None, draft: Draft) -> None:
+    """Raise `InvalidArgument` where the table records, before or after, that another mechanism creates its versions."""
+    recorded = {draft.message.config.get(CONFIG_COMMITS), base.config.get(CONFIG_COMMITS) if base is not None else None}
+    if Commits.EXTERNAL.value in recorded and io.commits is not Commits.EXTERNAL:
+        reason = "versions of this table are created by an external manifest store: open it with manifest_store="
+        raise InvalidArgument(reason, clause="TXN-006")
 
 
 async def _stored(io: Io, transaction: Transaction) -> str:

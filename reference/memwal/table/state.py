@@ -9,7 +9,7 @@ import pyarrow as pa
 from .. import paths
 from ..clauses import implements
 from ..codec import index_details, table_manifest
-from ..codec.data_file import FILE_VERSION, WRITTEN_VERSIONS, FileVersion
+from ..codec.data_file import FILE_VERSION, FLAT_VERSION, WRITTEN_VERSIONS, FileVersion
 from ..codec.index_details import IndexDetails
 from ..codec.pb.lance import file_pb2, table_pb2
 from ..codec.table_manifest import TableManifest
@@ -120,13 +120,37 @@ def check_readable(state: TableState) -> None:
 
 
 @implements("FORMAT-009", "FORMAT-027")
-def check_writable(state: TableState) -> None:
-    """Raise `InvalidArgument` for a writer feature flag or a file version that this engine does not write."""
+def check_flags(state: TableState) -> None:
+    """Raise `InvalidArgument` for a writer feature flag that this engine does not know."""
     unknown = state.manifest.message.writer_feature_flags & ~WRITE_FLAGS
     if unknown:
         raise InvalidArgument(f"{state.path}: unsupported writer feature flags {unknown:#x}", clause="FORMAT-009")
+
+
+def files_written(state: TableState) -> bool:
+    """Whether this engine writes data files of the table's version with the table's columns."""
+    try:
+        check_files(state)
+    except InvalidArgument:
+        return False
+    return True
+
+
+def check_writable(state: TableState) -> None:
+    """Raise `InvalidArgument` for a writer feature flag or a file version that this engine does not write."""
+    check_flags(state)
+    check_files(state)
+
+
+@implements("FORMAT-021")
+def check_files(state: TableState) -> None:
+    """Raise `InvalidArgument` for a file version that this engine does not write."""
     if state.file_version not in WRITTEN_VERSIONS:
         reason = f"data files of version {state.manifest.message.data_format.version} are read, but not written"
+        raise InvalidArgument(f"{state.path}: {reason}", clause="FORMAT-021")
+    nested = [field.name for field in state.fields if field.parent_id != -1]
+    if state.file_version == FLAT_VERSION and nested:
+        reason = f"data files of version 2.0 are written without nested columns only, not with {nested[0]!r} in another"
         raise InvalidArgument(f"{state.path}: {reason}", clause="FORMAT-021")
 
 

@@ -171,7 +171,7 @@ def _indices(
     It tells for files with one column per leaf field. Blobs keep their bytes outside of their pages.
     """
     version = file.file_major_version, file.file_minor_version
-    if version not in data_file.WRITTEN_VERSIONS or len(file.column_indices) != len(file.fields):
+    if version not in data_file.LEAF_VERSIONS or len(file.column_indices) != len(file.fields):
         return None
     wanted = _ids(columns, fields)
     if any(_BLOB in field.metadata for field in fields if field.id in wanted):

@@ -1,5 +1,8 @@
 """Changing a table as a whole: replacing it and going back.
 
+Where MemWAL is enabled, either is executed again after any other commit: columns may have come or gone in it, and what
+was found out about regions holds for one version only.
+
 Source: table documents, "Overwrite" and "Restore"; AMB-87, 91, 98.
 """
 
@@ -63,7 +66,7 @@ async def overwrite(
             schema_metadata={_text(key): value for key, value in metadata.items()},
             config_upsert_values=dict(config or {}),
         )
-        return await commit(io, state, Transaction(overwrite=body))
+        return await commit(io, state, Transaction(overwrite=body), rebase=state.mem_wal_entry is None)
 
     return await retried(io, attempt)
 
@@ -89,7 +92,8 @@ async def restore(io: Io, version: TableVersion, may_revert: MayRevert = _neithe
         check_restorable(state, earlier)
         await may_revert(state, earlier)
         body = Transaction(restore=Transaction.Restore(version=version))
-        return await commit(io, state, body, source=earlier.manifest)
+        alone = state.mem_wal_entry is not None or earlier.mem_wal_entry is not None
+        return await commit(io, state, body, rebase=not alone, source=earlier.manifest)
 
     await tags.create(io, name, version)
     try:

@@ -112,7 +112,15 @@ async def update_metadata(
     for update, changes in maps:
         for key, value in sorted((changes or {}).items()):
             update.update_entries.add(key=key, value=value)
-    return await retried(io, lambda state: commit(io, state, Transaction(update_config=body)))
+    key_changes = any(schemas.PRIMARY_KEY.decode() in changes for changes in (fields or {}).values())
+
+    async def attempt(state: TableState) -> TableState:
+        if key_changes and state.mem_wal_entry is not None:
+            reason = "MemWAL is enabled: its regions and their writers go by the key, which stays as it is"
+            raise InvalidArgument(reason, clause="AMB-55")
+        return await commit(io, state, Transaction(update_config=body), rebase=not key_changes)
+
+    return await retried(io, attempt)
 
 
 @implements("TXN-029")

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from .. import bugs as planting
 from .. import parallel, places
-from ..evidence import certificates, kills, recorded
+from ..evidence import certificates, examples, kills, recorded
 from ..evidence import coverage as covering
 from ..scenarios import scenario as scenarios
 from ..traces import gallery
@@ -136,13 +136,15 @@ def write_gallery(
 
 
 def _record_all_again(folder: Path, jobs: int) -> None:
-    """Record a shortest history of every planted bug, and whatever else is recorded."""
+    """Record a shortest history of every planted bug, whatever else is recorded, and all that is told."""
     of_bugs = recorded.wanted(folder)
     with counting("recording", len(of_bugs), quiet=False) as done:
         for name, _ in parallel.each(recorded.record_named, sorted(of_bugs), jobs):
             done(name)
-    for path in sorted(set((folder / "recorded").rglob("*.jsonl")) - set(of_bugs.values())):
+    told = {folder / file for file in examples.written(folder)}
+    for path in sorted(set((folder / "recorded").rglob("*.jsonl")) - set(of_bugs.values()) - told):
         _record_again(path)
+    examples.write(folder)
 
 
 def _record_again(path: Path) -> None:

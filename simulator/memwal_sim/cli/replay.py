@@ -63,6 +63,8 @@ def replay(
                 "divergence": None if played.divergence is None else asdict(played.divergence),
                 "violation": None if played.violation is None else as_dict(played.violation),
                 "violation_at": played.violation_at,
+                "expected": len(played.header.expected),
+                "unexpected": None if played.unexpected is None else str(played.unexpected),
                 "reproduced": played.reproduced,
                 "profile": profile or played.header.profile,
                 "without_bugs": without_bugs,
@@ -98,14 +100,28 @@ def _print_replayed(played: replaying.Replayed, film: Film | None, profile: str 
         stdout.print(f"  and is {escape(found.found)}")
         if played.engine_changed:
             stdout.print("  (the engine is not the one under which this was recorded)")
+    if film is None:
+        _print_expected(played)
+    if played.unexpected is not None:
+        stdout.print(f"[bold red]not as the trace says:[/] {escape(str(played.unexpected))}", soft_wrap=True)
     if played.violation is not None:
         print_violation(played.violation)
     if played.stopped_early:
         stdout.print("stopped before the end")
     elif played.reproduced:
-        stdout.print("[bold]reproduced[/]")
+        good = played.violation is None
+        stdout.print("[bold green]reproduced[/]: all is as it has to be" if good else "[bold]reproduced[/]")
     else:
-        stdout.print("[bold yellow]not reproduced[/]: the engine no longer does this")
+        why = "the engine no longer does this" if played.unexpected is None else "the engine does something else"
+        stdout.print(f"[bold yellow]not reproduced[/]: {why}")
+
+
+def _print_expected(played: replaying.Replayed) -> None:
+    """What has to be so after the steps that were played, up to the first thing that is not."""
+    for expected in played.header.expected:
+        if expected.after > len(played.steps) or (played.unexpected and expected == played.unexpected.expected):
+            return
+        stdout.print(f"[green]✓[/] after step {expected.after}: {escape(expected.says)}", soft_wrap=True)
 
 
 def _print_elsewhere(played: replaying.Replayed, profile: str | None) -> None:

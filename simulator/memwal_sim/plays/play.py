@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
+from types import ModuleType
 from typing import Any, TypeAlias
 
 from memwal.effects import Protocol
@@ -70,15 +71,20 @@ class Play:
         return contents, ghosts
 
 
-MODULES = ("region", "merging", "collecting", "routing", "committing")
-"""Modules that define plays: each has one, called ``PLAY``."""
+MODULES = ("region", "merging", "collecting", "routing", "committing", "examples")
+"""Modules that define plays: each has one, called ``PLAY``, or several, in ``PLAYS``."""
 
 
 @cache
 def known() -> Mapping[str, Play]:
     """All plays by name."""
-    plays: list[Play] = [import_module(f"{__package__}.{module}").PLAY for module in MODULES]
+    plays = (play for module in MODULES for play in _defined(import_module(f"{__package__}.{module}")))
     return {play.name: play for play in plays}
+
+
+def _defined(module: ModuleType) -> Sequence[Play]:
+    plays: Sequence[Play] = module.PLAYS if hasattr(module, "PLAYS") else (module.PLAY,)
+    return plays
 
 
 def find(name: str) -> Play:

@@ -194,13 +194,13 @@ def delete_from_base(key: str) -> Step:
 
 async def read(acting: Acting) -> None:
     """Read the table strongly, as a process without a writer does."""
-    await _read(acting, partial(seen, acting.place))
+    await read_by(acting, partial(seen, acting.place))
 
 
 async def read_with_memory(acting: Acting) -> None:
     """Read the table strongly, in the process of an open writer."""
     writer = await acting.opened()
-    await _read(acting, lambda: seen(acting.place, memory_of(writer)))
+    await read_by(acting, lambda: seen(acting.place, memory_of(writer)))
 
 
 async def read_eventually(acting: Acting) -> None:
@@ -244,7 +244,8 @@ async def tag(acting: Acting) -> None:
         await tags.create(table, acting.name, (await latest(table)).version)
 
 
-async def _read(acting: Acting, rows: Callable[[], Awaitable[pa.Table]]) -> None:
+async def read_by(acting: Acting, rows: Callable[[], Awaitable[pa.Table]]) -> None:
+    """Announce a strong read that is made by ``rows``."""
     name = await _begun(acting, strong=True)
     found = ground.pairs(await rows())
     await acting.place.table.note(READ_RETURNED, read=name, rows=found)

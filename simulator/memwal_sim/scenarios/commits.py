@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
+import pyarrow as pa
 from memwal.effects import Commits, Io
 from memwal.ids import TableVersion
 from memwal.table import read as reading
@@ -41,6 +42,11 @@ class Seen:
     """Newest version for the first reader, after the second has read."""
 
 
+async def rows(io: Io) -> pa.Table:
+    """All rows of the newest version."""
+    return await reading.scan(io, await latest(io))
+
+
 async def _looking(io: Io) -> Seen:
     plain = Io(io.root)
     before = (await versions.listing(plain)).versions[-1]
@@ -71,7 +77,8 @@ _STORES = {
 
 
 @lru_cache
-def _table(commits: Commits) -> Contents:
+def table(commits: Commits) -> Contents:
+    """A store that offers what this way of committing needs, with an empty table."""
     creator = Process("creator", partial(write.create, Io("", commits), ground.SCHEMA))
     return ground.after(Contents(traits=_STORES[commits]), creator).contents
 
@@ -80,7 +87,7 @@ def _committers(commits: Commits, _setting: Setting) -> World:
     """Two processes append a row each to one table."""
     io = Io("", commits)
     return World(
-        contents=_table(commits),
+        contents=table(commits),
         processes=tuple(
             Process(name, partial(_appending, io, name, f"k{number}"))
             for number, name in enumerate(("committer-1", "committer-2"), 1)

@@ -27,8 +27,15 @@ from .scenario import Setting
 
 TABLE = Io()
 """The table: the root of the store."""
-REGION = RegionId("00000000-0000-4000-8000-000000000001")
-"""The one region; manual, so that it needs no registration."""
+
+
+def region_id(number: int) -> RegionId:
+    """The id of the manual region ``number``, from 1; a manual region needs no registration."""
+    return RegionId(f"00000000-0000-4000-8000-{number:012d}")
+
+
+REGION = region_id(1)
+"""The one region of most worlds."""
 KEY, VALUE = "id", "value"
 SCHEMA = schemas.with_primary_key(pa.schema([pa.field(KEY, pa.string()), pa.field(VALUE, pa.string())]), [KEY])
 """Rows: a text key and a text value."""

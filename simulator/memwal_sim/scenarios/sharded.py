@@ -101,7 +101,7 @@ def put(key: str, value: str, route: Route = by_engine) -> Step:
         await io.note(WRITE_INVOKED, write=name, rows=((key, value),))
         rows = rows_table(key, value)
         if acting.writer is None:
-            acting.writer = await _opened(acting, rows, route)
+            acting.writer = await open_for(acting, rows, route)
         await acting.writer.put(_known(rows, acting.writer))
         await io.note(WRITE_ACKNOWLEDGED, write=name)
 
@@ -109,11 +109,15 @@ def put(key: str, value: str, route: Route = by_engine) -> Step:
 
 
 def _known(rows: pa.Table, writer: Writer) -> pa.Table:
-    """``rows`` without the columns that the table no longer has."""
+    """``rows`` without the columns that the table no longer has, and NULL in those that came."""
+    for field in writer.region.rows.plain:
+        if field.name not in rows.schema.names:
+            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
     return rows.select(writer.region.rows.plain.names)
 
 
-async def _opened(acting: Acting, rows: pa.Table, route: Route) -> Writer:
+async def open_for(acting: Acting, rows: pa.Table, route: Route = by_engine) -> Writer:
+    """A writer of the region of ``rows``, which are of one region; it is registered if it is new."""
     io, interpretation = acting.place.table, acting.place.interpretation
     state = await latest(io)
     spec = regions.active_spec(state.mem_wal)

@@ -18,6 +18,7 @@ from memwal.revisions import Interpretation
 
 from ..bugs import planted
 from ..world import World
+from . import facts
 from .study import Study, recorded_in
 from .trace import Header, Trace, broken, line_of, load
 
@@ -39,16 +40,30 @@ def recorded(path: Path) -> Recorded:
 
 def resolved(trace: Trace, name: str) -> Recorded:
     """As `recorded`, for a trace in hand that is called ``name``."""
+    found = named(trace, name)
+    with opened(found):
+        return found
+
+
+def found_in(path: Path) -> Recorded:
+    """As `recorded`, but for the cast and its processes: who opens the world learns of those."""
+    return named(load(path), path.name)
+
+
+def named(trace: Trace, name: str) -> Recorded:
+    """As `found_in`, for a trace in hand that is called ``name``."""
     header = trace.header
     try:
         study = recorded_in(header)
         study.setting()
         _check_readings(header)
         _check_oracle(header)
+        for expected in header.expected:
+            for fact in expected.state:
+                facts.check(fact)
     except InvalidArgument as error:
         raise broken(name, 1, str(error)) from error
-    with opened(Recorded(name, trace, study)):
-        return Recorded(name, trace, study)
+    return Recorded(name, trace, study)
 
 
 @contextmanager

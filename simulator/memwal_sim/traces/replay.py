@@ -7,7 +7,7 @@ longer makes is passed over; the first such place is the divergence that is repo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -22,9 +22,10 @@ from ..stage import Played, Stage
 from ..store import dump as dump_contents
 from ..store import perform
 from ..world import Violation, World
+from . import facts
 from .recording import engine_digest, step
-from .references import opened, recorded
-from .trace import LANDED, Header, Step, Trace
+from .references import found_in, opened
+from .trace import LANDED, Expected, Header, Step, Trace
 
 EXTRA_MAX = 64
 """Requests in a row that a process may make without the trace having them."""
@@ -44,6 +45,19 @@ class Divergence:
     """``request``, ``reply`` or ``store``."""
     recorded: str
     found: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unexpected:
+    """The first fact that is not as the trace says."""
+
+    expected: Expected
+    fact: str
+    found: Any
+
+    def __str__(self) -> str:
+        wanted = self.expected.state[self.fact]
+        return f"after step {self.expected.after}, {self.fact} has to be {wanted}, and is {self.found}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,14 +81,21 @@ class Replayed:
     """The engine's sources are not those under which the trace was recorded."""
     elsewhere: bool = False
     """Under another profile, or without its planted bugs: another way is expected, and nothing is to be reproduced."""
+    unexpected: Unexpected | None = None
+    """What the trace says has to be so, and is not; None if all that was asked is."""
     unstable_at: int | None = None
     """Step in which a second replay differs from the first: something counts that is neither request nor reply. None:
     they are equal, or there was one only."""
 
     @property
     def reproduced(self) -> bool:
-        """The recorded violation was found: same clause, same oracle; or none was recorded and none found."""
+        """The recorded violation was found: same clause, same oracle; or none was recorded and none found.
+
+        And all that has to be so on the way was so.
+        """
         recorded, found = self.header.violation, self.violation
+        if self.unexpected is not None:
+            return False
         if recorded is None or found is None:
             return recorded is None and found is None
         return (recorded.clause, recorded.oracle) == (found.clause, found.oracle)
@@ -99,7 +120,7 @@ def replay(
     Raises `ArtifactError` for a file that is no trace, or that names what there is not; `InvalidArgument` for a
     ``profile`` that there is not, or if there are no bugs to leave out.
     """
-    found = recorded(path)
+    found = found_in(path)
     study, elsewhere = found.study, profile is not None or without_bugs
     if without_bugs:
         if not study.bugs:
@@ -130,9 +151,12 @@ def play(
     recorded = trace.steps if until is None else trace.steps[:until]
     violation = trace.header.violation
     only = None if elsewhere or violation is None else violation.oracle
-    playing = _Playing(Stage(world), only, watch, elsewhere=elsewhere)
+    expected = () if elsewhere else trace.header.expected
+    playing = _Playing(Stage(world), only, watch, elsewhere=elsewhere, judging=not expected)
+    playing.expect(each for each in expected if each.after == 0)
     for place, wanted in enumerate(recorded):
         playing.follow(wanted, recorded[place + 1 :])
+        playing.expect(each for each in expected if each.after == wanted.index)
     if dump is not None:
         dump_contents(playing.stage.contents, dump)
     return Replayed(
@@ -142,6 +166,7 @@ def play(
         diverged_at=playing.diverged_at,
         violation=playing.violation,
         violation_at=playing.violation_at,
+        unexpected=playing.unexpected,
         stopped_early=len(recorded) < len(trace.steps),
         engine_changed=trace.header.engine != engine_digest(),
         elsewhere=elsewhere,
@@ -158,12 +183,17 @@ def _first_difference(one: Replayed, other: Replayed) -> int | None:
 
 
 class _Playing:
-    def __init__(self, stage: Stage, only: str | None, watch: Watch | None, *, elsewhere: bool) -> None:
-        """``elsewhere``: bytes are others; requests, and replies in words, are what can differ."""
+    def __init__(self, stage: Stage, only: str | None, watch: Watch | None, *, elsewhere: bool, judging: bool) -> None:
+        """``elsewhere``: bytes are others; requests, and replies in words, are what can differ.
+
+        ``judging``: oracles are asked after each step; else only where something has to be so.
+        """
         self.stage = stage
         self.elsewhere = elsewhere
         self.only = only
         self.watch = watch
+        self.judging = judging
+        self.unexpected: Unexpected | None = None
         self.steps: list[Step] = []
         self.divergence: Divergence | None = None
         self.diverged_at: int | None = None
@@ -210,12 +240,25 @@ class _Playing:
     def done(self, played: Played) -> Step:
         made = step(len(self.steps) + 1, played, self.stage.contents)
         self.steps.append(made)
-        if self.violation is None:
-            self.violation = self.stage.violation(self.only)
-            self.violation_at = made.index if self.violation is not None else None
+        if self.judging:
+            self.judge()
         if self.watch is not None:
             self.watch(self.stage, played)
         return made
+
+    def judge(self) -> None:
+        if self.violation is None:
+            self.violation = self.stage.violation(self.only)
+            self.violation_at = len(self.steps) if self.violation is not None else None
+
+    def expect(self, all_expected: Iterable[Expected]) -> None:
+        """Look at each fact that has to be so now, and ask the oracles."""
+        for expected in all_expected:
+            self.judge()
+            for name, wanted in expected.state.items():
+                found = facts.look(self.stage, name)
+                if self.unexpected is None and not facts.holds(wanted, found):
+                    self.unexpected = Unexpected(expected, name, found)
 
     def compare(self, wanted: Step, made: Step) -> None:
         if self.elsewhere:

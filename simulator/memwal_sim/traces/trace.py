@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from io import BytesIO
@@ -26,8 +27,10 @@ from ..cast import Part
 from ..outcomes import Fate
 
 FORMAT = 1
-"""Version of the format that is written."""
-FORMATS = (1,)
+"""Version of the format that is written for a trace that states nothing but how it ends."""
+FORMAT_EXPECTING = 2
+"""Version for one that says what has to be so on the way: format 1 and the field ``expected``."""
+FORMATS = (1, 2)
 """Versions that are read; ``simulator/tests/fixtures/traces`` has a trace of each."""
 LINE_BYTES_MAX = 1 << 20
 """Bytes of one line, its end included; a longer one is refused before it is read."""
@@ -46,6 +49,18 @@ class Found:
     clause: str
     oracle: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What has to be so after a step."""
+
+    after: int
+    """Number of the step; 0: before the first."""
+    says: str
+    """What is so, in plain words."""
+    state: Mapping[str, Any]
+    """Facts by name, see `memwal_sim.traces.facts`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +91,8 @@ class Header:
     """The processes, where the scenario is a play: a world whose processes are given (`memwal_sim.plays`)."""
     kinds: tuple[str, ...] = ()
     """Labels of the faults that counted as faults; none: all of them."""
+    expected: tuple[Expected, ...] = ()
+    """What has to be so on the way and at the end, in order (format 2)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +130,7 @@ class Trace:
 def dumps(trace: Trace) -> str:
     """The text of ``trace``: one JSON object per line, keys in the order of the fields."""
     header = asdict(trace.header)
-    for optional in ("cast", "kinds"):
+    for optional in ("cast", "kinds", "expected"):
         if not header[optional]:
             del header[optional]
     lines = [header]
@@ -150,7 +167,15 @@ def read(file: BinaryIO, name: str) -> Trace:
         if under_way[request] < 0:
             raise broken(name, number, f"{step.operation} {step.path} lands, and {step.actor} has none under way")
         steps.append(step)
+    _check_expected(header, len(steps), name)
     return Trace(header, tuple(steps))
+
+
+def _check_expected(header: Header, steps: int, name: str) -> None:
+    """Steps after which something has to be so are in order, and are there."""
+    places_ = [0, *(expected.after for expected in header.expected), steps]
+    if places_ != sorted(places_):
+        raise broken(name, 1, f"expected: after steps {places_[1:-1]} of {steps}, which are in no order or not there")
 
 
 def broken(name: str, line: int, reason: str) -> ArtifactError:
@@ -173,7 +198,19 @@ def _line(file: BinaryIO, name: str, number: int) -> bytes:
 @cache
 def _validator(kind: str) -> Draft202012Validator:
     schema = json.loads((places.faults() / "schema" / "trace.schema.json").read_text("utf-8"))
-    return Draft202012Validator({**schema["$defs"][kind], "$defs": schema["$defs"]})
+    return Draft202012Validator(_inlined(schema["$defs"][kind], schema["$defs"]))
+
+
+def _inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    """``schema`` with each reference replaced by what it names: looking them up takes longer than all else."""
+    if isinstance(schema, list):
+        return [_inlined(each, definitions) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    own = {key: _inlined(value, definitions) for key, value in schema.items() if key != "$ref"}
+    if "$ref" not in schema:
+        return own
+    return {**_inlined(definitions[schema["$ref"].rpartition("/")[2]], definitions), **own}
 
 
 class _RefusedError(ValueError):
@@ -227,7 +264,8 @@ def _checked(line: bytes, kind: str, name: str, number: int) -> dict[str, Any]:
     if kind == "header" and isinstance(found, dict) and found.get("format", FORMAT) not in FORMATS:
         known = ", ".join(map(str, FORMATS))
         raise broken(name, number, f"format {found['format']!r} of traces; this program reads {known}")
-    wrong = best_match(_validator(kind).iter_errors(found))
+    validator = _validator(kind)
+    wrong = None if validator.is_valid(found) else best_match(validator.iter_errors(found))
     if wrong is not None:
         where = "".join(f"{part}: " for part in wrong.absolute_path)
         raise broken(name, number, f"no {kind}: {where}{_shortened(wrong.message)}")
@@ -241,7 +279,8 @@ def _shortened(message: str) -> str:
 def _header(found: dict[str, Any]) -> Header:
     violation = Found(**found["violation"]) if found["violation"] is not None else None
     cast = tuple(Part(**part) for part in found.get("cast", ()))
-    tuples = {"bugs": tuple(found["bugs"]), "kinds": tuple(found.get("kinds", ()))}
+    expected = tuple(Expected(**each) for each in found.get("expected", ()))
+    tuples = {"bugs": tuple(found["bugs"]), "kinds": tuple(found.get("kinds", ())), "expected": expected}
     return Header(**{**found, **tuples, "violation": violation, "cast": cast})
 
 

@@ -285,6 +285,8 @@ SIGNS = {
     Sign.CRASH: "✕",
     Sign.BROKEN: "✗",
     Sign.DIVERGED: "≠",
+    Sign.EXPECTED: "✓",
+    Sign.UNEXPECTED: "✗",
     Sign.UNDER_WAY: "⇢",
 }
 """A character for each kind of remark."""

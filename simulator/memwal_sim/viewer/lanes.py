@@ -18,9 +18,11 @@ _STYLES = {
     Sign.CRASH: "red",
     Sign.BROKEN: "bold red",
     Sign.DIVERGED: "yellow",
+    Sign.EXPECTED: "green",
+    Sign.UNEXPECTED: "bold red",
     Sign.UNDER_WAY: "red",
 }
-_PLAIN = str.maketrans("○●─━▷▶┊│┼╋◆■✕✗≠⇢╌…", "o*-=>>:|++@#xX!~-.")
+_PLAIN = str.maketrans("○●─━▷▶┊│┼╋◆■✕✗≠⇢╌…✓", "o*-=>>:|++@#xX!~-.v")
 """For terminals that have only ASCII."""
 
 

@@ -66,7 +66,7 @@ def _remark(film: Film, remark: Remark) -> Iterator[str]:
     if remark.actor is None and film.actors:
         over = f"{_id(0)},{_STORE}"
     text = "<br/>".join(_text(line) for line in (f"{SIGNS[remark.sign]} {remark.text}", *remark.more))
-    red = remark.sign in (Sign.BROKEN, Sign.CRASH)
+    red = remark.sign in (Sign.BROKEN, Sign.CRASH, Sign.UNEXPECTED)
     if red:
         yield f"    {_RED}"
     yield f"    Note over {over}: {text}"

@@ -39,6 +39,10 @@ class Sign(Enum):
     """An oracle says no for the first time."""
     DIVERGED = "diverged"
     """The replay went another way than the trace."""
+    EXPECTED = "expected"
+    """What the trace says has to be so, and is."""
+    UNEXPECTED = "unexpected"
+    """What the trace says has to be so, and is not."""
     UNDER_WAY = "under way"
     """A request never landed."""
 
@@ -148,7 +152,7 @@ def holds(film: Film) -> list[Held]:
 def remarks(film: Film, address: Addresses) -> list[Remark]:
     """All remarks, in the order of their steps."""
     found = [*_notes(film, address), *_ends(film), *_crashes(film, address), *_left(film, address)]
-    found += [*_broken(film), *_divergence(film)]
+    found += [*_expected(film), *_broken(film), *_divergence(film)]
     return sorted(found, key=lambda remark: remark.step)
 
 
@@ -219,6 +223,22 @@ def _broken(film: Film) -> list[Remark]:
     return found
 
 
+def _expected(film: Film) -> list[Remark]:
+    """What has to be so after the steps that were played; facts are given where one is not."""
+    replayed = film.replayed
+    if replayed.elsewhere:
+        return []
+    found = []
+    for expected in replayed.header.expected:
+        if expected.after <= len(film.steps):
+            wrong = replayed.unexpected
+            failed = wrong is not None and wrong.expected == expected
+            sign = Sign.UNEXPECTED if failed else Sign.EXPECTED
+            more = (str(wrong),) if failed else ()
+            found.append(Remark(step=expected.after, sign=sign, actor=None, text=expected.says, more=more))
+    return found
+
+
 def _divergence(film: Film) -> list[Remark]:
     found, at = film.replayed.divergence, film.replayed.diverged_at
     if found is None or at is None:
@@ -235,6 +255,8 @@ def verdict(film: Film) -> tuple[bool, str]:
         return False, f"violates {violation.clause} at step {film.replayed.violation_at}: {violation.reason}"
     if film.replayed.header.violation is not None and not film.replayed.stopped_early:
         return False, "not reproduced: the engine no longer does what the trace records"
+    if film.replayed.unexpected is not None:
+        return False, f"not as the trace says: {film.replayed.unexpected}"
     broken: Sequence[Remark] = _broken(film)
     if broken:
         return False, f"{broken[0].text} at step {broken[0].step}: {broken[0].more[0]}"

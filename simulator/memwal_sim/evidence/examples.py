@@ -1,0 +1,91 @@
+"""All histories that are told: worked examples, faults of the texts' prose, crashes. Writes and checks their traces.
+
+``python -m memwal_sim.evidence.examples`` compares ``faults/recorded`` with them; ``--write`` writes them anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+
+from .. import places
+from ..traces.trace import FORMAT_EXPECTING, decoded, dumps
+from . import appendices, crashes, prose
+from .directing import Example, direct
+
+TELLERS: Mapping[str, Callable[[], Iterator[Example]]] = {
+    "appendices": appendices.tell,
+    "prose": prose.tell,
+    "crashes": crashes.tell,
+}
+"""What tells them, by the name of its module."""
+
+
+def tell() -> Iterator[Example]:
+    """All examples."""
+    return chain.from_iterable(teller() for teller in TELLERS.values())
+
+
+def texts() -> Iterator[tuple[Path, str]]:
+    """The file of each example below the folder of faults, and what has to be in it."""
+    for example in tell():
+        yield example.file, dumps(direct(example))
+
+
+def written(folder: Path) -> set[Path]:
+    """Files below ``folder`` that are traces of examples, whether there still is such an example or not."""
+    found = (folder / "recorded").rglob("*.jsonl")
+    return {path.relative_to(folder) for path in found if _format(path) == FORMAT_EXPECTING}
+
+
+def _format(path: Path) -> object:
+    with path.open("rb") as file:
+        return decoded(file.readline()).get("format")
+
+
+def write(folder: Path) -> int:
+    """Write the traces of all examples below ``folder``, and delete those of none; returns how many there are."""
+    before, now = written(folder), dict(texts())
+    for file, text in now.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(text, "utf-8")
+    for stale in before - now.keys():
+        (folder / stale).unlink()
+    return len(now)
+
+
+def different(folder: Path) -> list[str]:
+    """Files below ``folder`` that are not what the examples give, digests of the engine aside."""
+    wrong = {file.as_posix() for file in written(folder)} - {example.file.as_posix() for example in tell()}
+    for example in tell():
+        path, trace = folder / example.file, direct(example)
+        if not path.is_file() or _without_digests(path.read_text("utf-8")) != _without_digests(dumps(trace)):
+            wrong.add(example.file.as_posix())
+    return sorted(wrong)
+
+
+def _without_digests(text: str) -> str:
+    """A trace without the digest of the engine's sources, which every change of the engine changes."""
+    head, _, steps = text.partition("\n")
+    before, _, after = head.partition('"engine": "')
+    return f"{before}{after.partition(chr(34))[2]}\n{steps}"
+
+
+def main() -> None:
+    """The command of the module."""
+    parser = argparse.ArgumentParser(description="Compare the traces of all examples with those that are stored.")
+    parser.add_argument("--write", action="store_true", help="write them")
+    folder = places.faults()
+    if parser.parse_args().write:
+        sys.stdout.write(f"{write(folder)} traces written\n")
+        return
+    wrong = different(folder)
+    sys.stdout.write("".join(f"{file} is not what its example gives\n" for file in wrong))
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,443 @@
+"""Worlds of worked examples and of crashes: tables on which a script says all, the state that it begins with included.
+
+Whoever is called a *scribe* writes what an example begins with: a region manifest, WAL entries and generations with the
+numbers that a text gives. Everybody else runs the engine. Oracles are few and cheap, since the processes that recover
+are part of the history, and the trace says what has to be so after them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial, wraps
+from typing import Any
+
+import pyarrow as pa
+from memwal import paths
+from memwal.codec import region_manifest, wal
+from memwal.codec.index_details import IndexDetails
+from memwal.codec.region_manifest import FlushedGeneration, RegionManifest
+from memwal.codec.wal import WalEntry
+from memwal.effects import Commits, Io
+from memwal.errors import EngineBug
+from memwal.ids import Epoch, Generation, ManifestVersion, Milliseconds, SpecId, WalPosition
+from memwal.index import mem_wal
+from memwal.index.transforms import bucket, resolve
+from memwal.jobs import repair as repairing
+from memwal.jobs.merger import merge_region
+from memwal.region import manifest as manifests
+from memwal.region.flush import write_generation
+from memwal.region.memtable import MemTable
+from memwal.revisions import CONFIG_REVISION, Revision
+from memwal.table import schema as schemas
+from memwal.table import write
+from memwal.table.state import TableState
+
+from ..cast import Arguments, Part
+from ..histories.verdicts import check_batches, check_registers
+from ..oracles import Asking
+from ..process import Process
+from ..scenarios import actors, clients, commits, ground, indexed, sharded
+from ..scenarios.actors import Acting, Place, Step
+from ..scenarios.scenario import Setting
+from ..scenarios.writes import WRITE_ACKNOWLEDGED, WRITE_INVOKED
+from ..store import Contents
+from ..world import Oracle, Violation
+from . import account, routing
+from .account import Account
+from .clients import WORDS as CLIENT_WORDS
+from .clients import Told, client
+from .merging import FIXTURE, index
+from .play import Play, Role
+
+NUMBER = "region"
+"""Argument of a role: number of the region that it works on; 1 if it is not told."""
+
+
+def _rows(told: Told) -> Step:
+    """Argument: key -> value, written in one write."""
+    return actors.put(told.argument)
+
+
+def _batch(told: Told) -> Step:
+    """Argument: pairs of key and value, written in one write; a key may be there several times, and the last counts."""
+
+    async def step(acting: Acting) -> None:
+        writer, name = await acting.opened(), _next(acting)
+        table = acting.place.table
+        await table.note(WRITE_INVOKED, write=name, rows=tuple(dict(told.argument).items()))
+        keys, values = zip(*told.argument, strict=True)
+        await writer.put(pa.table({ground.KEY: keys, ground.VALUE: values}, schema=ground.SCHEMA))
+        await table.note(WRITE_ACKNOWLEDGED, write=name)
+
+    return step
+
+
+def _buffered(told: Told) -> Step:
+    """Argument: key -> value, written without waiting for the WAL; such a write is not acknowledged as durable."""
+
+    async def step(acting: Acting) -> None:
+        writer = await acting.opened()
+        await acting.place.table.note(WRITE_INVOKED, write=_next(acting), rows=tuple(told.argument.items()))
+        await writer.put(ground.rows_table(told.argument), durable=False)
+
+    return step
+
+
+def _next(acting: Acting) -> str:
+    acting.writes += 1
+    return f"{acting.name}/{acting.writes}"
+
+
+async def _merge_next(acting: Acting) -> None:
+    """Merge every generation of the region, as `actors.merge` does, and once more if another merger was faster."""
+    for _ in range(2):
+        await merge_region(acting.place.table, acting.place.region.region_id, acting.place.interpretation)
+
+
+async def _repair(acting: Acting) -> None:
+    """Repair the table."""
+    await repairing.repair(acting.place.table)
+
+
+def _manifest(told: Told) -> Step:
+    """Argument: numbers of a region manifest, and ``flushed``, pairs of generation and folder. Its hint is put too."""
+
+    async def step(acting: Acting) -> None:
+        region, given = acting.place.region, told.argument
+        manifest = RegionManifest(
+            version=ManifestVersion(given["version"]),
+            region_id=region.region_id,
+            spec_id=SpecId(0),
+            epoch=Epoch(given["epoch"]),
+            position_replay_after=WalPosition(given["replay_after"]),
+            position_last_seen=WalPosition(given["last_seen"]),
+            generation_current=Generation(given["current_generation"]),
+            flushed=tuple(
+                FlushedGeneration(generation=Generation(number), path=folder)
+                for number, folder in given.get("flushed", ())
+            ),
+        )
+        name = paths.manifest(manifest.version)
+        await region.io.put_if_absent(name, region_manifest.encode(manifest, region.revision))
+        await manifests.put_hint(region.io, manifest.version)
+
+    return step
+
+
+def _entry(told: Told) -> Step:
+    """Argument: ``position``, ``epoch`` and ``rows`` of a WAL entry, which counts as an acknowledged write."""
+
+    async def step(acting: Acting) -> None:
+        region, given, name = acting.place.region, told.argument, _next(acting)
+        await acting.place.table.note(WRITE_INVOKED, write=name, rows=tuple(given["rows"].items()))
+        await region.io.put_if_absent(_entry_name(acting, given), wal.encode(_encoded(acting, given), region.revision))
+        await acting.place.table.note(WRITE_ACKNOWLEDGED, write=name)
+
+    return step
+
+
+def _torn(told: Told) -> Step:
+    """Argument: as for `_entry`, of which the first half is stored: the end of a put that is not atomic."""
+
+    async def step(acting: Acting) -> None:
+        data = wal.encode(_encoded(acting, told.argument), acting.place.region.revision)
+        await acting.place.region.io.put_if_absent(_entry_name(acting, told.argument), data[: len(data) // 2])
+
+    return step
+
+
+def _entry_name(acting: Acting, given: Mapping[str, Any]) -> str:
+    return paths.wal(WalPosition(given["position"]), acting.place.region.revision.wal_suffix)
+
+
+def _encoded(acting: Acting, given: Mapping[str, Any]) -> WalEntry:
+    stored = acting.place.region.rows.stored_schema
+    columns = {field.name: pa.nulls(len(given["rows"]), field.type) for field in stored}
+    columns[ground.KEY] = pa.array(given["rows"])
+    columns[ground.VALUE] = pa.array(given["rows"].values())
+    return WalEntry(epoch=Epoch(given["epoch"]), rows=pa.table(columns, schema=stored))
+
+
+@dataclass(frozen=True)
+class _Naming(Io):
+    """An `Io` whose random digits are given."""
+
+    digits: str = ""
+
+    async def random_hex(self, digits: int) -> str:
+        """The given ones; raises `EngineBug` if others are asked for than they are."""
+        if digits != len(self.digits):
+            raise EngineBug(f"{digits} digits are asked for, and {self.digits} are given")
+        return self.digits
+
+
+def _generation(told: Told) -> Step:
+    """Argument: ``number``, ``prefix`` of its folder, ``position`` and ``epoch`` of its WAL entry, and ``rows``."""
+
+    async def step(acting: Acting) -> None:
+        region, given = acting.place.region, told.argument
+        await _entry(told)(acting)
+        rows = ground.rows_table(given["rows"])
+        position = WalPosition(given["position"])
+        sealed = MemTable(generation=Generation(given["number"]), schema=region.rows.schema)
+        named = replace(region, io=_Naming(region.io.root, region.io.commits, digits=given["prefix"]))
+        await write_generation(named, Epoch(given["epoch"]), sealed.with_replayed(position, rows), position)
+
+    return step
+
+
+def _merged(told: Told) -> Step:
+    """Argument: the generation up to which all count as merged."""
+
+    async def step(acting: Acting) -> None:
+        progress = ((acting.place.region.region_id, Generation(told.argument)),)
+
+        async def derive(_: TableState, details: IndexDetails) -> IndexDetails:
+            return replace(details, merged=progress)
+
+        await mem_wal.change(acting.place.table, derive)
+
+    return step
+
+
+def _base(told: Told) -> Step:
+    """Argument: key -> value, appended to the base table past all regions."""
+
+    async def step(acting: Acting) -> None:
+        name = _next(acting)
+        await acting.place.table.note(WRITE_INVOKED, write=name, rows=tuple(told.argument.items()))
+        await write.append(acting.place.table, ground.rows_table(told.argument))
+        await acting.place.table.note(WRITE_ACKNOWLEDGED, write=name)
+
+    return step
+
+
+WORDS: Mapping[str, Callable[[Told], Step]] = {
+    **CLIENT_WORDS,
+    "rows": _rows,
+    "batch": _batch,
+    "buffered": _buffered,
+    "index": index,
+    "merge_next": lambda _: _merge_next,
+    "repair": lambda _: _repair,
+    "read_again": lambda _: actors.read_again,
+    "given_manifest": _manifest,
+    "given_entry": _entry,
+    "given_half_entry": _torn,
+    "given_generation": _generation,
+    "given_progress": _merged,
+    "given_base": _base,
+}
+"""What a script may say: what clients say, and what a text gives."""
+
+NAMES = ("scribe", "writer", "reader", "merger", "collector", "snapshotter", "indexer", "operator", "survivor")
+"""Roles, which all know the same words: names are for people."""
+
+
+def _in_region(setting: Setting, number: int, *, collected: bool) -> Place:
+    region, wanted = clients.place(setting, collected=collected).region, ground.region_id(number)
+    io = ground.TABLE.child(paths.region(wanted))
+    return Place(region=replace(region, region_id=wanted, io=io))
+
+
+def _roles(
+    *, collected: bool = False, words: Mapping[str, Callable[[Told], Step]] = WORDS, first: Sequence[Step] = ()
+) -> Mapping[str, Role]:
+    async def role(setting: Setting, name: str, arguments: Arguments) -> None:
+        place = partial(_in_region, number=arguments.get(NUMBER, 1), collected=collected)
+        await client(place, words=words, first=first)(setting, name, arguments)
+
+    return dict.fromkeys(NAMES, role)
+
+
+READS = "reads are explained"
+
+
+def reads_are_explained(_contents: object, told: Account) -> Violation | None:
+    """Some order of the writes explains all strong reads."""
+    history = account.operations(told)
+    for conflict in check_registers(history).values():
+        return conflict.violation("READ-008", READS)
+    torn = check_batches(history)
+    return None if torn is None else torn.violation("AMB-22", READS)
+
+
+def oracles(_setting: Setting) -> tuple[Oracle, ...]:
+    """What must hold of reads, and of what is stored."""
+    return (*_reads(_setting), *map(_once_there_is_a_manifest, ground.stored_invariants()))
+
+
+def _once_there_is_a_manifest(oracle: Oracle) -> Oracle:
+    """``oracle``, for a region that a scribe has given its manifest, which is the last thing that one writes."""
+    folder = f"{paths.region(ground.REGION)}/manifest"
+
+    @wraps(oracle)
+    def judge(contents: Contents, told: Account) -> Violation | None:
+        return oracle(contents, told) if any(contents.below(folder)) else None
+
+    return judge
+
+
+def _reads(_setting: Setting) -> tuple[Oracle, ...]:
+    return (Asking(reads_are_explained), account.reads_agree)
+
+
+def _opened(_: Told) -> Step:
+    return indexed.opened
+
+
+EMPTY = Play(
+    name="worked_examples",
+    title="an empty table: whoever a script brings, the state that it begins with included",
+    roles=_roles(),
+    contents=lambda setting: ground.table(setting.revision, inline_regions="0"),
+    oracles=oracles,
+)
+
+COLLECTED = replace(
+    EMPTY,
+    name="worked_examples_collected",
+    title="the same where WAL entries and region manifests may be collected",
+    roles=_roles(collected=True),
+    contents=lambda setting: ground.table(setting.revision, inline_regions="0", **clients.COLLECTED),
+)
+
+INDEXED = replace(
+    EMPTY,
+    name="worked_examples_indexed",
+    title="the same on a table with one row and an index that MemTables carry",
+    roles=_roles(words={**WORDS, "open": _opened}, first=()),
+    contents=lambda setting: indexed.table(setting.revision, indexed.BY_VALUE),
+    ghosts=Account(calls=(FIXTURE,), clock=2),
+)
+
+
+def _appending(commits_by: Commits, told: Told) -> Step:
+    """Argument: key -> value, appended in one commit."""
+
+    async def step(acting: Acting) -> None:
+        io, name = Io("", commits_by), _next(acting)
+        await io.note(WRITE_INVOKED, write=name, rows=tuple(told.argument.items()))
+        await write.append(io, ground.rows_table(told.argument))
+        await io.note(WRITE_ACKNOWLEDGED, write=name)
+
+    return step
+
+
+def _reading(commits_by: Commits, _told: Told) -> Step:
+    async def step(acting: Acting) -> None:
+        await actors.read_by(acting, lambda: commits.rows(Io("", commits_by)))
+
+    return step
+
+
+def _committing(commits_by: Commits) -> Play:
+    words = {"append": partial(_appending, commits_by), "read": partial(_reading, commits_by)}
+    return replace(
+        EMPTY,
+        name=f"commits_by_{commits_by.value}",
+        title=f"one table without regions, whose versions are created by {commits_by.value}",
+        roles=_roles(words=words),
+        contents=lambda _setting: commits.table(commits_by),
+        oracles=_reads,
+    )
+
+
+USER_ID = "user_id"
+USERS = schemas.with_primary_key(
+    pa.schema([pa.field(USER_ID, pa.int64()), pa.field(ground.VALUE, pa.string())]), [USER_ID]
+)
+"""Rows of the texts' example of pruning: a number of a user, and a value."""
+
+
+@lru_cache
+def _users(revision: Revision) -> Contents:
+    async def creating() -> None:
+        io = ground.TABLE
+        created = await write.create(io, USERS, None, {CONFIG_REVISION: revision.name})
+        spec = resolve(bucket("user_bucket", USER_ID, 10), SpecId(1), created.schema, created.field_ids, revision)
+        details = IndexDetails(snapshot_ts_ms=Milliseconds(0), num_regions=0, inline_snapshots=None, specs=(spec,))
+        await mem_wal.enable(io, created, details)
+
+    return ground.after(Contents(), Process("creator", creating)).contents
+
+
+def _user(told: Told) -> Step:
+    """Argument: a number of a user, whose row is put through its region, which is created if it is not there."""
+
+    async def step(acting: Acting) -> None:
+        name = _next(acting)
+        await acting.place.table.note(WRITE_INVOKED, write=name, rows=((str(told.argument), told.value),))
+        rows = pa.table([[told.argument], [told.value]], schema=USERS)
+        await (await sharded.open_for(acting, rows)).put(rows)
+        await acting.place.table.note(WRITE_ACKNOWLEDGED, write=name)
+
+    return step
+
+
+BUCKETS = replace(
+    EMPTY,
+    name="user_buckets",
+    title="a table of users whose region spec is bucket(user_id, 10)",
+    roles=_roles(words={"user": _user}),
+    contents=lambda setting: _users(setting.revision),
+    oracles=lambda _setting: (),
+)
+
+
+def _begun(play: Play, name: str, title: str, *parts: Part) -> Play:
+    """``play`` after ``parts``, which are no part of a history: what somebody crashes on top of."""
+    return replace(play, name=name, title=title, before=parts)
+
+
+def _writer_0(*script: Mapping[str, Any]) -> Part:
+    return Part(name="writer-0", role="writer", arguments={"script": list(script)})
+
+
+_OLD = ({"rows": {"k": "old", "l": "old"}}, {"flush": None})
+_NEW = ({"rows": {"k": "new", "m": "new"}}, {"flush": None})
+_SPECS = replace(
+    EMPTY,
+    roles=_roles(words=routing.WORDS),
+    contents=lambda setting: sharded.table(setting.revision, bucket("buckets_1", ground.KEY, 1)),
+    oracles=_reads,
+)
+
+BEGUN = (
+    _begun(EMPTY, "one_row_in_the_wal", "a region whose WAL holds a row", _writer_0({"rows": {"k": "old"}})),
+    _begun(EMPTY, "two_generations", "a region with two generations that are not merged", _writer_0(*_OLD, *_NEW)),
+    _begun(
+        COLLECTED,
+        "merged_generation",
+        "a region with a merged generation that a snapshot lists, and one that is not merged",
+        _writer_0(*_OLD, {"snapshot": None}, {"merge": None}, *_NEW),
+    ),
+    _begun(
+        INDEXED,
+        "merged_beyond_the_index",
+        "a region whose only generation is merged, and not covered by the index",
+        _writer_0({"open": None}, *_OLD, {"merge": None}),
+    ),
+    _begun(
+        replace(EMPTY, oracles=_reads),
+        "half_an_entry",
+        "a region whose WAL ends in half an entry",
+        _writer_0({"rows": {"k": "old"}}),
+        Part(
+            name="scribe",
+            role="scribe",
+            arguments={"script": [{"given_half_entry": {"position": 2, "epoch": 1, "rows": {"l": "half"}}}]},
+        ),
+    ),
+    _begun(_SPECS, "one_spec", "a table with a region spec of one bucket, and no region"),
+    _begun(
+        _SPECS,
+        "one_drained_region",
+        "a table with a region spec of one bucket, whose region is merged",
+        _writer_0({"put": "k"}, {"flush": None}, {"merge": None}),
+    ),
+)
+"""States in which a crash is looked at."""
+
+PLAYS = (EMPTY, COLLECTED, INDEXED, *map(_committing, Commits), BUCKETS, *BEGUN)

@@ -1,0 +1,133 @@
+"""Scenarios of columns that come and go beside writers, mergers and readers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pyarrow as pa
+from memwal.effects import Protocol
+from memwal.errors import InvalidArgument
+from memwal.index import regions
+from memwal.index.registration import register
+from memwal.index.transforms import bucket
+from memwal.jobs import column_change
+from memwal.jobs.opening import open_region
+from memwal.region.rows import Belongs
+from memwal.revisions import Interpretation
+from memwal.table.state import TableState, latest
+
+from ..world import World
+from .actors import Acting, Step, process, read
+from .ground import KEY, TABLE
+from .one_region import world
+from .scenario import Scenario, Setting
+from .sharded import GROUP, flush, merge, place, put, table
+from .writes import reads_are_explained
+
+FEW = bucket("few", KEY, 1)
+"""One region for all rows."""
+EXTRA = pa.schema([pa.field("extra", pa.string())])
+
+
+async def opened(acting: Acting) -> None:
+    """Open the one region as `memwal.Table.writer` does; it is registered if it is new."""
+    io, interpretation = acting.place.table, acting.place.interpretation
+    state = await latest(io)
+    registered = await register(io, {"few": 0}, interpretation=interpretation)
+    known = await regions.known(io, registered.state, interpretation)
+    (row,) = (row for row in known if row.region_id == registered.region_id)
+    acting.writer, _ = await open_region(io, state, row, _all_rows, interpretation=interpretation)
+
+
+def _all_rows(_: TableState) -> Belongs:
+    return lambda rows: None
+
+
+Change = Callable[[Interpretation], Protocol[TableState]]
+
+
+def changed(change: Change) -> Step:
+    """The step that changes the columns of the table; a refusal is noted, and the process goes on."""
+
+    async def step(acting: Acting) -> None:
+        try:
+            await change(acting.place.interpretation)
+        except InvalidArgument as refused:
+            await acting.place.table.note("refused", clause=refused.clause)
+
+    return step
+
+
+def _add(interpretation: Interpretation) -> Protocol[TableState]:
+    return column_change.add(TABLE, EXTRA, interpretation=interpretation)
+
+
+def _drop(interpretation: Interpretation) -> Protocol[TableState]:
+    return column_change.drop(TABLE, [GROUP], interpretation=interpretation)
+
+
+def _beside_a_writer(setting: Setting) -> World:
+    """One column is dropped and another one added while a writer opens the region and puts, and somebody merges."""
+    here = place(setting)
+    return world(
+        setting,
+        table(setting.revision, FEW),
+        process(here, "administrator", changed(_drop), changed(_add)),
+        process(here, "writer", opened, put("k", "v1")),
+        process(here, "merger", merge),
+        before=(process(here, "writer-0", opened, put("k", "v0"), flush),),
+    )
+
+
+def _beside_a_reader(setting: Setting) -> World:
+    """One column is dropped and another one added while somebody reads; rows wait in a generation and in the WAL."""
+    here = place(setting)
+    begun = world(
+        setting,
+        table(setting.revision, FEW),
+        process(here, "administrator", changed(_drop), changed(_add)),
+        process(here, "reader", read),
+        before=(process(here, "writer-0", opened, put("k", "v0"), flush, put("l", "v1")),),
+    )
+    return replace(begun, oracles=(*begun.oracles, reads_are_explained))
+
+
+def _two_changes(setting: Setting) -> World:
+    """One process drops a column, and another one adds one, while a writer opens the region and puts."""
+    here = place(setting)
+    return world(
+        setting,
+        table(setting.revision, FEW),
+        process(here, "dropper", changed(_drop)),
+        process(here, "adder", changed(_add)),
+        process(here, "writer", opened, put("k", "v1")),
+        before=(process(here, "writer-0", opened, put("k", "v0")),),
+    )
+
+
+SCENARIOS = (
+    Scenario(
+        name="columns_beside_a_writer",
+        title="columns that come and go beside a writer and a merger",
+        build=_beside_a_writer,
+        preemptions=1,
+        sometimes=("ChangeLost", "Fenced", "spec_change_stopped", "flushed", "merged"),
+        hazards=("AMB-50",),
+    ),
+    Scenario(
+        name="columns_beside_a_reader",
+        title="columns that come and go beside a reader",
+        build=_beside_a_reader,
+        preemptions=2,
+        sometimes=("flushed", "read_again"),
+    ),
+    Scenario(
+        name="two_column_changes",
+        title="two processes that change columns beside a writer",
+        build=_two_changes,
+        preemptions=1,
+        sometimes=("ChangeLost", "Fenced", "spec_change_stopped", "flushed"),
+    ),
+)
+"""No acknowledged row is lost or becomes unreadable when the columns of the table change."""

@@ -1,0 +1,212 @@
+"""Histories that are told: worked examples, faults of the texts' prose, and crashes, and what a trace may state."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from memwal.errors import ArtifactError, InvalidArgument
+from memwal_sim import bugs, places, plays
+from memwal_sim.evidence import appendices, crashes, examples, prose
+from memwal_sim.evidence.crashes import WORKFLOWS, Workflow
+from memwal_sim.evidence.directing import Example, Turn, direct
+from memwal_sim.plays import collecting
+from memwal_sim.scenarios.scenario import Setting
+from memwal_sim.stage import Stage
+from memwal_sim.traces import facts
+from memwal_sim.traces.replay import replay
+from memwal_sim.traces.trace import dumps, load, parse
+
+EXAMPLES = {example.path: example for example in (*appendices.tell(), *prose.tell())}
+SHORT = EXAMPLES["wal/buffered_write_is_lost"]
+
+
+def test_what_is_recorded_is_what_the_examples_give() -> None:
+    assert examples.different(places.faults()) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "fencing/appendix_1_a", "fencing/appendix_1_b", "fencing/appendix_1_with_barriers",
+        "merge/appendix_2_racing_a", "merge/appendix_2_racing_b", "merge/appendix_2_crash_a",
+        "merge/appendix_2_crash_b", "index/appendix_4_catch_up_a", "read/query_plan_setup_a",
+        "region/bucket_of_user_123_a", "region/bucket_of_user_123_b", "region/same_key_in_two_regions",
+        "flush/crash_between_generation_and_manifest", "read/stale_snapshot_merged_generation",
+        "read/stale_snapshot_collected_generation", "read/stale_snapshot_misses_a_flush",
+    ],
+)  # fmt: skip
+def test_each_example_and_fault_of_the_texts_has_its_history(path: str) -> None:
+    header = load(places.faults() / "recorded" / f"{path}.jsonl").header
+    assert header.revision == (path[-1].upper() if path[-2:] in ("_a", "_b") else "B")
+    assert header.expected
+
+
+@pytest.mark.parametrize("revision", ["a", "b"])
+def test_appendix_1_has_the_numbers_of_the_text(revision: str) -> None:
+    trace = load(places.faults() / "recorded" / "fencing" / f"appendix_1_{revision}.jsonl")
+    states = [expected.state for expected in trace.header.expected]
+    assert [state["region"]["epoch"] for state in states if "region" in state] == [5, 5, 6, 6, 7, 7, 7, 7]
+    assert {"11": 5, "12": 5, "13": 6, "14": 6, "15": 6, "16": 7, "17": 7} in [state.get("wal") for state in states]
+    assert "AMB-08" in trace.header.description
+
+
+@pytest.mark.parametrize(
+    ("bug", "path"),
+    [
+        ("no_barrier", "fencing/appendix_1_with_barriers"),
+        ("fenced_writer_flushes", "fencing/appendix_1_b"),
+        ("merged_twice", "merge/appendix_2_racing_b"),
+        ("base_not_shadowed", "read/query_plan_setup_a"),
+        ("builder_restores_progress", "index/builder_meets_a_merge"),
+        ("time_travel_forgotten", "collect/time_travel_holds_a_generation"),
+    ],
+)
+def test_a_planted_bug_breaks_the_example_that_is_about_it(bug: str, path: str) -> None:
+    (planted,) = bugs.choose([bug])
+    chosen: dict[str, Any] = bugs.readings([planted])
+    told = replace(EXAMPLES[path], readings={**EXAMPLES[path].readings, **chosen})
+    with bugs.planted([planted]), pytest.raises((InvalidArgument, ArtifactError)):
+        direct(told)
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda workflow: workflow.name)
+def test_each_request_of_a_workflow_has_its_crash(workflow: Workflow) -> None:
+    stage, seen = crashes.begun(workflow), 1
+    while stage.waiting(workflow.worker.name) is not None:
+        before = stage.contents
+        stage.play(workflow.worker.name)
+        seen += stage.contents != before
+    folder = places.faults() / "recorded" / workflow.area / "crashes" / workflow.name
+    numbers = sorted(int(path.stem.partition("_")[0]) for path in folder.glob("*.jsonl"))
+    assert numbers == list(range(seen))
+
+
+@pytest.mark.parametrize("revision", ["A", "R"])
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda workflow: workflow.name)
+def test_others_go_on_after_a_crash_anywhere_in_every_revision(workflow: Workflow, revision: str) -> None:
+    ends = [direct(crashes.example(workflow, place, revision)) for place in crashes.places(workflow, revision)]
+    assert len(ends) > 1
+    assert all(trace.header.violation is None for trace in ends)
+
+
+REGION = [each for each in WORKFLOWS if each.play in ("worked_examples", "one_row_in_the_wal", "two_generations")]
+
+
+@pytest.mark.parametrize("workflow", REGION, ids=lambda workflow: workflow.name)
+def test_all_oracles_hold_wherever_a_workflow_crashes(workflow: Workflow) -> None:
+    stage = crashes.begun(workflow)
+    judges = collecting.oracles(Setting())
+    while stage.waiting(workflow.worker.name) is not None:
+        assert [oracle(stage.contents, stage.ghosts) for oracle in judges] == [None] * len(judges)
+        stage.play(workflow.worker.name)
+
+
+def test_the_most_dangerous_crash_of_each_workflow_is_marked() -> None:
+    titles = {example.path: example.title for example in crashes.tell()}
+    marked = [path.split("/")[-2] for path, title in titles.items() if title.startswith("The most dangerous crash")]
+    assert sorted(marked) == sorted(workflow.name for workflow in WORKFLOWS)
+
+
+@pytest.mark.parametrize(
+    ("bug", "name"),
+    [("progress_first", "merge"), ("listed_before_written", "flush"), ("files_before_the_list", "collect")],
+)
+def test_a_planted_bug_breaks_a_crash_of_its_workflow(bug: str, name: str) -> None:
+    workflow = next(each for each in WORKFLOWS if each.name == name)
+    with bugs.planted(bugs.choose([bug])):
+        failed = [place.number for place in crashes.places(workflow) if _fails(crashes.example(workflow, place))]
+    assert failed
+
+
+def _fails(example: Example) -> bool:
+    try:
+        direct(example)
+    except (InvalidArgument, ArtifactError):
+        return True
+    return False
+
+
+def stored(tmp_path: Path, **changes: Any) -> Path:
+    """The file of a short history whose header has ``changes``."""
+    head, _, steps = dumps(direct(SHORT)).partition("\n")
+    (tmp_path / "trace.jsonl").write_text(json.dumps({**json.loads(head), **changes}) + f"\n{steps}", "utf-8")
+    return tmp_path / "trace.jsonl"
+
+
+def expecting(after: int, state: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"after": after, "says": "so it is", "state": state}]
+
+
+def test_a_fact_that_is_not_so_is_named_with_what_it_is(tmp_path: Path) -> None:
+    played = replay(stored(tmp_path, expected=expecting(45, {"merged": 0, "rows": {"k1": "v1", "k2": "v2"}})))
+    assert not played.reproduced
+    assert str(played.unexpected) == "after step 45, rows has to be {'k1': 'v1', 'k2': 'v2'}, and is {'k1': 'v1'}"
+
+
+def test_of_a_fact_with_fields_some_may_be_stated(tmp_path: Path) -> None:
+    assert replay(stored(tmp_path, expected=expecting(0, {"region": None}))).unexpected is None
+    assert replay(stored(tmp_path, expected=expecting(45, {"region": {"epoch": 2, "version": 3}}))).unexpected is None
+    assert replay(stored(tmp_path, expected=expecting(45, {"region": {"epoch": 3}}))).unexpected is not None
+    assert replay(stored(tmp_path, expected=expecting(45, {"region": {"no_field": 3}}))).unexpected is not None
+
+
+@pytest.mark.parametrize("name", ["regions", "region of x", "ended of 1", ""])
+def test_a_fact_that_there_is_not_is_refused_with_its_line(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ArtifactError, match=r"line 1.*no fact"):
+        replay(stored(tmp_path, expected=expecting(45, {name: 1})))
+
+
+@pytest.mark.parametrize("afters", [[46], [9, 3], [0, 45, 44]])
+def test_what_is_expected_after_no_step_or_in_no_order_is_refused(tmp_path: Path, afters: list[int]) -> None:
+    expected = [each for after in afters for each in expecting(after, {})]
+    with pytest.raises(ArtifactError, match=r"line 1.*in no order or not there"):
+        load(stored(tmp_path, expected=expected))
+
+
+def test_format_1_expects_nothing_and_format_2_something() -> None:
+    head, _, steps = dumps(direct(SHORT)).partition("\n")
+    header = json.loads(head)
+    with pytest.raises(ArtifactError, match="no header"):
+        parse(json.dumps({**header, "format": 1}) + f"\n{steps}", "trace")
+    del header["expected"]
+    with pytest.raises(ArtifactError, match="'expected' is a required property"):
+        parse(json.dumps(header) + f"\n{steps}", "trace")
+
+
+def test_an_example_whose_fact_is_not_so_is_not_recorded() -> None:
+    *most, last = SHORT.turns
+    with pytest.raises(InvalidArgument, match="merged is 0, and has to be 1"):
+        direct(replace(SHORT, turns=[*most, replace(last, state={"merged": 1})]))
+
+
+def test_a_turn_that_never_comes_to_where_it_ends_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="writer-1 ended without put hints"):
+        direct(replace(SHORT, turns=[Turn(actor="writer-1", before="put hints")]))
+
+
+def test_an_example_that_breaks_something_unawares_is_refused() -> None:
+    told = EXAMPLES["region/same_key_in_two_regions"]
+    with pytest.raises(InvalidArgument, match="reads are explained"):
+        direct(replace(told, oracle=None))
+
+
+def test_traces_of_examples_that_are_no_more_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examples, "TELLERS", {"prose": lambda: iter([SHORT, EXAMPLES["wal/next_entry_waits"]])})
+    assert examples.write(tmp_path) == 2
+    assert examples.different(tmp_path) == []
+    monkeypatch.setattr(examples, "TELLERS", {"prose": lambda: iter([SHORT])})
+    assert examples.different(tmp_path) == ["recorded/wal/next_entry_waits.jsonl"]
+    examples.write(tmp_path)
+    assert [path.name for path in tmp_path.rglob("*.jsonl")] == ["buffered_write_is_lost.jsonl"]
+
+
+def test_facts_of_an_empty_region_are_empty() -> None:
+    stage = Stage(plays.find("worked_examples").world(Setting()))
+    assert facts.look(stage, "region") is None
+    assert facts.look(stage, "wal") == {}
+    assert facts.look(stage, "rows") == {}
+    assert facts.look(stage, "acknowledged") == []
