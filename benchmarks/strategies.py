@@ -149,7 +149,8 @@ def markdown(rows: Sequence[Row], failed: dict[str, str], limits: Limits) -> str
         f"Engine {engine_digest()}. Each bug in its own scenario, with its own faults and the oracle that is to find "
         f"it. Median of {limits.seeds} seeds; a hunt ends after {limits.runs:,} runs or {limits.seconds:g} seconds, "
         "and a dash stands for a median that is beyond that; (1/2) says that one of two hunts found it. `explore` "
-        f"needs no seed, has {limits.seconds * limits.seeds:g} seconds, and counts states; the others count runs, of which those that only shrink what Hypothesis found are left out. "
+        f"needs no seed, has {limits.seconds * limits.seeds:g} seconds, and counts states; the others count runs, of "
+        "which those that only shrink what Hypothesis found are left out. "
         f"PCT is after bugs of depth {DEPTH}; what it promises is the least probability with which one run finds such "
         "a bug. `memwal hunt` does the same for one scenario.",
         "",

@@ -13,10 +13,11 @@ from memwal_sim import bugs, places, plays
 from memwal_sim.evidence import appendices, crashes, examples, prose
 from memwal_sim.evidence.crashes import WORKFLOWS, Workflow
 from memwal_sim.evidence.directing import Example, Turn, direct
-from memwal_sim.plays import collecting
+from memwal_sim.plays import collecting, merging
 from memwal_sim.scenarios.scenario import Setting
 from memwal_sim.stage import Stage
 from memwal_sim.traces import facts
+from memwal_sim.traces.promoting import AREAS, DESCRIPTION_MIN, TITLE_MAX
 from memwal_sim.traces.replay import replay
 from memwal_sim.traces.trace import dumps, load, parse
 
@@ -93,13 +94,19 @@ def test_others_go_on_after_a_crash_anywhere_in_every_revision(workflow: Workflo
     assert all(trace.header.violation is None for trace in ends)
 
 
-REGION = [each for each in WORKFLOWS if each.play in ("worked_examples", "one_row_in_the_wal", "two_generations")]
+JUDGES = {
+    "worked_examples": collecting.oracles,
+    "one_row_in_the_wal": collecting.oracles,
+    "two_generations": collecting.oracles,
+    "merged_generation": collecting.oracles,
+    "merged_beyond_the_index": merging.oracles,
+}
+"""What must hold of a region at any time, by the state in which a workflow begins."""
 
 
-@pytest.mark.parametrize("workflow", REGION, ids=lambda workflow: workflow.name)
-def test_all_oracles_hold_wherever_a_workflow_crashes(workflow: Workflow) -> None:
-    stage = crashes.begun(workflow)
-    judges = collecting.oracles(Setting())
+@pytest.mark.parametrize("workflow", [each for each in WORKFLOWS if each.play in JUDGES], ids=lambda each: each.name)
+def test_all_oracles_of_a_region_hold_wherever_a_workflow_crashes(workflow: Workflow) -> None:
+    stage, judges = crashes.begun(workflow), JUDGES[workflow.play](Setting())
     while stage.waiting(workflow.worker.name) is not None:
         assert [oracle(stage.contents, stage.ghosts) for oracle in judges] == [None] * len(judges)
         stage.play(workflow.worker.name)
@@ -210,3 +217,11 @@ def test_facts_of_an_empty_region_are_empty() -> None:
     assert facts.look(stage, "wal") == {}
     assert facts.look(stage, "rows") == {}
     assert facts.look(stage, "acknowledged") == []
+
+
+def test_titles_and_descriptions_are_as_long_as_those_of_promoted_faults() -> None:
+    told = list(examples.tell())
+    assert [each.path for each in told if len(each.title) > TITLE_MAX or not each.title.isprintable()] == []
+    assert [each.path for each in told if len(each.description) < DESCRIPTION_MIN] == []
+    assert {each.path.partition("/")[0] for each in told} <= set(AREAS)
+    assert len({each.path for each in told}) == len(told)

@@ -1,11 +1,14 @@
 """``memwal replay``: a recorded history once more.
 
-Exit codes: 0 it ends as recorded, 1 a divergence, 2 usage.
+Exit codes: 0 it ends as recorded, 1 a divergence, 2 usage. With ``--against``: 0 nothing is broken, 1 something is,
+2 usage, 3 the file says nothing about this implementation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +20,9 @@ from ..traces.study import as_dict
 from ..viewer import viewing
 from ..viewer.film import Camera, Film
 from .terminal import FOUND, Json, mistakes_are_usage, print_json, print_steps, print_violation, stderr, stdout
+
+REPLAYERS = "memwal.replayers"
+"""Entry points that take ``(file, adapter, *, revision, as_json)`` and return the exit code of ``--against``."""
 
 
 def commands(app: typer.Typer) -> None:
@@ -38,6 +44,11 @@ def replay(
         bool, typer.Option("--without-bugs", help="Play the same steps without the planted bugs.")
     ] = False,
     once: Annotated[bool, typer.Option("--once", help="Play it one time; default: two times, and compare.")] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="ADAPTER", help="Play it against reference, native, or the adapter of this command."),
+    ] = None,
+    revision: Annotated[str | None, typer.Option(help="With --against: the revision to play under.")] = None,
     as_json: Json = False,
 ) -> None:
     """Play a recorded history against the engine as it is now.
@@ -45,6 +56,8 @@ def replay(
     Under another --profile, or --without-bugs, the history goes another way; the question is then whether anything
     breaks.
     """
+    if against is not None:
+        raise typer.Exit(_replayer()(file, against, revision=revision, as_json=as_json))
     if lanes and as_json:
         raise typer.BadParameter("--lanes and --json exclude each other")
     with mistakes_are_usage():
@@ -80,6 +93,15 @@ def replay(
     other = not played.elsewhere and (lost or played.divergence is not None)
     if other or played.violation is not None:
         raise typer.Exit(FOUND)
+
+
+def _replayer() -> Callable[..., int]:
+    """What plays files against adapters: the conformance suite, which this package does not know."""
+    found = sorted(entry_points(group=REPLAYERS), key=lambda entry: entry.name)
+    if not found:
+        raise typer.BadParameter(f"--against needs the conformance suite: nothing is installed for {REPLAYERS}")
+    replayer: Callable[..., int] = found[0].load()
+    return replayer
 
 
 def _print_replayed(played: replaying.Replayed, film: Film | None, profile: str | None) -> None:

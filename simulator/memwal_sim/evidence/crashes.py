@@ -333,6 +333,25 @@ WORKFLOWS: tuple[Workflow, ...] = (
         unless={7: {"specs": [1, 2, 3]}},
         dangerous=5,
     ),
+    Workflow(
+        area="table",
+        name="drop_column",
+        play="one_region",
+        what="operator-1 drops a column: it fences all writers, flushes what their WAL holds, and commits.",
+        why="No row may be lost that was written with other columns, and nobody may stay held off (AMB-50, AMB-142).",
+        worker=follows("operator-1", "operator", {"drop_columns": ["group"]}),
+        rescue=(
+            follows("operator-2", "operator", {"drop_columns": ["group"]}),
+            _READER,
+            follows("writer-2", "writer", {"put": "l"}, {"flush": None}, {"merge": None}, {"read": None}),
+        ),
+        state={
+            "columns": ["id", "part", "value"],
+            "reads": {"reader/1": {"k": "writer-0.1"}, "writer-2/1": {"k": "writer-0.1", "l": "writer-2.1"}},
+            "base rows": {"k": "writer-0.1", "l": "writer-2.1"},
+        },
+        dangerous=13,
+    ),
     *(
         Workflow(
             area="table",

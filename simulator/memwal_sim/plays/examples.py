@@ -19,10 +19,11 @@ from memwal.codec.index_details import IndexDetails
 from memwal.codec.region_manifest import FlushedGeneration, RegionManifest
 from memwal.codec.wal import WalEntry
 from memwal.effects import Commits, Io
-from memwal.errors import EngineBug
+from memwal.errors import EngineBug, InvalidArgument
 from memwal.ids import Epoch, Generation, ManifestVersion, Milliseconds, SpecId, WalPosition
 from memwal.index import mem_wal
 from memwal.index.transforms import bucket, resolve
+from memwal.jobs import column_change
 from memwal.jobs import repair as repairing
 from memwal.jobs.merger import merge_region
 from memwal.region import manifest as manifests
@@ -396,10 +397,26 @@ def _writer_0(*script: Mapping[str, Any]) -> Part:
 
 
 _OLD = ({"rows": {"k": "old", "l": "old"}}, {"flush": None})
+_PUT: Mapping[str, Any] = {"put": "k"}
 _NEW = ({"rows": {"k": "new", "m": "new"}}, {"flush": None})
+
+
+def _drop_columns(told: Told) -> Step:
+    """Argument: names of columns that are dropped, which fences all writers; a refusal is noted."""
+
+    async def step(acting: Acting) -> None:
+        io = acting.place.table
+        try:
+            await column_change.drop(io, told.argument, interpretation=acting.place.interpretation)
+        except InvalidArgument as refused:
+            await io.note("refused", clause=refused.clause)
+
+    return step
+
+
 _SPECS = replace(
     EMPTY,
-    roles=_roles(words=routing.WORDS),
+    roles=_roles(words={**routing.WORDS, "drop_columns": _drop_columns}),
     contents=lambda setting: sharded.table(setting.revision, bucket("buckets_1", ground.KEY, 1)),
     oracles=_reads,
 )
@@ -437,6 +454,7 @@ BEGUN = (
         "a table with a region spec of one bucket, whose region is merged",
         _writer_0({"put": "k"}, {"flush": None}, {"merge": None}),
     ),
+    _begun(_SPECS, "one_region", "a table with a region spec of one bucket, whose region holds a row", _writer_0(_PUT)),
 )
 """States in which a crash is looked at."""
 

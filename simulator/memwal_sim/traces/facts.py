@@ -178,6 +178,11 @@ async def _region_values(seen: Seen) -> list[dict[str, Any]]:
     return sorted((dict(row.values) for row in known), key=str)
 
 
+async def _columns(seen: Seen) -> list[str]:
+    """Names of the table's columns."""
+    return list(seen.state.schema.names)
+
+
 async def _version(seen: Seen) -> int:
     """The newest table version."""
     return seen.state.version
@@ -225,6 +230,7 @@ STORED: Mapping[str, StoredFact] = {
     "snapshot": _snapshot,
     "specs": _specs,
     "region values": _region_values,
+    "columns": _columns,
     "table version": _version,
     "base rows": _base,
     "rows": _all,
