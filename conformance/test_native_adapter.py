@@ -12,7 +12,14 @@ lance = pytest.importorskip("lance", reason="the native package is not installed
 
 import pyarrow as pa  # noqa: E402
 from conformance_runs import Run, run_suite  # noqa: E402
-from memwal_conformance import native_life, native_versions, runner, scenarios  # noqa: E402
+from memwal_conformance import (  # noqa: E402
+    native_differential,
+    native_life,
+    native_race,
+    native_versions,
+    runner,
+    scenarios,
+)
 from memwal_conformance.adapters import native, native_errors  # noqa: E402
 from memwal_conformance.adapters.process import AdapterProcess  # noqa: E402
 from memwal_conformance.checks import Scene  # noqa: E402
@@ -126,7 +133,7 @@ def test_a_version_that_cannot_be_installed_is_reported_with_the_installer_s_wor
 
 
 def test_the_judge_reads_the_generations_of_the_first_release_newest_row_first(tmp_path: Path) -> None:
-    store: Any = SimpleNamespace(layout=SimpleNamespace(revision="R"), key=("id",))
+    store: Any = SimpleNamespace(layout=SimpleNamespace(revision="R"), key=("id",), storage=None)
     region: Any = SimpleNamespace(folder=tmp_path)
     stored = pa.table({"id": [2, 2, 1], "v": ["new", "old", "x"]})
     lance.write_dataset(stored, tmp_path / "00000000_gen_1")
@@ -213,3 +220,61 @@ def test_an_accepted_write_under_other_names_counts_by_place(tmp_path: Path) -> 
     running.step(named_otherwise)
     assert history.why_not([{"id": 3, "v": "x"}]) is None
     assert [finding.ambiguity for finding in running.findings] == ["AMB-136"]
+
+
+# The readers against a dictionary ---------------------------------------------------------------------------------
+
+
+def test_a_merge_of_nothing_but_deletes_removes_their_rows() -> None:
+    asked = native_differential.Program(
+        types=("utf8", "int64"),
+        key_columns=1,
+        base=(("a", 1), ("b", 2)),
+        steps=(("delete", (("a",),)), ("merge", ())),
+        questions=(native_differential.Question(),),
+    )
+    assert native_differential.wrong(asked) is None
+
+
+def test_seeded_programs_find_nothing_wrong_with_the_installed_package_s_readers() -> None:
+    programs = [native_differential.program(seed, small_memtables=False) for seed in range(8)]
+    assert {step[0] for asked in programs for step in asked.steps} == {"put", "delete", "reopen", "merge"}
+    assert [native_differential.wrong(asked) for asked in programs] == [None] * 8
+
+
+def test_a_wrong_answer_of_a_reader_is_found_and_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that is not told of the SSTables."""
+    monkeypatch.setattr(native, "snapshots", lambda _table: [])
+    asked = native_differential.Program(
+        types=("int64", "utf8"),
+        key_columns=1,
+        base=((1, "base"), (2, "base")),
+        steps=(("put", ((1, "new"),)), ("put", ((3, "new"),)), ("reopen", ())),
+        questions=(native_differential.Question(get=(7,)), native_differential.Question(filter=(1, "=", "base"))),
+    )
+    said = native_differential.wrong(asked)
+    assert said is not None
+    assert "{'c0': 1, 'c1': 'base'}" in said
+    least = native_differential.smaller(asked)
+    assert (least.steps, len(least.questions)) == ((("put", ((1, "new"),)),), 1)
+    assert least.base == ((1, "base"),)
+
+
+# Two writers, request by request ----------------------------------------------------------------------------------
+
+
+def test_two_native_writers_in_a_seeded_order_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    keyed = Kind(append_only=False, http_retries=0)
+    told = native_race.run(COMMAND, keyed, native_life.created(COMMAND, keyed), 1, tmp_path)
+    assert told["promised"] != []
+    assert any("fenced" in text for text in told["refused"])
+    assert told["wrong"] == []
+
+
+def test_a_third_writer_tells_a_row_that_was_promised_and_is_not_there() -> None:
+    keyed = Kind(append_only=False, http_retries=0)
+    wrong = native_race.wrong_after(COMMAND, keyed, native_life.created(COMMAND, keyed), [10])
+    assert list(wrong) == [
+        "recovered: row 10, acknowledged, is there 0 times",
+        "flushed: row 10, acknowledged, is there 0 times",
+    ]

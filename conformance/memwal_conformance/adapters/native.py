@@ -13,6 +13,7 @@ Settings of ``configure``: ``append_only`` (``on``: tables are created without a
 from __future__ import annotations
 
 import functools
+import os
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -106,7 +107,7 @@ def claims() -> tuple[list[str], list[str], list[str]]:
     if MARK and COMPACTED:
         partial.append("merge.run")
     create = hasattr(lance.LanceDataset, "initialize_mem_wal")
-    return roles, partial, [*(["eval.region"] if EVALUATE else []), *(["table.create"] if create else [])]
+    return roles, partial, [*(["eval.region"] if EVALUATE else []), *(["table.create", "s3"] if create else [])]
 
 
 def hello(_state: State, _: Json) -> Json:
@@ -130,9 +131,23 @@ def configure(state: State, params: Json) -> Json:
     settings = dict(params["settings"])
     state.append_only = settings.pop("append_only", "off") == "on"
     state.storage = {name.removeprefix("storage."): value for name, value in settings.items()}
+    if "storage" in params:
+        state.storage |= _reached(params["storage"])
     if strange := [name for name in settings if not name.startswith("storage.")]:
         raise AdapterError("invalid_argument", f"there is no setting {', '.join(sorted(strange))}")
     return {}
+
+
+def _reached(storage: Json) -> dict[str, str]:
+    """Storage options for the package; `Store` finds the same in the environment."""
+    options = {
+        "aws_endpoint": storage["endpoint"],
+        "aws_region": storage["region"],
+        "aws_access_key_id": storage["access_key_id"],
+        "aws_secret_access_key": storage["secret_access_key"],
+    }
+    os.environ.update({name.upper(): value for name, value in options.items()})
+    return {**options, "allow_http": "true"}
 
 
 def shutdown(state: State, _: Json) -> Json:
@@ -290,7 +305,7 @@ def _newest(rows: pa.Table, key: list[str]) -> pa.Table:
         if row not in seen:
             seen.add(row)
             kept.append(number)
-    return rows.take(kept)
+    return rows.take(pa.array(kept, pa.int64()))
 
 
 def reader_open(state: State, params: Json) -> Json:
@@ -300,7 +315,7 @@ def reader_open(state: State, params: Json) -> Json:
     return {"reader": handle, "version": str(dataset.version)}
 
 
-def _snapshots(table: str) -> list[Any]:
+def snapshots(table: str) -> list[Any]:
     """What the readers of the package want to be told: SSTables that the base table does not have yet."""
     store = Store(table)
     compacted, found = store.compacted(), []
@@ -321,8 +336,8 @@ def _scanner(state: State, params: Json) -> tuple[Any, list[str]]:
         raise AdapterError("invalid_argument", "a scan of the package takes part in one MemTable at most")
     names = [column.name for column in dataset.schema]
     if not beside:
-        return SCANNER.from_snapshots(dataset, _snapshots(table)), names
-    others = [snapshot for snapshot in _snapshots(table) if snapshot.shard_id != beside[0].shard_id]
+        return SCANNER.from_snapshots(dataset, snapshots(table)), names
+    others = [snapshot for snapshot in snapshots(table) if snapshot.shard_id != beside[0].shard_id]
     return _alive(beside[0]).lsm_scanner(others), names
 
 
@@ -351,7 +366,7 @@ def reader_get(state: State, params: Json) -> Json:
         rows = scanner.to_table()
         found = [rows.filter(_is_key(keys, number)) for number in range(keys.num_rows)]
     else:
-        planner = LOOKUP(dataset, _snapshots(table), keys.column_names)
+        planner = LOOKUP(dataset, snapshots(table), keys.column_names)
         for number in range(keys.num_rows):
             one = keys.slice(number, 1).combine_chunks()
             arrays = [column.chunk(0) for column in one.columns]

@@ -1,0 +1,56 @@
+"""A writer fills two MemTables and is closed; a second one, with the same limits, is opened and closed; 40 times.
+
+Needs pylance only. Prints what a scan of the SSTables and the base table finds then. Expected: each row as it was put
+last, 40 times; what the replay of a full MemTable leaves must be readable.
+"""
+
+# ruff: noqa: T201
+import os
+import tempfile
+import time
+from collections import Counter
+
+import lance
+import pyarrow as pa
+from lance import mem_wal
+
+SHARD = "0a0b0c0d-0000-4000-8000-000000000001"
+KEY = {b"lance-schema:unenforced-primary-key": b"true"}
+SCHEMA = pa.schema([pa.field("id", pa.int64(), False, KEY), pa.field("v", pa.string())])
+SETTINGS = {"durable_write": True, "max_memtable_rows": 6, "max_wal_flush_interval_ms": 1}
+
+
+def rows(value: str, *ids: int) -> pa.Table:
+    return pa.table([list(ids), [value for _ in ids]], schema=SCHEMA)
+
+
+def scanned(url: str) -> str:
+    names = [name for name in os.listdir(f"{url}/_mem_wal/{SHARD}") if "_gen_" in name]
+    snapshot = mem_wal.ShardSnapshot(SHARD).with_current_generation(len(names) + 1)
+    for name in names:
+        add = getattr(snapshot, "with_sstable", None) or snapshot.with_flushed_generation
+        snapshot = add(int(name.rpartition("_")[2]), name)
+    try:
+        found = mem_wal.LsmScanner.from_snapshots(lance.dataset(url), [snapshot]).to_table()
+    except OSError as error:
+        text = str(error).split(", /")[0]
+        return text.partition("/")[0] + "…" + text.partition("_gen_")[2] if "_gen_" in text else text
+    return str(sorted((row["id"], row["v"]) for row in found.select(["id", "v"]).to_pylist()))
+
+
+print("pylance", lance.__version__)
+seen: Counter[str] = Counter()
+for _ in range(40):
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
+        url = f"{scratch}/t"
+        lance.write_dataset(rows("base", 9), url, schema=SCHEMA).initialize_mem_wal()
+        with lance.dataset(url).mem_wal_writer(SHARD, **SETTINGS) as writer:
+            writer.put(rows("old", 1, 1, 2))
+            writer.put(pa.Table.from_batches([*rows("old", 1, 2, 2).to_batches(), *rows("new", 1, 2, 1).to_batches()]))
+            until = time.monotonic() + 5
+            while writer.memtable_stats().get("frozen_count") and time.monotonic() < until:
+                time.sleep(0.005)
+        lance.dataset(url).mem_wal_writer(SHARD, **SETTINGS).close()
+        seen[scanned(url)] += 1
+for what, times in sorted(seen.items()):
+    print(f"{what}: {times} of 40")
