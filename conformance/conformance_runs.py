@@ -26,9 +26,21 @@ class Run:
         return read
 
 
-def run_suite(folder: Path, *arguments: str, limit_s: float = 120) -> Run:
-    """Run pytest on the suite with a report in ``folder``."""
-    options = ["-q", "-p", "no:cacheprovider", "--basetemp", str(folder / "cases"), "--memwal-report", str(folder)]
+def changed_skeleton(folder: Path, *changes: tuple[str, str]) -> str:
+    """Command of the smallest adapter with parts of its text replaced."""
+    text = (ROOT / "conformance" / "memwal_conformance" / "adapters" / "skeleton.py").read_text("utf-8")
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    file = folder / "adapter.py"
+    file.write_text(text, encoding="utf-8")
+    return f"{sys.executable} {file}"
+
+
+def run_suite(folder: Path, *arguments: str, limit_s: float = 120, cache: bool = False) -> Run:
+    """Run pytest on the suite with a report in ``folder``; ``cache``: pytest remembers earlier runs, also there."""
+    kept = ("-o", f"cache_dir={folder / 'cache'}") if cache else ("-p", "no:cacheprovider")
+    options = ["-q", *kept, "--basetemp", str(folder / "cases"), "--memwal-report", str(folder)]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *arguments, *options],

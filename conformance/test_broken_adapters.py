@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from conformance_runs import run_suite
-from memwal_conformance import runner, scenarios, vectors
+from memwal_conformance import broken_survey, runner, scenarios, vectors
 from memwal_conformance.adapters.broken import DEFECTS
 from memwal_conformance.harness import REFERENCE, Harness
 from memwal_conformance.session import levels_of
 from memwal_conformance.verdicts import Finding, Verdict, level_of
+from memwal_sim import bugs
 
 HERE = Path(__file__).resolve().parent
 BROKEN = (sys.executable, "-m", "memwal_conformance.adapters.broken")
@@ -86,3 +87,27 @@ def test_the_suite_run_on_a_broken_adapter_fails_and_says_which_clause(tmp_path:
     assert ("hello", "hello") in {(line["actor"], line["message"]) for line in lines}
     assert ("two", "reader.scan") in {(line["actor"], line["message"]) for line in lines}
     assert all(set(line["outcome"]) <= {"result", "error", "broken"} for line in lines)
+
+
+BUGS = bugs.load()
+SEEN = broken_survey.load(broken_survey.SEEN)
+UNSEEN = broken_survey.load(broken_survey.UNSEEN)
+
+
+def test_every_planted_bug_is_seen_from_outside_or_has_a_reason() -> None:
+    assert set(SEEN) | set(UNSEEN) == set(BUGS)
+    assert not set(SEEN) & set(UNSEEN)
+
+
+def test_the_page_of_broken_adapters_shows_the_survey() -> None:
+    assert broken_survey.PAGE.read_text("utf-8") == broken_survey.page(BUGS, SEEN, UNSEEN)
+
+
+@pytest.mark.parametrize(
+    "name", ["start_at_last_seen", "filter_of_the_last_row", "replays_flushed_entries", "skipped_version"]
+)
+def test_a_bug_planted_in_the_engine_fails_the_case_that_the_survey_names(name: str, tmp_path: Path) -> None:
+    case = broken_survey.best(BUGS[name], SEEN[name])
+    verdict, findings = judged(case, (*BROKEN, "--bug", name), tmp_path, {})
+    assert verdict is Verdict.FAIL, findings
+    assert set(SEEN[name][case]) <= broken_clauses(findings), findings

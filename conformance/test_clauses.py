@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import ast
+import hashlib
+import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
 from memwal.errors import InvalidArgument
 from memwal_conformance import clauses as registry
-from memwal_conformance import matrix
+from memwal_conformance import matrix, standing
+from memwal_conformance.cli import clauses as command
+from memwal_conformance.cli import commands
+from memwal_conformance.generated import clause_matrix, markdown, notes
+from memwal_conformance.standing import Planted, Standing
+from memwal_sim import places
+from typer.testing import CliRunner
 
 CRITICAL = {
     7, 9, 13, 14, 19, 21, 24, 25, 26, 28, 29, 30, 31, 33, 41, 46, 52, 54, 55, 59, 60, 66, 69, 70, 71, 76, 81, 84, 86,
@@ -44,9 +54,9 @@ def test_the_registry_has_every_clause_once() -> None:
 
 
 def test_the_registry_has_every_note_once_and_41_are_critical() -> None:
-    notes = registry.ambiguities()
-    assert [note.number for note in notes] == list(range(1, 144))
-    assert {note.number for note in notes if note.severity == "critical"} == CRITICAL
+    found = registry.ambiguities()
+    assert [note.number for note in found] == list(range(1, 144))
+    assert {note.number for note in found if note.severity == "critical"} == CRITICAL
 
 
 def test_the_texts_are_pinned_by_length_and_digest() -> None:
@@ -110,23 +120,19 @@ def test_no_clause_is_excluded_and_tested_at_once() -> None:
 
 
 def test_the_page_of_clauses_is_up_to_date() -> None:
-    assert matrix.CLAUSES_PAGE.read_text("utf-8") == matrix.current_clauses_page(), (
-        "run: python -m memwal_conformance.matrix clauses --write"
-    )
+    assert clause_matrix.PAGE.read_text("utf-8") == clause_matrix.current(), f"run: {matrix.command('clauses')}"
 
 
 def test_the_notes_are_up_to_date_and_decisions_have_code() -> None:
-    assert matrix.NOTES_PAGE.read_text("utf-8") == matrix.current_notes_page(), (
-        "run: python -m memwal_conformance.matrix notes --write"
-    )
+    assert notes.PAGE.read_text("utf-8") == notes.current(), f"run: {matrix.command('notes')}"
 
 
 def test_a_note_cannot_be_called_decided_without_code_that_names_it() -> None:
-    notes = registry.ambiguities()
-    decided = next(note for note in notes if note.decided)
+    known = registry.ambiguities()
+    decided = next(note for note in known if note.decided)
     code = {id_: modules for id_, modules in registry.cited().items() if id_ != decided.id}
     with pytest.raises(InvalidArgument, match=f"no module names them: {decided.id}$"):
-        matrix.check_decisions(notes, code)
+        notes.check_decisions(known, code)
 
 
 @pytest.mark.parametrize(
@@ -225,22 +231,216 @@ def test_a_marker_that_cannot_be_attributed_is_refused(tmp_path: Path, source: s
         marked(tmp_path, source)
 
 
-def test_a_page_shows_code_tests_and_totals_of_a_clause() -> None:
-    code = {"FENCE-002": ("memwal.region.claim.claim",)}
-    tests = {"FENCE-002": ("reference/tests/test_writer.py::test_a_claim",)}
-    page = matrix.clauses_page(registry.clauses(), code, tests)
+def bug(name: str, *, dead: bool) -> Planted:
+    return Planted(name=name, kind="planted bug", what="Wrong.", where="scenario one", dead=dead)
+
+
+def test_a_page_shows_everything_that_stands_behind_a_clause(registered: tuple[Standing, ...]) -> None:
+    page = clause_matrix.clauses_page(registered)
     row = next(line for line in page.splitlines() if line.startswith("| FENCE-002 |"))
-    assert row.endswith("| `region.claim.claim` | `reference/tests/test_writer.py::test_a_claim` | tested |")
-    assert "| FENCE | 22 | 0 of 21 | 1 | 1 | 21 | 0 | 0 |" in page.splitlines()
-    assert "| all | 518 | 0 of 468 | 1 | 1 | 511 | 0 | 6 |" in page.splitlines()
+    assert row.endswith(
+        "| `region.claim.claim` | `reference/tests/test_writer.py::test_a_claim` | `scenarios/a.json`<br>"
+        "`scenarios/b.json`<br>`scenarios/c.json`<br>`scenarios/d.json`<br>and 1 more | `keeps_epoch` | tested |"
+    )
+    assert "| FENCE | 22 | 1 of 21 | 1 of 1 | – | 1 of 22 | 1 | 20 | 0 | 0 |" in page.splitlines()
+    assert "| all | 518 | 1 of 468 | 1 of 33 | 0 of 17 | 1 of 518 | 1 | 510 | 0 | 6 |" in page.splitlines()
+    assert "| SHOULD | 33 | 1 of 33 | 1 of 33 | 32 | 0 | 0 |" in page.splitlines()
+    assert "**2 of 518 clauses are tested, 1 of 468 MUST; 1 of 518 are proven;" in page
+
+
+def test_a_tested_clause_without_a_dead_planted_bug_is_shown_as_unproven(registered: tuple[Standing, ...]) -> None:
+    page = clause_matrix.clauses_page(registered)
+    row = next(line for line in page.splitlines() if line.startswith("| FENCE-003 |"))
+    assert row.endswith("| `t.py::test_b` |  |  | tested, *unproven* |")
+
+
+@pytest.fixture
+def registered(folder: Path) -> tuple[Standing, ...]:
+    """The registry with nothing tested but two clauses, of which one is proven."""
+    cases = tuple(f"scenarios/{letter}.json" for letter in "abcde")
+    known = {
+        "FENCE-002": {
+            "status": "tested",
+            "code": ("memwal.region.claim.claim",),
+            "tests": ("reference/tests/test_writer.py::test_a_claim",),
+            "cases": cases,
+            "planted": (bug("keeps_epoch", dead=True), bug("sleeps", dead=False)),
+        },
+        "FENCE-003": {"status": "tested", "tests": ("t.py::test_b",), "planted": (bug("lives", dead=False),)},
+    }
+    plain = [Standing(clause=c, status=c.status) for c in registry.clauses(folder)]
+    return tuple(replace(each, **known.get(each.clause.id, {})) for each in plain)
+
+
+# What stands behind a clause --------------------------------------------------------------------------------------
+
+
+def test_a_planted_bug_counts_for_its_clause_and_for_the_one_that_its_oracle_names() -> None:
+    found = standing.planted()
+    for id_ in ("AMB-24", "WAL-001"):
+        assert "no_barrier" in {each.name for each in found[id_] if each.dead}, id_
+    assert "drops_puts" in {each.name for each in found["WAL-001"] if each.kind == "broken adapter"}
+
+
+def test_a_bug_whose_recorded_history_is_gone_is_not_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    faults = tmp_path / "faults"
+    shutil.copytree(registry.ROOT / "faults", faults)
+    monkeypatch.setattr(places, "faults", lambda: faults)
+    before = {each.name: each.dead for each in standing.planted()["MANIFEST-018"] if each.kind == "planted bug"}
+    assert before["skipped_version"] is True
+    for path in faults.glob("recorded/**/skipped_version.jsonl"):
+        path.unlink()
+    after = {each.name: each.dead for each in standing.planted()["MANIFEST-018"] if each.kind == "planted bug"}
+    assert after["skipped_version"] is False
+
+
+def test_a_must_that_is_open_is_a_fault_and_a_should_is_none(registered: tuple[Standing, ...]) -> None:
+    found = standing.faults(registered, {})
+    assert "FENCE-001: a MUST that is neither tested, nor excluded, nor ambiguous" in found
+    assert not [line for line in found if line.startswith(("FENCE-002", "FENCE-003"))]
+    assert len(found) == sum(each.clause.level == "MUST" and each.status == "open" for each in registered)
+
+
+def test_a_name_that_the_registry_does_not_have_is_a_fault(registered: tuple[Standing, ...]) -> None:
+    settled = tuple(replace(each, status="tested") for each in registered)
+    names = {"a test": ["WAL-001", "WAL-999", "AMB-24"], "a planted bug": ["FENCE-1"]}
+    assert standing.faults(settled, names) == [
+        "WAL-999: a test names it, the registry does not have it",
+        "FENCE-1: a planted bug names it, the registry does not have it",
+    ]
+
+
+def test_the_texts_are_found_by_their_digests_whatever_their_names(tmp_path: Path) -> None:
+    data = {"one": b"first text", "two": b"second text"}
+    pinned = [
+        registry.Text(name=name, title=name, content="c", bytes=len(d), sha256=hashlib.sha256(d).hexdigest())
+        for name, d in data.items()
+    ]
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "renamed.md").write_bytes(data["one"])
+    (tmp_path / "two.md").write_bytes(data["two"] + b"!")
+    (wrong,) = standing.differing(tmp_path, pinned)
+    assert wrong.startswith("two: no file in ")
+    with pytest.raises(InvalidArgument, match="is no folder"):
+        standing.differing(tmp_path / "nowhere", pinned)
+
+
+# The command ------------------------------------------------------------------------------------------------------
+
+
+def run(*words: str) -> tuple[int, str]:
+    app = typer.Typer()
+    commands(app)
+    done = CliRunner().invoke(app, ["clauses", *words], env={"COLUMNS": "200", "TERM": "dumb"})
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.output
+    return done.exit_code, done.output
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch, registered: tuple[Standing, ...]) -> None:
+    """The command sees the registry of the test."""
+    monkeypatch.setattr(command, "standings", lambda: registered)
+    monkeypatch.setattr(command, "named", dict)
+    monkeypatch.setattr(standing, "standings", lambda: registered)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    ("words", "ids"),
+    [
+        (("--group", "fence", "--status", "tested"), ["FENCE-002", "FENCE-003"]),
+        (("--status", "proven"), ["FENCE-002"]),
+        (("--group", "FENCE", "--level", "should"), ["FENCE-002"]),
+        (("--group", "LEGACY", "--status", "proven"), []),
+        (("--status", "tested", "--revision", "A", "--kind", "performance-intent"), ["FENCE-002"]),
+        (("--status", "tested", "--revision", "B"), []),
+    ],
+)
+def test_list_chooses_by_all_filters_at_once(words: tuple[str, ...], ids: list[str]) -> None:
+    status, text = run("list", *words, "--json")
+    assert (status, [each["id"] for each in json.loads(text)]) == (0, ids)
+
+
+@pytest.mark.usefixtures("small")
+def test_show_names_everything_and_says_what_was_not_noticed() -> None:
+    status, text = run("show", "fence-002")
+    assert status == 0
+    assert text.startswith("FENCE-002  SHOULD  performance-intent  tested, proven\n")
+    for line in (
+        "  MemWAL revision A: Region",
+        "  memwal.region.claim.claim",
+        "  scenarios/e.json",
+        "  noticed: planted bug keeps_epoch in scenario one: Wrong.",
+        "  NOT NOTICED: planted bug sleeps in scenario one: Wrong.",
+    ):
+        assert line in text.splitlines()
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("show", "FENCE-999"), "there is no clause FENCE-999"),
+        (("list", "--status", "dead"), "--status is one of ambiguous, excluded, open, proven, tested, unproven"),
+        (("matrix", "--format", "pdf"), "--format is one of md, html, json"),
+        (("check", "--seeds", "nowhere"), "nowhere is no folder"),
+    ],
+)
+def test_what_does_not_exist_is_a_mistake_of_usage(
+    words: tuple[str, ...], complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix, "out_of_date", list)
+    status, text = run(*words)
+    assert (status, complaint in text) == (2, True), text
+
+
+@pytest.mark.usefixtures("small")
+def test_the_matrix_is_written_in_three_formats(tmp_path: Path) -> None:
+    for format_ in ("md", "html", "json"):
+        assert run("matrix", "--format", format_, "--out", str(tmp_path / format_)) == (0, "")
+    assert (tmp_path / "md").read_text("utf-8").startswith("# Clauses\n")
+    assert len(json.loads((tmp_path / "json").read_text("utf-8"))) == 518
+    page = (tmp_path / "html").read_text("utf-8")
+    assert page.count('<tr id="') == 518
+    assert "http" not in page.replace('http-equiv="Content-Security-Policy"', "")
+
+
+@pytest.mark.usefixtures("small")
+def test_check_names_what_does_not_hold_and_ends_with_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix, "out_of_date", lambda: ["native"])
+    for words in (("check",), ("--check",)):
+        status, text = run(*words)
+        assert status == 1
+        assert "FENCE-001: a MUST that is neither tested" in text
+        assert "native_matrix.md is out of date: python -m memwal_conformance.matrix native --write" in text
+
+
+def test_check_ends_with_status_0_when_all_holds(
+    monkeypatch: pytest.MonkeyPatch, registered: tuple[Standing, ...], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(command, "standings", lambda: tuple(replace(e, status="tested") for e in registered))
+    monkeypatch.setattr(command, "named", dict)
+    monkeypatch.setattr(command, "differing", lambda seeds: [])
+    monkeypatch.setattr(matrix, "out_of_date", list)
+    status, text = run("check", "--seeds", str(tmp_path))
+    assert (status, text.startswith("518 of 518 clauses are tested")) == (0, True), text
+
+
+PLANNED = {"READ-008", *(f"PLAN-{number:03}" for number in range(1, 35))}
+"""Clauses that wait for the query planner."""
+
+
+def test_every_must_is_tested_or_settled_but_for_those_of_the_planner() -> None:
+    found = standing.faults(standing.standings(), standing.named())
+    assert [line for line in found if line.partition(":")[0] not in PLANNED] == []
 
 
 def test_a_table_cell_shows_its_text_unchanged() -> None:
-    assert matrix.cell("a|b <= `_c*|<` *_gen_* d_e") == r"a\|b \<= `_c*\|<` \*\_gen_\* d_e"
+    assert markdown.cell("a|b <= `_c*|<` *_gen_* d_e") == r"a\|b \<= `_c*\|<` \*\_gen_\* d_e"
 
 
 def test_every_critical_note_has_a_section_with_all_of_its_parts() -> None:
-    page = matrix.NOTES_PAGE.read_text("utf-8")
+    page = notes.PAGE.read_text("utf-8")
     sections = re.split(r"^### ", page.partition("\n## Choices")[0], flags=re.MULTILINE)[1:]
     assert {int(section[4:].partition(".")[0]) for section in sections} == CRITICAL
     for section in sections:
@@ -250,20 +450,22 @@ def test_every_critical_note_has_a_section_with_all_of_its_parts() -> None:
 
 
 def test_a_section_for_a_note_of_another_title_is_refused() -> None:
-    page = matrix.NOTES_PAGE.read_text("utf-8")
+    page = notes.PAGE.read_text("utf-8")
     renamed = page.replace("### AMB-24. A zombie", "### AMB-24. The zombie")
     assert renamed != page
     with pytest.raises(InvalidArgument, match=r"sections differ from ambiguities.toml: .*The zombie"):
-        matrix.notes_page(renamed, registry.ambiguities(), {}, {})
+        notes.notes_page(renamed, registry.ambiguities(), {}, {})
 
 
 def test_check_reports_a_difference_with_status_1_and_write_removes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = tmp_path / "clauses.md"
-    monkeypatch.setattr(matrix, "CLAUSES_PAGE", page)
+    page = matrix.Page(tmp_path / "clauses.md", lambda: "# Clauses\n")
+    monkeypatch.setattr(matrix, "pages", lambda: {"clauses": page})
     assert matrix.main(["clauses", "--check"]) == 1
     assert "+# Clauses" in capsys.readouterr().out
+    assert matrix.out_of_date() == ["clauses"]
     assert matrix.main(["clauses", "--write"]) == 0
     assert matrix.main(["clauses", "--check"]) == 0
+    assert matrix.out_of_date() == []
     assert capsys.readouterr().out == ""

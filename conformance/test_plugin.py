@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conformance_runs import Run, run_suite
+from conformance_runs import Run, changed_skeleton, run_suite
 from memwal_conformance import document, report
 from memwal_conformance.protocol import Hello
 from memwal_conformance.session import levels_of, suite_size
@@ -54,7 +54,7 @@ def test_a_selection_of_cases_shows_no_conformance(skeleton: Run) -> None:
     total = suite_size()["B"]
     sentence = (
         "skeleton was not shown to conform to revision B, no roles: 5 of 5 MUST, 0 warnings, 0 inconclusive, "
-        f"2 unsupported; 6 of {total} cases ran"
+        f"2 unsupported; a selection: 6 of {total} cases ran"
     )
     assert skeleton.text.splitlines()[-1] == sentence
     assert skeleton.summary["revisions"]["B"]["sentence"] == sentence
@@ -87,22 +87,13 @@ def test_an_adapter_that_cannot_say_what_it_is_is_a_harness_error_and_no_verdict
     assert "1 failed in" in run.text
 
 
-def changed_skeleton(folder: Path, old: str, new: str) -> str:
-    """Command of the smallest adapter with one line changed."""
-    text = (HERE / "memwal_conformance" / "adapters" / "skeleton.py").read_text("utf-8")
-    assert text.count(old) == 1
-    file = folder / "adapter.py"
-    file.write_text(text.replace(old, new), encoding="utf-8")
-    return f"{sys.executable} {file}"
-
-
 def verdicts_of(run: Run) -> dict[str, str]:
     """Verdict by name of the case's folder."""
     return {case["case"].split("/")[3]: case["verdict"] for case in run.summary["cases"]}
 
 
 def test_an_adapter_that_turns_to_garbage_later_is_a_harness_error_of_that_case(tmp_path: Path) -> None:
-    adapter = changed_skeleton(tmp_path, 'return {"name": f"{number', 'return {"name": number, "x": f"{number')
+    adapter = changed_skeleton(tmp_path, ('return {"name": f"{number', 'return {"name": number, "x": f"{number'))
     cases = (f"{NAMES}/wal_entries", f"{NAMES}/table_manifests")
     run = run_suite(tmp_path, *cases, "--memwal-adapter", adapter, "--memwal-revision", "B")
     assert run.status == 1
@@ -113,7 +104,7 @@ def test_an_adapter_that_turns_to_garbage_later_is_a_harness_error_of_that_case(
 
 def test_an_adapter_that_dies_in_a_case_is_a_crash_and_the_next_case_still_runs(tmp_path: Path) -> None:
     dies = '    assert params["kind"] != "wal", "boom"\n    number = int('
-    adapter = changed_skeleton(tmp_path, "    number = int(", dies)
+    adapter = changed_skeleton(tmp_path, ("    number = int(", dies))
     run = run_suite(tmp_path, NAMES, "--memwal-adapter", adapter, "--memwal-revision", "B")
     assert run.status == 1
     assert verdicts_of(run) == {
@@ -130,7 +121,7 @@ def test_a_case_that_fails_once_and_then_passes_is_inconclusive(tmp_path: Path) 
     flaky = (
         '    number = int(params["number"]) + (SETTINGS.pop("revision") == "B" and 1)\n    SETTINGS["revision"] = "R"'
     )
-    adapter = changed_skeleton(tmp_path, '    number = int(params["number"])', flaky)
+    adapter = changed_skeleton(tmp_path, ('    number = int(params["number"])', flaky))
     run = run_suite(tmp_path, f"{NAMES}/region_manifests", "--memwal-adapter", adapter, "--memwal-revision", "B")
     assert run.status == 1
     assert verdicts_of(run) == {"region_manifests": "INCONCLUSIVE"}
@@ -138,10 +129,9 @@ def test_a_case_that_fails_once_and_then_passes_is_inconclusive(tmp_path: Path) 
 
 
 def test_when_the_smoke_stage_fails_nothing_else_of_the_revision_is_judged(tmp_path: Path) -> None:
-    adapter = changed_skeleton(tmp_path, '"roles": [],', '"roles": ["writer", "reader"],')
-    file = tmp_path / "adapter.py"
-    claims = '"capabilities": ["eval.name", "table.create"]'
-    file.write_text(file.read_text("utf-8").replace('"capabilities": ["eval.name"]', claims), encoding="utf-8")
+    roles = ('"roles": [],', '"roles": ["writer", "reader"],')
+    creates = ('"capabilities": ["eval.name"]', '"capabilities": ["eval.name", "table.create"]')
+    adapter = changed_skeleton(tmp_path, roles, creates)
     cases = (NAMES, "conformance/scenarios/smoke.json")
     run = run_suite(tmp_path, *cases, "--memwal-adapter", adapter, "--memwal-revision", "B")
     assert run.status == 1

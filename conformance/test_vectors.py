@@ -54,7 +54,12 @@ def test_the_script_that_derives_the_vectors_imports_neither_engine_nor_judge() 
 @pytest.mark.parametrize("revision", protocol.REVISIONS)
 def test_every_kind_of_vector_exists_under_every_revision(revision: str) -> None:
     areas = {vector.area for vector in VECTORS if vector.revision == revision}
-    assert areas == {"name", "hash", "region", "manifest", "hint", "wal", "index_details", "invalid"}
+    objects = {"name", "hash", "region", "bloom", "manifest", "hint", "wal", "index_details"}
+    assert areas == {*objects, "state", "table", "invalid"}
+
+
+def test_revision_0_has_index_details_states_and_faults() -> None:
+    assert {vector.area for vector in VECTORS if vector.revision == "0"} == {"index_details", "state", "invalid"}
 
 
 def test_everything_cites_clauses_and_notes_of_the_registry() -> None:
@@ -69,8 +74,11 @@ def test_a_clause_names_the_vectors_scenarios_and_checks_that_look_at_it() -> No
     cited = evidence.cited()
     assert cited["WAL-013"] == (
         "check: WAL names",
+        "vectors/A/invalid/state_with_a_name_not_reversed",
         "vectors/A/name/wal_entries",
+        "vectors/B/invalid/state_with_a_name_not_reversed",
         "vectors/B/name/wal_entries",
+        "vectors/R/invalid/state_with_a_name_not_reversed",
         "vectors/R/name/wal_entries",
     )
     assert "scenarios/second_writer_fences_first.json" in cited["FENCE-017"]
@@ -79,7 +87,7 @@ def test_a_clause_names_the_vectors_scenarios_and_checks_that_look_at_it() -> No
 def test_questions_of_vectors_and_messages_of_scenarios_match_their_schemas() -> None:
     for vector in VECTORS:
         if "eval" in vector.directions:
-            message = vectors.message(vector, "eval")
+            (message,) = vectors.messages(vector, "eval")
             for question in json.loads((vector.folder / "input" / "questions.json").read_text("utf-8")):
                 protocol.check(message, "params", question)
     for scenario in SCENARIOS:
@@ -157,3 +165,76 @@ def test_a_damaged_object_must_be_refused_as_corrupt() -> None:
     accepted = vectors.run(cut, "decode", lambda *_: dict(vector().expected)).broken
     assert accepted is not None
     assert accepted.startswith("accepted: ")
+
+
+def named(revision: str, area: str, name: str) -> Vector:
+    return vectors.load(HERE / "vectors" / revision / area / name / "case.json")
+
+
+def recorded(rows: object, epoch: str = "3") -> tuple[vectors.Call, list[str]]:
+    """An implementation that gives these rows whatever it is asked, and the messages that it was sent."""
+    sent: list[str] = []
+    answers: dict[str, dict[str, object]] = {
+        "writer.open": {"writer": "w", "region_id": "r", "epoch": epoch},
+        "reader.open": {"reader": "r", "version": "1"},
+        "reader.scan": {"rows": rows},
+        "writer.close": {},
+    }
+
+    def call(message: str, _params: object) -> dict[str, object]:
+        sent.append(message)
+        return answers[message]
+
+    return call, sent
+
+
+def test_recovered_rows_may_come_in_any_order_and_must_be_complete() -> None:
+    case = named("B", "state", "wal_of_two_writers")
+    rows = json.loads(json.dumps(case.expected["recover"]["rows"]))
+    rows["rows"].reverse()
+    call, sent = recorded(rows)
+    assert vectors.run(case, "recover", call).broken is None
+    assert sent == ["writer.open", "reader.open", "reader.scan", "writer.close"]
+    del rows["rows"][0]
+    broken = vectors.run(case, "recover", recorded(rows)[0]).broken
+    assert broken is not None
+    assert broken.startswith("the rows are ")
+
+
+def test_a_recovery_under_another_epoch_is_named() -> None:
+    case = named("B", "state", "wal_of_two_writers")
+    call, _ = recorded(case.expected["recover"]["rows"], epoch="2")
+    assert vectors.run(case, "recover", call).broken == "epoch is 2, expected 3"
+
+
+def test_an_eventual_read_may_see_the_snapshot_or_the_manifest_and_a_strong_one_only_the_manifest() -> None:
+    case = named("B", "table", "snapshot_of_the_first")
+    older, newest = case.expected["read"]["eventual"]
+    assert vectors.run(case, "read", recorded(newest)[0]).broken is None
+    stale = vectors.run(case, "read", recorded(older)[0]).broken
+    assert stale is not None
+    assert stale.startswith("strong: the rows are ")
+
+
+def test_a_filter_that_denies_a_key_of_its_own_or_denies_nothing_is_at_fault() -> None:
+    case = named("A", "bloom", "own_filter_knows_its_keys")
+
+    def filter_that_says(answer: bool) -> vectors.Call:
+        def call(_message: str, params: dict[str, object]) -> dict[str, object]:
+            keys: dict[str, list[object]] = params["keys"]  # type: ignore[assignment]
+            return {"perhaps": [answer] * len(keys["rows"])} if "data" in params else {"data": ""}
+
+        return call
+
+    denies = vectors.run(case, "encode", filter_that_says(False)).broken
+    assert denies == "the filter denies 7 of the 7 keys that it was built from"
+    knows_nothing = vectors.run(case, "encode", filter_that_says(True)).broken
+    assert knows_nothing == "the filter denies none of 64 other keys"
+
+
+def test_a_record_of_revision_0_in_another_state_is_named() -> None:
+    case = named("0", "index_details", "state_sealed")
+    answer = json.loads(json.dumps(case.expected))
+    answer["records"][0]["state"] = "open"
+    broken = vectors.run(case, "decode", lambda *_: answer).broken
+    assert broken == 'records.0.state is "open", expected "sealed"'

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,12 @@ class Scene:
     revision: str
     names: Names
     history: History
+    storage: Mapping[str, str] = field(default_factory=dict)
+    """Options under which pylance reaches files that tables name by URL."""
 
     def store(self) -> store.Store:
         """The table's folder as it is now. Raises `Damaged`."""
-        return store.read(self.root, self.revision, self.history.key)
+        return store.read(self.root, self.revision, self.history.key, self.storage)
 
 
 def look(scene: Scene, step: Json) -> list[Finding]:
@@ -81,7 +84,7 @@ def _rows(scene: Scene, step: Json) -> str | None:
 
 
 def _base(scene: Scene, step: Json) -> str | None:
-    return _same_rows(table.plain(table.rows(scene.root)), _named(scene, step["is"]))
+    return _same_rows(table.plain(table.rows(scene.root, scene.storage)), _named(scene, step["is"]))
 
 
 def _increases(scene: Scene, step: Json) -> str | None:
@@ -104,6 +107,39 @@ def _entries(scene: Scene, step: Json) -> str | None:
     regions = scene.store().regions.values()
     count = sum(1 for region in regions for entry in region.wal.values() if entry.rows.num_rows)
     return None if count >= step["is"] else f"{count} WAL entries with rows are stored, expected {step['is']} at least"
+
+
+def _once(scene: Scene, _: Json) -> str | None:
+    """A row that two writes of the scenario have may be in two entries."""
+    written = Counter(_shown(row) for write in scene.history.writes for _, row in write.rows if row is not None)
+    for region in scene.store().regions.values():
+        found = Counter[str]()
+        for entry in region.wal.values():
+            found.update({_shown(row) for row in table.plain(entry.rows)} if entry.rows.num_rows else ())
+        for row, count in found.items():
+            if count > max(written[row], 1):
+                return f"{region.region_id}: the row {row} is in {count} WAL entries"
+    return None
+
+
+def _shown(row: Mapping[str, Any]) -> str:
+    return json.dumps({name: value for name, value in row.items() if name != content.TOMBSTONE}, sort_keys=True)
+
+
+def _kept(scene: Scene, step: Json) -> str | None:
+    before, after = ({_shown(row) for row in plain_rows(scene.names.resolve(name))} for name in step["of"])
+    gone = sorted(before - after)
+    return f"{gone[0]} is in {step['of'][0]} and not in {step['of'][1]}" if gone else None
+
+
+def _answered(scene: Scene, step: Json) -> str | None:
+    return None if step["of"] in scene.names.answers else f"there is no answer called {step['of']}"
+
+
+def _distinct(scene: Scene, step: Json) -> str | None:
+    there = [name for name in step["of"] if name[1:].partition(".")[0] in scene.names.answers]
+    found = [scene.names.look_up(name) for name in there]
+    return f"{' '.join(there)} are {found}" if len(set(map(str, found))) < len(found) else None
 
 
 def _inspected(scene: Scene, step: Json) -> str | None:
@@ -131,5 +167,9 @@ CHECKS: dict[str, Callable[[Scene, Json], str | None]] = {
     "generations": _generations,
     "entries": _entries,
     "inspected": _inspected,
+    "once": _once,
+    "kept": _kept,
+    "answered": _answered,
+    "distinct": _distinct,
 }
 """Name of a check -> what is wrong, or None. ``structure`` gives findings of its own."""

@@ -20,9 +20,11 @@ from typing import Any
 
 from memwal.errors import InvalidArgument
 
+from . import places
+
 ROOT = Path(__file__).resolve().parents[2]
 """The project's root folder."""
-CLAUSES = ROOT / "conformance" / "clauses"
+CLAUSES = places.suite() / "clauses"
 """The folder of the registry."""
 TESTS = ("reference/tests", "simulator/tests", "conformance")
 """Where tests live, below `ROOT`."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import scenarios, vectors
+from . import places, scenarios, vectors
 from .judge.structure import CHECKS
 
-SUITE = Path(__file__).resolve().parents[1]
+SUITE = places.suite()
 """The folder that holds ``vectors`` and ``scenarios``."""
 
 
@@ -17,8 +17,9 @@ def vector_files(suite: Path = SUITE) -> list[Path]:
 
 
 def scenario_files(suite: Path = SUITE) -> list[Path]:
-    """Every scenario."""
-    return sorted((suite / "scenarios").glob("*.json"))
+    """Every scenario; those of the folder ``gate`` have their table behind the gate."""
+    folder = suite / "scenarios"
+    return sorted([*folder.glob("*.json"), *folder.glob("gate/*.json")])
 
 
 def cited(suite: Path = SUITE) -> dict[str, tuple[str, ...]]:

@@ -15,6 +15,15 @@ REFERENCE = (sys.executable, "-m", "memwal_conformance.adapters.reference")
 """Command of the reference adapter."""
 
 
+NOWHERE = {
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "HTTP_PROXY": "http://127.0.0.1:9",
+    "HTTPS_PROXY": "http://127.0.0.1:9",
+    "NO_PROXY": "127.0.0.1,localhost",
+}
+"""Environment of an adapter process: a client that ignores where its store is gets nowhere. Port 9 is `discard`."""
+
+
 def import_path() -> str:
     """``PYTHONPATH`` of an adapter process, so that the adapters shipped here run under any interpreter."""
     here = str(Path(__file__).resolve().parent.parent)
@@ -90,5 +99,5 @@ class Harness:
             raise
 
     def _launch(self, name: str) -> AdapterProcess:
-        environment = {**os.environ, "PYTHONPATH": import_path()}
+        environment = {**os.environ, **NOWHERE, "PYTHONPATH": import_path()}
         return AdapterProcess(self.command, actor=name, limit_s=self.limit_s, environment=environment, log=self.log)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from . import report, runner, scenarios, vectors
+from . import scenarios, vectors
 from .adapters.process import AdapterCrash
+from .faulted.playing import Player, parts
 from .protocol import Hello
 from .scenarios import Scenario
 from .session import BROKEN, Session, session_of
 from .vectors import BadCase, Vector
 from .verdicts import FAILING, CaseResult, Finding, Verdict, agreed, level_of
-
-RESULT = "memwal.result"
-HELLO = "memwal.hello"
-"""Names under which a test report carries a result, and what the adapter said."""
 
 
 class CaseFile(pytest.File):
@@ -61,7 +57,9 @@ class ScenarioFile(CaseFile):
         for revision in scenario.revisions:
             if revision in session.revisions(hello):
                 cited = scenario.cited(revision)
-                yield ScenarioItem.make(self, revision, revision, cited, scenario=scenario)
+                for part in parts(scenario):
+                    name = f"{revision}-{part}" if part else revision
+                    yield ScenarioItem.make(self, name, revision, cited, scenario=scenario, part=part)
 
 
 class CaseFailed(Exception):
@@ -85,6 +83,9 @@ class CaseItem(pytest.Item):
 
     revision: str
     smoke = False
+    result: CaseResult | None = None
+    hello: Hello | None = None
+    """Both set when the case has been run."""
 
     @classmethod
     def make(cls, parent: CaseFile, name: str, revision: str, clauses: Iterable[str], **more: Any) -> CaseItem:
@@ -118,22 +119,51 @@ class CaseItem(pytest.Item):
         session = session_of(self.config)
         hello = session.hello()
         assert hello is not None
+        self._smoke_of_this_process(session, hello)
         if (failed := session.smoke_failed.get(self.revision)) is not None:
             pytest.skip(f"not run: the smoke stage of revision {self.revision} failed ({failed})")
-        missing = self.missing(hello)
-        if missing:
-            result = self.verdict(Verdict.UNSUPPORTED, f"not claimed: {', '.join(missing)}")
-        else:
-            result = self.judge(session)
-            if result.verdict in FAILING:
-                result = agreed(result, self.judge(session))
-        self.user_properties += [(RESULT, report.to_text(result)), (HELLO, _hello_text(hello))]
-        if self.smoke and result.verdict in FAILING:
-            session.smoke_failed[self.revision] = self.name
+        self.hello, self.result = hello, self.settled(session, hello)
+        result = self.result
+        told = {"verdict": result.verdict.value, "revision": result.revision, "clauses": ", ".join(result.clauses)}
+        self.user_properties += [(f"memwal.{name}", text) for name, text in told.items()]
+        if result.text:
+            self.user_properties.append(("memwal.why", result.text))
         if result.verdict in FAILING:
             raise CaseFailed(result)
         if result.verdict is Verdict.UNSUPPORTED:
             pytest.skip(f"UNSUPPORTED: {result.text}")
+
+    def settled(self, session: Session, hello: Hello) -> CaseResult:
+        """The result of the case, after a second run if the first one fails."""
+        session.begin(f"{self.case} [{self.revision}]")
+        missing = self.missing(hello)
+        if missing:
+            result = self.verdict(Verdict.UNSUPPORTED, f"not claimed: {', '.join(missing)}")
+        else:
+            result = self._judged(session)
+            if result.verdict in FAILING:
+                result = agreed(result, self._judged(session))
+        session.begin("")
+        if self.smoke:
+            session.smoke_ran.add(self.nodeid)
+            if result.verdict in FAILING:
+                session.smoke_failed[self.revision] = self.name
+        return replace(result, command=session.reproduce(self.nodeid))
+
+    def _judged(self, session: Session) -> CaseResult:
+        session.taken()
+        session.watch(None)
+        result = self.judge(session)
+        return replace(result, steps=result.steps or session.taken())
+
+    def _smoke_of_this_process(self, session: Session, hello: Hello) -> None:
+        """In a worker of pytest-xdist the smoke cases may run elsewhere: run them here before the first other case."""
+        if self.smoke or not hasattr(self.config, "workerinput"):
+            return
+        cases = [item for item in self.session.items if isinstance(item, CaseItem)]
+        for case in cases:
+            if case.smoke and case.revision == self.revision and case.nodeid not in session.smoke_ran:
+                case.settled(session, hello)
 
     def verdict(self, verdict: Verdict, text: str, finding: Finding | None = None) -> CaseResult:
         """A result without the detail of a scenario."""
@@ -173,13 +203,13 @@ class VectorItem(CaseItem):
 
     def missing(self, hello: Hello) -> list[str]:
         """The message of the direction, if it is not answered."""
-        needed = vectors.message(self.vector, self.name)
-        return [] if hello.answers(needed) else [needed]
+        return vectors.missing(self.vector, self.name, hello)
 
     def judge(self, session: Session) -> CaseResult:
         """Ask the shared process."""
         try:
-            finding = vectors.run(self.vector, self.name, session.harness.shared(self.revision).call)
+            under = vectors.configured(self.vector, session.harness.hello())
+            finding = vectors.run(self.vector, self.name, session.harness.shared(under).call)
         except AdapterCrash as crash:
             return self.verdict(Verdict.CRASH, str(crash))
         except (*BROKEN, BadCase) as error:
@@ -191,6 +221,8 @@ class ScenarioItem(CaseItem):
     """A scenario under one revision."""
 
     scenario: Scenario
+    part: str
+    """One of `faulted.playing.parts`."""
 
     @property
     def smoke(self) -> bool:  # type: ignore[override]
@@ -209,23 +241,29 @@ class ScenarioItem(CaseItem):
         """Run the scenario in a folder of its own."""
         factory: pytest.TempPathFactory = self.config._tmp_path_factory  # type: ignore[attr-defined]
         try:
-            return runner.run(
-                self.scenario,
-                self.revision,
+            player = Player(
+                revision=self.revision,
                 folder=factory.mktemp(self.path.stem[:40]),
                 start=lambda name: session.harness.actor(name, self.revision),
                 finish=session.harness.finish,
                 levels=session.levels[self.revision],
+                settings=session.harness.settings,
                 case=self.case,
+                note=session.note,
+                watch=session.watch,
+                taken=session.taken,
+                keep=session.kept(self.case),
             )
+            return player.play(self.scenario, self.part, session.amount)
         except BROKEN as error:
             return self.verdict(Verdict.HARNESS_ERROR, str(error))
 
 
 def _depth(path: Path) -> int:
     """How far above a case the folder of the suite is."""
-    return 1 if path.parent.name == "scenarios" else 4
+    return {"scenarios": 1, "gate": 2}.get(path.parent.name, 4)
 
 
-def _hello_text(hello: Hello) -> str:
-    return json.dumps({**asdict(hello), "capabilities": sorted(hello.capabilities)})
+def hello_json(hello: Hello) -> dict[str, Any]:
+    """What an adapter said, as the report of a test carries it."""
+    return {**asdict(hello), "capabilities": sorted(hello.capabilities)}

@@ -2,21 +2,31 @@
 
 ``pytest conformance/`` needs no option. Cases are collected from ``vectors/**/case.json`` and ``scenarios/*.json``;
 each is an item per revision that the adapter declares. The smoke scenarios of a revision run first.
+
+With pytest-xdist each worker has adapter processes of its own; results travel with the test reports, and the process
+that shows them writes the report.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from . import report
-from .items import HELLO, RESULT, CaseItem, ScenarioFile, VectorFile
-from .protocol import REVISIONS, Hello
-from .session import existing_session, levels_of, suite_size
+from . import report, reporting
+from .items import CaseItem, ScenarioFile, VectorFile, hello_json
+from .protocol import Hello
+from .reporting import Finished
+from .session import AMOUNTS, TIMEOUT_S, existing_session, levels_of, suite_size
+from .vectors import REVISIONS
 from .verdicts import FAILING, CaseResult, Verdict
+
+CARRIED = "memwal"
+"""Attribute of a test report, and member of a worker's output, under which results travel."""
+_NO_HELLO = pytest.StashKey[str]()
+"""Why no worker got an answer to ``hello``."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,8 +39,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="LETTERS",
         help="revisions to test, such as B or A,B (default: all that the adapter declares)",
     )
-    group.addoption("--memwal-report", metavar="DIR", type=Path, help="write summary.json and run.jsonl here")
-    group.addoption("--memwal-timeout", metavar="SECONDS", type=float, default=60.0, help="limit for each answer")
+    group.addoption(
+        "--memwal-report",
+        metavar="DIR",
+        type=Path,
+        help="write report.html, summary.json, run.jsonl and failures/ here",
+    )
+    group.addoption("--memwal-timeout", metavar="SECONDS", type=float, default=TIMEOUT_S, help="limit for each answer")
+    group.addoption(
+        "--memwal-crashes",
+        metavar="N",
+        default=AMOUNTS["--memwal-crashes"],
+        help="kill at each N-th change of a life, or at all (default: %(default)s)",
+    )
+    group.addoption(
+        "--memwal-races",
+        metavar="N",
+        default=AMOUNTS["--memwal-races"],
+        help="so many more orders of each race, or all (default: %(default)s)",
+    )
+    group.addoption(
+        "--memwal-seed",
+        metavar="TEXT",
+        default=AMOUNTS["--memwal-seed"],
+        help="seed of random orders (default: %(default)s)",
+    )
     group.addoption(
         "--memwal-setting",
         metavar="NAME=VALUE",
@@ -44,7 +77,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     """``vectors/<revision>/<kind>/<case>/case.json`` and ``scenarios/<name>.json`` are files of cases."""
     if file_path.name == "case.json" and file_path.parents[3].name == "vectors":
         return VectorFile.from_parent(parent, path=file_path)
-    if file_path.suffix == ".json" and file_path.parent.name == "scenarios":
+    if file_path.suffix == ".json" and file_path.parent.name in ("scenarios", "gate"):
         return ScenarioFile.from_parent(parent, path=file_path)
     return None
 
@@ -60,75 +93,110 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=place)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Remove the run logs of an earlier run, before any worker begins its own."""
+    folder: Path | None = session.config.getoption("--memwal-report")
+    if folder is not None and not hasattr(session.config, "workerinput"):
+        for old in folder.glob("run*.jsonl"):
+            old.unlink()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let the result of a case travel with the report of its test."""
+    made = yield
+    if made.when == "call" and isinstance(item, CaseItem) and item.result is not None:
+        hello = item.hello
+        assert hello is not None
+        carried = {"result": report.to_text(item.result), "hello": hello_json(hello), "file": str(item.path)}
+        setattr(made, CARRIED, carried)
+    return made
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
-    """End the adapter's processes, and let the sentences be the last lines of the run."""
-    yield
+    """End the adapter's processes, write the report, and let the sentences be the last lines of the run."""
     config = session.config
-    session_used = existing_session(config)
-    if session_used is not None:
-        session_used.close()
-    terminalreporter: pytest.TerminalReporter | None = config.pluginmanager.get_plugin("terminalreporter")
-    if terminalreporter is None or hasattr(config, "workerinput"):
+    used = existing_session(config)
+    if hasattr(config, "workerinput"):
+        config.workeroutput[CARRIED] = {"no_hello": None if used is None else used.no_hello}  # type: ignore[attr-defined]
+    yield
+    if used is not None:
+        used.close()
+    if hasattr(config, "workerinput"):
         return
-    results, hello = _gathered(terminalreporter)
-    if hello is not None:
-        tallies = _tallies(results)
-        for tallied in tallies:
-            terminalreporter.line(report.sentence(hello, tallied))
-        folder: Path | None = config.getoption("--memwal-report")
+    terminalreporter: pytest.TerminalReporter | None = config.pluginmanager.get_plugin("terminalreporter")
+    if terminalreporter is None:
+        return
+    found = _finished(terminalreporter)
+    folder: Path | None = config.getoption("--memwal-report")
+    if found is not None:
         if folder is not None:
-            text = json.dumps(report.summary(hello, tallies, results), indent=1)
-            (folder / "summary.json").write_text(text + "\n", encoding="utf-8")
-    elif session_used is not None and session_used.no_hello is not None:
-        terminalreporter.line(f"no verdict: {session_used.no_hello}")
+            terminalreporter.line(f"report: {reporting.write(found, folder)}")
+        for tallied in found.tallies:
+            terminalreporter.line(report.sentence(found.hello, tallied))
+        return
+    no_hello = config.stash.get(_NO_HELLO, None) if used is None else used.no_hello
+    if no_hello is not None:
+        terminalreporter.line(f"no verdict: {no_hello}")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A worker of pytest-xdist has ended: keep why it could not talk to the adapter."""
+    no_hello = getattr(node, "workeroutput", {}).get(CARRIED, {}).get("no_hello")
+    if no_hello is not None:
+        node.config.stash[_NO_HELLO] = no_hello
 
 
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
     """Show verdicts that pytest has no word for."""
-    if report.when != "call":
+    carried = _carried(report)
+    if carried is None:
         return None
-    for name, text in report.user_properties:
-        if name == RESULT and isinstance(text, str):
-            verdict = Verdict(json.loads(text)["verdict"])
-            if verdict not in (Verdict.PASS, Verdict.UNSUPPORTED):
-                category = "failed" if verdict in FAILING else verdict.lower()
-                return category, verdict[0], verdict
-    return None
+    verdict = carried[0].verdict
+    if verdict in (Verdict.PASS, Verdict.UNSUPPORTED):
+        return None
+    return "failed" if verdict in FAILING else verdict.lower(), verdict[0], verdict
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The table of verdicts, what the text leaves open, and errors that no kind was found for."""
-    results, hello = _gathered(terminalreporter)
-    if hello is None:
+    found = _finished(terminalreporter)
+    if found is None:
         return
     terminalreporter.section("MemWAL conformance")
-    for line in report.table(results):
+    for line in report.table(found.results):
         terminalreporter.line(line)
-    for result in results:
+    for result in found.results:
         if result.verdict in (Verdict.OBSERVED, Verdict.WARN):
             terminalreporter.line(f"{result.verdict} {result.case} [{result.revision}]: {result.text.splitlines()[0]}")
         for native in result.unmapped:
             terminalreporter.line(f"unmapped native error in {result.case} [{result.revision}]: {native}")
 
 
-def _tallies(results: list[CaseResult]) -> list[report.Tally]:
+def _carried(one: object) -> tuple[CaseResult, dict[str, Any]] | None:
+    """The result that a test report carries, and all that comes with it."""
+    carried: dict[str, Any] | None = getattr(one, CARRIED, None)
+    return None if carried is None else (report.from_text(carried["result"]), carried)
+
+
+def _finished(terminalreporter: pytest.TerminalReporter) -> Finished | None:
+    """All cases, run in this process or in others; None if there was none."""
+    found = [each for reports in terminalreporter.stats.values() for one in reports if (each := _carried(one))]
+    if not found:
+        return None
+    found.sort(key=lambda each: (each[0].revision, each[0].case))
     totals = suite_size()
-    return [
-        report.tally(revision, mine, levels_of(revision), max(totals[revision], len(mine)))
-        for revision in REVISIONS
-        if (mine := [r for r in results if r.revision == revision])
-    ]
-
-
-def _gathered(terminalreporter: pytest.TerminalReporter) -> tuple[list[CaseResult], Hello | None]:
-    """Results of all cases, in this process or in others, and what the adapter said."""
-    results: list[CaseResult] = []
-    hello: Hello | None = None
-    for reports in terminalreporter.stats.values():
-        for one in reports:
-            properties = dict(getattr(one, "user_properties", ()))
-            if getattr(one, "when", "") == "call" and RESULT in properties:
-                results.append(report.from_text(properties[RESULT]))
-                hello = hello or Hello.of(json.loads(properties[HELLO]))
-    return sorted(results, key=lambda r: (r.revision, r.case)), hello
+    tallies = []
+    for revision in REVISIONS:
+        mine = [result for result, _ in found if result.revision == revision]
+        if mine:
+            tallies.append(report.tally(revision, mine, levels_of(revision), max(totals[revision], len(mine))))
+    return Finished(
+        hello=Hello.of(found[0][1]["hello"]),
+        tallies=tuple(tallies),
+        results=tuple(result for result, _ in found),
+        files={result.case: Path(carried["file"]) for result, carried in found},
+    )

@@ -9,7 +9,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .protocol import Hello, messages
-from .verdicts import CaseResult, Finding, Verdict, level_of
+from .verdicts import BY_LEVEL, CaseResult, Finding, Verdict, level_of, merged
+
+UNSETTLED = (Verdict.UNSUPPORTED, Verdict.INCONCLUSIVE, Verdict.CRASH, Verdict.HARNESS_ERROR)
+"""Verdicts that a case gives to all of its clauses, whatever single findings say."""
+NOT_IN_SUMMARY = ("steps", "requests", "scenario")
+"""Parts of a result that are in ``run.jsonl`` and the page, not in ``summary.json``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +76,26 @@ def tally(revision: str, results: Sequence[CaseResult], levels: Mapping[str, str
     )
 
 
+def by_clause(result: CaseResult, levels: Mapping[str, str]) -> dict[str, Verdict]:
+    """What one case says about each clause that it looked at: the most severe of its findings."""
+    found: dict[str, list[Verdict]] = {}
+    if result.verdict in UNSETTLED:
+        found = {clause: [result.verdict] for clause in result.clauses}
+    for finding in result.findings:
+        for clause in finding.clauses:
+            verdict = Verdict.PASS
+            if finding.broken is not None:
+                verdict = Verdict.OBSERVED if finding.ambiguity is not None else BY_LEVEL[levels[clause]]
+            found.setdefault(clause, []).append(verdict)
+    return {clause: merged(verdicts) for clause, verdicts in found.items()}
+
+
 def sentence(hello: Hello, tallied: Tally) -> str:
     """The one sentence about a revision."""
     words = {True: "conforms", False: "does not conform", None: "was not shown to conform"}[tallied.conforms]
     in_part = dict.fromkeys(messages()[message].role for message in hello.partial)
     named = [*hello.roles, *(f"{role} in part" for role in in_part)]
-    roles = f"roles {', '.join(named)}" if named else "no roles"
+    roles = f"roles {', '.join(named)}" if named and tallied.revision != "0" else "no roles"
     counts = tallied.verdicts
     text = (
         f"{hello.implementation} {words} to revision {tallied.revision}, {roles}: "
@@ -89,7 +108,7 @@ def sentence(hello: Hello, tallied: Tally) -> str:
     if counts[Verdict.HARNESS_ERROR]:
         text += f", {counts[Verdict.HARNESS_ERROR]} harness errors"
     if tallied.ran < tallied.total:
-        text += f"; {tallied.ran} of {tallied.total} cases ran"
+        text += f"; a selection: {tallied.ran} of {tallied.total} cases ran"
     if tallied.broken:
         text += f"; broken: {', '.join(tallied.broken)}"
     return text
@@ -133,8 +152,12 @@ def summary(hello: Hello, tallies: Iterable[Tally], results: Iterable[CaseResult
             }
             for t in tallies
         },
-        "cases": [asdict(result) for result in results],
+        "cases": [_short(result) for result in results],
     }
+
+
+def _short(result: CaseResult) -> dict[str, Any]:
+    return {name: value for name, value in asdict(result).items() if name not in NOT_IN_SUMMARY}
 
 
 def to_text(result: CaseResult) -> str:
@@ -147,6 +170,6 @@ def from_text(text: str) -> CaseResult:
     read = json.loads(text)
     read["verdict"] = Verdict(read["verdict"])
     read["findings"] = tuple(Finding(**{**f, "clauses": tuple(f["clauses"])}) for f in read["findings"])
-    for name in ("clauses", "unmapped"):
+    for name in ("clauses", "unmapped", "steps", "requests"):
         read[name] = tuple(read[name])
     return CaseResult(**read)

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from . import native_versions, scenarios, vectors
-from .adapters.process import AdapterCrash, AdapterMissing, AdapterTimeout, Exchange
-from .clauses import clauses as registry
+from .adapters.process import AdapterCrash, AdapterMissing, AdapterTimeout
 from .evidence import scenario_files, vector_files
+from .faulted.playing import Amount, parts
 from .harness import REFERENCE, Harness
-from .protocol import REVISIONS, AdapterError, Hello, ProtocolViolation
+from .levels import levels_of as levels_of
+from .protocol import AdapterError, Hello, Json, ProtocolViolation
 
+TIMEOUT_S = 60.0
+"""Limit for each answer if no other is given."""
 BROKEN = (AdapterCrash, AdapterTimeout, AdapterMissing, ProtocolViolation, AdapterError)
 """What a broken adapter raises."""
+
+
+AMOUNTS = {"--memwal-crashes": "12", "--memwal-races": "2", "--memwal-seed": "0"}
+"""Options that say how much is run, and what they are unless given."""
 
 
 class Session:
@@ -28,26 +37,36 @@ class Session:
         self.config = config
         given: str | None = config.getoption("--memwal-adapter")
         wanted: str | None = config.getoption("--memwal-revision")
-        self.wanted = [r.strip() for r in wanted.split(",")] if wanted else list(REVISIONS)
-        if strange := [r for r in self.wanted if r not in REVISIONS]:
+        self.wanted = [r.strip() for r in wanted.split(",")] if wanted else list(vectors.REVISIONS)
+        if strange := [r for r in self.wanted if r not in vectors.REVISIONS]:
             raise pytest.UsageError(f"--memwal-revision: there is no revision {strange[0]!r}")
         settings: list[str] = config.getoption("--memwal-setting")
         if strange := [s for s in settings if "=" not in s]:
             raise pytest.UsageError(f"--memwal-setting: {strange[0]!r} is not NAME=VALUE")
         folder: Path | None = config.getoption("--memwal-report")
         self.log_file = None
-        if folder is not None and not hasattr(config, "workerinput"):
+        if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            self.log_file = (folder / "run.jsonl").open("w", encoding="utf-8")
+            self.log_file = (folder / log_name(config)).open("w", encoding="utf-8", buffering=1)
+        self.case = ""
+        """The case that runs now."""
+        self.steps: list[Json] = []
+        """What was done in it so far, see `CaseResult.steps`."""
+        self._seen: Callable[[], int] | None = None
+        self.options = self._options(given, settings)
+        self.amount = amount(*(config.getoption(name) for name in AMOUNTS))
+        """How much of the crashes and races is run."""
         self.harness = Harness(
             command=self._command(given),
             limit_s=config.getoption("--memwal-timeout"),
             settings=dict(s.split("=", 1) for s in settings),
-            log=self._log if self.log_file is not None else None,
+            log=lambda exchange: self.note(asdict(exchange)),
         )
-        self.levels: dict[str, dict[str, str]] = {revision: levels_of(revision) for revision in REVISIONS}
+        self.levels: dict[str, dict[str, str]] = {revision: levels_of(revision) for revision in vectors.REVISIONS}
         self.no_hello: str | None = None
         self.smoke_failed: dict[str, str] = {}
+        self.smoke_ran: set[str] = set()
+        """Ids of the smoke cases that this process has run."""
 
     def _command(self, given: str | None) -> tuple[str, ...]:
         version: str | None = self.config.getoption("--native-version")
@@ -60,9 +79,46 @@ class Session:
         except native_versions.NotInstalled as error:
             raise pytest.UsageError(f"--native-version: {error}") from error
 
-    def _log(self, exchange: Exchange) -> None:
-        assert self.log_file is not None
-        self.log_file.write(json.dumps(asdict(exchange)) + "\n")
+    def _options(self, given: str | None, settings: list[str]) -> tuple[str, ...]:
+        """The options of this run on which the verdict of a case depends."""
+        config = self.config
+        timeout: float = config.getoption("--memwal-timeout")
+        found = [("--memwal-adapter", given), ("--native-version", config.getoption("--native-version"))]
+        found += [("--memwal-timeout", f"{timeout:g}" if timeout != TIMEOUT_S else None)]
+        found += [(name, config.getoption(name)) for name in AMOUNTS if config.getoption(name) != AMOUNTS[name]]
+        found += [("--memwal-setting", setting) for setting in settings]
+        return tuple(part for name, value in found if value is not None for part in (name, value))
+
+    def reproduce(self, node: str) -> str:
+        """A command that runs one item of this run again."""
+        return shlex.join(("pytest", node, *self.options))
+
+    def kept(self, case: str) -> Path | None:
+        """Where schedule, log and store of a race of ``case`` that fails go; None without a report."""
+        folder: Path | None = self.config.getoption("--memwal-report")
+        return None if folder is None else folder / "races" / re.sub(r"[^A-Za-z0-9_]+", "-", case)
+
+    def begin(self, case: str) -> None:
+        """What is noted from now on belongs to ``case``."""
+        self.case, self.steps = case, []
+        self._seen = None
+
+    def watch(self, seen: Callable[[], int] | None) -> None:
+        """Let every step say how many requests ``seen`` has counted when it is over; None: no longer."""
+        self._seen = seen
+
+    def note(self, step: Json) -> None:
+        """Keep a step of the case that runs, and write it to the run log."""
+        if self._seen is not None:
+            step = {**step, "requests": self._seen()}
+        self.steps.append(step)
+        if self.log_file is not None:
+            self.log_file.write(json.dumps({"case": self.case, **step}) + "\n")
+
+    def taken(self) -> tuple[Json, ...]:
+        """The steps noted since the last time."""
+        found, self.steps = tuple(self.steps), []
+        return found
 
     def hello(self) -> Hello | None:
         """What the adapter said; None (and a text in ``no_hello``) if it said nothing usable."""
@@ -75,7 +131,8 @@ class Session:
 
     def revisions(self, hello: Hello) -> list[str]:
         """Revisions to test."""
-        return [revision for revision in hello.revisions if revision in self.wanted]
+        has = (*(("0",) if hello.answers("eval.legacy") else ()), *hello.revisions)
+        return [revision for revision in has if revision in self.wanted]
 
     def close(self) -> None:
         """End what the run has started."""
@@ -84,13 +141,13 @@ class Session:
             self.log_file.close()
 
 
-def levels_of(revision: str) -> dict[str, str]:
-    """Level of each clause under a revision. What the texts of the revision do not say is MAY.
-
-    The table documents (T) hold under all; revision R is held to what A or B says, in its own reading.
-    """
-    spoken = {"A": {"A", "T"}, "B": {"B", "T"}, "R": {"A", "B", "T"}}[revision]
-    return {c.id: c.level if spoken & set(c.revisions) else "MAY" for c in registry()}
+def amount(crashes: str, races: str, seed: str) -> Amount:
+    """How much the options ask for. Raises `pytest.UsageError`."""
+    for name, given in (("--memwal-crashes", crashes), ("--memwal-races", races)):
+        if given != "all" and (not given.isdecimal() or not int(given)):
+            raise pytest.UsageError(f"{name}: {given!r} is neither a number from 1 nor all")
+    every = 1 if crashes == "all" else int(crashes)
+    return Amount(every=every, orders=None if races == "all" else int(races), seed=seed)
 
 
 def suite_size() -> Counter[str]:
@@ -100,8 +157,15 @@ def suite_size() -> Counter[str]:
         vector = vectors.load(file)
         found[vector.revision] += len(vector.directions)
     for file in scenario_files():
-        found.update(scenarios.load(file).revisions)
+        scenario = scenarios.load(file)
+        found.update({revision: len(parts(scenario)) for revision in scenario.revisions})
     return found
+
+
+def log_name(config: pytest.Config) -> str:
+    """Name of this process's run log: ``run.jsonl``, or ``run.<worker>.jsonl`` in a worker of pytest-xdist."""
+    worker: dict[str, str] | None = getattr(config, "workerinput", None)
+    return "run.jsonl" if worker is None else f"run.{worker['workerid']}.jsonl"
 
 
 _SESSION = pytest.StashKey[Session]()

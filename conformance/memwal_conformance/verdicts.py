@@ -7,8 +7,9 @@ choice of the implementation.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 
 class Verdict(StrEnum):
@@ -74,6 +75,18 @@ class CaseResult:
     """Why the verdict is not PASS; empty otherwise."""
     unmapped: tuple[str, ...] = ()
     """Native texts of errors of the kind ``internal``."""
+    steps: tuple[dict[str, Any], ...] = ()
+    """What was done, in order: messages as `memwal_conformance.adapters.process.Exchange` has them, ``{"kill": actor,
+    "died": bool}``, ``{"check": name, "broken": text or null, "clauses": […]}``, ``{"rule": label, "what": "arm",
+    "reached" or "release"}``; ``{"again": verdict}`` stands between the two runs of a case that was run a second time.
+    """
+    requests: tuple[dict[str, Any], ...] = ()
+    """The log of the gate, if the case used it, as `memwal_conformance.gate.log.Entry.to_json` has it. A step may say
+    in ``requests`` how many of them had been logged when it was over."""
+    command: str = ""
+    """What runs this case alone."""
+    scenario: dict[str, Any] | None = None
+    """The scenario that was run, if it is not that of the file: one crash of many, or one order of a race."""
 
 
 def level_of(finding: Finding, levels: Mapping[str, str]) -> Verdict:
@@ -96,15 +109,11 @@ def agreed(first: CaseResult, second: CaseResult) -> CaseResult:
     """The result of a case that failed and was run again: the first one if both agree, else INCONCLUSIVE."""
     if first.verdict == second.verdict:
         return first
-    text = f"{first.verdict} at first, {second.verdict} when run again\n{first.text or second.text}"
-    return CaseResult(
-        case=first.case,
-        revision=first.revision,
-        area=first.area,
-        title=first.title,
-        clauses=first.clauses,
+    return replace(
+        first,
         verdict=Verdict.INCONCLUSIVE,
         findings=(),
-        text=text,
+        text=f"{first.verdict} at first, {second.verdict} when run again\n{first.text or second.text}",
         unmapped=first.unmapped + second.unmapped,
+        steps=(*first.steps, {"again": first.verdict.value}, *second.steps),
     )

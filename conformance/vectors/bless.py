@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from blessing import hashes, invalid, names, objects, regions
+from blessing import blooms, hashes, invalid, legacy, names, objects, regions, states
 from blessing.case import Case
 from lance.file import LanceFileReader
 
@@ -22,7 +22,9 @@ HERE = Path(__file__).resolve().parent
 
 def cases() -> list[Case]:
     """All vectors. Ends the program if two have one path."""
-    made = [case for part in (names, hashes, regions, objects, invalid) for case in part.cases()]
+    made = [
+        case for part in (names, hashes, regions, blooms, objects, states, legacy, invalid) for case in part.cases()
+    ]
     paths = [case.path for case in made]
     twice = sorted({path for path in paths if paths.count(path) > 1})
     if twice:
@@ -64,7 +66,7 @@ def differences(root: Path) -> list[str]:
                 found.append(f"missing: {file.relative_to(root)}")
             elif file.read_bytes() != data and (case.stable or not _same_content(file, data)):
                 found.append(f"different: {file.relative_to(root)}")
-    for revision in ("A", "B", "R"):
+    for revision in ("0", "A", "B", "R"):
         for file in sorted((root / revision).rglob("*")):
             if file.is_file() and file not in expected:
                 found.append(f"not derived by this script: {file.relative_to(root)}")

@@ -1,14 +1,16 @@
-"""The reference adapter with one planted defect: ``python -m memwal_conformance.adapters.broken DEFECT``.
+"""The reference adapter with something planted in it, which the suite must fail for the clause that it breaks.
 
-Each defect is what a real implementation could get wrong, and the suite must fail it for the clause that it breaks.
+``python -m memwal_conformance.adapters.broken DEFECT`` plants one of the defects below, which are what any
+implementation could get wrong; ``… --bug NAME`` plants a bug of ``faults/bugs`` in the engine behind the adapter.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +21,8 @@ import pyarrow.compute as pc
 from memwal.codec.region_manifest import RegionManifest
 from memwal.region import claim as claiming
 from memwal.region.region import Region
+from memwal.revisions import PROFILES
+from memwal_sim import bugs
 
 from memwal_conformance import cells
 from memwal_conformance.adapters import reference
@@ -221,5 +225,45 @@ def _hello(honest: Handler, defect: str, params: Json) -> Json:
     return honest(params) | {"implementation": f"broken ({defect})"}
 
 
+def in_the_engine(bug: bugs.Bug) -> bool:
+    """Whether ``bug`` changes the engine, and not the simulated world around it."""
+    return bool(bug.readings) or any(target.startswith("memwal.") for target in bug.replaced)
+
+
+@contextlib.contextmanager
+def engine_with(bug: bugs.Bug) -> Iterator[None]:
+    """The engine of this process has ``bug``, its readings included, while the context is open."""
+    strict = PROFILES["strict"]
+    PROFILES["strict"] = replace(strict, **bugs.readings([bug]))  # type: ignore[arg-type]
+    try:
+        with bugs.planted([bug]):
+            yield
+    finally:
+        PROFILES["strict"] = strict
+
+
+def serve_with(name: str) -> None:
+    """Serve the reference with the planted bug called ``name`` until ``shutdown``.
+
+    Raises `memwal.errors.InvalidArgument` if there is no such bug.
+    """
+    (bug,) = bugs.choose([name])
+    made = reference.handlers()
+    made["hello"] = functools.partial(_hello, made["hello"], name)
+    with engine_with(bug):
+        serve(made, reference.KINDS)
+
+
+def main(arguments: list[str]) -> None:
+    """Serve what the arguments name."""
+    match arguments:
+        case ["--bug", name]:
+            serve_with(name)
+        case [name] if name in DEFECTS:
+            serve(handlers(name), reference.KINDS)
+        case _:
+            raise SystemExit(f"usage: broken (--bug NAME | {' | '.join(DEFECTS)})")
+
+
 if __name__ == "__main__":
-    serve(handlers(sys.argv[1]), reference.KINDS)
+    main(sys.argv[1:])

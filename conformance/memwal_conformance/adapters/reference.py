@@ -17,6 +17,7 @@ from typing import Any
 import memwal
 import pyarrow.compute as pc
 from memwal import paths
+from memwal.codec import bloom
 from memwal.errors import (
     AlreadyExists,
     AlreadyMerged,
@@ -33,6 +34,7 @@ from memwal.errors import (
 from memwal.ids import ManifestVersion, TableVersion, WalPosition
 from memwal.index.spec_requests import FieldRequest, SpecRequest
 from memwal.read.scan import ReadRaced
+from memwal.revision_0 import records
 from memwal.revisions import REVISIONS, Revision
 
 from memwal_conformance import cells
@@ -80,6 +82,8 @@ class State:
     revision: Revision = REVISIONS["B"]
     profile: str = "strict"
     wal_collection: bool = False
+    storage: dict[str, str] | None = None
+    """Storage options for URLs; None: paths only."""
     writers: dict[str, memwal.Writer] = field(default_factory=dict)
     readers: dict[str, _Reader] = field(default_factory=dict)
     handles: int = 0
@@ -87,6 +91,9 @@ class State:
     def handle(self, kind: str) -> str:
         self.handles += 1
         return f"{kind}-{self.handles}"
+
+    def table(self, params: Json) -> memwal.Table:
+        return memwal.open(params["table"], storage_options=self.storage)
 
     def writer(self, params: Json) -> memwal.Writer:
         return self.opened_writer(params["writer"])
@@ -113,7 +120,7 @@ def hello(_state: State, _: Json) -> Json:
         "version": _version(),
         "revisions": list(REVISIONS),
         "roles": list(ROLES),
-        "capabilities": capabilities,
+        "capabilities": [*capabilities, "s3"],
     }
 
 
@@ -123,6 +130,10 @@ def configure(state: State, params: Json) -> Json:
     state.revision = REVISIONS[params["revision"]]
     state.profile = settings.pop("profile", "strict")
     state.wal_collection = settings.pop("wal_collection", "off") == "on"
+    storage = params.get("storage")
+    state.storage = None
+    if storage is not None:
+        state.storage = {"allow_http": "true", **{f"aws_{name}": value for name, value in storage.items()}}
     if settings:
         raise InvalidArgument(f"the reference has no setting {', '.join(sorted(settings))}")
     return {}
@@ -164,8 +175,23 @@ def eval_encode(state: State, params: Json) -> Json:
     return {"data": base64.b64encode(views.ENCODERS[kind](view, state.revision)).decode()}
 
 
-def inspect(_state: State, params: Json) -> Json:
-    table = memwal.open(params["table"])
+def eval_bloom(state: State, params: Json) -> Json:
+    keys = cells.to_table(params["keys"])
+    if "data" not in params:
+        return {"data": base64.b64encode(bloom.encode(keys, state.revision)).decode()}
+    stored = bloom.decode(base64.b64decode(params["data"]), state.revision, "bloom_filter.bin")
+    return {"perhaps": [bool(answer) for answer in stored.might_contain(keys)]}
+
+
+def eval_legacy(_state: State, params: Json) -> Json:
+    if "data" in params:
+        found = records.decode(base64.b64decode(params["data"]), "index_details")
+        return {"records": [views.record_view(record) for record in found]}
+    return {"data": base64.b64encode(records.encode(tuple(map(views.record_of, params["records"])))).decode()}
+
+
+def inspect(state: State, params: Json) -> Json:
+    table = state.table(params)
     return {
         "version": str(table.version),
         "primary_key": list(table.primary_key),
@@ -195,6 +221,7 @@ def table_create(state: State, params: Json) -> Json:
         cells.to_table(params["rows"]),
         primary_key=params["primary_key"],
         revision=state.revision,
+        storage_options=state.storage,
         spec=SpecRequest(fields) if fields else None,
         wal_collection=state.wal_collection,
     )
@@ -202,7 +229,7 @@ def table_create(state: State, params: Json) -> Json:
 
 
 def writer_open(state: State, params: Json) -> Json:
-    table = memwal.open(params["table"], revision=state.revision)
+    table = memwal.open(params["table"], revision=state.revision, storage_options=state.storage)
     values = params.get("values")
     plain = None if values is None else {name: cells.value(tagged) for name, tagged in values.items()}
     writer = table.writer(
@@ -255,23 +282,23 @@ def writer_close(state: State, params: Json) -> Json:
 
 
 def merge_run(state: State, params: Json) -> Json:
-    merged = memwal.open(params["table"]).merge(params.get("region_id"), profile=state.profile).merged
+    merged = state.table(params).merge(params.get("region_id"), profile=state.profile).merged
     return {"merged": [{"region_id": region, "generation": str(generation)} for region, generation in merged]}
 
 
-def snapshot_run(_state: State, params: Json) -> Json:
-    return {"regions": memwal.open(params["table"]).snapshot()}
+def snapshot_run(state: State, params: Json) -> Json:
+    return {"regions": state.table(params).snapshot()}
 
 
-def gc_run(_state: State, params: Json) -> Json:
-    found = memwal.open(params["table"]).gc(retain_versions=params["retain_versions"])
+def gc_run(state: State, params: Json) -> Json:
+    found = state.table(params).gc(retain_versions=params["retain_versions"])
     folders = [decision.name.split("/")[-2:] for decision in found.collected if decision.kind == "generation"]
     removed = [{"region_id": r, "generation": str(paths.generation_number(folder))} for r, folder in folders]
     return {"generations": removed}
 
 
 def reader_open(state: State, params: Json) -> Json:
-    table = memwal.open(params["table"])
+    table = state.table(params)
     handle = state.handle("reader")
     state.readers[handle] = _Reader(table, params["consistency"])
     return {"reader": handle, "version": str(table.version)}
@@ -310,6 +337,8 @@ MESSAGES: dict[str, Callable[[State, Json], Json]] = {
     "eval.region": eval_region,
     "eval.decode": eval_decode,
     "eval.encode": eval_encode,
+    "eval.bloom": eval_bloom,
+    "eval.legacy": eval_legacy,
     "inspect": inspect,
     "table.create": table_create,
     "writer.open": writer_open,

@@ -19,9 +19,12 @@ from memwal.ids import (
     Milliseconds,
     RegionId,
     SpecId,
+    TableVersion,
     WalPosition,
 )
 from memwal.index import hashing, transforms
+from memwal.revision_0 import segments
+from memwal.revision_0.records import MemWal, State
 from memwal.revisions import Revision
 
 from memwal_conformance import cells
@@ -214,3 +217,31 @@ def region_values(spec: Json, field_ids: list[str], rows: cells.Rows, revision: 
     found: pa.Table = transforms.evaluate(spec_of(spec), table, names, revision=revision)
     values: list[list[cells.Cell]] = cells.to_rows(found)["rows"]
     return values
+
+
+def record_view(record: MemWal) -> Json:
+    """View of a record of revision 0."""
+    return {
+        "region": record.region,
+        "generation": str(record.generation),
+        "mem_table_location": record.mem_table_location,
+        "wal_location": record.wal_location,
+        "entries": [str(number) for number in record.entries],
+        "state": record.state.name.lower(),
+        "owner_id": record.owner_id,
+        "last_updated_dataset_version": str(record.version_updated),
+    }
+
+
+def record_of(view: Json) -> MemWal:
+    """Inverse of `record_view`."""
+    return MemWal(
+        region=view["region"],
+        generation=Generation(int(view["generation"])),
+        mem_table_location=view["mem_table_location"],
+        wal_location=view["wal_location"],
+        entries=segments.of(int(number) for number in view["entries"]),
+        state=State[view["state"].upper()],
+        owner_id=view["owner_id"],
+        version_updated=TableVersion(int(view["last_updated_dataset_version"])),
+    )

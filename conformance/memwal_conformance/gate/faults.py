@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -30,6 +30,8 @@ class Do(StrEnum):
     """Carried out; the connection is reset."""
     APPLY_THEN_FAIL = "apply_then_fail"
     """Carried out; 500, or the status that the rule names."""
+    APPLY_HOLD_LOSE = "apply_hold_lose"
+    """Carried out at once; the connection is reset when the rule is released."""
     HALF = "half"
     """Carried out; half of the reply, then the end of the connection."""
     HOLD_BEFORE = "hold_before"
@@ -48,7 +50,7 @@ class Do(StrEnum):
     """Not carried out; neither this request nor any later one of its actor is answered."""
 
 
-_HELD = frozenset({Do.HOLD_BEFORE, Do.HOLD_AFTER, Do.DELAY})
+_HELD = frozenset({Do.HOLD_BEFORE, Do.HOLD_AFTER, Do.APPLY_HOLD_LOSE, Do.DELAY})
 _STATUS = {Do.REFUSE: 409, Do.FAIL: 503, Do.APPLY_THEN_FAIL: 500}
 
 
@@ -124,6 +126,10 @@ async def act(rule: Rule, request: Request, apply: Apply, controls: Controls) ->
         case Do.APPLY_THEN_FAIL:
             apply()
             return _error(rule)
+        case Do.APPLY_HOLD_LOSE:
+            apply()
+            await controls.hold(rule, request)
+            return Unanswered.RESET
         case Do.HALF:
             return Half(apply())
         case Do.HOLD_BEFORE | Do.DELAY:
@@ -154,11 +160,15 @@ def _error(rule: Rule) -> Reply:
 class Rules:
     """Rules at work: which request each has met."""
 
-    def __init__(self, rules: tuple[Rule, ...]) -> None:
+    def __init__(self, rules: tuple[Rule, ...], asleep: Iterable[Rule] = ()) -> None:
         labels = [rule.label for rule in rules]
         if len(set(labels)) != len(labels):
             raise InvalidArgument(f"two rules of one label among {labels}")
         self.rules = rules
+        self.asleep = {rule.label for rule in asleep}
+        """Labels of rules that do not count requests yet."""
+        self.released: set[str] = set()
+        """Labels of rules that hold nothing any more: another one may act in their place."""
         self._fitting = dict.fromkeys(labels, 0)
         self.met: dict[str, list[int]] = {label: [] for label in labels}
         """Label -> numbers of the requests at which the rule acted."""
@@ -167,10 +177,11 @@ class Rules:
         """The first rule that is about ``request``. Every rule counts it, also those behind the first."""
         chosen: Rule | None = None
         for rule in self.rules:
-            if not rule.at.fits(request):
+            if rule.label in self.asleep or not rule.at.fits(request):
                 continue
             self._fitting[rule.label] += 1
-            if rule.at.occurrence in (None, self._fitting[rule.label]) and chosen is None:
+            due = rule.at.occurrence in (None, self._fitting[rule.label])
+            if due and (chosen is None or chosen.label in self.released):
                 chosen = rule
         if chosen is not None:
             self.met[chosen.label].append(request.number)

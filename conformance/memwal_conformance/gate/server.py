@@ -8,7 +8,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -37,7 +37,8 @@ class Gate:
     """One bucket with ``contents`` as S3 on a port of loopback; a context manager that serves in its own thread.
 
     ``hook``: decides about requests (see `service.Hook`); it runs in the gate's thread and must not block.
-    ``rules``: faults as data; the first rule that is about a request acts.
+    ``rules``: faults as data; the first rule that is about a request acts. ``asleep``: those of them that count no
+    request until `arm` is called.
     ``clock``: seconds since the Unix epoch, for dates in replies and for the age of signatures.
     ``drain``: called with an actor's name before a request of it is carried out, so that acknowledgements that it has
     given elsewhere can be handed to `acknowledge` before the store goes on.
@@ -54,6 +55,7 @@ class Gate:
         region: str = "us-east-1",
         hook: Hook | None = None,
         rules: Iterable[Rule] = (),
+        asleep: Iterable[Rule] = (),
         limits: Limits | None = None,
         clock: Callable[[], float] = time.time,
         drain: Callable[[str], None] | None = None,
@@ -65,7 +67,7 @@ class Gate:
         self._actors: dict[str, Credentials] = {}
         self._lock = threading.Lock()
         self._service = GateService(
-            contents or Contents(), bucket, region, self._keys, tuple(rules), limits or Limits(), clock
+            contents or Contents(), bucket, region, self._keys, tuple(rules), limits or Limits(), clock, tuple(asleep)
         )
         self._service.hook, self._service.drain, self._service.killer = hook, drain, kill
         self._wanted_port = port
@@ -195,6 +197,10 @@ class Gate:
         """Let go what a rule holds, now and later."""
         self.call(lambda: self._service.release(rule.label))
 
+    def arm(self, rule: Rule) -> None:
+        """Wake a rule that was asleep: it counts requests from now on."""
+        self.call(lambda: self._service.rules.asleep.discard(rule.label))
+
     def matched(self) -> dict[str, tuple[int, ...]]:
         """Label of each rule -> arrival numbers of the requests at which it acted."""
         return {label: tuple(numbers) for label, numbers in self._service.rules.met.items()}
@@ -202,7 +208,11 @@ class Gate:
     @property
     def inconclusive(self) -> str:
         """Why a run through this gate shows nothing; empty if there is no such reason."""
-        idle = ", ".join(rule.label for rule in self._service.rules.unmatched)
+        return self.inconclusive_without()
+
+    def inconclusive_without(self, spared: Collection[str] = ()) -> str:
+        """As `inconclusive`; the rules whose labels are ``spared`` need not have acted."""
+        idle = ", ".join(rule.label for rule in self._service.rules.unmatched if rule.label not in spared)
         reasons = [f"rules that never acted: {idle}"] if idle else []
         if self._service.exhausted:
             reasons.append(f"a limit of the gate was reached: {self._service.exhausted}")

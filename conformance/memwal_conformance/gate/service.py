@@ -39,11 +39,12 @@ class GateService:
         rules: tuple[Rule, ...],
         limits: Limits,
         clock: Callable[[], float],
+        asleep: tuple[Rule, ...] = (),
     ) -> None:
         self.limits, self.clock, self.framing = limits, clock, Framing()
         self.shelf = Shelf(contents, limits, clock, region)
         self.history = History(contents)
-        self.rules = Rules(rules)
+        self.rules = Rules(rules, asleep)
         self.log: list[Entry] = []
         self.strangers: list[str] = []
         self.silenced: set[str] = set()
@@ -193,6 +194,7 @@ class GateService:
     def release(self, label: str) -> None:
         """Let go what a rule holds, now and later."""
         self.released.add(label)
+        self.rules.released.add(label)
         for _, future in self.held[label]:
             if not future.done():
                 future.set_result(None)

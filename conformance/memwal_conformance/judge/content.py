@@ -40,7 +40,7 @@ def generation_rows(store: Store, region: Region, path: str) -> list[Row]:
     Revision R hides older rows of a key since its second release. A generation of the first one, which has neither
     tombstones nor a key index, holds them all, newest first.
     """
-    found = table.plain(table.rows(region.folder / path))
+    found = table.plain(table.rows(region.folder / path, store.storage))
     first_release = store.layout.revision == "R" and not (region.folder / path / "_pk_index").exists()
     if first_release and all(TOMBSTONE not in row for row in found) and len(keys(found, store.key)) < len(found):
         found.reverse()
@@ -69,7 +69,7 @@ def durable(store: Store) -> State:
 
     Raises `Damaged` if something that it must read cannot be read.
     """
-    state = fold(table.plain(table.rows(store.root)), store.key)
+    state = fold(table.plain(table.rows(store.root, store.storage)), store.key)
     for region in store.regions.values():
         newest = region.newest
         if newest is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -85,6 +85,8 @@ class Store:
     regions: dict[str, Region]
     strangers: tuple[str, ...]
     """Names under ``_mem_wal`` that are no region ids."""
+    storage: Mapping[str, str] = field(default_factory=dict)
+    """Options under which pylance reaches files that tables name by URL."""
 
     def merged(self, region_id: str) -> int:
         """Merge progress of a region, 0 without an entry (AMB-80)."""
@@ -101,8 +103,8 @@ def generation_number(folder: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def read(root: Path, revision: str, key: Sequence[str]) -> Store:
-    """Read the whole folder; ``key`` names the primary key columns.
+def read(root: Path, revision: str, key: Sequence[str], storage: Mapping[str, str] | None = None) -> Store:
+    """Read the whole folder; ``key`` names the primary key columns, ``storage`` is that of `Store`.
 
     Raises `Damaged` if there is no table; damage inside regions is kept in them.
     """
@@ -116,6 +118,7 @@ def read(root: Path, revision: str, key: Sequence[str]) -> Store:
         table=table.newest(root),
         regions={name: region(folder / name, layout) for name in names if _REGION.fullmatch(name)},
         strangers=tuple(name for name in names if not _REGION.fullmatch(name)),
+        storage=storage or {},
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,15 +80,16 @@ def newest(root: Path) -> TableManifest:
     return table_manifest(list(versions(root).values())[-1].read_bytes())
 
 
-def rows(root: Path) -> pa.Table:
+def rows(root: Path, storage: Mapping[str, str] | None = None) -> pa.Table:
     """All rows of a Lance table in row order, without its MemWAL regions, as pylance reads them.
 
-    Raises `Damaged` if pylance cannot open or read the table.
+    ``storage``: options under which pylance reaches files that the table names by URL (``base_paths``). Raises
+    `Damaged` if pylance cannot open or read the table.
     """
     import lance
 
     try:
-        return lance.dataset(str(root)).to_table(scan_in_order=True)
+        return lance.dataset(str(root), storage_options=dict(storage or {}) or None).to_table(scan_in_order=True)
     except (OSError, ValueError, RuntimeError, pa.ArrowException) as error:
         raise Damaged(f"pylance cannot read the table: {str(error).splitlines()[0]}") from error
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .case import Case
-from .messages import encoded
+from .messages import encoded, uuid_text
 from .objects import (
     END_OF_STREAM,
     FIRST,
     FLUSHED,
     HINT_PATH,
     OTHER,
+    REGION,
     arrow,
     lance_file,
     manifest,
@@ -66,6 +67,45 @@ def _manifest_faults(revision: str) -> list[Case]:
             manifest(FIRST),
             version,
         ),
+        fault(
+            "with_a_generation_twice",
+            "A manifest that lists a generation twice is refused.",
+            5,
+            manifest(FLUSHED + ' flushed { generation: 7 path: "deadbeef_gen_7" }'),
+            "GEN-013",
+        ),
+        fault(
+            "with_a_listed_current_generation",
+            "A manifest that lists the generation which the next flush makes is refused.",
+            5,
+            manifest(FLUSHED.replace("current_generation: 8", "current_generation: 7")),
+            "MANIFEST-014",
+        ),
+        fault(
+            "of_version_0",
+            "A manifest of version 0 is refused: versions are numbered from 1.",
+            0,
+            manifest(FIRST.replace("version: 1", "version: 0")),
+            "MANIFEST-018",
+        ),
+        fault(
+            "with_text_for_an_epoch",
+            "A manifest whose epoch is stored as text is refused.",
+            1,
+            manifest("version: 1 current_generation: 1") + b"\x12\x011",
+        ),
+        fault(
+            "with_a_generation_that_is_cut",
+            "A manifest whose entry of a generation ends inside a field is refused.",
+            1,
+            manifest(FIRST) + b"\x42\x04\x08\x01\x12\x09",
+        ),
+        fault(
+            "with_an_endless_number",
+            "A manifest with a number of more than ten bytes is refused.",
+            1,
+            manifest(FIRST) + b"\x20" + b"\xff" * 11,
+        ),
     ]
 
 
@@ -73,6 +113,10 @@ def _hint_faults(revision: str) -> list[Case]:
     faults = {
         "not_json": ("A hint that is no JSON is refused.", b"5 and more"),
         "without_version": ("A hint without a version is refused.", b'{"v": 5}'),
+        "of_version_0": ("A hint of version 0 is refused: versions are numbered from 1.", b'{"version": 0}'),
+        "with_text": ("A hint whose version is text is refused.", b'{"version": "5"}'),
+        "that_is_a_list": ("A hint that is no JSON object is refused.", b"[5]"),
+        "empty": ("A hint without bytes is refused.", b""),
         "with_a_fraction": ("A hint whose version is no whole number is refused.", b'{"version": 5.5}'),
     }
     return [
@@ -88,6 +132,7 @@ def _wal_faults(revision: str) -> list[Case]:
     container = "WAL-008" if revision == "A" else "WAL-009"
     whole = wal(revision)
     of_another = arrow("B") if revision == "A" else lance_file()
+    wrong_magic = whole[:-4] + b"LAND" if revision == "A" else b"ARROW1\0\0" + whole
     words, negative = wal(revision, epoch="seven"), wal(revision, epoch="-1")
     made = [
         fault("empty", "An entry without bytes is refused.", b"", container),
@@ -100,11 +145,44 @@ def _wal_faults(revision: str) -> list[Case]:
             "WAL-010",
             "WAL-033",
         ),
+        fault("with_a_wrong_magic", "An entry with another magic or first word is refused.", wrong_magic, container),
         fault("with_an_epoch_in_words", "An epoch that is no number is refused.", words, "WAL-010", "WAL-033"),
         fault("with_a_negative_epoch", "A negative epoch is refused.", negative, "WAL-010", "WAL-033"),
     ]
     of_lance = {case.name for case in made if (case.name == "wal_of_another_container") != (revision == "A")}
     return [replace(case, stable=case.name not in of_lance) for case in made]
+
+
+def _details_faults(revision: str) -> list[Case]:
+    region = f'region_id {{ uuid: "{uuid_text(REGION)}" }}'
+    field = 'field_id: "b" source_ids: 0 result_type: "int32"'
+    spec = f'region_specs {{ spec_id: 1 fields {{ {field} transform: "identity" }} }}'
+    twice = f"merged {{ {region} generation: 4 }} merged {{ {region} generation: 5 }}"
+    short = r'merged { region_id { uuid: "\x01" } generation: 4 }'
+    faults = {
+        "cut": ("Index details that end inside a field are refused.", encoded("IndexDetails", spec)[:-2]),
+        "with_two_progress_entries": (
+            "Index details with two progress entries for a region are refused.",
+            encoded("IndexDetails", twice),
+        ),
+        "with_a_short_region_id": (
+            "Index details with a region id of one byte are refused.",
+            encoded("IndexDetails", short),
+        ),
+    }
+    clauses = {"with_two_progress_entries": "INDEX-018"}
+    return [
+        _fault(
+            revision,
+            f"index_details_{name}",
+            title,
+            "index_details",
+            "index_details.binpb",
+            data,
+            clauses.get(name, "INDEX-010") if revision == "A" else "INDEX-010",
+        )
+        for name, (title, data) in faults.items()
+    ]
 
 
 def _open_faults(revision: str) -> list[Case]:
@@ -136,5 +214,5 @@ def _open_faults(revision: str) -> list[Case]:
 
 def cases() -> list[Case]:
     """Damaged objects of all revisions."""
-    makers = (_manifest_faults, _hint_faults, _wal_faults, _open_faults)
+    makers = (_manifest_faults, _hint_faults, _wal_faults, _details_faults, _open_faults)
     return [case for revision in ("A", "B", "R") for make in makers for case in make(revision)]

@@ -1,7 +1,8 @@
 """Protobuf messages from text format, under descriptors written here from the field numbers of the specification.
 
 MemWAL revision A, "Region Manifest" and "Index Details"; revision R adds fields 14 and 15 to the manifest and 3 to 5
-to its entries. The field names are this module's own: only numbers and types reach the bytes.
+to its entries. Table manifests: the Lance table format; revision 0: its own "Index Details". The field names are this
+module's own: only numbers and types reach the bytes.
 """
 
 from __future__ import annotations
@@ -64,8 +65,63 @@ MESSAGES: dict[str, list[tuple[int, str, str, bool]]] = {
         (9, "merged", "Merged", True),
         (10, "catchup", "Catchup", True),
     ],
+    "Entry": [(1, "key", "string", False), (2, "value", "string", False)],
+    "SchemaField": [
+        (1, "type", "uint32", False),
+        (2, "name", "string", False),
+        (3, "id", "int32", False),
+        (4, "parent_id", "int32", False),
+        (5, "logical_type", "string", False),
+        (6, "nullable", "uint32", False),
+        (10, "metadata", "Entry", True),
+        (12, "unenforced_primary_key", "uint32", False),
+    ],
+    "DataFile": [
+        (1, "path", "string", False),
+        (2, "fields", "int32", True),
+        (3, "column_indices", "int32", True),
+        (4, "major", "uint32", False),
+        (5, "minor", "uint32", False),
+        (6, "bytes", "uint64", False),
+    ],
+    "Fragment": [(1, "id", "uint64", False), (2, "files", "DataFile", True), (4, "rows", "uint64", False)],
+    "Any": [(1, "type_url", "string", False), (2, "value", "IndexDetails", False)],
+    "Index": [
+        (1, "id", "Uuid", False),
+        (3, "name", "string", False),
+        (4, "table_version", "uint64", False),
+        (6, "details", "Any", False),
+    ],
+    "IndexSection": [(1, "indices", "Index", True)],
+    "Time": [(1, "seconds", "int64", False)],
+    "DataFormat": [(1, "format", "string", False), (2, "version", "string", False)],
+    "TableManifest": [
+        (1, "fields", "SchemaField", True),
+        (2, "fragments", "Fragment", True),
+        (3, "version", "uint64", False),
+        (6, "index_section", "optional uint64", False),
+        (7, "timestamp", "Time", False),
+        (9, "reader_flags", "uint64", False),
+        (10, "writer_flags", "uint64", False),
+        (11, "max_fragment", "optional uint32", False),
+        (15, "data_format", "DataFormat", False),
+        (16, "config", "Entry", True),
+    ],
     "LegacyId": [(1, "region", "string", False), (2, "generation", "uint64", False)],
-    "LegacyMemWal": [(1, "id", "LegacyId", False), (5, "state", "uint32", False)],
+    "LegacyMemWal": [
+        (1, "id", "LegacyId", False),
+        (2, "mem_table_location", "string", False),
+        (3, "wal_location", "string", False),
+        (4, "wal_entries", "bytes", False),
+        (5, "state", "uint32", False),
+        (6, "owner_id", "string", False),
+        (7, "last_updated_dataset_version", "uint64", False),
+        (1000, "of_the_future", "string", False),
+    ],
+    "IdRange": [(1, "start", "uint64", False), (2, "end", "uint64", False)],
+    "IdArray": [(3, "u64", "IdList", False)],
+    "IdList": [(2, "values", "bytes", False)],
+    "Ids": [(1, "range", "IdRange", False), (4, "sorted", "IdArray", False)],
     "LegacyDetails": [(1, "mem_wal_list", "LegacyMemWal", True)],
 }
 """Message -> (number, name, type, repeated)."""
@@ -78,6 +134,10 @@ def _pool() -> descriptor_pool.DescriptorPool:
         for number, name, kind, repeated in fields:
             field = described.field.add(name=name, number=number)
             field.label = field.LABEL_REPEATED if repeated else field.LABEL_OPTIONAL
+            optional, kind = kind.startswith("optional "), kind.removeprefix("optional ")
+            if optional:
+                field.proto3_optional, field.oneof_index = True, len(described.oneof_decl)
+                described.oneof_decl.add(name=f"_{name}")
             if kind in _TYPES:
                 field.type = _TYPES[kind]
             else:
@@ -101,3 +161,8 @@ def uuid_text(hexadecimal: str) -> str:
     """A UUID's 16 bytes as a text format string."""
     digits = hexadecimal.replace("-", "")
     return "".join(f"\\x{digits[i : i + 2]}" for i in range(0, 32, 2))
+
+
+def text_bytes(data: bytes) -> str:
+    """Bytes as a text format string."""
+    return "".join(f"\\x{byte:02x}" for byte in data)

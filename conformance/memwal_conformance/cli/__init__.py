@@ -1,0 +1,15 @@
+"""The conformance suite's commands of ``memwal``. Each module has `commands`, which adds its own to an app."""
+
+from __future__ import annotations
+
+import typer
+
+from .. import vector_commands
+from ..gate import cli as gate
+from . import clauses, matrix
+
+
+def commands(app: typer.Typer) -> None:
+    """Add all of them to ``app``, in the order in which ``memwal --help`` shows them."""
+    for module in (clauses, matrix, gate, vector_commands):
+        module.commands(app)

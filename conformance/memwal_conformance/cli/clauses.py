@@ -1,0 +1,215 @@
+"""``memwal clauses``: the registry, what stands behind each clause, and whether it all holds.
+
+Exit codes: 0 nothing wrong, 1 something does not hold, 2 usage.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from memwal.errors import InvalidArgument
+from memwal_sim.cli.terminal import FOUND, USAGE, Json, mistakes_are_usage, print_json, stdout
+from rich.markup import escape
+from rich.table import Table
+
+from .. import matrix as generated
+from ..clauses import GROUPS, texts
+from ..generated.clause_matrix import clauses_html, clauses_page, figures
+from ..standing import Standing, differing, faults, named, standing, standings
+from ..vectors import BadCase
+
+app = typer.Typer(
+    help="The clauses of the specification: what each says, what implements it, what proves it.",
+    no_args_is_help=True,
+)
+Seeds = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder with the texts; their digests are compared.")]
+FORMATS = ("md", "html", "json")
+
+
+def commands(parent: typer.Typer) -> None:
+    """Add ``clauses`` to ``parent``."""
+    parent.add_typer(app, name="clauses", invoke_without_command=True)
+
+
+@app.callback()
+def clauses(
+    context: typer.Context,
+    check_now: Annotated[bool, typer.Option("--check", help="The same as the command check.")] = False,
+) -> None:
+    """The clauses of the specification: what each says, what implements it, what proves it."""
+    if check_now:
+        if context.invoked_subcommand is not None:
+            raise typer.BadParameter("--check goes without another command")
+        check()
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command("list")
+def list_(
+    group: Annotated[str, typer.Option(help="Group, such as FENCE.")] = "",
+    level: Annotated[str, typer.Option(help="MUST, SHOULD or MAY.")] = "",
+    status: Annotated[str, typer.Option(help="tested, open, excluded, ambiguous, proven or unproven.")] = "",
+    revision: Annotated[str, typer.Option(help="A, B, 0, or T for the table documents.")] = "",
+    kind: Annotated[
+        str, typer.Option(help="storage-layout, algorithm, invariant, behaviour, performance-intent.")
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """List clauses."""
+    with _usage():
+        wanted = {"group": group.upper(), "level": level.upper(), "status": status, "revision": revision, "kind": kind}
+        chosen = choose(standings(), {name: value for name, value in wanted.items() if value})
+    if as_json:
+        print_json([as_dict(each) for each in chosen])
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in ("clause", "level", "revisions", "status", "statement"):
+        table.add_column(column, no_wrap=column != "statement")
+    for each in chosen:
+        clause = each.clause
+        table.add_row(clause.id, clause.level, " ".join(clause.revisions), _status(each), escape(clause.statement))
+    stdout.print(table)
+    stdout.print(figures(chosen), highlight=False, soft_wrap=True)
+
+
+@app.command()
+def show(
+    clause: Annotated[str, typer.Argument(metavar="CLAUSE", help="Its id, such as FENCE-003.")], as_json: Json = False
+) -> None:
+    """Show one clause and everything that stands behind it."""
+    with _usage():
+        found = standing(clause)
+    if as_json:
+        print_json(as_dict(found))
+        return
+    about = found.clause
+    stdout.print(f"[bold]{about.id}[/]  {about.level}  {about.kind}  {_status(found)}", highlight=False)
+    stdout.print(about.statement, markup=False, highlight=False)
+    lists = {
+        "place": about.place,
+        "notes": about.ambiguities,
+        "reason": (about.reason,) if about.reason else (),
+        "code": found.code,
+        "tests": found.tests,
+        "vectors": tuple(case for case in found.cases if case.startswith("vectors/")),
+        "scenarios": tuple(case for case in found.cases if case.startswith("scenarios/")),
+        "structural checks": tuple(c.removeprefix("check: ") for c in found.cases if c.startswith("check: ")),
+        "planted": tuple(
+            f"{'noticed' if p.dead else 'NOT NOTICED'}: {p.kind} {p.name} in {p.where}: {p.what}" for p in found.planted
+        ),
+    }
+    for name, lines in lists.items():
+        if lines or name in ("code", "tests", "planted"):
+            stdout.print(f"[bold]{name}[/]", highlight=False)
+            for line in lines or ("none",):
+                stdout.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def matrix(
+    format_: Annotated[str, typer.Option("--format", help="md, html or json.")] = "md",
+    out: Annotated[Path | None, typer.Option(help="File to write; default is standard output.")] = None,
+) -> None:
+    """Write the matrix of all clauses: code, tests, cases, planted bugs, status."""
+    with _usage():
+        if format_ not in FORMATS:
+            raise InvalidArgument(f"--format is one of {', '.join(FORMATS)}")
+        known = standings()
+        if format_ == "json":
+            text = json.dumps([as_dict(each) for each in known], indent=1, ensure_ascii=False) + "\n"
+        else:
+            text = clauses_page(known) if format_ == "md" else clauses_html(known)
+        if out is None:
+            typer.echo(text, nl=False)
+        else:
+            out.write_text(text, "utf-8")
+
+
+@app.command()
+def check(seeds: Seeds = None) -> None:
+    """Check everything that has to hold: statuses, names, generated pages, and the digests of the texts if given."""
+    with _usage():
+        known = standings()
+        found = faults(known, named())
+        stale = generated.out_of_date()
+        found += [f"{generated.pages()[page].path.name} is out of date: {generated.command(page)}" for page in stale]
+        if seeds is not None:
+            found += differing(seeds)
+    for line in found:
+        stdout.print(line, markup=False, highlight=False, soft_wrap=True)
+    compared = f"{len(texts())} texts" if seeds is not None else "no texts (--seeds)"
+    stdout.print(f"{figures(known)}; digests of {compared} compared", highlight=False, soft_wrap=True)
+    if found:
+        raise typer.Exit(FOUND)
+
+
+def choose(known: tuple[Standing, ...], wanted: dict[str, str]) -> list[Standing]:
+    """The clauses that match all of ``wanted``. Raises `InvalidArgument` for a value that no clause could have."""
+    allowed = {
+        "group": set(GROUPS),
+        "level": {each.clause.level for each in known},
+        "status": {"tested", "open", "excluded", "ambiguous", "proven", "unproven"},
+        "revision": {revision for each in known for revision in each.clause.revisions},
+        "kind": {each.clause.kind for each in known},
+    }
+    for name, value in wanted.items():
+        if value not in allowed[name]:
+            raise InvalidArgument(f"--{name} is one of {', '.join(sorted(allowed[name]))}")
+    return [each for each in known if all(value in _values(each)[name] for name, value in wanted.items())]
+
+
+def _values(each: Standing) -> dict[str, tuple[str, ...]]:
+    clause = each.clause
+    return {
+        "group": (clause.group,),
+        "level": (clause.level,),
+        "status": (each.status, "proven" if each.proven else "unproven"),
+        "revision": clause.revisions,
+        "kind": (clause.kind,),
+    }
+
+
+def as_dict(each: Standing) -> dict[str, Any]:
+    """One clause as JSON."""
+    clause = each.clause
+    return {
+        "id": clause.id,
+        "group": clause.group,
+        "level": clause.level,
+        "revisions": list(clause.revisions),
+        "place": list(clause.place),
+        "kind": clause.kind,
+        "observable": clause.observable,
+        "statement": clause.statement,
+        "notes": list(clause.ambiguities),
+        "status": each.status,
+        "reason": clause.reason,
+        "proven": each.proven,
+        "code": list(each.code),
+        "tests": list(each.tests),
+        "cases": list(each.cases),
+        "planted": [
+            {"name": p.name, "kind": p.kind, "what": p.what, "where": p.where, "noticed": p.dead} for p in each.planted
+        ],
+    }
+
+
+def _status(each: Standing) -> str:
+    return f"{each.status}, {'proven' if each.proven else 'unproven'}" if each.status == "tested" else each.status
+
+
+@contextmanager
+def _usage() -> Iterator[None]:
+    """What the user named wrongly, and a registry or a case that cannot be read, end the command with one line."""
+    with mistakes_are_usage():
+        try:
+            yield
+        except (BadCase, ImportError) as error:
+            stdout.print(f"error: {error}", markup=False, soft_wrap=True)
+            raise typer.Exit(USAGE) from error

@@ -1,0 +1,62 @@
+"""One message under way to an adapter process, while others go on."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from typing import Protocol
+
+from ..protocol import Json
+
+
+class Killed(Exception):
+    """The process was killed by a rule before it answered."""
+
+
+class Answers(Protocol):
+    """What answers messages: `memwal_conformance.adapters.process.AdapterProcess`, or something like it."""
+
+    def call(self, message: str, params: Json) -> Json:
+        """Send one request and wait for its result."""
+
+    def kill(self) -> bool:
+        """End it by force; whether it was running until then."""
+
+
+class Call:
+    """A message that was sent, in a thread that waits for its answer."""
+
+    def __init__(self, process: Answers, message: str, params: Json) -> None:
+        self._answer: Future[Json] = Future()
+        self._process, self._message, self._params = process, message, params
+        self._thread = threading.Thread(target=self._run, name=f"memwal-{message}", daemon=True)
+        self._thread.start()
+
+    @property
+    def over(self) -> bool:
+        """Whether there is an answer, or never will be."""
+        return self._answer.done()
+
+    def result(self) -> Json:
+        """Wait for the answer; raises what `AdapterProcess.call` raises, or `Killed`."""
+        return self._answer.result()
+
+    def when_over(self, tell: threading.Event) -> None:
+        """Set ``tell`` when the answer is there."""
+        self._answer.add_done_callback(lambda _: tell.set())
+
+    def abandon(self) -> None:
+        """Nobody will answer: whoever waits gets `Killed`."""
+        with suppress(InvalidStateError):
+            self._answer.set_exception(Killed())
+
+    def _run(self) -> None:
+        try:
+            result = self._process.call(self._message, self._params)
+        except Exception as error:  # noqa: BLE001 - raised where the answer is asked for
+            with suppress(InvalidStateError):
+                self._answer.set_exception(error)
+        else:
+            with suppress(InvalidStateError):
+                self._answer.set_result(result)

@@ -1,0 +1,117 @@
+"""Where a scenario behind the gate takes place: the gate, its rules by label, and folders for the judge to look at."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from memwal_sim.store import Contents, dump
+
+from ..adapters.process import AdapterProcess
+from ..gate import Gate, Limits, Rule
+from ..gate.address import ANY
+from ..protocol import Json
+from .calls import Answers, Call
+
+FOLDER = "t"
+"""The table's folder in the bucket."""
+LIMITS = Limits(life_s=600, log_entries=20_000)
+"""Of the gate. A scenario makes a few hundred requests; an adapter that goes round in circles is stopped here."""
+
+
+class Stand:
+    """The gate of one run of a scenario. A context manager.
+
+    ``rules``: as the schema of scenarios has them. ``contents``: what is there at the beginning.
+    """
+
+    def __init__(self, folder: Path, rules: Sequence[Json], contents: Contents | None = None) -> None:
+        self._folder = folder
+        self.rules = {rule["label"]: rule_of(rule) for rule in rules}
+        asleep = [self.rules[rule["label"]] for rule in rules if rule.get("asleep")]
+        self.gate = Gate(contents, rules=self.rules.values(), asleep=asleep, kill=self._kill, limits=LIMITS)
+        self.optional = {rule["label"] for rule in rules if rule.get("optional")}
+        """Labels of rules that need not act."""
+        self.processes: dict[str, Answers] = {}
+        self.under_way: dict[str, Call] = {}
+        self.killed: set[str] = set()
+        """Actors that a rule has killed."""
+        self._news = threading.Event()
+
+    def __enter__(self) -> Self:
+        self.gate.__enter__()
+        self.gate.watch(self._news.set)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.gate.__exit__(kind, error, trace)
+
+    @property
+    def table(self) -> str:
+        """URL of the table."""
+        return f"s3://{self.gate.bucket}/{FOLDER}"
+
+    def storage(self, actor: str) -> Json:
+        """What `configure` tells ``actor``."""
+        key = self.gate.credentials(actor)
+        return {
+            "endpoint": self.gate.endpoint,
+            "region": self.gate.region,
+            "access_key_id": key.access_key,
+            "secret_access_key": key.secret_key,
+        }
+
+    def look(self) -> Path:
+        """The table as it is, in a new folder."""
+        place = Path(tempfile.mkdtemp(prefix="look-", dir=self._folder))
+        dump(self.gate.contents, place)
+        return place / FOLDER
+
+    def acted(self, label: str) -> bool:
+        """Whether a rule has acted: a request waits, or what became of it is in the log."""
+        return bool(self.gate.held(self.rules[label])) or any(entry.rule == label for entry in self.gate.log)
+
+    def reached(self, labels: Sequence[str], limit_s: float) -> bool:
+        """Wait until one of some rules has acted.
+
+        False after ``limit_s``, or if it cannot act any more: every message that it may be about is answered, or the
+        actor waits at another rule.
+        """
+        for call in self.under_way.values():
+            call.when_over(self._news)
+        while not any(map(self.acted, labels)):
+            if all(map(self._stands, labels)):
+                return any(map(self.acted, labels))
+            if not self._news.wait(limit_s):
+                return False
+            self._news.clear()
+        return True
+
+    def _stands(self, label: str) -> bool:
+        """Whether whoever a rule is about makes no request any more."""
+        about = self.rules[label].at.actor
+        held = {request.actor for rule in self.rules.values() for request in self.gate.held(rule)}
+        calls = [call for name, call in self.under_way.items() if about in (ANY, name) and name not in held]
+        return all(call.over for call in calls)
+
+    def _kill(self, actor: str) -> None:
+        """SIGKILL, from the gate's thread. What has no process of its own is left to wait for ever."""
+        self.killed.add(actor)
+        process = self.processes.get(actor)
+        if isinstance(process, AdapterProcess):
+            os.killpg(process.number, signal.SIGKILL)
+        elif actor in self.under_way:
+            self.under_way[actor].abandon()
+
+
+def rule_of(described: Mapping[str, Any]) -> Rule:
+    """A rule of a scenario as the gate takes it."""
+    return Rule.from_json({name: value for name, value in described.items() if name not in ("asleep", "optional")})

@@ -1,0 +1,1 @@
+"""Pages of the documentation that are generated from the registry and the code, and checked for drift."""

@@ -1,0 +1,6 @@
+"""The report of a conformance run: ``report.html``, ``summary.json``, ``run.jsonl`` and one file for each failure."""
+
+from .finished import Finished
+from .writing import write
+
+__all__ = ["Finished", "write"]

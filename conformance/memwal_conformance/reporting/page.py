@@ -1,0 +1,179 @@
+"""The report as one self-contained page, which refers to nothing outside itself."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from .. import report
+from ..clauses import GROUPS, Clause, clauses
+from ..protocol import Json
+from ..session import levels_of
+from ..vectors import REVISIONS
+from ..verdicts import FAILING, MEANING, CaseResult, Verdict
+from .failures import FOLDER, name
+from .finished import Finished
+from .picture import ROW, Picture, answered, draw
+
+TEXT_MAX = 1_500
+"""Characters of one message that the page shows; the rest is in ``run.jsonl``."""
+CALM = {
+    True: ("conforms", "ok"),
+    False: ("does not conform", "bad"),
+    None: ("not shown", "odd"),
+}
+"""What the page says about a revision, by `memwal_conformance.report.Tally.conforms`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One case as the page shows it."""
+
+    anchor: str
+    result: CaseResult
+    picture: Picture | None
+    why: str
+    """Why the verdict is not PASS; without the list of steps where there is a picture."""
+    steps: tuple[Shown, ...]
+    packed: str
+    """Path of the packed failure beside the page; empty if the case did not fail."""
+    words: str
+    """Text that the search looks at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """One message in full."""
+
+    number: int
+    actor: str
+    message: str
+    answer: str
+    seconds: float
+    params: str
+    outcome: str
+    bad: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One clause of the matrix."""
+
+    clause: Clause
+    cells: tuple[tuple[tuple[Verdict, int], ...], ...]
+    """For each revision that was run, how many cases came to which verdict, worst first."""
+    worst: Verdict
+
+
+def render(found: Finished) -> str:
+    """The page."""
+    environment = Environment(
+        loader=PackageLoader(__package__ or ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["px"] = lambda number: f"{number:g}"
+    environment.filters["plain"] = lambda verdict: str(verdict).replace("_", " ").lower()
+    environment.filters["once"] = lambda values: list(dict.fromkeys(values))
+    statements = {clause.id: clause for clause in clauses()}
+    revisions = [tally.revision for tally in found.tallies]
+    lines = matrix(found.results, revisions, statements)
+    verdicts = Counter(result.verdict for result in found.results)
+    return environment.get_template("report.html.j2").render(
+        hello=found.hello,
+        sentences=[
+            (t, report.sentence(found.hello, t).partition("; broken: ")[0], *CALM[t.conforms]) for t in found.tallies
+        ],
+        revisions=revisions,
+        verdicts=[(v, verdicts[v], MEANING[v]) for v in reversed(Verdict) if verdicts[v]],
+        areas=areas(found.results),
+        lines=lines,
+        groups=[(group, title, mine) for group, title in GROUPS.items() if (mine := _of(lines, group))],
+        cases=[_case(result) for result in sorted(found.results, key=_place)],
+        statements=statements,
+        passing=Verdict.PASS,
+        row=ROW,
+        style=_asset("report.css"),
+        script=_asset("report.js"),
+    )
+
+
+def matrix(results: Iterable[CaseResult], revisions: Iterable[str], known: dict[str, Clause]) -> list[Line]:
+    """A line for each clause that some case looked at, in the registry's order."""
+    counted: Counter[tuple[str, str, Verdict]] = Counter()
+    for result in results:
+        for clause, verdict in report.by_clause(result, levels_of(result.revision)).items():
+            counted[clause, result.revision, verdict] += 1
+    seen = {clause for clause, _, _ in counted}
+    lines = []
+    for id_, described in known.items():
+        if id_ in seen:
+            cells = tuple(
+                tuple((v, n) for v in reversed(Verdict) if (n := counted[id_, revision, v])) for revision in revisions
+            )
+            worst = next(v for v in reversed(Verdict) if any(v is one for cell in cells for one, _ in cell))
+            lines.append(Line(clause=described, cells=cells, worst=worst))
+    return lines
+
+
+def areas(results: Iterable[CaseResult]) -> tuple[list[Verdict], list[tuple[str, str, list[int]]]]:
+    """Verdicts that occur, and for each revision and area how many cases came to each of them."""
+    counted = Counter((result.revision, result.area, result.verdict) for result in results)
+    shown = [verdict for verdict in Verdict if any(v is verdict for _, _, v in counted)]
+    places = sorted({(revision, area) for revision, area, _ in counted})
+    return shown, [(revision, area, [counted[revision, area, v] for v in shown]) for revision, area in places]
+
+
+def _of(lines: Iterable[Line], group: str) -> list[Line]:
+    return [line for line in lines if line.clause.group == group]
+
+
+def _place(result: CaseResult) -> tuple[int, int, bool, str]:
+    """Worst first; then by revision, scenarios before vectors, by name."""
+    severity = list(Verdict).index(result.verdict)
+    return -severity, REVISIONS.index(result.revision), result.area != "scenario", result.case
+
+
+def _case(result: CaseResult) -> Case:
+    anchor = name(result)
+    picture = draw(result)
+    texts = (result.case, result.title, result.area, result.revision, *result.clauses, result.text)
+    return Case(
+        anchor=anchor,
+        result=result,
+        picture=picture,
+        why=result.text if picture is None else result.text.partition("\nsteps:\n")[0],
+        steps=tuple(_shown(n, step) for n, step in enumerate(result.steps, 1) if "message" in step),
+        packed=f"{FOLDER}/{anchor}.json" if result.verdict in FAILING else "",
+        words=" ".join(texts).lower()[:2_000],
+    )
+
+
+def _shown(number: int, step: Json) -> Shown:
+    answer, bad = answered(step)
+    return Shown(
+        number=number,
+        actor=step["actor"],
+        message=step["message"],
+        answer=_cut(answer, 100),
+        seconds=step["seconds"],
+        params=_cut(json.dumps(step["params"], ensure_ascii=False)),
+        outcome=_cut(json.dumps(next(iter(step["outcome"].values())), ensure_ascii=False)),
+        bad=bad,
+    )
+
+
+def _cut(text: str, most: int = TEXT_MAX) -> str:
+    return text if len(text) <= most else f"{text[:most]} … ({len(text) - most:,} characters more in run.jsonl)"
+
+
+def _asset(file: str) -> Any:
+    return (resources.files(__package__ or "") / "templates" / file).read_text("utf-8")

@@ -1,0 +1,160 @@
+"""What stands behind each clause: code, tests, cases of the suite, and planted bugs that show that a test can fail.
+
+A clause is *proven* when something that breaks it on purpose is known to be noticed: a planted bug of the engine with a
+recorded history that its oracle objects to, or a broken adapter that a case of the suite fails for that clause. Both
+are run again by tests. A clause without one is *unproven*: its tests may be right, but nobody has seen them fail here.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from memwal.errors import InvalidArgument
+from memwal_sim import places
+from memwal_sim.bugs import load as load_bugs
+from memwal_sim.evidence import recorded
+from memwal_sim.traces.trace import load as load_trace
+
+from . import evidence
+from .adapters.broken import DEFECTS
+from .broken_survey import SEEN
+from .clauses import CLAUSES, Clause, Text, clauses, implemented, proven, status_of, texts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planted:
+    """Something wrong on purpose."""
+
+    name: str
+    kind: str
+    """``planted bug`` of the engine, or ``broken adapter``."""
+    what: str
+    """What it does wrong, in one sentence."""
+    where: str
+    """Scenario or case in which it is noticed."""
+    dead: bool
+    """Whether it is noticed there, for the clause in question."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """One clause with everything that stands behind it."""
+
+    clause: Clause
+    status: str
+    """``tested``, or what the registry says: ``open``, ``excluded``, ``ambiguous``."""
+    code: tuple[str, ...] = ()
+    """Qualified names of the engine's code that carries it."""
+    tests: tuple[str, ...] = ()
+    """``<file>::<test>`` of the tests that claim to prove it."""
+    cases: tuple[str, ...] = ()
+    """Vectors and scenarios of the suite that look at it, and structural checks as ``check: <name>``."""
+    planted: tuple[Planted, ...] = ()
+
+    @property
+    def proven(self) -> bool:
+        """Whether something that breaks it is known to be noticed."""
+        return any(each.dead for each in self.planted)
+
+
+@functools.cache
+def standings() -> tuple[Standing, ...]:
+    """All clauses, in the order of the registry.
+
+    Raises `InvalidArgument` for a wrong registry or marker, ImportError if the engine cannot be imported.
+    """
+    tests, code, cases, broken = proven(), implemented(), evidence.cited(), planted()
+    return tuple(
+        Standing(
+            clause=clause,
+            status=status_of(clause, tests),
+            code=code.get(clause.id, ()),
+            tests=tests.get(clause.id, ()),
+            cases=cases.get(clause.id, ()),
+            planted=broken.get(clause.id, ()),
+        )
+        for clause in clauses()
+    )
+
+
+def standing(id_: str) -> Standing:
+    """The clause called ``id_``. Raises `InvalidArgument` if there is none."""
+    found = next((each for each in standings() if each.clause.id == id_.upper()), None)
+    if found is None:
+        raise InvalidArgument(f"there is no clause {id_}")
+    return found
+
+
+def planted() -> dict[str, tuple[Planted, ...]]:
+    """Clause or note id -> what breaks it on purpose, sorted."""
+    found: dict[str, set[Planted]] = {}
+    histories = recorded.wanted(places.faults())
+    bugs = load_bugs(places.faults() / "bugs")
+    for name, bug in bugs.items():
+        history = histories.get(name)
+        noticed = None if history is None or not history.exists() else load_trace(history).header.violation
+        dead = noticed is not None and (noticed.oracle, noticed.clause) == (bug.oracle, bug.violated)
+        one = Planted(name=name, kind="planted bug", what=bug.what, where=f"scenario {bug.scenario}", dead=dead)
+        for id_ in (bug.clause, bug.violated):
+            found.setdefault(id_, set()).add(one)
+    surveyed = ((name, *seen) for name, cases in _surveyed().items() if name in bugs for seen in cases.items())
+    for name, case, broken in surveyed:
+        one = Planted(name=name, kind="broken adapter", what=bugs[name].what, where=case, dead=True)
+        for id_ in broken:
+            found.setdefault(id_, set()).add(one)
+    looked_at = evidence.cited()
+    for name, defect in DEFECTS.items():
+        file = defect.case.partition("::")[0].removesuffix("/case.json")
+        dead = file in looked_at.get(defect.clause, ())
+        one = Planted(name=name, kind="broken adapter", what=defect.sentence, where=defect.case, dead=dead)
+        found.setdefault(defect.clause, set()).add(one)
+    return {id_: tuple(sorted(each, key=lambda one: (one.kind, one.name))) for id_, each in sorted(found.items())}
+
+
+def _surveyed() -> dict[str, dict[str, list[str]]]:
+    """Planted bug -> case of the suite that fails with it in the engine -> clauses that the case names."""
+    found: dict[str, dict[str, list[str]]] = json.loads(SEEN.read_text("utf-8")) if SEEN.exists() else {}
+    return found
+
+
+def named() -> dict[str, Iterable[str]]:
+    """Who names clauses -> the names."""
+    return {"code": implemented(), "a test": proven(), "a case": evidence.cited(), "a planted bug": planted()}
+
+
+def faults(known: Sequence[Standing], names: Mapping[str, Iterable[str]]) -> list[str]:
+    """What is wrong with the registry: statuses that are not final, ``names`` that it does not have. Empty: nothing.
+
+    Every MUST is tested, excluded with a reason, or ambiguous with a note; reasons and notes are checked when the
+    registry is read. Code, tests, cases and planted bugs name only clauses that there are.
+    """
+    ids = {each.clause.id for each in known}
+    found = [
+        f"{each.clause.id}: a MUST that is neither tested, nor excluded, nor ambiguous"
+        for each in known
+        if each.clause.level == "MUST" and each.status == "open"
+    ]
+    for what, mine in names.items():
+        strange = sorted(name for name in mine if name not in ids and not name.startswith("AMB-"))
+        found += [f"{name}: {what} names it, the registry does not have it" for name in strange]
+    return found
+
+
+def differing(folder: Path, pinned: Sequence[Text] | None = None) -> list[str]:
+    """Which of the pinned texts ``folder`` does not hold with their digest; other files in it do not matter.
+
+    Raises `InvalidArgument` if it is no folder.
+    """
+    if not folder.is_dir():
+        raise InvalidArgument(f"{folder} is no folder")
+    there = {hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
+    return [
+        f"{text.name}: no file in {folder} has its digest {text.sha256[:12]}…"
+        for text in (texts(CLAUSES) if pinned is None else pinned)
+        if text.sha256 not in there
+    ]

@@ -1,0 +1,64 @@
+"""Artifact vectors: what a case on disk asks of an implementation, and how its answer is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from memwal_conformance.protocol import AdapterError, Hello, Json
+from memwal_conformance.verdicts import Finding
+
+from . import objects, tables
+from .case import REVISIONS, BadCase, Vector, load
+from .comparing import UNORDERED, difference
+
+__all__ = [
+    "REVISIONS",
+    "UNORDERED",
+    "BadCase",
+    "Call",
+    "Vector",
+    "configured",
+    "difference",
+    "load",
+    "messages",
+    "missing",
+    "run",
+]
+
+Call = Callable[[str, Json], Json]
+"""Sends a message and gives its result, or raises `AdapterError`."""
+
+
+def messages(vector: Vector, direction: str) -> tuple[str, ...]:
+    """The messages that a direction of a vector needs."""
+    if direction in tables.MESSAGES:
+        return tables.MESSAGES[direction]
+    if direction == "eval" or vector.kind in ("legacy", "bloom"):
+        return (f"eval.{vector.kind}",)
+    return (f"eval.{direction}",)
+
+
+def missing(vector: Vector, direction: str, hello: Hello) -> list[str]:
+    """What a direction of a vector needs and an adapter does not claim, or claims to do without."""
+    needed = messages(vector, direction)
+    return [
+        *(message for message in needed if not hello.answers(message)),
+        *(f"{message} {vector.kind}" for message in needed if f"{message} {vector.kind}" in hello.without),
+    ]
+
+
+def configured(vector: Vector, hello: Hello) -> str:
+    """The revision that an adapter is configured with for a vector: any for revision 0."""
+    return hello.revisions[0] if vector.revision == "0" else vector.revision
+
+
+def run(vector: Vector, direction: str, call: Call) -> Finding:
+    """Ask and compare. Raises what ``call`` raises for anything but an error reply."""
+    try:
+        if direction in tables.DIRECTIONS:
+            broken = tables.ask(vector, direction, call)
+        else:
+            broken = objects.DIRECTIONS[direction](vector, call)
+    except AdapterError as error:
+        broken = f"refused: {error}"
+    return Finding(clauses=vector.clauses, broken=broken, ambiguity=vector.ambiguity)

@@ -1,0 +1,69 @@
+"""How answers are held against expected ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from memwal_conformance.protocol import AdapterError, Json
+
+UNORDERED = (
+    "flushed_generations",
+    "merged_generations",
+    "index_catchup",
+    "caught_up_generations",
+    "shard_fields",
+    "regions",
+    "records",
+)
+"""Lists whose order means nothing."""
+
+
+def difference(expected: Any, found: Any, place: str = "") -> str | None:
+    """The first place where ``found`` lacks or contradicts ``expected``.
+
+    Members that only ``found`` has are its own business; the order of the lists in `UNORDERED` means nothing.
+    """
+    if isinstance(expected, Mapping) and isinstance(found, Mapping):
+        for name, value in expected.items():
+            if name not in found:
+                return f"{place}{name} is missing"
+            ours, theirs = value, found[name]
+            if name in UNORDERED:
+                ours, theirs = _sorted(ours), _sorted(theirs)
+            wrong = difference(ours, theirs, f"{place}{name}.")
+            if wrong is not None:
+                return wrong
+        return None
+    if isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        wrongs = (difference(a, b, f"{place}{i}.") for i, (a, b) in enumerate(zip(expected, found, strict=True)))
+        return next((wrong for wrong in wrongs if wrong is not None), None)
+    return None if expected == found else f"{place.rstrip('.')} is {short(found)}, expected {short(expected)}"
+
+
+def _sorted(items: list[Any]) -> list[Any]:
+    return sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
+
+
+def rows_by_name(rows: Json) -> list[str]:
+    """Rows without their order and that of their columns, each as text."""
+    names = [column["name"] for column in rows["columns"]]
+    return sorted(json.dumps(dict(zip(names, row, strict=True)), sort_keys=True) for row in rows["rows"])
+
+
+def short(value: object) -> str:
+    """``value`` as JSON, cut where it is long."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 300 else text[:300] + "…"
+
+
+def refusal(expected: Any) -> tuple[str, ...]:
+    """Kinds of error that a case expects; empty if it expects an answer."""
+    kinds = expected.get("error", ()) if isinstance(expected, Mapping) else ()
+    return (kinds,) if isinstance(kinds, str) else tuple(kinds)
+
+
+def refused_as(error: AdapterError, kinds: tuple[str, ...]) -> str | None:
+    """What is wrong with a refusal where one of ``kinds`` is expected."""
+    return None if error.kind in kinds else f"refused as {error}, expected the kind {' or '.join(kinds)}"

@@ -1,0 +1,125 @@
+"""Vectors that are whole tables: what an implementation recovers from the folder, and which rows it finds in it.
+
+The implementation is given a copy, which it may change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from memwal_conformance.protocol import AdapterError, Json
+
+from .case import BadCase, Vector
+from .comparing import difference, refusal, refused_as, rows_by_name, short
+
+Call = Callable[[str, Json], Json]
+TABLE = "table"
+
+
+@contextlib.contextmanager
+def copied(source: Path) -> Iterator[str]:
+    """A copy of a table, for as long as the context is open. Raises `BadCase`."""
+    if not source.is_dir():
+        raise BadCase(f"{source} is no table")
+    with tempfile.TemporaryDirectory(prefix="memwal-vector-") as folder:
+        place = Path(folder) / TABLE
+        shutil.copytree(source, place)
+        yield str(place)
+
+
+def ask(vector: Vector, direction: str, call: Call) -> str | None:
+    """Ask one direction; gives what is wrong, or None. Raises `AdapterError` for a refusal that nothing expects."""
+    return ask_about(vector.folder / "input" / TABLE, direction, vector.expected[direction], call)
+
+
+def ask_about(table: Path, direction: str, expected: Json, call: Call) -> str | None:
+    """Ask one direction about a copy of ``table``; see `ask`."""
+    kinds = refusal(expected)
+    with copied(table) as place:
+        try:
+            wrong, answer = DIRECTIONS[direction](place, expected, call)
+        except AdapterError as error:
+            if not kinds:
+                raise
+            return refused_as(error, kinds)
+    return f"accepted: {short(answer)}" if kinds else wrong
+
+
+def _inspect(place: str, expected: Json, call: Call) -> tuple[str | None, Any]:
+    answer = call("inspect", {"table": place})
+    return difference(expected, answer), answer
+
+
+def _recover(place: str, expected: Json, call: Call) -> tuple[str | None, Any]:
+    opened = _open(place, expected, call)
+    reader = call("reader.open", {"table": place, "consistency": "strong"})
+    rows = call("reader.scan", {"reader": reader["reader"], "writers": [opened["writer"]]})["rows"]
+    call("writer.close", {"writer": opened["writer"]})
+    if refusal(expected):
+        return None, {"rows": rows}
+    if "epoch" in expected and opened["epoch"] != expected["epoch"]:
+        return f"epoch is {opened['epoch']}, expected {expected['epoch']}", rows
+    return _wrong_rows([expected["rows"]], rows), rows
+
+
+def _status(place: str, expected: Json, call: Call) -> tuple[str | None, Any]:
+    opened = _open(place, expected, call)
+    status = call("writer.status", {"writer": opened["writer"]})
+    call("writer.close", {"writer": opened["writer"]})
+    least = expected["position_at_least"]
+    if int(status["next_position"]) < int(least):
+        return f"the next position is {status['next_position']}, expected {least} or more", status
+    if status["generation"] != expected["generation"]:
+        return f"generation is {status['generation']}, expected {expected['generation']}", status
+    return None, status
+
+
+def _open(place: str, expected: Json, call: Call) -> Json:
+    return call("writer.open", {"table": place, "region_id": expected.get("region_id", _only_region(place))})
+
+
+def _only_region(place: str) -> str:
+    (region,) = (folder.name for folder in (Path(place) / "_mem_wal").iterdir())
+    return region
+
+
+def _read(place: str, expected: Json, call: Call) -> tuple[str | None, Any]:
+    if refusal(expected):
+        reader = call("reader.open", {"table": place, "consistency": "strong"})
+        return None, call("reader.scan", {"reader": reader["reader"]})["rows"]
+    for consistency, accepted in expected.items():
+        reader = call("reader.open", {"table": place, "consistency": consistency})
+        rows = call("reader.scan", {"reader": reader["reader"]})["rows"]
+        wrong = _wrong_rows(accepted, rows)
+        if wrong is not None:
+            return f"{consistency}: {wrong}", rows
+    return None, None
+
+
+def _wrong_rows(accepted: list[Json], rows: Json) -> str | None:
+    found = rows_by_name(rows)
+    if any(rows_by_name(one) == found for one in accepted):
+        return None
+    return f"the rows are {found}, expected {' or '.join(map(str, map(rows_by_name, accepted)))}"
+
+
+DIRECTIONS: dict[str, Callable[[str, Json, Call], tuple[str | None, Any]]] = {
+    "inspect": _inspect,
+    "recover": _recover,
+    "status": _status,
+    "read": _read,
+}
+"""Direction -> how it is asked; gives what is wrong, and the answer."""
+
+MESSAGES = {
+    "inspect": ("inspect",),
+    "recover": ("writer.open", "writer.close", "reader.open", "reader.scan"),
+    "status": ("writer.open", "writer.close", "writer.status"),
+    "read": ("reader.open", "reader.scan"),
+}
+"""Direction -> messages that it needs."""

@@ -1,0 +1,244 @@
+"""Scenarios behind the gate: what they take, what makes them void, and planted bugs that they catch by clause."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from memwal_conformance import broken_survey, scenarios
+from memwal_conformance.adapters.broken import engine_with
+from memwal_conformance.evidence import SUITE
+from memwal_conformance.faulted import crashing, racing, turning
+from memwal_conformance.faulted.playing import Amount, Player
+from memwal_conformance.levels import levels_of
+from memwal_conformance.scenarios import Scenario
+from memwal_conformance.vectors import BadCase
+from memwal_conformance.verdicts import CaseResult, Verdict
+from memwal_sim import bugs
+
+GATE = SUITE / "scenarios" / "gate"
+OPEN = {"actor": "one", "send": "writer.open", "with": {"table": "$table"}, "as": "first"}
+CREATE = {
+    "actor": "setup",
+    "send": "table.create",
+    "with": {"table": "$table", "rows": {"$rows": []}, "primary_key": ["id"]},
+}
+PUT = {
+    "actor": "one",
+    "send": "writer.put",
+    "with": {"writer": "$first.writer", "rows": {"$rows": [[1, "a"], [2, "a"]]}, "durable": True},
+}
+CAUGHT = {
+    "no_barrier": ("zombie_append", "FENCE-017"),
+    "plain_wal_put": ("zombie_append", "WAL-001"),
+    "barrier_over_an_entry": ("entry_before_the_barrier", "FENCE-016"),
+    "unresolved_put": ("wal_put_lost", "WAL-005"),
+    "plain_manifest_put": ("fenced_at_the_flush_commit", "MANIFEST-022"),
+    "stale_commit": ("fenced_at_the_flush_commit", "FENCE-011"),
+    "claim_by_equal_bytes": ("two_claims_of_one_version", "FENCE-008"),
+    "claim_keeps_epoch": ("crash_in_a_claim", "FENCE-005"),
+    "listed_before_written": ("crash_before_the_generation", "FLUSH-013"),
+    "flush_listed_again": ("flush_commit_unknown_while_collected", "GEN-004"),
+    "start_at_last_seen": ("recovery_after_a_snapshot", "WRITER-013"),
+    "builder_undoes_a_claim": ("snapshot_beside_a_claim", "MANIFEST-007"),
+    "merged_twice": ("two_mergers_of_one_generation", "MERGE-016"),
+    "base_read_first": ("reader_between_merge_and_collection", "READ-008"),
+    "torn_entry": ("crash_between_wal_put_and_answer", "WAL-027"),
+}
+"""Planted bug -> the scenario that catches it, and a clause that it names."""
+
+
+@pytest.fixture
+def player(tmp_path: Path) -> Player:
+    """Plays against the reference's adapter in this process, under revision B."""
+    return Player(
+        revision="B",
+        folder=tmp_path,
+        start=lambda _: broken_survey.actor("B"),
+        finish=lambda _: None,
+        levels=levels_of("B"),
+        settings={},
+        case="test",
+        keep=tmp_path / "kept",
+    )
+
+
+def made(*steps: dict[str, Any], rules: tuple[dict[str, Any], ...] = (), **more: Any) -> Scenario:
+    """A scenario of these steps."""
+    described = json.loads((GATE / "zombie_append.json").read_text("utf-8"))
+    described |= {"gate": {"rules": list(rules)}, "steps": list(steps), **more}
+    return scenarios.made(described, Path("made.json"))
+
+
+def broken(result: CaseResult) -> set[str]:
+    """Clauses that are broken."""
+    return {clause for found in result.findings if found.broken is not None for clause in found.clauses}
+
+
+def rule(label: str, do: str, **more: Any) -> dict[str, Any]:
+    """A rule about the first WAL put of the actor ``one``."""
+    return {"label": label, "at": {"actor": "one", "class": "wal", "operation": "PUT"}, "do": do, **more}
+
+
+@pytest.mark.parametrize("bug", CAUGHT)
+def test_a_planted_bug_is_caught_for_its_clause(bug: str, player: Player) -> None:
+    name, clause = CAUGHT[bug]
+    (planted,) = bugs.choose([bug])
+    with engine_with(planted):
+        result = player.play(scenarios.load(GATE / f"{name}.json"))
+    assert result.verdict is Verdict.FAIL, result.text
+    assert clause in broken(result), result.text
+
+
+def test_a_writer_that_goes_on_after_a_failed_put_shows_rows_that_it_takes_back(player: Player) -> None:
+    (planted,) = bugs.choose(["goes_on_after_failure"])
+    with engine_with(planted):
+        result = player.play(scenarios.load(GATE / "failed_put_is_not_shown.json"))
+    assert result.verdict is Verdict.OBSERVED, result.text
+    assert broken(result) == {"WAL-028"}
+
+
+def test_a_rule_that_never_acted_makes_the_case_inconclusive(player: Player) -> None:
+    result = player.play(made(CREATE, OPEN, rules=(rule("never", "lose", at={"actor": "nobody"}),)))
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert "rules that never acted: never" in result.text
+
+
+def test_a_rule_that_is_asleep_counts_from_when_it_is_armed(player: Player) -> None:
+    asleep = rule("put", "fail", asleep=True)
+    result = player.play(made(CREATE, OPEN, {"arm": "put"}, {**PUT, "may_fail": ["storage"]}, rules=(asleep,)))
+    assert result.verdict is Verdict.PASS, result.text
+    met = [request["name"] for request in result.requests if request["rule"] == "put"]
+    assert met == ["wal/@1"]  # the put of the barrier, wal/@0, came before
+
+
+def test_waiting_for_a_rule_that_cannot_act_any_more_ends_at_once(player: Player) -> None:
+    idle = rule("held", "hold_before", asleep=True)
+    result = player.play(
+        made(CREATE, {**OPEN, "meanwhile": True}, {"reached": "held"}, {"await": "one"}, rules=(idle,))
+    )
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert "the rule 'held' never acted" in result.text
+
+
+def test_nothing_is_sent_to_an_actor_that_a_rule_has_killed(player: Player) -> None:
+    dead = rule("dead", "kill_before")
+    result = player.play(made(CREATE, OPEN, PUT, {"check": "entries", "is": 0}, rules=(dead,)))
+    assert result.verdict is Verdict.PASS, result.text
+    assert [request["name"] for request in result.requests if request["rule"]] == ["wal/@0"]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"steps": [CREATE, {"arm": "no such"}]}, "there is no rule 'no such'"),
+        ({"gate": {"rules": [rule("a", "lose"), rule("a", "fail")]}}, "two rules have one label"),
+        ({"crash": {"actor": "one"}}, "afterwards belongs to one of crash and race"),
+        ({"gate": {"rules": [rule("a", "explode")]}}, "'explode' is not one of"),
+    ],
+)
+def test_a_scenario_that_does_not_fit_together_is_refused(change: dict[str, Any], reason: str) -> None:
+    with pytest.raises(BadCase, match=reason):
+        made(**{"steps": [CREATE], **change}) if "steps" not in change else scenarios.made(
+            json.loads((GATE / "zombie_append.json").read_text("utf-8")) | change, Path("made.json")
+        )
+
+
+def test_what_needs_the_gate_is_refused_without_one() -> None:
+    described = json.loads((SUITE / "scenarios" / "smoke.json").read_text("utf-8"))
+    with pytest.raises(BadCase, match="meanwhile needs a gate"):
+        scenarios.made(described | {"steps": [{**described["steps"][1], "meanwhile": True}]}, Path("made.json"))
+
+
+def test_crashes_go_by_class_and_number_of_the_changes_of_one_actor() -> None:
+    def request(actor: str, operation: str, class_: str) -> dict[str, Any]:
+        return {"actor": actor, "operation": operation, "class": class_}
+
+    log = [
+        request("one", "CREATE", "wal"),
+        request("two", "CREATE", "wal"),
+        request("one", "GET", "wal"),
+        request("one", "PUT", "hint"),
+        request("one", "PUT", "wal"),
+        request("one", "DELETE", "wal"),
+    ]
+    assert crashing.points(log, "one") == [
+        {"actor": "one", "class": "wal", "operation": "PUT", "occurrence": 1},
+        {"actor": "one", "class": "hint", "operation": "PUT", "occurrence": 1},
+        {"actor": "one", "class": "wal", "operation": "PUT", "occurrence": 2},
+        {"actor": "one", "class": "wal", "operation": "DELETE", "occurrence": 1},
+    ]
+
+
+def test_a_crash_shows_a_generation_that_is_listed_before_it_is_written(player: Player) -> None:
+    (planted,) = bugs.choose(["listed_before_written"])
+    life = scenarios.load(GATE / "crash_at_every_change.json")
+    with engine_with(planted):
+        point = {"actor": "one", "class": "generation", "operation": "PUT", "occurrence": 1}
+        result = player.once(crashing.crashed(life, point, "before"))
+    assert result.verdict is Verdict.FAIL, result.text
+    assert broken(result) >= {"GEN-004", "MANIFEST-009"}
+
+
+def test_a_slice_of_the_crashes_says_how_many_of_how_many(player: Player) -> None:
+    life = scenarios.load(GATE / "crash_at_every_change.json")
+    result = player.play(life, "after", Amount(every=9))
+    assert result.verdict is Verdict.PASS, result.text
+    assert {request["rule"] for request in result.requests if request["rule"]} != set()
+
+
+def test_an_order_with_one_preemption_stops_an_actor_at_one_request() -> None:
+    choose = racing.in_turn(["one", "two"], 1)
+    first, second = {"go": "one"}, {"go": "two"}
+    held = {"release": "one", "operation": "PUT", "name": "wal/@0"}
+    assert choose([first, second]) == first
+    assert choose([second, held]) == held
+    assert choose([second, held]) == second
+    assert choose([held]) == held
+
+
+def test_random_orders_of_one_seed_are_the_same() -> None:
+    steps = [{"go": "one"}, {"go": "two"}, {"go": "three"}]
+    orders = [[racing.at_random("7/1")(steps)["go"] for _ in range(5)] for _ in range(2)]
+    assert orders[0] == orders[1]
+
+
+def test_a_race_that_fails_is_saved_and_becomes_faults_by_name(
+    player: Player, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(racing, "spread", lambda found, most: found[2:3])  # before the first claim's manifest
+    (planted,) = bugs.choose(["plain_manifest_put"])
+    race = scenarios.load(GATE / "two_writers_in_any_order.json")
+    with engine_with(planted):
+        result = player.play(race, amount=Amount(orders=1))
+    assert result.verdict is Verdict.FAIL, result.text
+    assert "FENCE-008" in broken(result)
+    assert "the same faults by name fail too" in result.text
+    assert result.scenario is not None
+    assert [rule["do"] for rule in result.scenario["gate"]["rules"]] == ["hold_before"]
+    (kept,) = (tmp_path / "kept").iterdir()
+    assert {path.name for path in kept.iterdir()} == {"schedule.json", "requests.json", "scenario.json", "store"}
+    again = scenarios.made(json.loads((kept / "scenario.json").read_text("utf-8")), Path("found.json"))
+    with engine_with(planted):
+        assert player.once(again).verdict is Verdict.FAIL
+    assert player.once(again).verdict is Verdict.PASS
+
+
+def test_a_schedule_becomes_holds_where_an_actor_stops_in_an_operation() -> None:
+    race = json.loads((GATE / "two_writers_in_any_order.json").read_text("utf-8"))
+
+    def step(actor: str, name: str) -> dict[str, str]:
+        return {"release": actor, "operation": "CREATE", "name": name}
+
+    found = turning.addressed(
+        race,
+        [{"go": "one"}, step("one", "manifest/@1"), {"go": "two"}, step("two", "manifest/@2"), step("one", "wal/@0")],
+    )
+    assert found.rules is not None
+    assert [(rule["at"], rule["do"]) for rule in found.rules] == [
+        ({"actor": "one", "operation": "CREATE", "name": "wal/@0", "occurrence": 1}, "hold_before")
+    ]
+    words = [next(word for word in ("send", "reached", "release", "await") if word in s) for s in found.steps[1:6]]
+    assert words == ["send", "reached", "send", "release", "await"]
