@@ -21,8 +21,12 @@ from ..index.transforms import SpecRequest
 from ..invariants import Report
 from ..jobs import collector, index_builder, merger, opening, spec_change
 from ..jobs.merger import Merged
-from ..read import filters
+from ..read import filters, lookup, predicates
 from ..read import scan as reading
+from ..read import text as text_search
+from ..read import vector as vector_search
+from ..read.nodes import Node
+from ..read.plan import explain, scan_plan
 from ..region import writer as writing
 from ..region.limits import Limits
 from ..region.rows import Belongs
@@ -272,7 +276,17 @@ class Table:
         durable write, and with ``writers`` what those hold in memory; ``eventual`` reads the table version's own
         region snapshot. A table opened at a version reads eventually.
         """
-        return self._read(columns, filter, consistency, writers, profile, None)
+        return self._run(
+            reading.scan(
+                self._io,
+                columns=columns,
+                keep=filters.parse(filter, self.schema) if filter is not None else None,
+                predicate=predicates.extract(filter, self.schema),
+                version=self._version_read(consistency, writers),
+                memory=[writer.memory() for writer in writers],
+                interpretation=named_profile(profile),
+            )
+        )
 
     def get(
         self,
@@ -283,36 +297,146 @@ class Table:
         profile: str | Interpretation = STRICT,
     ) -> pa.Table:
         """The rows of ``keys`` (a table of exactly the key columns), those that exist, in no particular order."""
-        wanted = write.conform(keys, pa.schema([self.schema.field(name) for name in self.primary_key]))
-        return self._read(columns, None, "eventual" if self._pinned else "strong", writers, profile, wanted)
+        return self._lookup(keys, columns, writers, profile)[0]
 
-    def _read(
+    def search(
+        self,
+        vector: Any,
+        column: str,
+        k: int = 10,
+        *,
+        columns: Sequence[str] | None = None,
+        filter: Any = None,
+        metric: str | None = None,
+        index: str | None = None,
+        exact: bool = False,
+        approximate: bool = False,
+        consistency: str = "strong",
+        writers: Sequence[Writer] = (),
+        profile: str | Interpretation = STRICT,
+    ) -> pa.Table:
+        """The ``k`` newest rows nearest to ``vector`` in ``column``, nearest first, with their ``_distance``.
+
+        Only among rows that ``filter`` keeps, which `scan` describes, as ``consistency`` and ``writers``. ``index``:
+        the vector index of the base table that accelerates it; None takes one over the column, and without any, or with
+        ``exact``, all vectors are compared, by ``metric`` (``l2``, ``cosine`` or ``dot``). ``approximate``: a row goes
+        if the key filter of a newer generation only may have its key (AMB-107).
+        """
+        asked = vector_search.Nearest(column=column, vector=vector, k=k, metric=metric, index=index, exact=exact)
+        ranked = self._ranked(columns, filter, approximate, consistency, writers, profile)
+        return self._run(vector_search.search(self._io, asked, **ranked))[0]
+
+    def search_text(
+        self,
+        query: str,
+        column: str,
+        k: int = 10,
+        *,
+        columns: Sequence[str] | None = None,
+        filter: Any = None,
+        index: str | None = None,
+        every_term: bool = False,
+        approximate: bool = False,
+        consistency: str = "strong",
+        writers: Sequence[Writer] = (),
+        profile: str | Interpretation = STRICT,
+    ) -> pa.Table:
+        """The ``k`` newest rows whose ``column`` matches ``query`` best, best first, with their ``_score`` (BM25).
+
+        The base table needs a full-text index over the column. ``every_term``: rows need all terms of the query. The
+        other options are those of `search`.
+        """
+        asked = text_search.Matching(column=column, query=query, k=k, index=index, every_term=every_term)
+        ranked = self._ranked(columns, filter, approximate, consistency, writers, profile)
+        return self._run(text_search.search(self._io, asked, **ranked))[0]
+
+    def explain(
+        self,
+        *,
+        filter: Any = None,
+        keys: pa.Table | None = None,
+        vector: Any = None,
+        text: str | None = None,
+        column: str = "",
+        k: int = 10,
+        index: str | None = None,
+        exact: bool = False,
+        analyse: bool = False,
+        consistency: str = "strong",
+        writers: Sequence[Writer] = (),
+        profile: str | Interpretation = STRICT,
+    ) -> str:
+        """The plan of a query as text, a line per node.
+
+        It is that of `get` for ``keys``, of `search` for ``vector``, of `search_text` for ``text``, else of `scan`.
+        ``analyse``: run lookups and searches, and say behind each node what became of it.
+        """
+        if sum(given is not None for given in (keys, vector, text)) > 1:
+            raise InvalidArgument("a plan is of keys, of a vector or of a text")
+        if keys is not None:
+            return explain(self._lookup(keys, None, writers, profile, run=analyse)[1])
+        ranked = self._ranked(None, filter, False, consistency, writers, profile)
+        if vector is not None:
+            nearest = vector_search.Nearest(column=column, vector=vector, k=k, index=index, exact=exact)
+            return explain(self._run(vector_search.search(self._io, nearest, run=analyse, **ranked))[1])
+        if text is not None:
+            matching = text_search.Matching(column=column, query=text, k=k, index=index)
+            return explain(self._run(text_search.search(self._io, matching, run=analyse, **ranked))[1])
+        shared = {name: ranked[name] for name in ("predicate", "version", "memory", "interpretation")}
+        return explain(self._run(scan_plan(self._io, filtered=filter is not None, **shared)))
+
+    def _ranked(
         self,
         columns: Sequence[str] | None,
         condition: Any,
+        approximate: bool,
         consistency: str,
         writers: Sequence[Writer],
         profile: str | Interpretation,
-        keys: pa.Table | None,
-    ) -> pa.Table:
+    ) -> dict[str, Any]:
+        """What both searches take besides what they search for."""
+        return {
+            "columns": columns,
+            "keep": filters.parse(condition, self.schema) if condition is not None else None,
+            "predicate": predicates.extract(condition, self.schema),
+            "version": self._version_read(consistency, writers),
+            "memory": [writer.memory() for writer in writers],
+            "approximate": approximate,
+            "interpretation": named_profile(profile),
+        }
+
+    def _lookup(
+        self,
+        keys: pa.Table,
+        columns: Sequence[str] | None,
+        writers: Sequence[Writer],
+        profile: str | Interpretation,
+        *,
+        run: bool = True,
+    ) -> tuple[pa.Table, Node]:
+        version = self._version_read("eventual" if self._pinned else "strong", writers)
+        return self._run(
+            lookup.lookup(
+                self._io,
+                write.conform(keys, pa.schema([self.schema.field(name) for name in self.primary_key])),
+                columns=columns,
+                version=version,
+                memory=[writer.memory() for writer in writers],
+                run=run,
+                interpretation=named_profile(profile),
+            )
+        )
+
+    def _version_read(self, consistency: str, writers: Sequence[Writer]) -> TableState | None:
+        """The version to read from, None for the newest state of everything."""
         if consistency not in ("strong", "eventual"):
             raise InvalidArgument(f"unknown consistency {consistency!r}; known are strong, eventual")
         if self._pinned and writers:
             raise InvalidArgument("a table opened at a version does not read writers", clause="AMB-115")
-        eventual = self._pinned or consistency == "eventual"
-        if eventual:
-            self.refresh()
-        return self._run(
-            reading.scan(
-                self._io,
-                columns=columns,
-                keep=filters.parse(condition, self.schema) if condition is not None else None,
-                keys=keys,
-                version=self._state if eventual else None,
-                memory=[writer.memory() for writer in writers],
-                interpretation=named_profile(profile),
-            )
-        )
+        if not self._pinned and consistency == "strong":
+            return None
+        self.refresh()
+        return self._state
 
     def merge(self, region: str | None = None, *, profile: str | Interpretation = STRICT) -> MergeReport:
         """Merge flushed generations into the base table: of one region, or of all, region by region.

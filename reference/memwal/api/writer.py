@@ -14,9 +14,10 @@ from ..clauses import implements
 from ..effects import Protocol
 from ..errors import CloseFailed, InvalidArgument, MemwalError, WriterStopped
 from ..ids import Epoch, Generation, Milliseconds, RegionId, WalPosition
-from ..read.sources import MemoryView
+from ..read.sources import HeldIndexes, MemoryView
 from ..region import writer as writing
 from ..region.limits import Trigger
+from ..region.memtable import MemTable
 from .background import Background, Job
 from .stepping import Stepped
 
@@ -187,7 +188,8 @@ class Writer:
         """
         with self._lock:
             held = self._writer.unflushed()
-        return MemoryView(self.region_id, self.epoch, tuple((m.generation, m.table()) for m in held))
+            indexes = {m.generation: _held_indexes(m, active=m is held[-1]) for m in held}
+        return MemoryView(self.region_id, self.epoch, tuple((m.generation, m.table()) for m in held), indexes)
 
     def close(self, *, flush: bool = False) -> None:
         """Store buffered rows, flush the MemTables that are frozen, and stop; the background thread ends.
@@ -302,3 +304,20 @@ class Writer:
         failures = self._writer.failures
         if failure not in failures and not isinstance(failure, (InvalidArgument, WriterStopped)):
             failures.append(failure)
+
+
+def _held_indexes(memtable: MemTable, *, active: bool) -> HeldIndexes:
+    """What readers may use of the indexes while writes go on: arrays and a filter that only ever gain entries.
+
+    Of a frozen MemTable, whose indexes belong to the flush, only the filter, once it has all keys.
+    """
+    indexes = memtable.index_up_to_date(maintained=False) if active else memtable.indexes
+    if indexes is None or indexes.rows != memtable.rows:
+        return HeldIndexes()
+    if not active:
+        return HeldIndexes(key_filter=indexes.key_filter)
+    return HeldIndexes(
+        key_filter=indexes.key_filter,
+        vectors={name: (index.code, index.encoded()) for name, index in indexes.vectors.items()},
+        rows_indexed=indexes.rows_indexed,
+    )

@@ -274,7 +274,7 @@ def _possible_keys(
             return None
         allowed.append(list(found))
         combinations *= len(found)
-    if not names or combinations > _COMBINATIONS_MAX or not _profile_recorded(field, revision):
+    if not names or combinations > _COMBINATIONS_MAX or not profile_recorded(field, revision):
         return None
     rows = list(itertools.product(*allowed))
     columns = [exact([row[at] for row in rows], schema.field(name).type) for at, name in enumerate(names)]
@@ -287,7 +287,7 @@ def _possible_keys(
     return {values_key({field.field_id: value}) for value in found_values.to_pylist()}
 
 
-def _profile_recorded(field: RegionField, revision: Revision) -> bool:
+def profile_recorded(field: RegionField, revision: Revision) -> bool:
     hashes = field.transform in TRANSFORMS and TRANSFORMS[str(field.transform)].parameter == NUM_BUCKETS
     hashes = hashes or "murmur3" in (field.expression or "").lower()
     return not hashes or revision.hash_profile == "R" or HASH in dict(field.parameters)

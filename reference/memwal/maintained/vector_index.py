@@ -27,7 +27,8 @@ Addresses = npt.NDArray[np.uint64]
 FORMAT = 1
 """Index version of an entry whose files are laid out like these."""
 
-_CODE_COLUMNS = {"IVF_FLAT": "flat", "IVF_PQ": "__pq_code", "IVF_SQ": "__sq_code"}
+CODE_COLUMNS = {"IVF_FLAT": "flat", "IVF_PQ": "__pq_code", "IVF_SQ": "__sq_code"}
+"""Column with the encoded vectors by kind of index."""
 _IVF_BUFFER = 1
 _FIRST_MATRIX = 2
 
@@ -92,7 +93,7 @@ def files(code: VectorCode, encoded: Encoded, addresses: Addresses) -> dict[str,
     schema = pa.schema(
         [
             pa.field("_rowid", pa.uint64()),
-            pa.field(_CODE_COLUMNS[code.kind], flat.type, nullable=code.kind != "IVF_FLAT"),
+            pa.field(CODE_COLUMNS[code.kind], flat.type, nullable=code.kind != "IVF_FLAT"),
         ],
         metadata={
             "distance_type": code.metric,

@@ -5,8 +5,8 @@ Source: MemWAL revisions A and B, "MemTable Collection", "LSM Tree Merging Read"
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -15,6 +15,8 @@ from ..codec.region_manifest import FlushedGeneration, RegionManifest
 from ..effects import Io
 from ..errors import ArtifactError, Unmergeable
 from ..ids import Epoch, Generation, RegionId
+from ..maintained.key_filter import KeyFilter
+from ..maintained.vector_code import Encoded, VectorCode
 from ..region.rows import TOMBSTONE
 from ..table import read, state
 from ..table.state import TableState
@@ -24,6 +26,17 @@ BASE_GENERATION = -1
 """Generation of the base table in reads; a reader-side number that is never stored (AMB-104)."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldIndexes:
+    """What the indexes of one MemTable said when its rows were taken."""
+
+    key_filter: KeyFilter | None = None
+    """Has the keys of all its rows, perhaps of later ones too."""
+    vectors: Mapping[str, tuple[VectorCode, Encoded]] = field(default_factory=dict)
+    """Code and encoded vectors by index name, of the first ``rows_indexed`` rows."""
+    rows_indexed: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryView:
     """What one open writer holds in memory: rows of its unflushed MemTables, by generation ascending."""
@@ -31,6 +44,8 @@ class MemoryView:
     region_id: RegionId
     epoch: Epoch
     tables: tuple[tuple[Generation, pa.Table], ...]
+    indexes: Mapping[Generation, HeldIndexes] = field(default_factory=dict)
+    """By generation, where the writer keeps indexes."""
 
 
 @implements("MERGE-004", "GEN-006", "AMB-118")

@@ -1,0 +1,72 @@
+"""The plan of a key lookup: the regions of the keys, their sources newest first behind their filters, then the base.
+
+Source: MemWAL revision A, "Point Lookups"; AMB-54, 56, 111, 117.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..clauses import implements
+from ..effects import Io
+from ..region.rows import TOMBSTONE
+from ..revisions import STRICT, Interpretation
+from ..table.state import TableState
+from .nodes import BloomFilterGuard, CoalesceFirst, Lookup, OfRegion, TakeLast
+from .parts import Parts, check_columns, collect
+from .pruning import targets
+from .sources import MemoryView
+from .view import View, over
+
+
+@implements("PLAN-016", "PLAN-017")
+async def plan(io: Io, view: View, parts: Parts, keys: pa.Table, columns: Sequence[str]) -> CoalesceFirst:
+    """The plan that finds ``keys``, a table of the key columns in the base table's types."""
+    key, names = view.base.primary_key, tuple(columns)
+    children: list[Lookup] = []
+    for region, mask in (await targets(io, view, parts.regions, keys)).items():
+        own = keys.filter(pa.array(mask))
+        for part in parts.regions[region]:
+            children.append(OfRegion(own, BloomFilterGuard(part, TakeLast(part, key, names))))
+    children.append(TakeLast(parts.base, key, names))
+    return CoalesceFirst(key, children)
+
+
+@implements("PLAN-020", "AMB-111")
+async def lookup(
+    io: Io,
+    keys: pa.Table,
+    *,
+    columns: Sequence[str] | None = None,
+    version: TableState | None = None,
+    memory: Sequence[MemoryView] = (),
+    run: bool = True,
+    interpretation: Interpretation = STRICT,
+) -> tuple[pa.Table, CoalesceFirst]:
+    """The newest rows of ``keys``, those that exist, in no particular order; and the plan as it ran.
+
+    ``run``: False only plans, and finds nothing.
+    Raises as `memwal.read.view.over` does, and `InvalidArgument` for columns that are not there.
+    """
+
+    async def body(view: View) -> tuple[pa.Table, CoalesceFirst]:
+        names = list(view.base.schema.names if columns is None else columns)
+        check_columns(view.base, names)
+        planned = await plan(io, view, collect(io, view, memory, interpretation), keys, names)
+        found = await planned.find(keys) if run else keys.slice(0, 0)
+        return _live(found, view.base, names), planned
+
+    return await over(io, version, interpretation, body)
+
+
+def _live(found: pa.Table, base: TableState, names: Sequence[str]) -> pa.Table:
+    """``found`` without the rows that delete their key, in the columns asked for."""
+    shape = pa.schema([base.schema.field(name) for name in names])
+    if not found.num_rows:
+        return shape.empty_table()
+    if TOMBSTONE in found.schema.names:
+        found = found.filter(pc.invert(pc.fill_null(found.column(TOMBSTONE), False)))
+    return found.select(list(names)).cast(shape)

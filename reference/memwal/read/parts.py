@@ -1,0 +1,300 @@
+"""The sources of a plan, each with the generation that orders it: -1 is the base table, MemTables count from 1.
+
+A source is asked for keys first, by its filter, and for rows only then; what was read once is kept while the plan runs.
+Source: MemWAL revisions A and B, "MemTable Collection"; AMB-46, 47, 88, 101, 102, 104, 109, 117, 118, 140, 141.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from .. import paths
+from ..clauses import implements
+from ..codec import bloom
+from ..codec.bloom import Filter
+from ..codec.pb.lance import table_pb2
+from ..codec.region_manifest import RegionManifest
+from ..effects import Io
+from ..errors import ArtifactError, Fenced, InvalidArgument, NotFound, Unmergeable
+from ..ids import FragmentId, Generation, RegionId
+from ..keys import KeySet, newest
+from ..region import manifest as manifests
+from ..region.rows import TOMBSTONE, Rows
+from ..revisions import Interpretation
+from ..table import read
+from ..table.read import ROW_ADDRESS
+from ..table.state import TableState, latest
+from .fragments import holding
+from .generation import mapped_columns
+from .predicates import Predicate
+from .sources import BASE_GENERATION, HeldIndexes, MemoryView, unmerged
+from .tail import wal_tail
+from .view import Raced, View
+
+Mask = npt.NDArray[np.bool_]
+"""One truth value per row. Shape (rows,)."""
+Addresses = npt.NDArray[np.uint64]
+"""Row addresses of stored rows, row offsets of rows in memory. Shape (rows,)."""
+
+
+class Part(Protocol):
+    """One source. Rows come with their address in `ROW_ADDRESS`, and in revision R with the mark of deletes."""
+
+    @property
+    def generation(self) -> int:
+        """-1 for the base table; it orders the sources of one region."""
+
+    @property
+    def region_id(self) -> RegionId | None:
+        """None for the base table, which all regions share."""
+
+    @property
+    def name(self) -> str:
+        """How plans name it."""
+
+    async def may_contain(self, keys: pa.Table) -> Mask:
+        """False only where the source has no row of the key; reads no row."""
+
+    async def fragments(self, predicate: Predicate, /) -> Sequence[FragmentId]:
+        """Fragments that may have rows for which ``predicate`` over key columns holds, oldest first."""
+
+    async def rows(self, names: Sequence[str], fragments: Sequence[FragmentId] | None = None, /) -> pa.Table:
+        """Columns ``names`` of the base table of the live rows, in write order; all fragments for None."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Stored:
+    """The base table, or a flushed generation, which is opened when it is asked for rows."""
+
+    io: Io
+    generation: int
+    region_id: RegionId | None
+    base: TableState
+    state: TableState | None = None
+    lenient: bool = False
+    """A generation that is gone counts as empty (AMB-100, literal)."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Column of the base -> own column; known once it is opened."""
+    known: Filter | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{_owner(self.region_id)}[gen={self.generation}]"
+
+    @implements("PLAN-003", "AMB-47")
+    async def may_contain(self, keys: pa.Table) -> Mask:
+        if self.region_id is None:
+            return np.ones(keys.num_rows, np.bool_)
+        if self.known is None:
+            try:
+                data = await self.io.get(paths.BLOOM_FILTER)
+                self.known = bloom.decode(data, self.base.revision, self.io.path(paths.BLOOM_FILTER))
+            except NotFound:
+                self.known = bloom.AlwaysPositive()
+        return self.known.might_contain(keys)
+
+    async def opened(self) -> TableState:
+        """The table; raises `Raced` for a generation that is gone, and `ArtifactError` for columns that do not fit."""
+        if self.state is None:
+            try:
+                found = await latest(self.io)
+            except NotFound:
+                raise Raced(self.io.root, generation=True) from None
+            try:
+                self.columns = mapped_columns(self.io.root, found, self.base)
+            except Unmergeable as misfit:
+                raise ArtifactError(misfit.clause, self.io.root, str(misfit.fields["reason"])) from misfit
+            self.state = found
+        elif not self.columns:
+            self.columns = {name: name for name in self.state.schema.names}
+        return self.state
+
+    async def fragments(self, predicate: Predicate) -> Sequence[FragmentId]:
+        try:
+            state = await self.opened()
+        except Raced:
+            if self.lenient:
+                return ()
+            raise
+        own = {self.columns[name]: values for name, values in predicate.items() if name in self.columns}
+        return sorted(await holding(self.io, state, own, own))
+
+    async def rows(self, names: Sequence[str], fragments: Sequence[FragmentId] | None = None) -> pa.Table:
+        state = await self.opened()
+        wanted = set(fragments) if fragments is not None else None
+        parts = [
+            await self._rows(state, fragment, names)
+            for fragment in sorted(state.fragments, key=lambda each: each.id)
+            if wanted is None or fragment.id in wanted
+        ]
+        return pa.concat_tables([self._schema(state, names).empty_table(), *parts])
+
+    async def _rows(self, state: TableState, fragment: table_pb2.DataFragment, names: Sequence[str]) -> pa.Table:
+        schema = self._schema(state, names)
+        own = [self.columns.get(name, name) for name in schema.names if name in self.columns or name == TOMBSTONE]
+        found = await read.read_fragment(self.io, state, fragment, own, with_row_address=True)
+        columns = []
+        for name, column in zip(schema.names, schema, strict=True):
+            held = self.columns.get(name, name)
+            columns.append(found.column(held) if held in found.schema.names else pa.nulls(found.num_rows, column.type))
+        return pa.table(columns, schema=schema)
+
+    def _schema(self, state: TableState, names: Sequence[str]) -> pa.Schema:
+        marked = [pa.field(TOMBSTONE, pa.bool_())] if TOMBSTONE in state.schema.names else []
+        plain = [pa.field(name, self.base.schema.field(name).type) for name in names]
+        return pa.schema([*plain, pa.field(ROW_ADDRESS, pa.uint64()), *marked])
+
+
+@dataclass(slots=True, kw_only=True)
+class Held:
+    """A MemTable in memory, or what its writer left of it in the WAL, which is read when it is asked for rows."""
+
+    generation: int
+    region_id: RegionId
+    base: TableState
+    view: View
+    io: Io
+    """The region's folder."""
+    interpretation: Interpretation
+    table: pa.Table | None = None
+    """Its rows; None: they are in the WAL only."""
+    indexes: HeldIndexes | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{_owner(self.region_id)}[gen={self.generation}]"
+
+    async def may_contain(self, keys: pa.Table) -> Mask:
+        if self.indexes is None or self.indexes.key_filter is None:
+            return np.ones(keys.num_rows, np.bool_)
+        return self.indexes.key_filter.may_contain(keys)
+
+    async def fragments(self, _predicate: Predicate) -> Sequence[FragmentId]:
+        return (FragmentId(0),)
+
+    async def rows(self, names: Sequence[str], _fragments: Sequence[FragmentId] | None = None) -> pa.Table:
+        shape = Rows(
+            table=self.base.schema,
+            key=self.base.primary_key,
+            revision=self.base.revision,
+            field_ids=tuple(self.base.field_ids.items()),
+        )
+        if self.table is None:
+            self.table = await self._tail(shape)
+        if set(self.base.schema.names) - set(self.table.schema.names):
+            raise Raced(f"memory of {self.region_id}", generation=False)  # columns were added: its writer is fenced
+        stored = shape.restored(self.table, f"memory of {self.region_id}", narrowed=True)
+        marked = [TOMBSTONE] if TOMBSTONE in stored.schema.names else []
+        found = {name: stored.column(name) for name in names}
+        found[ROW_ADDRESS] = pa.chunked_array([pa.array(np.arange(stored.num_rows, dtype=np.uint64))])
+        return pa.table(found | {name: stored.column(name) for name in marked})
+
+    async def _tail(self, shape: Rows) -> pa.Table:
+        manifest = self.view.manifests[self.region_id]
+        tail = await wal_tail(self.io, manifest, shape, self.base.revision, self.interpretation)
+        if tail is None:
+            raise Raced(self.io.path("wal"), generation=False)
+        return tail
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """All sources of a query."""
+
+    base: Stored
+    regions: Mapping[RegionId, tuple[Part, ...]]
+    """Sources of each region above the base, newest first."""
+
+
+@implements("PLAN-001", "PLAN-002", "PLAN-034", "AMB-88", "AMB-102", "AMB-104", "AMB-117", "AMB-118", "AMB-140")
+def collect(io: Io, view: View, memory: Sequence[MemoryView], interpretation: Interpretation) -> Parts:
+    """The sources of ``view`` and of the ``memory`` of open writers. Raises `Fenced` for memory of an older epoch."""
+    base = Stored(io=io, generation=BASE_GENERATION, region_id=None, base=view.base, state=view.base)
+    held = {each.region_id: each for each in memory}
+    found: dict[RegionId, tuple[Part, ...]] = {}
+    for region in sorted({*view.manifests, *held}):
+        manifest = view.manifests.get(region)
+        above: list[Part] = [
+            *_stored(io, view, region, manifest, interpretation),
+            *_held(io, view, region, manifest, held.get(region), interpretation),
+        ]
+        if above:
+            found[region] = tuple(reversed(above))
+    return Parts(base, found)
+
+
+def _stored(
+    io: Io, view: View, region: RegionId, manifest: RegionManifest | None, interpretation: Interpretation
+) -> list[Stored]:
+    progress = view.base.mem_wal.progress(region) if interpretation.merged_out_of_resolution else Generation(0)
+    return [
+        Stored(
+            io=manifests.folder(io, region).child(listed.path),
+            generation=listed.generation,
+            region_id=region,
+            base=view.base,
+            lenient=not interpretation.skip_only_merged,
+        )
+        for listed in (unmerged(manifest, progress) if manifest is not None else ())
+    ]
+
+
+def _held(
+    io: Io,
+    view: View,
+    region: RegionId,
+    manifest: RegionManifest | None,
+    memory: MemoryView | None,
+    interpretation: Interpretation,
+) -> list[Held]:
+    current = manifest.generation_current if manifest is not None else Generation(0)
+    tables: Sequence[tuple[Generation, pa.Table | None]] = ()
+    if memory is not None:
+        if manifest is not None and memory.epoch < manifest.epoch:
+            raise Fenced(region, memory.epoch, manifest.epoch)
+        tables = [(generation, table) for generation, table in memory.tables if generation >= current]
+    elif view.live and manifest is not None:
+        tables = [(current, None)]
+    return [
+        Held(
+            generation=generation,
+            region_id=region,
+            base=view.base,
+            view=view,
+            io=manifests.folder(io, region),
+            interpretation=interpretation,
+            table=table,
+            indexes=memory.indexes.get(generation) if memory is not None else None,
+        )
+        for generation, table in tables
+    ]
+
+
+def _owner(region: RegionId | None) -> str:
+    return "base_table" if region is None else f"region {region[:8]}"
+
+
+def check_columns(base: TableState, names: Sequence[str]) -> None:
+    """Raise `InvalidArgument` for columns that the base table does not have."""
+    unknown = [name for name in names if name not in base.schema.names]
+    if unknown:
+        raise InvalidArgument(f"no such columns: {unknown}; there are {base.schema.names}")
+
+
+@implements("AMB-46", "AMB-109")
+def last_of_each(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """The last row of each key, of rows in write order."""
+    return rows.take(pa.array(newest(rows, key)))
+
+
+def holds(keys: pa.Table, asked: pa.Table) -> Mask:
+    """Which of the keys ``asked`` are among ``keys``."""
+    if not keys.num_rows or not asked.num_rows:
+        return np.zeros(asked.num_rows, np.bool_)
+    return KeySet(keys).mask(asked)

@@ -1,0 +1,216 @@
+"""What a filter says about single columns: the few values that a matching row may have in each.
+
+Only equality with literals, lists of literals, IS NULL, AND and OR are understood; whatever else a filter says leaves
+its columns out, which excludes nothing. So do comparisons of floating numbers, where equal values differ in bytes.
+Source: MemWAL revisions A and B, "Region Pruning"; AMB-114.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..clauses import implements
+from ..errors import InvalidArgument
+
+Values = frozenset[object]
+"""NULL is None."""
+Predicate = Mapping[str, Values]
+"""Column -> the values that a matching row may have in it; a column that is not here may have any."""
+
+NOTHING: Predicate = {}
+"""Nothing is known of any column."""
+
+
+@implements("PLAN-005", "AMB-114")
+def extract(condition: Any, schema: pa.Schema) -> Predicate:
+    """What ``condition``, a pyarrow compute expression or SQL text, says about the columns of ``schema``.
+
+    The condition has to be one that `memwal.read.filters.parse` took.
+    """
+    if condition is None:
+        return NOTHING
+    found = _of_expression(condition, schema) if isinstance(condition, pc.Expression) else _of_sql(condition, schema)
+    return {
+        name: values for name, values in found.items() if name in schema.names and comparable(schema.field(name).type)
+    }
+
+
+def equals(column: str, value: object) -> Predicate:
+    """``column`` = ``value``; nothing for a literal whose comparison may change its type."""
+    plain = isinstance(value, int | str | bytes | date | Decimal) and not isinstance(value, bool)
+    return {column: frozenset([value])} if plain else NOTHING
+
+
+def among(column: str, values: Sequence[object]) -> Predicate:
+    """``column`` IN ``values``."""
+    return either([equals(column, value) for value in values])
+
+
+def both(parts: Sequence[Predicate]) -> Predicate:
+    """All of ``parts`` hold."""
+    found: dict[str, Values] = {}
+    for part in parts:
+        for name, values in part.items():
+            found[name] = found[name] & values if name in found else values
+    return found
+
+
+def either(parts: Sequence[Predicate]) -> Predicate:
+    """One of ``parts`` holds."""
+    shared = set.intersection(*(set(part) for part in parts)) if parts else set()
+    return {name: frozenset[object]().union(*(part[name] for part in parts)) for name in shared}
+
+
+def comparable(kind: pa.DataType) -> bool:
+    """Whether equal values of a type have equal bytes, so that looking for one finds all of them."""
+    return not pa.types.is_floating(kind)
+
+
+def _of_sql(condition: str, schema: pa.Schema) -> Predicate:
+    from datafusion import SessionContext
+
+    context = SessionContext()
+    context.from_arrow(schema.empty_table(), name="rows")
+    try:
+        parsed = context.table("rows").parse_sql_expr(condition)
+    except Exception as error:
+        raise InvalidArgument(f"the filter {condition!r} is no single condition: {error}") from error
+    return _of_node(_variant(parsed))
+
+
+def _variant(expression: Any) -> Any:
+    """A node of DataFusion's expression tree; None for one that it does not show to Python."""
+    try:
+        return expression.to_variant()
+    except ValueError:
+        return None
+
+
+def _of_node(node: Any) -> Predicate:
+    """What one node of DataFusion's expression tree says."""
+    kind = type(node).__name__
+    if kind == "BinaryExpr":
+        left, right = _variant(node.left()), _variant(node.right())
+        if node.op() == "AND":
+            return both([_of_node(left), _of_node(right)])
+        if node.op() == "OR":
+            return either([_of_node(left), _of_node(right)])
+        if node.op() == "=":
+            column, literal = (left, right) if type(left).__name__ == "Column" else (right, left)
+            if type(column).__name__ == "Column" and type(literal).__name__ == "Literal":
+                return equals(column.name(), _literal(literal))
+    if kind == "InList" and not node.negated():
+        column, items = _variant(node.expr()), [_variant(each) for each in node.list()]
+        if type(column).__name__ == "Column" and all(type(each).__name__ == "Literal" for each in items):
+            return among(column.name(), [_literal(each) for each in items])
+    if kind == "IsNull":
+        column = _variant(node.expr())
+        if type(column).__name__ == "Column":
+            return {column.name(): frozenset([None])}
+    return NOTHING
+
+
+_READERS = {
+    "Int8": "value_i8",
+    "Int16": "value_i16",
+    "Int32": "value_i32",
+    "Int64": "value_i64",
+    "Utf8": "value_string",
+    "Utf8View": "value_string",
+}
+"""Literals that keep their value whatever they are compared with, by type, and what reads them."""
+
+
+def _literal(literal: Any) -> object:
+    reader = _READERS.get(str(literal.data_type()).rpartition(".")[2])
+    return getattr(literal, reader)() if reader is not None else None
+
+
+def _of_expression(condition: pc.Expression, schema: pa.Schema) -> Predicate:
+    """By way of the Substrait message of the expression; nothing for one that has none."""
+    try:
+        message = _fields(bytes(condition.to_substrait(schema)))
+    except (pa.ArrowException, ValueError):
+        return NOTHING
+    names: dict[int, str] = {}
+    for declared in message.get(2, []):
+        for function in _fields(declared).get(3, []):
+            parts = _fields(function)
+            names[parts.get(2, [0])[0]] = parts[3][0].decode()
+    return _of_substrait(_fields(_fields(message[3][0])[1][0]), names, schema)
+
+
+_LITERAL, _SELECTION, _FUNCTION, _ONE_OF = 1, 2, 3, 8
+"""Kinds of a Substrait expression, by field number."""
+_INTEGERS = (2, 3, 5, 7)
+_TEXT, _BYTES = 12, 13
+
+
+def _of_substrait(node: Mapping[int, list[Any]], names: Mapping[int, str], schema: pa.Schema) -> Predicate:
+    if _ONE_OF in node:
+        parts = _fields(node[_ONE_OF][0])
+        column = _column(_fields(parts[1][0]), schema)
+        return among(column, [_value(_fields(option)) for option in parts.get(2, [])]) if column else NOTHING
+    if _FUNCTION not in node:
+        return NOTHING
+    call = _fields(node[_FUNCTION][0])
+    arguments = [_fields(_fields(argument)[3][0]) for argument in call.get(4, [])]
+    name = names.get(call.get(1, [0])[0], "")
+    if name in {"and", "or"}:
+        said = [_of_substrait(argument, names, schema) for argument in arguments]
+        return both(said) if name == "and" else either(said)
+    columns = [column for argument in arguments if (column := _column(argument, schema))]
+    if name == "is_null" and len(columns) == len(arguments) == 1:
+        return {columns[0]: frozenset([None])}
+    if name == "equal" and len(columns) == 1:
+        literals = [argument for argument in arguments if _LITERAL in argument]
+        return equals(columns[0], _value(literals[0])) if literals else NOTHING
+    return NOTHING
+
+
+def _column(node: Mapping[int, list[Any]], schema: pa.Schema) -> str | None:
+    """The top-level column that a selection names; None for anything else."""
+    if _SELECTION not in node:
+        return None
+    segment = _fields(_fields(node[_SELECTION][0]).get(1, [b""])[0])
+    if list(segment) != [2]:
+        return None
+    field = _fields(segment[2][0])
+    return schema.names[field.get(1, [0])[0]] if 2 not in field else None
+
+
+def _value(node: Mapping[int, list[Any]]) -> object:
+    """The value of a literal; None for one that is not understood."""
+    literal = _fields(node[_LITERAL][0]) if _LITERAL in node else {}
+    for number in _INTEGERS:
+        if number in literal:
+            unsigned = int(literal[number][0])
+            return unsigned - (1 << 64) if unsigned >> 63 else unsigned
+    if _TEXT in literal:
+        return bytes(literal[_TEXT][0]).decode()
+    return bytes(literal[_BYTES][0]) if _BYTES in literal else None
+
+
+def _fields(data: bytes) -> dict[int, list[Any]]:
+    """The fields of a protobuf message of unknown type, by number: integers, and bytes for what has a length."""
+    found: dict[int, list[Any]] = {}
+    for number, value in _unknown(data):
+        found.setdefault(number, []).append(value)
+    return found
+
+
+def _unknown(data: bytes) -> Iterator[tuple[int, Any]]:
+    from google.protobuf.empty_pb2 import Empty
+    from google.protobuf.unknown_fields import UnknownFieldSet
+
+    message = Empty()
+    message.ParseFromString(data)
+    unknown = UnknownFieldSet(message)
+    for at in range(len(unknown)):
+        yield unknown[at].field_number, unknown[at].data

@@ -1,0 +1,112 @@
+"""Which regions a query has to look at: by what its filter says, or by the keys that it asks for.
+
+Pruning only ever leaves out regions that provably hold no row of the answer: manual regions, regions whose value is not
+known and regions of a spec that is not known stay.
+Source: MemWAL revisions A and B, "Region Pruning" and "Point Lookups"; AMB-53, 54, 56, 57, 114.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ..clauses import implements
+from ..codec.index_details import RegionSpec
+from ..effects import Io
+from ..errors import InvalidArgument
+from ..ids import RegionId
+from ..index import regions, snapshot, transforms
+from ..index.region_values import values_key
+from ..index.snapshot import RegionRow
+from ..table.state import TableState
+from .fragments import holding, restricted
+from .predicates import Predicate
+from .sources import MemoryView
+from .view import View
+
+Mask = npt.NDArray[np.bool_]
+"""One truth value per key. Shape (rows,)."""
+
+
+@implements("PLAN-004", "PLAN-008", "PLAN-009", "AMB-114")
+async def kept(io: Io, view: View, among: Collection[RegionId], predicate: Predicate) -> frozenset[RegionId]:
+    """Those of the regions ``among`` that may hold a row for which ``predicate`` holds."""
+    if not predicate or not view.base.mem_wal.specs or not among:
+        return frozenset(among)
+    known = await _registered(io, view)
+    return frozenset(region for region in among if _may_match(view.base, known.get(region), predicate))
+
+
+async def narrowed(
+    io: Io, view: View, memory: Sequence[MemoryView], predicate: Predicate
+) -> tuple[View, tuple[MemoryView, ...]]:
+    """``view`` and ``memory`` without the regions and fragments that hold no row for which ``predicate`` holds.
+
+    Fragments are left out by key columns only, so that no row hides an older one of its key that is read (AMB-99).
+    """
+    if not predicate:
+        return view, tuple(memory)
+    stay = await kept(io, view, {*view.manifests, *(held.region_id for held in memory)}, predicate)
+    base = restricted(view.base, await holding(io, view.base, predicate, view.base.primary_key))
+    manifests = {region: manifest for region, manifest in view.manifests.items() if region in stay}
+    return replace(view, base=base, manifests=manifests), tuple(held for held in memory if held.region_id in stay)
+
+
+def _may_match(base: TableState, row: RegionRow | None, predicate: Predicate) -> bool:
+    spec = regions.spec_of(base.mem_wal, row.spec_id) if row is not None else None
+    if row is None or spec is None:
+        return True
+    return transforms.may_match(
+        spec, dict(row.values), predicate, schema=base.schema, fields=_names(base), revision=base.revision
+    )
+
+
+@implements("PLAN-016", "AMB-54", "AMB-56")
+async def targets(io: Io, view: View, among: Collection[RegionId], keys: pa.Table) -> Mapping[RegionId, Mask]:
+    """For each of the regions ``among``, by id, which of ``keys`` it may hold; regions that hold none are left out."""
+    base, everything = view.base, np.ones(keys.num_rows, np.bool_)
+    known = await _registered(io, view) if base.mem_wal.specs and among else {}
+    values: dict[int, list[tuple[tuple[str, object], ...]] | None] = {}
+    found: dict[RegionId, Mask] = {}
+    for region in sorted(among):
+        row = known.get(region)
+        spec = regions.spec_of(base.mem_wal, row.spec_id) if row is not None else None
+        mask = everything
+        if row is not None and spec is not None and len(row.values) == len(spec.fields):
+            if spec.spec_id not in values:
+                values[spec.spec_id] = _values(base, spec, keys)
+            of_keys = values[spec.spec_id]
+            if of_keys is not None:
+                wanted = values_key(dict(row.values))
+                mask = np.array([each == wanted for each in of_keys], np.bool_)
+        if mask.any():
+            found[region] = mask
+    return found
+
+
+def _values(base: TableState, spec: RegionSpec, keys: pa.Table) -> list[tuple[tuple[str, object], ...]] | None:
+    """The region value of each key; None if the key alone does not tell, or this reader does not compute it."""
+    names = _names(base)
+    sources = [names.get(number) for field in spec.fields for number in field.source_ids]
+    if not set(sources) <= set(keys.schema.names) or not all(
+        transforms.profile_recorded(field, base.revision) for field in spec.fields
+    ):
+        return None
+    try:
+        computed = transforms.evaluate(spec, keys, names, revision=base.revision)
+    except InvalidArgument:
+        return None
+    return [values_key(row) for row in computed.to_pylist()]
+
+
+async def _registered(io: Io, view: View) -> Mapping[RegionId, RegionRow]:
+    rows = await (regions.known(io, view.base) if view.live else snapshot.load(io, view.base))
+    return {row.region_id: row for row in rows}
+
+
+def _names(base: TableState) -> transforms.Fields:
+    return {number: name for name, number in base.field_ids.items()}

@@ -1,0 +1,217 @@
+"""Ranked searches: candidates of each source best first, without superseded ones, the best of all sources.
+
+A source is asked for more candidates until enough of them stay: superseded rows never take the places of others.
+Which filter matches a row does not matter to the rows that it supersedes.
+Source: MemWAL revision A, "Vector Search Queries", "Full-Text Search Queries" and appendix 3; AMB-99, 107, 108, 109.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ..clauses import implements
+from ..effects import Io
+from ..ids import FragmentId
+from ..keys import KeySet
+from ..table.read import ROW_ADDRESS
+from .nodes import Node
+from .parts import Addresses, Mask, Part, Parts, Stored, last_of_each
+from .pruning import targets
+from .scan import Keep
+from .view import View
+
+_FIRST = 64
+"""Fewest candidates of a source that are fetched at once."""
+
+Values = npt.NDArray[np.float32]
+"""Distances or scores. Shape (rows,)."""
+Ranked = tuple[Addresses, Values]
+"""Rows of one source with what they are ranked by, best first."""
+
+
+@implements("PLAN-003")
+@dataclass(slots=True)
+class Freshness:
+    """Which rows of which source are superseded; what was asked once is kept."""
+
+    io: Io
+    view: View
+    parts: Parts
+    approximate: bool = False
+    """A filter's "perhaps" counts as yes, as the text has it; else keys decide (AMB-107)."""
+    _own: dict[str, tuple[KeySet, Addresses]] = field(default_factory=dict)
+
+    async def newest(self, part: Part) -> Addresses:
+        """Addresses of the last row of each key in one source above the base, ascending."""
+        return (await self._keys(part))[1]
+
+    @implements("PLAN-022", "PLAN-030", "PLAN-031", "AMB-107", "AMB-108")
+    async def stale(self, part: Part, keys: pa.Table) -> Mask:
+        """Which of ``keys``, each of a row of ``part``, a newer generation of the key's region has too."""
+        found = np.zeros(keys.num_rows, np.bool_)
+        if part.region_id is not None:
+            masks = {part.region_id: np.ones(keys.num_rows, np.bool_)}
+        else:
+            masks = dict(await targets(self.io, self.view, self.parts.regions, keys))
+        for region, mask in masks.items():
+            for newer in self.parts.regions[region]:
+                asked = mask & ~found
+                if newer.generation > part.generation and asked.any():
+                    found[asked] = await self._has(newer, keys.filter(pa.array(asked)))
+        return found
+
+    async def _has(self, part: Part, keys: pa.Table) -> Mask:
+        perhaps = await part.may_contain(keys)
+        if perhaps.any() and not self.approximate:
+            perhaps[perhaps] = (await self._keys(part))[0].mask(keys.filter(pa.array(perhaps)))
+        return perhaps
+
+    async def _keys(self, part: Part) -> tuple[KeySet, Addresses]:
+        if part.name not in self._own:
+            key = list(self.view.base.primary_key)
+            rows = await part.rows(key)
+            newest = last_of_each(rows, key).column(ROW_ADDRESS).to_numpy()
+            self._own[part.name] = KeySet(rows.select(key)), np.sort(newest)
+        return self._own[part.name]
+
+
+@dataclass(slots=True)
+class Candidates:
+    """KNNExec or FTSExec: the rows of one source that a search may find."""
+
+    part: Part
+    text: str
+    rank: Callable[[], Awaitable[Ranked]]
+    inputs: Sequence[Node] = ()
+    outcome: str = "not read"
+
+
+@dataclass(slots=True)
+class Union:
+    """UnionExec: the candidates of all sources."""
+
+    inputs: Sequence[Candidates]
+    text: str = "UnionExec"
+    outcome: str = ""
+
+
+@dataclass(slots=True)
+class FilterStale:
+    """FilterStaleExec: candidates that no newer generation supersedes, and that the filter of the query keeps."""
+
+    child: Node
+    union: Union
+    fresh: Freshness
+    keep: Keep | None
+    columns: tuple[str, ...]
+    """Columns of the answer."""
+    outcome: str = ""
+
+    @property
+    def text(self) -> str:
+        names = [part.name for parts in self.fresh.parts.regions.values() for part in parts]
+        return f"FilterStaleExec: bloom_filters=[{', '.join(f'bf[{name}]' for name in names)}]"
+
+    @property
+    def inputs(self) -> Sequence[Node]:
+        return (self.child,)
+
+    @implements("PLAN-021", "PLAN-023", "AMB-99", "AMB-107", "AMB-109")
+    async def survivors(self, source: Candidates, k: int, value: str) -> pa.Table:
+        """The ``k`` best rows of a source that stay, best first, with what they are ranked by in column ``value``."""
+        addresses, values = await source.rank()
+        part, key = source.part, list(self.fresh.view.base.primary_key)
+        if part.region_id is not None and len(addresses):
+            own = np.isin(addresses, await self.fresh.newest(part))
+            addresses, values = addresses[own], values[own]
+        base = self.fresh.view.base
+        needed = base.schema.names if self.keep else list(dict.fromkeys([*key, *self.columns]))
+        found: list[pa.Table] = []
+        at, size, dropped = 0, max(_FIRST, 2 * k), 0
+        while at < len(addresses) and sum(rows.num_rows for rows in found) < k:
+            rows = await take(part, addresses[at : at + size], values[at : at + size], needed, value)
+            if self.keep is not None:
+                rows = self.keep(rows)
+            stale = await self.fresh.stale(part, rows.select(key))
+            dropped += int(stale.sum())
+            found.append(rows.filter(pa.array(~stale)).select([*self.columns, value]))
+            at, size = at + size, 2 * size
+        source.outcome = f"{len(addresses)} candidates, {dropped} stale"
+        shape = pa.schema([*(base.schema.field(name) for name in self.columns), pa.field(value, pa.float32())])
+        return pa.concat_tables([shape.empty_table(), *(rows.cast(shape) for rows in found)]).slice(0, k)
+
+
+@dataclass(slots=True)
+class Sort:
+    """SortExec: the rows that stay, of all sources, best first; among equal ones those of the source listed first."""
+
+    child: FilterStale
+    value: str
+    """Column that they are ranked by."""
+    greatest: bool
+    outcome: str = ""
+
+    @property
+    def text(self) -> str:
+        return f"SortExec: order_by=[{self.value} {'DESC' if self.greatest else 'ASC'}]"
+
+    @property
+    def inputs(self) -> Sequence[Node]:
+        return (self.child,)
+
+
+@dataclass(slots=True)
+class GlobalLimit:
+    """GlobalLimitExec: the ``k`` best rows of all."""
+
+    child: Sort
+    k: int
+    outcome: str = ""
+
+    @property
+    def text(self) -> str:
+        return f"GlobalLimitExec: limit={self.k}"
+
+    @property
+    def inputs(self) -> Sequence[Node]:
+        return (self.child,)
+
+    @implements("PLAN-021", "PLAN-023")
+    async def run(self) -> pa.Table:
+        """The answer: its columns, and last what it is ranked by."""
+        sort, filtering = self.child, self.child.child
+        rows = pa.concat_tables(
+            [await filtering.survivors(source, self.k, sort.value) for source in filtering.union.inputs]
+        )
+        values = rows.column(sort.value).to_numpy()
+        order = np.argsort(-values if sort.greatest else values, kind="stable")[: self.k]
+        self.outcome = f"{len(order)} rows"
+        return rows.take(pa.array(order))
+
+
+async def take(part: Part, addresses: Addresses, values: Values, names: Sequence[str], value: str) -> pa.Table:
+    """The live rows at ``addresses``, in that order: ``names``, the address, and ``values`` as column ``value``."""
+    stored = isinstance(part, Stored)
+    fragments = [FragmentId(int(number)) for number in np.unique(addresses >> np.uint64(32))] if stored else None
+    rows = await part.rows(names, fragments)
+    there = rows.column(ROW_ADDRESS).to_numpy()
+    order = np.argsort(there)
+    if len(there):
+        at = np.minimum(np.searchsorted(there, addresses, sorter=order), len(there) - 1)
+        live = there[order[at]] == addresses
+        at, values = order[at][live], values[live]
+    else:
+        at, values = order, values[:0]
+    chosen = rows.take(pa.array(at)).select([*names, ROW_ADDRESS])
+    return chosen.append_column(value, pa.array(values, pa.float32()))
+
+
+def ranked(addresses: Addresses, values: Values, *, greatest: bool) -> Ranked:
+    """Best first; among equal ones those written first."""
+    order = np.lexsort((addresses, -values if greatest else values))
+    return addresses[order], values[order]
