@@ -10,6 +10,7 @@ without signatures.
 
 # ruff: noqa: T201, N815
 import http.server
+import os
 import re
 import socket
 import struct
@@ -129,6 +130,9 @@ OPTIONS = {
     "allow_http": "true",
     "client_max_retries": "3",
 }
+# Writers of 7.x and 8.0 do not take over the options of their dataset.
+os.environ.update({name.upper(): value for name, value in OPTIONS.items() if name.startswith("aws_")})
+os.environ.update(AWS_DEFAULT_REGION="us-east-1", AWS_ALLOW_HTTP="true")
 URL = "s3://bucket/t"
 print("pylance", lance.__version__)
 lance.write_dataset(rows(), URL, schema=SCHEMA, storage_options=OPTIONS).initialize_mem_wal()
