@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+WORKERS ?= 2
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
@@ -23,7 +24,7 @@ run-all: $(READY) ## The main job under every revision
 	for revision in B A R; do $(BIN)/memwal validate --revision $$revision --out out/validate-$$revision || exit 1; done
 
 test: $(READY) lint types rooms check-generated ## Everything that has to be green: style, types, rooms, generated files, tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
 lint: $(READY) ## Style
 	$(BIN)/ruff check .

@@ -84,6 +84,8 @@ def count(revision: str) -> Counts:
         counted(f"strong scan: base, 1 generation, WAL tail{suffix}", table.scan)
         counted(f"strong scan with the writer's memory{suffix}", lambda: table.scan(writers=[writer]))
         counted(f"point lookup{suffix}", lambda: table.get(pa.table({"id": pa.array([1], pa.int64())})))
+        absent = pa.table({"id": pa.array([1_000], pa.int64())})
+        counted(f"point lookup that a generation's filter denies{suffix}", lambda: table.get(absent))
         counted(f"merge of 1 generation{suffix}", table.merge)
         counted(f"merge with nothing to do{suffix}", table.merge)
         counted(f"snapshot of 1 region{suffix}", table.snapshot)

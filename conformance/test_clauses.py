@@ -426,13 +426,8 @@ def test_check_ends_with_status_0_when_all_holds(
     assert (status, text.startswith("518 of 518 clauses are tested")) == (0, True), text
 
 
-PLANNED = {"READ-008", *(f"PLAN-{number:03}" for number in range(1, 35))}
-"""Clauses that wait for the query planner."""
-
-
-def test_every_must_is_tested_or_settled_but_for_those_of_the_planner() -> None:
-    found = standing.faults(standing.standings(), standing.named())
-    assert [line for line in found if line.partition(":")[0] not in PLANNED] == []
+def test_every_must_is_tested_or_settled() -> None:
+    assert standing.faults(standing.standings(), standing.named()) == []
 
 
 def test_a_table_cell_shows_its_text_unchanged() -> None:

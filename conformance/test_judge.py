@@ -14,7 +14,7 @@ from memwal_conformance import vectors
 from memwal_conformance.judge import artifacts, content, store, structure, table, wal, wire
 from memwal_conformance.judge.artifacts import name_of, number_of
 from memwal_conformance.judge.wire import Damaged
-from memwal_conformance.vectors import Vector
+from memwal_conformance.vectors import Vector, objects
 
 HERE = Path(__file__).resolve().parent
 REGION = "6ba7b814-9dad-41d1-80b4-00c04fd430c8"
@@ -43,7 +43,7 @@ def judged(vector: Vector) -> dict[str, object]:
     if vector.kind == "manifest":
         region, version = path.parts[1], number_of(path.name, "binpb")
         return {"manifest": artifacts.manifest(data, region, version).view()}
-    return vectors.DECODERS[vector.kind](data, vector)
+    return objects.DECODERS[vector.kind](data, vector)
 
 
 @pytest.mark.parametrize("vector", [v for v in DECODED if v.area != "invalid"], ids=case_id)
@@ -51,7 +51,13 @@ def test_the_judge_decodes_every_blessed_object_to_its_expected_view(vector: Vec
     assert vectors.difference(vector.expected, judged(vector)) is None
 
 
-@pytest.mark.parametrize("vector", [v for v in DECODED if v.area == "invalid"], ids=case_id)
+OF_THE_LIST = {"manifest_with_a_generation_twice", "manifest_with_a_listed_current_generation"}
+"""Faults that the structural checks look for, so that a store with one can be judged further."""
+
+
+@pytest.mark.parametrize(
+    "vector", [v for v in DECODED if v.area == "invalid" and v.name not in OF_THE_LIST], ids=case_id
+)
 def test_the_judge_refuses_every_damaged_object(vector: Vector) -> None:
     with pytest.raises(Damaged):
         judged(vector)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ class Scenario:
     schema: list[Json]
     primary_key: tuple[str, ...]
     steps: tuple[Json, ...]
-    described: Json
+    described: Json = field(default_factory=dict)
     """All of it, as it stands in the file."""
     rules: tuple[Json, ...] | None = None
     """Of the gate; None: the table is a folder, and there is no gate."""

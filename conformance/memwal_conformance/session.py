@@ -26,7 +26,7 @@ BROKEN = (AdapterCrash, AdapterTimeout, AdapterMissing, ProtocolViolation, Adapt
 """What a broken adapter raises."""
 
 
-AMOUNTS = {"--memwal-crashes": "12", "--memwal-races": "2", "--memwal-seed": "0"}
+AMOUNTS = {"--memwal-crashes": "24", "--memwal-races": "1", "--memwal-seed": "0"}
 """Options that say how much is run, and what they are unless given."""
 
 

@@ -81,6 +81,7 @@ def translated(trace: Trace, name: str, revision: str) -> Told:
     world = find(header.scenario).build(setting(revision))
     operations = {name: _assigned(said, trace.steps, name) for name, said in scripts(world.processes).items()}
     _add_rules(trace.steps, operations)
+    opened = [o.doing.message["as"] for each in operations.values() for o in each if o.doing.word == "open"]
     described: Json = {
         "title": header.title or name,
         "revisions": [revision],
@@ -88,7 +89,7 @@ def translated(trace: Trace, name: str, revision: str) -> Told:
         "schema": SCHEMA,
         "primary_key": [ground.KEY],
         "gate": {"rules": [rule for each in operations.values() for operation in each for rule in operation.rules]},
-        "steps": [*_steps(trace.steps, operations), *_afterwards()],
+        "steps": [*_steps(trace.steps, operations), *_afterwards(opened)],
     }
     contents = Contents({f"{FOLDER}/{path}": data for path, data in world.contents.objects.items()})
     stops = [stop for each in operations.values() for operation in each for stop in operation.stops.values()]
@@ -266,8 +267,9 @@ def _begun(operation: _Operation) -> Iterator[Json]:
         yield from operation.doing.after
 
 
-def _afterwards() -> list[Json]:
-    """What `memwal_sim.scenarios.survivor` does after a crash of everybody."""
+def _afterwards(writers: Sequence[str]) -> list[Json]:
+    """What `memwal_sim.scenarios.survivor` does after a crash of everybody; no two of the writers have one epoch."""
+    epochs = [f"${name}.epoch" for name in (*writers, "survivor")]
     opened = {"table": "$table", "region_id": str(ground.REGION)}
     reading = {"table": "$table", "consistency": "strong"}
 
@@ -279,6 +281,7 @@ def _afterwards() -> list[Json]:
         {"check": "once", "clauses": ["WAL-006"]},
         {"check": "durable", "clauses": ["WAL-001"]},
         sent("writer.open", opened, clauses=["WRITER-013", "FENCE-016"], **{"as": "survivor"}),
+        {"check": "distinct", "of": epochs, "clauses": ["FENCE-008"]},
         sent("reader.open", reading, **{"as": "recovered_reader"}),
         sent(
             "reader.scan",

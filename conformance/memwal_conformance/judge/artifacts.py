@@ -98,7 +98,7 @@ def region_uuid(message: Message | None) -> str:
 def manifest(data: bytes, region_id: str | None = None, version: int | None = None) -> Manifest:
     """Decode a region manifest and hold it against the id and the version that its path says.
 
-    Raises `Damaged`.
+    Raises `Damaged`. What its generations may be is looked at by `structure`, which says more of what is wrong.
     """
     message = Message.of(data)
     generations = []
@@ -124,6 +124,8 @@ def manifest(data: bytes, region_id: str | None = None, version: int | None = No
         shard_fields=tuple((entry.text(1), entry.blob(2) or b"") for entry in message.messages(14)),
         sealed=message.uint(15) == 1,
     )
+    if not decoded.version:
+        raise Damaged("the manifest says version 0, and versions are numbered from 1")
     if region_id is not None and decoded.region_id != region_id:
         raise Damaged(f"the manifest is of region {decoded.region_id}, its path says {region_id}")
     if version is not None and decoded.version != version:
@@ -179,7 +181,10 @@ def _merged_view(region_id: str, generation: int) -> dict[str, str]:
 
 
 def _pairs(messages: list[Message]) -> tuple[tuple[str, int], ...]:
-    return tuple((region_uuid(m.message(1)), m.uint(2)) for m in messages)
+    pairs = tuple((region_uuid(m.message(1)), m.uint(2)) for m in messages)
+    if len(dict(pairs)) != len(pairs):
+        raise Damaged("a region has two progress entries")
+    return pairs
 
 
 def _field_view(message: Message) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from .wire import Damaged, Message
@@ -11,7 +12,14 @@ STATES = ("open", "sealed", "flushed", "merged")
 
 def records(data: bytes) -> list[dict[str, Any]]:
     """The records as the protocol shows them. Raises `Damaged`."""
-    return [_record(record) for record in Message.of(data).messages(1)]
+    found = [_record(record) for record in Message.of(data).messages(1)]
+    for (region, generation), count in Counter((record["region"], record["generation"]) for record in found).items():
+        if count > 1:
+            raise Damaged(f"generation {generation} of region {region} has {count} records")
+    for region, count in Counter(record["region"] for record in found if record["state"] == "open").items():
+        if count > 1:
+            raise Damaged(f"region {region} has {count} open generations")
+    return found
 
 
 def _record(record: Message) -> dict[str, Any]:
@@ -37,15 +45,22 @@ def entries(data: bytes) -> list[int]:
     segment = Message.of(data)
     whole, holed, array = segment.message(1), segment.message(2), segment.message(4)
     if whole is not None:
-        return list(range(whole.uint(1), whole.uint(2)))
+        return list(_range(whole))
     if holed is not None:
         holes = set(_array(holed.message(3)))
-        return [number for number in range(holed.uint(1), holed.uint(2)) if number not in holes]
+        return [number for number in _range(holed) if number not in holes]
     if array is not None:
         return _array(array)
     if data:
         raise Damaged("a segment of a kind that the judge does not read")
     return []
+
+
+def _range(message: Message) -> range:
+    first, end = message.uint(1), message.uint(2)
+    if end < first:
+        raise Damaged(f"a range from {first} to {end}")
+    return range(first, end)
 
 
 def _array(message: Message | None) -> list[int]:

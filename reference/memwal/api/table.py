@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -23,6 +23,7 @@ from ..jobs import collector, index_builder, merger, opening, spec_change
 from ..jobs.merger import Merged
 from ..read import filters, lookup, predicates
 from ..read import scan as reading
+from ..read import stream as streaming
 from ..read import text as text_search
 from ..read import vector as vector_search
 from ..read.nodes import Node
@@ -287,6 +288,37 @@ class Table:
                 interpretation=named_profile(profile),
             )
         )
+
+    def batches(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Any = None,
+        *,
+        consistency: str = "strong",
+        writers: Sequence[Writer] = (),
+        profile: str | Interpretation = STRICT,
+    ) -> Iterator[pa.Table]:
+        """The rows of `scan` in parts that come while others are still to be read: one fragment in memory at a time.
+
+        Raises `ReadRaced` if a generation that is still to be read was collected meanwhile.
+        """
+        rows = streaming.stream(
+            self._io,
+            columns=columns,
+            keep=filters.parse(filter, self.schema) if filter is not None else None,
+            predicate=predicates.extract(filter, self.schema),
+            version=self._version_read(consistency, writers),
+            memory=[writer.memory() for writer in writers],
+            interpretation=named_profile(profile),
+        )
+
+        async def following() -> pa.Table | None:
+            async for part in rows:
+                return part
+            return None
+
+        while (part := self._run(following())) is not None:
+            yield part
 
     def get(
         self,

@@ -318,6 +318,6 @@ def _held_indexes(memtable: MemTable, *, active: bool) -> HeldIndexes:
         return HeldIndexes(key_filter=indexes.key_filter)
     return HeldIndexes(
         key_filter=indexes.key_filter,
-        vectors={name: (index.code, index.encoded()) for name, index in indexes.vectors.items()},
+        vectors={name: (index.code, tuple(index.inserted)) for name, index in indexes.vectors.items()},
         rows_indexed=indexes.rows_indexed,
     )

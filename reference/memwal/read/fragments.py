@@ -70,6 +70,11 @@ def restricted(state: TableState, fragments: Collection[FragmentId]) -> TableSta
     return TableState(TableManifest(message=message, indices=state.manifest.indices), state.path)
 
 
+def empty(state: TableState) -> TableState:
+    """A table like ``state`` without rows and indexes."""
+    return TableState(TableManifest(message=restricted(state, ()).manifest.message, indices=()), state.path)
+
+
 def _wanted(predicate: Predicate, column: str, state: TableState) -> pa.Array | None:
     values = predicate.get(column)
     if values is None or None in values:

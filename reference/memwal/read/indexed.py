@@ -11,13 +11,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from ..clauses import implements
 from ..codec.pb.lance import table_pb2
 from ..effects import Io
 from ..ids import FragmentId
-from ..keys import KeySet
 from ..maintained.base_index import MaintainedIndex, matches
 from ..region import manifest as manifests
 from ..table.coverage import fragment_ids, named_fragments, segments, uncovered
@@ -109,7 +107,6 @@ async def in_base(
     names = list(key)
     merged = await base.rows(names, sorted(fragments))
     own = last_of_each(await generation.rows(names), names)
-    own = own.filter(pa.array(KeySet(merged.select(names)).mask(own))) if merged.num_rows else own.slice(0, 0)
     joined = own.rename_columns([*names, "there", *own.schema.names[len(names) + 1 :]]).join(
         merged.select([*names, ROW_ADDRESS]), keys=names, join_type="inner"
     )

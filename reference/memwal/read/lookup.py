@@ -57,12 +57,12 @@ async def lookup(
         check_columns(view.base, names)
         planned = await plan(io, view, collect(io, view, memory, interpretation), keys, names)
         found = await planned.find(keys) if run else keys.slice(0, 0)
-        return _live(found, view.base, names), planned
+        return live(found, view.base, names), planned
 
     return await over(io, version, interpretation, body)
 
 
-def _live(found: pa.Table, base: TableState, names: Sequence[str]) -> pa.Table:
+def live(found: pa.Table, base: TableState, names: Sequence[str]) -> pa.Table:
     """``found`` without the rows that delete their key, in the columns asked for."""
     shape = pa.schema([base.schema.field(name) for name in names])
     if not found.num_rows:

@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from ..clauses import implements
 from ..keys import KeySet, among, without
-from ..table.read import ROW_ADDRESS
 from .parts import Part, last_of_each
 from .predicates import Predicate, comparable
 
@@ -211,8 +210,3 @@ class Deduplicate:
             if last.num_rows:
                 self.seen.append(KeySet(keys))
             yield last.filter(pa.array(new))
-
-
-def plain(rows: pa.Table) -> pa.Table:
-    """``rows`` without their addresses."""
-    return rows.drop_columns([ROW_ADDRESS]) if ROW_ADDRESS in rows.schema.names else rows

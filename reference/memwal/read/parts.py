@@ -30,7 +30,7 @@ from ..revisions import Interpretation
 from ..table import read
 from ..table.read import ROW_ADDRESS
 from ..table.state import TableState, latest
-from .fragments import holding
+from .fragments import empty, holding
 from .generation import mapped_columns
 from .predicates import Predicate
 from .sources import BASE_GENERATION, HeldIndexes, MemoryView, unmerged
@@ -59,7 +59,7 @@ class Part(Protocol):
         """How plans name it."""
 
     async def may_contain(self, keys: pa.Table) -> Mask:
-        """False only where the source has no row of the key; reads no row."""
+        """False only where the source has no row of the key; reads no row of one that has a filter."""
 
     async def fragments(self, predicate: Predicate, /) -> Sequence[FragmentId]:
         """Fragments that may have rows for which ``predicate`` over key columns holds, oldest first."""
@@ -105,7 +105,9 @@ class Stored:
             try:
                 found = await latest(self.io)
             except NotFound:
-                raise Raced(self.io.root, generation=True) from None
+                if not self.lenient:
+                    raise Raced(self.io.root, generation=True) from None
+                found = empty(self.base)
             try:
                 self.columns = mapped_columns(self.io.root, found, self.base)
             except Unmergeable as misfit:
@@ -116,12 +118,7 @@ class Stored:
         return self.state
 
     async def fragments(self, predicate: Predicate) -> Sequence[FragmentId]:
-        try:
-            state = await self.opened()
-        except Raced:
-            if self.lenient:
-                return ()
-            raise
+        state = await self.opened()
         own = {self.columns[name]: values for name, values in predicate.items() if name in self.columns}
         return sorted(await holding(self.io, state, own, own))
 
@@ -172,7 +169,8 @@ class Held:
 
     async def may_contain(self, keys: pa.Table) -> Mask:
         if self.indexes is None or self.indexes.key_filter is None:
-            return np.ones(keys.num_rows, np.bool_)
+            key = list(self.base.primary_key)
+            return holds((await self.rows(key)).select(key), keys)
         return self.indexes.key_filter.may_contain(keys)
 
     async def fragments(self, _predicate: Predicate) -> Sequence[FragmentId]:

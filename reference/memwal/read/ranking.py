@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ..clauses import implements
 from ..effects import Io
-from ..ids import FragmentId
+from ..ids import FragmentId, RegionId
 from ..keys import KeySet
 from ..table.read import ROW_ADDRESS
 from .nodes import Node
@@ -44,7 +44,7 @@ class Freshness:
     parts: Parts
     approximate: bool = False
     """A filter's "perhaps" counts as yes, as the text has it; else keys decide (AMB-107)."""
-    _own: dict[str, tuple[KeySet, Addresses]] = field(default_factory=dict)
+    _own: dict[tuple[RegionId | None, int], tuple[KeySet, Addresses]] = field(default_factory=dict)
 
     async def newest(self, part: Part) -> Addresses:
         """Addresses of the last row of each key in one source above the base, ascending."""
@@ -72,12 +72,13 @@ class Freshness:
         return perhaps
 
     async def _keys(self, part: Part) -> tuple[KeySet, Addresses]:
-        if part.name not in self._own:
+        which = part.region_id, part.generation
+        if which not in self._own:
             key = list(self.view.base.primary_key)
             rows = await part.rows(key)
             newest = last_of_each(rows, key).column(ROW_ADDRESS).to_numpy()
-            self._own[part.name] = KeySet(rows.select(key)), np.sort(newest)
-        return self._own[part.name]
+            self._own[which] = KeySet(rows.select(key)), np.sort(newest)
+        return self._own[which]
 
 
 @dataclass(slots=True)

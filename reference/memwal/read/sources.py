@@ -32,8 +32,8 @@ class HeldIndexes:
 
     key_filter: KeyFilter | None = None
     """Has the keys of all its rows, perhaps of later ones too."""
-    vectors: Mapping[str, tuple[VectorCode, Encoded]] = field(default_factory=dict)
-    """Code and encoded vectors by index name, of the first ``rows_indexed`` rows."""
+    vectors: Mapping[str, tuple[VectorCode, tuple[Encoded, ...]]] = field(default_factory=dict)
+    """Code and encoded vectors by index name, in parts, of the first ``rows_indexed`` rows."""
     rows_indexed: int = 0
 
 

@@ -175,8 +175,8 @@ def _moved(addresses: Addresses, there: Addresses, here: Addresses) -> Addresses
     return here[np.minimum(np.searchsorted(there, addresses), len(there) - 1)]
 
 
-def _held(part: Held, index: MaintainedIndex, code: VectorCode) -> Encoded | None:
-    """What the MemTable's own index holds, if it follows the same code."""
+def _held(part: Held, index: MaintainedIndex, code: VectorCode) -> tuple[Encoded, ...] | None:
+    """What the MemTable's own index holds, in parts, if it follows the same code."""
     if part.indexes is None or index.name not in part.indexes.vectors:
         return None
     own, encoded = part.indexes.vectors[index.name]
@@ -188,9 +188,10 @@ def _encoded(part: Part, rows: pa.Table, code: VectorCode, column: str, index: M
     if held is None or not isinstance(part, Held) or part.indexes is None:
         return code.encode(rows.column(column))
     done = part.indexes.rows_indexed
-    rest = code.encode(rows.column(column).slice(done), done)
+    parts = [*held, code.encode(rows.column(column).slice(done), done)]
+    kind = parts[-1].codes.dtype
     return Encoded(
-        np.concatenate([held.offsets, rest.offsets]),
-        np.concatenate([held.partitions, rest.partitions]),
-        np.concatenate([held.codes, rest.codes.astype(held.codes.dtype, copy=False)]),
+        np.concatenate([each.offsets for each in parts]),
+        np.concatenate([each.partitions for each in parts]),
+        np.concatenate([each.codes.astype(kind, copy=False) for each in parts]),
     )
