@@ -53,6 +53,7 @@ explore: $(READY) ## The long explorations
 	$(BIN)/memwal bugs --kill --jobs 2
 	$(BIN)/memwal explore two_writers --faults 1 --merge
 	$(BIN)/memwal explore two_writers_merger_collector --preemptions -1 --merge --memory-max 12000
+	$(BIN)/memwal explore two_writers_merger_collector --faults 1 --fate late --preemptions -1 --merge --memory-max 14000
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m memwal_sim.machines
 
 clean: ## Remove the virtual environment and all output
