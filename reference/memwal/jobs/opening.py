@@ -43,11 +43,13 @@ async def open_region(
     ``state`` serves for the claim. Columns and specs are those of the version that is newest after it: a change of
     them would have to claim the region too. ``location``: as of `region_of`; ``registered``, ``governed``: as of
     `memwal.jobs.spec_change.admit`, whose errors are raised, and the region stays claimed.
+    What `memwal.maintained.base_index.load` raises under ``state`` is raised before that.
     """
+    maintained = await base_index.load(io, state)
     manifest = await claim(region_of(io, state, row, interpretation=interpretation))
     newest = await spec_change.admit(io, row, registered=registered, governed=governed, interpretation=interpretation)
     known = newest or state
     region = region_of(io, known, row, location=location, belongs=owned(known), interpretation=interpretation)
-    maintained = await base_index.load(io, known)
+    maintained = await base_index.load(io, known, known=maintained)
     writer = await writing.recovered(replace(region, table=io), manifest, limits=limits, maintained=maintained)
     return writer, known
