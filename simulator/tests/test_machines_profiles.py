@@ -23,7 +23,7 @@ def test_the_environment_chooses_the_profile(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_cast_is_refused_for_unknown_plays_roles_and_names_that_are_there_twice() -> None:
     with pytest.raises(
-        InvalidArgument, match="no play 'x'; there are collecting, committing, merging, region_life, routing"
+        InvalidArgument, match=r"no play 'x'; there are collecting, .*committing, .*merging, .*region_life, .*routing"
     ):
         plays.find("x")
     play, reader = plays.find("region_life"), Part(name="r", role="reader", arguments={"times": 1})

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from memwal.codec import index_details
 from memwal.codec.index_details import IndexDetails
@@ -33,7 +32,6 @@ from .run import Result
 DAY_S = 86_400
 SCALES = (10, 1_000, 100_000)
 """Numbers of regions that a report shows."""
-_STEPS = 256
 PAGE_NAMES = 1_000
 """Names in one page of a listing; each further page is a request."""
 
@@ -269,7 +267,8 @@ def factors(load: Load) -> dict[str, tuple[float, dict[str, float]]]:
     dirty = _touched(regions, puts_between)
     between = load.collect_every_s
     flush_s = regions / flushes if flushes else math.inf
-    newer = _moved(flush_s, (load.snapshot_every_s, between))
+    put_s = regions / load.puts_per_s if load.puts_per_s else math.inf
+    newer = _moved(put_s, (load.snapshot_every_s, max(between, flush_s)))
     lagging = flushes * _longer(load.merge_every_s, load.snapshot_every_s)
     generations = flushes * between
     commits = (flushes + 1 / load.snapshot_every_s) * between
@@ -321,15 +320,13 @@ def factors(load: Load) -> dict[str, tuple[float, dict[str, float]]]:
     }
 
 
-def _moved(flush_s: float, every_s: Sequence[float]) -> float:
+def _moved(put_s: float, every_s: Sequence[float]) -> float:
     """Share of puts that find a newer region manifest than their writer knows.
 
-    A writer learns its manifest when it flushes, every ``flush_s``; others write a new one, each of ``every_s`` once:
-    snapshot builders that raise its hint, and collectors. Averaged over the time since the flush.
+    A writer looks with every put, every ``put_s``; others write a new manifest, each of ``every_s`` once: snapshot
+    builders that raise its hint, and collectors that find a generation to collect.
     """
-    ages = (np.arange(_STEPS) + 0.5) / _STEPS * min(flush_s, 1e12)
-    unmoved = [np.maximum(0.0, 1 - ages / each) for each in every_s]
-    return float(np.mean(1 - np.prod(unmoved, axis=0)))
+    return 1 - math.prod(max(0.0, 1 - put_s / each) if math.isfinite(each) else 1.0 for each in every_s)
 
 
 def _longer(first_s: float, second_s: float) -> float:
