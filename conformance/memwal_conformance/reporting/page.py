@@ -71,15 +71,20 @@ class Line:
     worst: Verdict
 
 
-def render(found: Finished) -> str:
-    """The page."""
-    environment = Environment(
+def templates() -> Environment:
+    """The templates of this folder; what a page names and does not get is an error."""
+    return Environment(
         loader=PackageLoader(__package__ or ""),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def render(found: Finished) -> str:
+    """The page."""
+    environment = templates()
     environment.filters["px"] = lambda number: f"{number:g}"
     environment.filters["plain"] = lambda verdict: str(verdict).replace("_", " ").lower()
     environment.filters["once"] = lambda values: list(dict.fromkeys(values))

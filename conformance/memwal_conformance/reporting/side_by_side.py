@@ -13,12 +13,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from memwal.errors import InvalidArgument
 
 from ..generated.markdown import cell as escaped
 from ..generated.markdown import table
 from ..verdicts import MEANING, Verdict
+from .page import templates
 
 CALM = (Verdict.PASS, Verdict.UNSUPPORTED)
 """Verdicts that need no explanation."""
@@ -185,20 +185,17 @@ def as_json(columns: Sequence[Column]) -> str:
 
 def html(columns: Sequence[Column]) -> str:
     """All of it as one page that refers to nothing outside itself."""
-    environment = Environment(
-        loader=PackageLoader(__package__ or ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("side_by_side.html.j2").render(
-        columns=columns,
-        areas=areas(columns),
-        rows=rows(columns),
-        verdicts=list(Verdict),
-        meaning=MEANING,
-        style=(resources.files(__package__ or "") / "templates" / "report.css").read_text("utf-8"),
+    return (
+        templates()
+        .get_template("side_by_side.html.j2")
+        .render(
+            columns=columns,
+            areas=areas(columns),
+            rows=rows(columns),
+            verdicts=list(Verdict),
+            meaning=MEANING,
+            style=(resources.files(__package__ or "") / "templates" / "report.css").read_text("utf-8"),
+        )
     )
 
 
