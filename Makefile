@@ -24,7 +24,7 @@ run-all: $(READY) ## The main job under every revision
 	for revision in B A R; do $(BIN)/memwal validate --revision $$revision --out out/validate-$$revision || exit 1; done
 
 test: $(READY) lint types rooms check-generated ## Everything that has to be green: style, types, rooms, generated files, tests
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m "not long"
 
 lint: $(READY) ## Style
 	$(BIN)/ruff check .
@@ -54,6 +54,7 @@ explore: $(READY) ## The long explorations
 	$(BIN)/memwal explore two_writers --faults 1 --merge
 	$(BIN)/memwal explore two_writers_merger_collector --preemptions -1 --merge --memory-max 12000
 	$(BIN)/memwal explore two_writers_merger_collector --faults 1 --fate late --preemptions -1 --merge --memory-max 14000
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m long
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m memwal_sim.machines
 
 clean: ## Remove the virtual environment and all output

@@ -106,6 +106,7 @@ def test_the_page_of_broken_adapters_shows_the_survey() -> None:
 @pytest.mark.parametrize(
     "name", ["start_at_last_seen", "filter_of_the_last_row", "replays_flushed_entries", "skipped_version"]
 )
+@pytest.mark.long
 def test_a_bug_planted_in_the_engine_fails_the_case_that_the_survey_names(name: str, tmp_path: Path) -> None:
     case = broken_survey.best(BUGS[name], SEEN[name])
     verdict, findings = judged(case, (*BROKEN, "--bug", name), tmp_path, {})

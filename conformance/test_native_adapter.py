@@ -162,6 +162,7 @@ def honest(start: Contents) -> Life:
     return native_life.live(COMMAND, APPENDED, start)
 
 
+@pytest.mark.long
 def test_a_life_without_faults_keeps_each_acknowledged_row_once_wherever_it_is_cut_off(
     honest: Life, recoverer: AdapterProcess
 ) -> None:
@@ -195,6 +196,7 @@ def test_a_flush_whose_manifest_was_stored_and_answered_500_lists_its_generation
     assert any("generation 1 at" in text and "is listed 2 times" in text for text in texts)
 
 
+@pytest.mark.long
 def test_a_real_kill_leaves_what_a_crash_state_has(start: Contents, honest: Life, recoverer: AdapterProcess) -> None:
     rule = Rule(at=Address(actor=native_life.WRITER, operation="CREATE", name="wal/@2"), do=Do.KILL_AFTER)
     life = native_life.live(COMMAND, APPENDED, start, [rule])
@@ -236,6 +238,7 @@ def test_a_merge_of_nothing_but_deletes_removes_their_rows() -> None:
     assert native_differential.wrong(asked) is None
 
 
+@pytest.mark.long
 def test_seeded_programs_find_nothing_wrong_with_the_installed_package_s_readers() -> None:
     programs = [native_differential.program(seed, small_memtables=False) for seed in range(8)]
     assert {step[0] for asked in programs for step in asked.steps} == {"put", "delete", "reopen", "merge"}
@@ -263,6 +266,7 @@ def test_a_wrong_answer_of_a_reader_is_found_and_made_small(monkeypatch: pytest.
 # Two writers, request by request ----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_two_native_writers_in_a_seeded_order_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     keyed = Kind(append_only=False, http_retries=0)
     told = native_race.run(COMMAND, keyed, native_life.created(COMMAND, keyed), 1, tmp_path)

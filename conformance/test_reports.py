@@ -456,6 +456,7 @@ def test_the_summary_has_commands_and_no_messages(one_process: Run) -> None:
     assert not {"steps", "requests"} & set(case)
 
 
+@pytest.mark.long
 def test_workers_come_to_the_same_verdicts_in_one_report(one_process: Run, tmp_path: Path) -> None:
     for old in ("run.jsonl", "run.gw7.jsonl"):
         (tmp_path / old).write_text("of an earlier run", "utf-8")
@@ -472,6 +473,7 @@ def test_workers_come_to_the_same_verdicts_in_one_report(one_process: Run, tmp_p
     assert "wal_entries" in (tmp_path / "report.html").read_text("utf-8")
 
 
+@pytest.mark.long
 def test_workers_say_why_there_is_no_verdict(tmp_path: Path) -> None:
     silent = f'{sys.executable} -c "import sys; sys.exit(3)"'
     run = run_suite(tmp_path, NAMES, "--memwal-adapter", silent, "-n", "2")
@@ -479,6 +481,7 @@ def test_workers_say_why_there_is_no_verdict(tmp_path: Path) -> None:
     assert re.search("^no verdict: the adapter ended .exit status 3", run.text, re.MULTILINE), run.text
 
 
+@pytest.mark.long
 def test_no_worker_judges_a_revision_whose_smoke_stage_fails(tmp_path: Path) -> None:
     roles = ('"roles": [],', '"roles": ["writer", "reader"],')
     creates = ('"capabilities": ["eval.name"]', '"capabilities": ["eval.name", "table.create"]')
@@ -501,12 +504,14 @@ def test_steps_behind_the_gate_say_how_many_requests_there_had_been(tmp_path: Pa
     assert f">#{counts[-1]}<" in (tmp_path / "report.html").read_text("utf-8")
 
 
+@pytest.mark.long
 def test_words_choose_cases_and_the_sentence_says_so(tmp_path: Path) -> None:
     run = run_suite(tmp_path, NAMES, "--memwal-adapter", SKELETON, "-k", "manifests")
     assert "2 passed, 2 deselected" in run.text
     assert re.search("; a selection: 2 of [0-9]+ cases ran$", run.text.strip()), run.text
 
 
+@pytest.mark.long
 def test_cases_that_failed_last_time_run_alone_and_the_sentence_says_so(tmp_path: Path) -> None:
     adapter = changed_skeleton(
         tmp_path, ("    number = int(", '    assert params["kind"] != "wal", "boom"\n    number = int(')

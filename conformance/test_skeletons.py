@@ -43,6 +43,7 @@ def node_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run_suite(tmp_path_factory.mktemp("node"), *places, *adapter, limit_s=300)
 
 
+@pytest.mark.long
 def test_the_skeleton_in_node_passes_in_a_run_of_the_suite(node_run: Run) -> None:
     assert node_run.status == 0, node_run.text
     verdicts = {revision: node_run.summary["revisions"][revision]["verdicts"] for revision in "ABR"}
@@ -80,6 +81,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("language", "file", "good", "bad", "said"), FAULTS)
+@pytest.mark.long
 def test_a_fault_in_a_skeleton_fails_the_vector_about_it(
     language: str, file: str, good: str, bad: str, said: str, tmp_path: Path
 ) -> None:
