@@ -223,7 +223,8 @@ class _Search:
         """Whether ``actor`` may go on alone in these states, as far as the reduction knows."""
         assert self.reduction is not None
         nodes = [rows[:, _FIRST_NODE + other] for other in range(len(self.tries))]
-        return self.reduction.alone(rows[:, _STORE], rows[:, _ORPHANS], nodes, actor)
+        requests = self.behaviours[actor].requests[nodes[actor]]
+        return self.reduction.alone(rows[:, _STORE], rows[:, _ORPHANS], nodes, requests, actor)
 
     def is_later(self, states: Array, numbers: Array) -> Array:
         """Whether each state is new, or was found no earlier than the state of the number beside it."""

@@ -53,13 +53,12 @@ class Reduction:
         self._chosen_states = Column(np.int64)
         self._chosen_actors = Column(np.int32)
 
-    def alone(self, stores: Array, orphans: Array, nodes: Sequence[Array], actor: int) -> Array:
+    def alone(self, stores: Array, orphans: Array, nodes: Sequence[Array], requests: Array, actor: int) -> Array:
         """Whether the process ``actor`` may go on alone, for states given by columns; dtype bool.
 
-        ``nodes``: for each process, the column of its nodes.
+        ``nodes``: for each process, the column of its nodes; ``requests``: of ``actor``, or `AT_END`.
         """
         self._take_in_news()
-        requests = self._futures[actor].requests.values[nodes[actor]]
         alone: Array = requests != AT_END
         places = np.flatnonzero(alone)
         stores, requests = stores[places], requests[places]
@@ -186,8 +185,6 @@ class _Future:
         """Edges of the trie that are taken in."""
         self.touched = _Sets()
         """Node -> what it and all after it touch."""
-        self.requests = Column(np.int32)
-        """Node -> number of its request, or `AT_END`."""
 
     def grow(self, of_request: Callable[[int], int]) -> None:
         """Take in the new edges: what a node touches belongs to the future of every node before it."""
@@ -196,7 +193,6 @@ class _Future:
             request = trie.requests[node]
             bits.append(0 if request == AT_END else of_request(request))
             self.touched.append(bits[node])
-            self.requests.append(request)
         waiting = [node for _, node in trie.edges[self._edges :]]
         self._edges = len(trie.edges)
         while waiting:
