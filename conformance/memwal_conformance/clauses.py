@@ -128,7 +128,7 @@ class Ambiguity:
         return f"AMB-{self.number:02d}"
 
 
-class _Entry:
+class Entry:
     """Typed access to one TOML table; every complaint names the file and the entry."""
 
     def __init__(self, path: Path, name: str, table: Mapping[str, Any]) -> None:
@@ -175,7 +175,7 @@ class _Entry:
             raise self.wrong(f"unknown keys: {', '.join(sorted(self._left))}")
 
 
-def _entries(path: Path, array: str, name: str) -> Iterator[_Entry]:
+def entries(path: Path, array: str, name: str) -> Iterator[Entry]:
     """The tables of ``array``, each named by its value of ``name``; nothing else may be in the file."""
     try:
         document = tomllib.loads(path.read_text("utf-8"))
@@ -184,13 +184,13 @@ def _entries(path: Path, array: str, name: str) -> Iterator[_Entry]:
     if set(document) != {array}:
         raise InvalidArgument(f"{path.name}: holds {', '.join(document) or 'nothing'} instead of [[{array}]] only")
     for index, table in enumerate(document[array]):
-        yield _Entry(path, str(table.get(name, f"entry {index + 1}")), table)
+        yield Entry(path, str(table.get(name, f"entry {index + 1}")), table)
 
 
 def texts(folder: Path = CLAUSES) -> tuple[Text, ...]:
     """The pinned texts. Raises `InvalidArgument` naming file and entry."""
     found = []
-    for entry in _entries(folder / "seeds.toml", "text", "name"):
+    for entry in entries(folder / "seeds.toml", "text", "name"):
         text = Text(
             name=entry.text("name"),
             title=entry.text("title"),
@@ -208,7 +208,7 @@ def texts(folder: Path = CLAUSES) -> tuple[Text, ...]:
 def ambiguities(folder: Path = CLAUSES) -> tuple[Ambiguity, ...]:
     """All notes, by number from 1 without a gap. Raises `InvalidArgument` naming file and entry."""
     found: list[Ambiguity] = []
-    for entry in _entries(folder / "ambiguities.toml", "ambiguity", "number"):
+    for entry in entries(folder / "ambiguities.toml", "ambiguity", "number"):
         note = Ambiguity(
             number=entry.whole("number"),
             title=entry.text("title"),
@@ -229,7 +229,7 @@ def clauses(folder: Path = CLAUSES) -> tuple[Clause, ...]:
     known_texts = {text.name for text in texts(folder)}
     found: dict[str, Clause] = {}
     for group in GROUPS:
-        for entry in _entries(folder / f"{group}.toml", "clause", "id"):
+        for entry in entries(folder / f"{group}.toml", "clause", "id"):
             clause = _clause(entry)
             if not re.fullmatch(group + "-[0-9]{3}", clause.id) or clause.id in found:
                 raise entry.wrong("the id is malformed, of another group, or used twice")
@@ -247,7 +247,7 @@ def clauses(folder: Path = CLAUSES) -> tuple[Clause, ...]:
     return tuple(found.values())
 
 
-def _clause(entry: _Entry) -> Clause:
+def _clause(entry: Entry) -> Clause:
     clause = Clause(
         id=entry.text("id"),
         level=entry.text("level"),

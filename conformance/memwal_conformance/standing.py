@@ -1,8 +1,9 @@
 """What stands behind each clause: code, tests, cases of the suite, and planted bugs that show that a test can fail.
 
 A clause is *proven* when something that breaks it on purpose is known to be noticed: a planted bug of the engine with a
-recorded history that its oracle objects to, or a broken adapter that a case of the suite fails for that clause. Both
-are run again by tests. A clause without one is *unproven*: its tests may be right, but nobody has seen them fail here.
+recorded history that its oracle objects to, a broken adapter that a case of the suite fails for that clause, or a
+mutant of the source that a test with the clause's marker fails with. All are run again by tests or by ``make explore``.
+A clause without one is *unproven*: its tests may be right, but nobody has seen them fail here.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from . import evidence
 from .adapters.broken import DEFECTS
 from .broken_survey import SEEN
 from .clauses import CLAUSES, Clause, Text, clauses, implemented, proven, status_of, texts
+from .mutation import mutants as mutation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +34,11 @@ class Planted:
 
     name: str
     kind: str
-    """``planted bug`` of the engine, or ``broken adapter``."""
+    """``planted bug`` of the engine, ``broken adapter``, or ``mutant``."""
     what: str
     """What it does wrong, in one sentence."""
     where: str
-    """Scenario or case in which it is noticed."""
+    """Scenario, case or test in which it is noticed."""
     dead: bool
     """Whether it is noticed there, for the clause in question."""
 
@@ -113,6 +115,11 @@ def planted() -> dict[str, tuple[Planted, ...]]:
         dead = file in looked_at.get(defect.clause, ())
         one = Planted(name=name, kind="broken adapter", what=defect.sentence, where=defect.case, dead=dead)
         found.setdefault(defect.clause, set()).add(one)
+    killed = mutation.dead(known := mutation.mutants())
+    for mutant in known:
+        one = Planted(name=mutant.name, kind="mutant", what=mutant.what, where=mutant.test, dead=mutant.name in killed)
+        for id_ in mutant.clauses:
+            found.setdefault(id_, set()).add(one)
     return {id_: tuple(sorted(each, key=lambda one: (one.kind, one.name))) for id_, each in sorted(found.items())}
 
 

@@ -18,8 +18,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from .. import matrix as generated
-from ..clauses import GROUPS, texts
+from ..clauses import GROUPS, proven, texts
 from ..generated.clause_matrix import clauses_html, clauses_page, figures
+from ..mutation.mutants import Death, Mutant, dead, mutants, record
+from ..mutation.mutants import faults as mutant_faults
+from ..mutation.trials import trials
 from ..standing import Standing, differing, faults, named, standing, standings
 from ..vectors import BadCase
 
@@ -133,10 +136,10 @@ def matrix(
 
 @app.command()
 def check(seeds: Seeds = None) -> None:
-    """Check everything that has to hold: statuses, names, generated pages, and the digests of the texts if given."""
+    """Check everything that has to hold: statuses, names, mutants, generated pages, and digests of texts if given."""
     with _usage():
         known = standings()
-        found = faults(known, named())
+        found = faults(known, named()) + mutant_faults(mutants(), proven())
         stale = generated.out_of_date()
         found += [f"{generated.pages()[page].path.name} is out of date: {generated.command(page)}" for page in stale]
         if seeds is not None:
@@ -147,6 +150,57 @@ def check(seeds: Seeds = None) -> None:
     stdout.print(f"{figures(known)}; digests of {compared} compared", highlight=False, soft_wrap=True)
     if found:
         raise typer.Exit(FOUND)
+
+
+@app.command()
+def prove(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]…", help="Mutants; default is all.")] = None,
+    group: Annotated[str, typer.Option(help="Mutants of this group of clauses only, such as FENCE.")] = "",
+    clause: Annotated[str, typer.Option(help="Mutants of this clause only.")] = "",
+    again: Annotated[bool, typer.Option("--again", help="Also those whose death is known and not stale.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Trials at a time, each in a copy of the checkout.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Break each clause on purpose: run the test of each mutant with it, and keep which ones are killed.
+
+    Needs a checkout, since mutants change its sources (in a copy) and its tests kill them. Exit code 1 if one survives.
+    """
+    with _usage():
+        if group and group.upper() not in GROUPS:
+            raise InvalidArgument(f"--group is one of {', '.join(GROUPS)}")
+        known = mutants(groups=[group.upper()] if group else GROUPS)
+        chosen = _mutants(known, names or [], clause.upper())
+        waiting = chosen if again else [each for each in chosen if each.name not in dead(chosen)]
+        seen: dict[str, Death | None] = {}
+        told = []
+        try:
+            for trial in trials(waiting, jobs):
+                seen[trial.mutant.name] = trial.death
+                told.append(trial)
+                if not as_json:
+                    line = f"{trial.verdict:8}  {trial.mutant.name}  {trial.seconds:.1f} s  {trial.message}"
+                    stdout.print(line, markup=False, highlight=False, soft_wrap=True)
+        finally:
+            record(known, seen)
+    lost = [trial for trial in told if trial.verdict != "killed"]
+    if as_json:
+        print_json([{"name": t.mutant.name, "verdict": t.verdict, "message": t.message} for t in told])
+    else:
+        known_dead = len(chosen) - len(told)
+        line = f"{len(told) - len(lost)} of {len(told)} killed; {known_dead} were known to be"
+        stdout.print(line, highlight=False)
+    if lost:
+        raise typer.Exit(FOUND)
+
+
+def _mutants(known: tuple[Mutant, ...], names: list[str], clause: str) -> list[Mutant]:
+    """Those of ``known`` that are meant. Raises `InvalidArgument` where there is none."""
+    if strange := set(names) - {each.name for each in known}:
+        raise InvalidArgument(f"there is no mutant {', '.join(sorted(strange))}")
+    found = [each for each in known if (not names or each.name in names) and (not clause or clause in each.clauses)]
+    if not found:
+        raise InvalidArgument(f"no mutant is written down for that{'' if known else ': they come with the sources'}")
+    return found
 
 
 def choose(known: tuple[Standing, ...], wanted: dict[str, str]) -> list[Standing]:

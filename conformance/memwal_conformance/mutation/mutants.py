@@ -1,0 +1,193 @@
+"""The mutants of the checkout: ``conformance/mutants/<GROUP>.toml``, and which of them were seen to be killed.
+
+A mutant is one exact change of a source file that makes the project break a clause, the way an implementer could, and
+the test that must fail then. The test carries the marker of each clause that the mutant is written down for. Seen
+deaths are data, too (``killed/<GROUP>.json``): each is good for the code and the test that it was seen with, and stale
+when either has changed.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from memwal.errors import InvalidArgument
+
+from ..clauses import GROUPS, ROOT, entries
+
+SOURCES = ("reference/memwal", "simulator/memwal_sim", "conformance/memwal_conformance", "conformance/memwal_spark")
+"""Where a mutant may change something, below the root."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """One change that breaks clauses on purpose."""
+
+    name: str
+    group: str
+    """The file that it is written down in: the group of its first clause."""
+    clauses: tuple[str, ...]
+    """The clauses that the changed source breaks."""
+    what: str
+    """What it does wrong, in one sentence."""
+    file: str
+    """The source file, below the root."""
+    old: str
+    """Text that the file has exactly once."""
+    new: str
+    """What stands there instead."""
+    test: str
+    """``<file>::<test>``, below the root and without parameters."""
+
+    def applied(self, root: Path) -> str:
+        """The whole changed source.
+
+        Raises `InvalidArgument` if the old text is not there exactly once, or the result cannot be compiled.
+        """
+        path = root / self.file
+        source = path.read_text("utf-8") if path.is_file() else ""
+        if (times := source.count(self.old)) != 1:
+            raise InvalidArgument(f"{self.group}.toml: {self.name}: {self.file} has the old text {times} times")
+        changed = source.replace(self.old, self.new)
+        try:
+            compile(changed, self.file, "exec")
+        except SyntaxError as error:
+            raise InvalidArgument(f"{self.group}.toml: {self.name}: line {error.lineno}: {error.msg}") from error
+        return changed
+
+    def digest(self, root: Path) -> str:
+        """Of the definition that is changed, the change, and the test: 64 hexadecimal digits.
+
+        Raises `InvalidArgument` as `applied` does, and for a test that is not there.
+        """
+        self.applied(root)
+        source = (root / self.file).read_text("utf-8")
+        around = _definition(source, source.index(self.old))
+        parts = (around, self.old, self.new, self._test_source(root))
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+    def _test_source(self, root: Path) -> str:
+        file, *names = self.test.split("::")
+        path = root / file
+        node: Any = ast.parse(source := path.read_text("utf-8")) if path.is_file() else None
+        for name in names:
+            body = getattr(node, "body", ())
+            node = next((each for each in body if getattr(each, "name", None) == name), None)
+        if node is None or not names:
+            raise InvalidArgument(f"{self.group}.toml: {self.name}: there is no test {self.test}")
+        return _text(source, node)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Death:
+    """How a mutant was seen to die."""
+
+    digest: str
+    message: str
+    """First line of what the test said."""
+
+
+def mutants(root: Path = ROOT, groups: Iterable[str] = GROUPS) -> tuple[Mutant, ...]:
+    """The mutants of these groups, in the order of their files; none where there is no checkout.
+
+    Raises `InvalidArgument` naming file and entry.
+    """
+    found: dict[str, Mutant] = {}
+    for group in groups:
+        path = root / "conformance" / "mutants" / f"{group}.toml"
+        for entry in entries(path, "mutant", "name") if path.is_file() else ():
+            mutant = Mutant(
+                name=entry.text("name"),
+                group=group,
+                clauses=entry.texts("clauses"),
+                what=entry.text("what"),
+                file=entry.text("file"),
+                old=entry.text("old"),
+                new=entry.text("new", ""),
+                test=entry.text("test"),
+            )
+            entry.done()
+            if not re.fullmatch("[a-z][a-z0-9_]*", mutant.name) or mutant.name in found:
+                raise entry.wrong("the name is malformed or used twice")
+            if not mutant.clauses[0].startswith(f"{group}-"):
+                raise entry.wrong(f"the first clause is not of the group {group}")
+            if not mutant.file.startswith(tuple(f"{folder}/" for folder in SOURCES)) or ".." in mutant.file:
+                raise entry.wrong(f"{mutant.file} is not below {', '.join(SOURCES)}")
+            if mutant.old == mutant.new:
+                raise entry.wrong("old and new are the same")
+            found[mutant.name] = mutant
+    return tuple(found.values())
+
+
+def deaths(root: Path = ROOT) -> dict[str, Death]:
+    """Mutant -> how it was seen to die, also where that is stale by now."""
+    found: dict[str, Death] = {}
+    for path in sorted((root / "conformance" / "mutants" / "killed").glob("*.json")):
+        found |= {name: Death(**death) for name, death in json.loads(path.read_text("utf-8")).items()}
+    return found
+
+
+def record(known: Iterable[Mutant], seen: Mapping[str, Death | None], root: Path = ROOT) -> None:
+    """Keep what was ``seen`` of some mutants (None: it survived); ``known`` are all mutants of their groups.
+
+    What is kept of mutants that are no longer written down is forgotten.
+    """
+    kept: dict[str, Death | None] = {**deaths(root), **seen}
+    folder = root / "conformance" / "mutants" / "killed"
+    by_group: dict[str, list[Mutant]] = {}
+    for mutant in known:
+        by_group.setdefault(mutant.group, []).append(mutant)
+    for group, members in by_group.items():
+        if any(mutant.name in seen for mutant in members):
+            found = {each.name: asdict(death) for each in members if (death := kept.get(each.name)) is not None}
+            text = json.dumps(dict(sorted(found.items())), indent=1, ensure_ascii=False)
+            (folder / f"{group}.json").write_text(text + "\n", "utf-8")
+
+
+def dead(known: Iterable[Mutant], root: Path = ROOT) -> set[str]:
+    """Names of those whose death was seen with the code and the test as they are."""
+    seen = deaths(root)
+    return {each.name for each in known if each.name in seen and seen[each.name].digest == each.digest(root)}
+
+
+def faults(known: Sequence[Mutant], marked: Mapping[str, tuple[str, ...]], root: Path = ROOT) -> list[str]:
+    """What is wrong with what is written down, given clause -> tests that carry its marker. Empty: nothing."""
+    found, seen = [], deaths(root)
+    for mutant in known:
+        try:
+            digest = mutant.digest(root)
+        except InvalidArgument as error:
+            found.append(str(error))
+            continue
+        where = f"{mutant.group}.toml: {mutant.name}"
+        unmarked = [clause for clause in mutant.clauses if mutant.test not in marked.get(clause, ())]
+        found += [f"{where}: {mutant.test} does not carry the marker of {clause}" for clause in unmarked]
+        if mutant.name not in seen:
+            found.append(f"{where}: nobody has seen {mutant.test} fail: memwal clauses prove")
+        elif seen[mutant.name].digest != digest:
+            found.append(f"{where}: its code or its test has changed since: memwal clauses prove")
+    return found
+
+
+def _definition(source: str, at: int) -> str:
+    """The statement of the module around the character ``at``, with its decorators; the whole source if none is."""
+    line = source.count("\n", 0, at) + 1
+    for node in ast.parse(source).body:
+        if _first(node) <= line <= (node.end_lineno or node.lineno):
+            return _text(source, node)
+    return source
+
+
+def _first(node: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(each.lineno for each in decorators)])
+
+
+def _text(source: str, node: ast.stmt) -> str:
+    return "".join(source.splitlines(keepends=True)[_first(node) - 1 : node.end_lineno])

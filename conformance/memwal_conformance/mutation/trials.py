@@ -1,0 +1,174 @@
+"""Trials: a copy of the checkout, one mutant in it at a time, and its test run there by a process of its own.
+
+A mutant is *killed* when its test fails because something that it checks does not hold. A test that cannot even begin,
+or that stumbles over a mutant that is no working program (`STUMBLES`), has noticed nothing about the clause: such a
+mutant is *broken*, and a defect of whoever wrote it down. Before the mutants, the tests run once without any.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from memwal.errors import InvalidArgument
+
+from ..clauses import ROOT
+from .mutants import Death, Mutant
+
+TRIAL_MAX_S = 180.0
+"""A test that takes longer than this with a mutant has not noticed it."""
+COPIED = (
+    *("reference", "simulator", "conformance", "faults", "protos", "docs", "benchmarks"),
+    *("pyproject.toml", "Makefile", "constraints.txt", "README.md", "SPEC_NOTES.md", "CONTRIBUTING.md"),
+)
+"""What tests may look at, below the root of a checkout."""
+PATHS = ("reference", "simulator", "conformance")
+"""Where the packages of a copy are."""
+STUMBLES = (
+    "NameError",
+    "UnboundLocalError",
+    "ImportError",
+    "ModuleNotFoundError",
+    "SyntaxError",
+    "AttributeError",
+    "TypeError",
+)
+"""What a mutant that is no working program ends in."""
+MESSAGE_MAX = 160
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What became of one mutant."""
+
+    mutant: Mutant
+    verdict: str
+    """``killed``, ``survived``, ``broken``, or ``too long``."""
+    message: str
+    """First line of what the test said; empty if it passed."""
+    seconds: float
+
+    digest: str
+    """Of the mutant and its test, as they were."""
+
+    @property
+    def death(self) -> Death | None:
+        """To be kept; None unless it was killed."""
+        return Death(digest=self.digest, message=self.message) if self.verdict == "killed" else None
+
+
+def trials(chosen: Sequence[Mutant], jobs: int = 1, root: Path = ROOT, max_s: float = TRIAL_MAX_S) -> Iterator[Trial]:
+    """The trial of each mutant of the checkout at ``root``, as they end; each takes ``max_s`` at most.
+
+    Raises `InvalidArgument` for a mutant that does not apply, and for tests that fail without any.
+    """
+    for mutant in chosen:
+        mutant.digest(root)
+    if not chosen:
+        return
+    with ExitStack() as stack:
+        copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
+        for _ in range(min(jobs, len(chosen))):
+            copies.put(stack.enter_context(copy_of_the_checkout(root)))
+        pool = stack.enter_context(ThreadPoolExecutor(jobs))
+
+        def one(mutant: Mutant) -> Trial:
+            copy = copies.get()
+            try:
+                return _trial(mutant, copy, max_s)
+            finally:
+                copies.put(copy)
+
+        _unharmed(sorted({mutant.test for mutant in chosen}), copies, max_s)
+        for done in as_completed([pool.submit(one, mutant) for mutant in chosen]):
+            yield done.result()
+
+
+@contextmanager
+def copy_of_the_checkout(root: Path = ROOT) -> Iterator[Path]:
+    """A folder with its sources, tests and data, which may be changed."""
+    with tempfile.TemporaryDirectory(prefix="memwal-mutants-") as name:
+        copy = Path(name)
+        for part in filter(Path.exists, (root / name for name in COPIED)):
+            if part.is_dir():
+                shutil.copytree(part, copy / part.name, ignore=shutil.ignore_patterns("observed", ".hypothesis"))
+            else:
+                shutil.copy2(part, copy / part.name)
+        yield copy
+
+
+def _unharmed(tests: Sequence[str], copies: queue.SimpleQueue[Path], max_s: float) -> None:
+    copy = copies.get()
+    verdict, message = _run(copy, tests, max_s * len(tests))
+    copies.put(copy)
+    if verdict != "survived":
+        raise InvalidArgument(f"a test does not pass without a mutant: {message}")
+
+
+def _trial(mutant: Mutant, copy: Path, max_s: float) -> Trial:
+    file, began, digest = copy / mutant.file, time.monotonic(), mutant.digest(copy)
+    as_it_was = file.with_name(f"{file.name}.as_it_was")
+    shutil.copy2(file, as_it_was)
+    file.write_text(mutant.applied(copy), "utf-8")
+    try:
+        verdict, message = _run(copy, [mutant.test], max_s)
+    finally:
+        as_it_was.replace(file)  # with its time, so that what was compiled from it is used again
+    return Trial(mutant=mutant, verdict=verdict, message=message, seconds=time.monotonic() - began, digest=digest)
+
+
+def _run(copy: Path, tests: Sequence[str], max_s: float) -> tuple[str, str]:
+    """Verdict and message of a run of pytest in ``copy``."""
+    report = copy / "report.xml"
+    report.unlink(missing_ok=True)
+    options = ("-x", "-q", "-p", "no:cacheprovider", "-o", "junit_family=xunit2", f"--junitxml={report}")
+    paths = os.pathsep.join(str(copy / path) for path in PATHS)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", *options, *tests],
+        cwd=copy,
+        env={**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=max_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return "too long", f"not done after {max_s:.0f} s"
+    cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []  # noqa: S314 - our own report
+    for case in cases:
+        for kind in ("error", "failure"):
+            if (found := case.find(kind)) is not None:
+                return _judged(kind, found.get("message", ""), copy)
+    if process.returncode == 0 and any(case.find("skipped") is None for case in cases):
+        return "survived", ""
+    return "broken", _line(output.strip().rpartition("\n")[2] or f"pytest ended with {process.returncode}", copy)
+
+
+def _judged(kind: str, message: str, copy: Path) -> tuple[str, str]:
+    line = _line(message, copy)
+    stumbled = kind == "error" or line.partition(":")[0].rpartition(".")[2] in STUMBLES
+    return ("broken" if stumbled else "killed"), line
+
+
+def _line(message: str, copy: Path) -> str:
+    """The first line, without what differs from run to run."""
+    first = message.strip().partition("\n")[0].replace(f"{copy}/", "")
+    return re.sub(r"/[^\s'\"]*/pytest-[^\s'\"/]*/[^\s'\"/]*/[^\s'\"/]*", "…", first)[:MESSAGE_MAX]

@@ -1,0 +1,220 @@
+"""Mutants: what is written down applies and is marked; the tool tells a test that notices from one that does not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from memwal.errors import InvalidArgument
+from memwal_conformance import clauses as registry
+from memwal_conformance.mutation import mutants as written
+from memwal_conformance.mutation.mutants import Death, Mutant
+from memwal_conformance.mutation.trials import trials
+
+TOY = """\
+LIMIT = 3
+
+
+def within(count: int) -> bool:
+    return count <= LIMIT
+
+
+def other(count: int) -> bool:
+    return count > 0
+"""
+TOY_TESTS = """\
+import time
+import pytest
+from memwal.toy import other, within
+
+@pytest.fixture
+def scene():
+    assert within(3)
+
+@pytest.mark.clause("WAL-007")
+def test_the_limit_is_within():
+    assert within(3) and not within(4)
+
+def test_nothing_of_importance():
+    assert within(2)
+
+def test_in_a_scene(scene):
+    pass
+
+def test_at_length():
+    time.sleep(0 if within(3) else 60)
+
+def test_that_fails():
+    assert other(0)
+"""
+EXCLUSIVE = ("    return count <= LIMIT\n", "    return count < LIMIT\n")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A checkout of one module and its tests."""
+    for name, text in {
+        "reference/memwal/__init__.py": "",
+        "reference/memwal/toy.py": TOY,
+        "reference/tests/test_toy.py": TOY_TESTS,
+        "pyproject.toml": '[tool.pytest.ini_options]\nmarkers = ["clause(*ids): …"]\n',
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, "utf-8")
+    (tmp_path / "conformance/mutants/killed").mkdir(parents=True)
+    return tmp_path
+
+
+def mutant(
+    change: tuple[str, str] = EXCLUSIVE, test: str = "test_the_limit_is_within", name: str = "exclusive"
+) -> Mutant:
+    return Mutant(
+        name=name,
+        group="WAL",
+        clauses=("WAL-007",),
+        what="Takes the limit for the first value outside.",
+        file="reference/memwal/toy.py",
+        old=change[0],
+        new=change[1],
+        test=f"reference/tests/test_toy.py::{test}",
+    )
+
+
+def write_down(root: Path, **changed: str) -> None:
+    """One entry of WAL.toml."""
+    entry = {
+        "name": "exclusive",
+        "what": "…",
+        "file": "reference/memwal/toy.py",
+        "old": "LIMIT = 3",
+        "new": "LIMIT = 4",
+    }
+    entry |= {"test": "reference/tests/test_toy.py::test_the_limit_is_within", **changed}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in entry.items()]
+    clauses = json.dumps([changed.pop("clause", "WAL-007")])
+    text = "\n".join(
+        ["[[mutant]]", f"clauses = {clauses}", *(line for line in lines if not line.startswith("clause "))]
+    )
+    (root / "conformance/mutants/WAL.toml").write_text(text + "\n", "utf-8")
+
+
+def test_every_mutant_of_this_checkout_applies_is_marked_and_was_seen_to_die_as_it_is_now() -> None:
+    known = written.mutants()
+    assert known
+    assert written.faults(known, registry.proven()) == []
+
+
+def test_every_mutant_names_clauses_of_the_registry() -> None:
+    ids = {clause.id for clause in registry.clauses()}
+    assert {clause for each in written.mutants() for clause in each.clauses} <= ids
+
+
+def test_a_trial_tells_killed_survived_broken_and_too_long(root: Path) -> None:
+    chosen = [
+        mutant(name="noticed"),
+        mutant(test="test_nothing_of_importance", name="not_looked_at"),
+        mutant(("count <= LIMIT", "count <= NOTHING"), name="no_program"),
+        mutant(test="test_in_a_scene", name="no_scene"),
+        mutant(test="test_at_length", name="for_ever"),
+    ]
+    found = {trial.mutant.name: trial for trial in trials(chosen, jobs=2, root=root, max_s=15)}
+    assert {name: trial.verdict for name, trial in found.items()} == {
+        "noticed": "killed",
+        "not_looked_at": "survived",
+        "no_program": "broken",
+        "no_scene": "broken",
+        "for_ever": "too long",
+    }
+    assert found["noticed"].message.startswith("assert (False")
+    assert found["noticed"].death == Death(digest=mutant(name="noticed").digest(root), message=found["noticed"].message)
+    assert found["not_looked_at"].death is None
+    assert found["no_program"].message.startswith("NameError")
+    assert (root / "reference/memwal/toy.py").read_text("utf-8") == TOY
+
+
+def test_a_test_that_fails_without_a_mutant_is_refused(root: Path) -> None:
+    with pytest.raises(InvalidArgument, match="does not pass without a mutant: assert False"):
+        list(trials([mutant(test="test_that_fails")], root=root))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (("count", "number"), "has the old text 4 times"),
+        (("nowhere", ""), "has the old text 0 times"),
+        (("return count <= LIMIT", "return count <="), "line 5: invalid syntax"),
+    ],
+)
+def test_a_mutant_that_does_not_apply_is_refused_by_name(root: Path, change: tuple[str, str], reason: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"WAL.toml: exclusive: .*{reason}"):
+        list(trials([mutant(change)], root=root))
+
+
+def test_a_death_is_stale_when_the_definition_or_the_test_has_changed_and_not_before(root: Path) -> None:
+    one = mutant()
+    written.record([one], {one.name: Death(digest=one.digest(root), message="…")}, root)
+    assert written.dead([one], root) == {"exclusive"}
+    for file, old, new, still in (
+        ("reference/memwal/toy.py", "count > 0", "count > 1", True),
+        ("reference/tests/test_toy.py", "assert within(2)", "assert within(1)", True),
+        ("reference/memwal/toy.py", "def within(count: int)", "def within(count: int, /)", False),
+        ("reference/tests/test_toy.py", "within(3) and not within(4)", "within(3) and not within(5)", False),
+    ):
+        path = root / file
+        before = path.read_text("utf-8")
+        path.write_text(before.replace(old, new), "utf-8")
+        assert before != path.read_text("utf-8")
+        assert (written.dead([one], root) == {"exclusive"}) is still, new
+        path.write_text(before, "utf-8")
+
+
+def test_a_survivor_and_what_is_no_longer_written_down_are_forgotten(root: Path) -> None:
+    first, second = mutant(name="first"), mutant(name="second")
+    died = Death(digest="0" * 64, message="…")
+    written.record([first, second], {"first": died, "second": died}, root)
+    assert set(written.deaths(root)) == {"first", "second"}
+    written.record([first, second], {"second": None}, root)
+    assert set(written.deaths(root)) == {"first"}
+    written.record([second], {"second": died}, root)
+    assert set(written.deaths(root)) == {"second"}
+
+
+def test_what_is_wrong_with_what_is_written_down_is_told(root: Path) -> None:
+    marked = {"WAL-007": ("reference/tests/test_toy.py::test_the_limit_is_within",)}
+    one = mutant()
+    assert written.faults([one], marked, root) == [
+        f"WAL.toml: exclusive: nobody has seen {one.test} fail: memwal clauses prove"
+    ]
+    written.record([one], {one.name: Death(digest="0" * 64, message="…")}, root)
+    assert written.faults([one], marked, root) == [
+        "WAL.toml: exclusive: its code or its test has changed since: memwal clauses prove"
+    ]
+    written.record([one], {one.name: Death(digest=one.digest(root), message="…")}, root)
+    assert written.faults([one], marked, root) == []
+    assert written.faults([one], {}, root) == [f"WAL.toml: exclusive: {one.test} does not carry the marker of WAL-007"]
+    assert written.faults([mutant(test="test_gone")], marked, root) == [
+        "WAL.toml: exclusive: there is no test reference/tests/test_toy.py::test_gone"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"name": "No Name"}, "the name is malformed or used twice"),
+        ({"clause": "FENCE-001"}, "the first clause is not of the group WAL"),
+        ({"file": "reference/tests/test_toy.py"}, "is not below"),
+        ({"file": "reference/memwal/../../x.py"}, "is not below"),
+        ({"new": "LIMIT = 3"}, "old and new are the same"),
+        ({"why": "…"}, "unknown keys: why"),
+    ],
+)
+def test_a_wrong_entry_is_refused_with_its_file_and_name(root: Path, changed: dict[str, str], reason: str) -> None:
+    write_down(root, **changed)
+    with pytest.raises(InvalidArgument, match=rf"WAL.toml: .*{reason}"):
+        written.mutants(root)
+
+
+def test_without_a_checkout_there_are_no_mutants(tmp_path: Path) -> None:
+    assert written.mutants(tmp_path) == ()
+    assert written.deaths(tmp_path) == {}
