@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import lance
@@ -138,8 +139,30 @@ def faults(root: Path) -> dict[str, str]:
 
 def test_a_table_of_the_native_writer_passes_every_check(native: Path) -> None:
     results = structure.run(store.read(native, "R", ("id",)))
-    assert {r.check for r in results if r.looked_at} == {c.name for c in structure.CHECKS if "R" in c.clauses}
+    known = {c.name for c in structure.CHECKS if "R" in c.clauses}
+    assert {r.check for r in results if r.looked_at} == known - {"catch-up"}, "no index has caught up with anything"
     assert faults(native) == {}
+
+
+@pytest.mark.parametrize(
+    ("catchup", "merged", "expected"),
+    [
+        ((("by_v", ((REGION, 2),)),), 2, ()),
+        ((("by_v", ((REGION, 1),)), ("by_w", ())), 2, ()),
+        ((("by_v", ((REGION, 3),)),), 2, (f"by_v caught up with generation 3 of {REGION}, merged 2",)),
+        ((("by_v", ((REGION, 1),)),), 0, (f"by_v caught up with generation 1 of {REGION}, merged 0",)),
+        ((("by_v", ((REGION, 1),)), ("by_v", ())), 2, ("index_catchup has by_v twice",)),
+    ],
+)
+def test_an_index_that_is_said_to_be_ahead_of_the_merge_is_found(
+    catchup: tuple[tuple[str, tuple[tuple[str, int], ...]], ...], merged: int, expected: tuple[str, ...], native: Path
+) -> None:
+    found = store.read(native, "R", ("id",))
+    (details,) = found.table.memwal
+    details = replace(details, merged=((REGION, merged),) if merged else (), catchup=catchup)
+    seen = structure.run(replace(found, table=replace(found.table, memwal=(details,))))
+    (result,) = (each for each in seen if each.check == "catch-up")
+    assert (result.faults, result.clauses) == (expected, ("CATCHUP-001", "CATCHUP-008"))
 
 
 def test_the_judge_reads_the_rows_of_the_native_writer(native: Path) -> None:

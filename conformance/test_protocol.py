@@ -41,6 +41,8 @@ def test_the_extremes_of_int64_cross_the_protocol() -> None:
         ("date32", -1, "-1"),
         ("timestamp_us", 1, "1"),
         ("int32", None, None),
+        ("float32[2]", [0.5, float("inf")], ["0.5", "Infinity"]),
+        ("float32[2]", None, None),
     ],
 )
 def test_a_cell_keeps_its_value(kind: str, value: object, text: object) -> None:
@@ -60,6 +62,10 @@ def test_a_cell_keeps_its_value(kind: str, value: object, text: object) -> None:
         {"t": "bool", "v": "true"},
         {"t": "binary", "v": "A"},
         {"t": "null", "v": "x"},
+        {"t": "float32[2]", "v": ["0.5"]},
+        {"t": "float32[2]", "v": "0.5"},
+        {"t": "float32[2]", "v": ["0.5", "far"]},
+        {"t": "int64", "v": ["1"]},
     ],
 )
 def test_a_cell_whose_value_does_not_fit_its_type_is_refused(tagged: dict[str, Any]) -> None:
@@ -70,6 +76,18 @@ def test_a_cell_whose_value_does_not_fit_its_type_is_refused(tagged: dict[str, A
 def test_a_column_whose_type_the_protocol_lacks_is_refused() -> None:
     with pytest.raises(CellError, match="duration"):
         cells.to_rows(pa.table({"c": pa.array([1], pa.duration("s"))}))
+
+
+@pytest.mark.parametrize("value", [[0.5], 0.5, "ab"])
+def test_a_vector_of_another_length_is_refused(value: object) -> None:
+    with pytest.raises(CellError, match=r"no value of type float32\[2\]"):
+        cells.cell("float32[2]", value)
+
+
+@pytest.mark.parametrize("name", ["int9", "float32[0]", "float32[]", "float64[2]"])
+def test_a_type_that_the_protocol_lacks_is_refused(name: str) -> None:
+    with pytest.raises(CellError, match="has no type"):
+        cells.to_table({"columns": [{"name": "c", "type": name, "nullable": True}], "rows": []})
 
 
 def test_a_row_of_another_type_than_its_column_is_refused() -> None:
@@ -132,6 +150,6 @@ def test_a_role_stands_for_all_its_messages_and_a_capability_for_one() -> None:
     assert answered == [
         *("hello", "configure", "shutdown"),
         "eval.name",
-        *("reader.open", "reader.scan", "reader.get"),
+        *("reader.open", "reader.scan", "reader.get", "reader.search"),
     ]
     assert hello.revisions == ("A", "R")

@@ -224,6 +224,44 @@ def test_an_answer_without_the_member_that_is_looked_at_breaks_the_check(tmp_pat
     assert "nothing is named $writer.merged.1" in result.text
 
 
+SCANNED = [
+    put([[1, "a"], [2, "b"]]),
+    send("reader.open", {}, **{"as": "reader"}),
+    send("reader.scan", {"reader": "$reader.reader"}, **{"as": "seen"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("check", "expected"),
+    [
+        ({"check": "ordered", "is": [[9, "base"], [1, "a"], [2, "b"]]}, None),
+        ({"check": "ordered", "is": [[1, "a"], [2, "b"], [9, "base"]]}, "expected in this order"),
+        ({"check": "ordered", "is": [[9, "base"], [1, "a"]]}, "expected in this order"),
+        ({"check": "some", "is": [[1, "a"], [2, "b"], [9, "base"], [3, "c"]]}, None),
+        ({"check": "some", "is": [[1, "a"], [2, "b"], [9, "base"], [3, "c"]], "count": 3}, None),
+        ({"check": "some", "is": [[1, "a"], [2, "b"], [9, "base"]], "count": 2}, "3 rows, expected 2"),
+        ({"check": "some", "is": [[1, "a"], [9, "base"]]}, "is none of those that there are"),
+    ],
+)
+def test_rows_are_held_against_an_order_or_against_what_is_possible(
+    check: Json, expected: str | None, tmp_path: Path
+) -> None:
+    result = run(tmp_path, *SCANNED, {**check, "of": "$seen.rows", "clauses": ["READ-001"]})
+    assert result.verdict is (Verdict.PASS if expected is None else Verdict.FAIL)
+    assert (expected or "") in result.text
+
+
+def test_a_row_that_comes_twice_is_not_one_of_several(tmp_path: Path) -> None:
+    class Doubling(Model):
+        def newest(self) -> Rows:
+            return [*super().newest(), super().newest()[0]]
+
+    check = {"check": "some", "of": "$seen.rows", "is": [[1, "a"], [2, "b"], [9, "base"]], "clauses": ["READ-001"]}
+    result = run(tmp_path, *SCANNED, check, kind=Doubling)
+    assert result.verdict is Verdict.FAIL
+    assert "a row is there twice" in result.text
+
+
 def test_a_check_without_clauses_is_a_witness(tmp_path: Path) -> None:
     step = {"check": "equal", "of": "$writer.epoch", "is": "2"}
     assert run(tmp_path, step).verdict is Verdict.INCONCLUSIVE

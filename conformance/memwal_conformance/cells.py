@@ -1,7 +1,8 @@
 """Tagged cells and rows of the protocol <-> Arrow tables and Python values.
 
 A cell is ``{"t": type, "v": value}``: ``v`` is None for NULL, a bool for ``bool``, text for ``utf8``, base64 for
-``binary`` and a decimal string for every number, so that no number passes through a JSON double.
+``binary`` and a decimal string for every number, so that no number passes through a JSON double. A vector,
+``float32[n]``, is an array of n such strings.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -46,8 +48,22 @@ class CellError(ValueError):
     """A cell or a column that the protocol cannot carry, or whose value does not fit its type."""
 
 
+_VECTOR = re.compile(r"float32\[([1-9][0-9]{0,3})\]")
+
+
+def arrow_type(name: str) -> pa.DataType:
+    """Arrow type of a type name; ``float32[n]`` is a fixed size list. Raises `CellError` for an unknown name."""
+    if vector := _VECTOR.fullmatch(name):
+        return pa.list_(pa.float32(), int(vector[1]))
+    if name not in ARROW:
+        raise CellError(f"the protocol has no type {name}")
+    return ARROW[name]
+
+
 def type_name(arrow: pa.DataType) -> str:
     """Type name of an Arrow type. Raises `CellError` for a type that the protocol does not have."""
+    if pa.types.is_fixed_size_list(arrow) and arrow.value_type == pa.float32():
+        return f"float32[{arrow.list_size}]"
     try:
         return _NAMES[arrow]
     except KeyError:
@@ -66,6 +82,10 @@ def cell(name: str, value: object) -> Cell:
         return {"t": name, "v": base64.b64encode(value).decode()}
     if name in ("float32", "float64") and isinstance(value, int | float):
         return {"t": name, "v": _float_text(float(value))}
+    if _VECTOR.fullmatch(name):
+        if not isinstance(value, list | tuple) or len(value) != arrow_type(name).list_size:
+            raise CellError(f"{value!r} is no value of type {name}")
+        return {"t": name, "v": [_float_text(float(each)) for each in value]}
     if isinstance(value, int) and not isinstance(value, bool) and name not in ("null", "bool", "utf8", "binary"):
         return {"t": name, "v": str(value)}
     raise CellError(f"{value!r} is no value of type {name}")
@@ -90,7 +110,10 @@ def value(tagged: Mapping[str, Any]) -> object:
         if not isinstance(text, bool):
             raise CellError(f"a bool cell holds {text!r}")
         return text
-    if not isinstance(text, str):
+    if _VECTOR.fullmatch(name):
+        if not isinstance(text, list) or len(text) != arrow_type(name).list_size:
+            raise CellError(f"a cell of type {name} holds {text!r}")
+    elif not isinstance(text, str):
         raise CellError(f"a cell of type {name} holds {text!r}")
     try:
         if name == "utf8":
@@ -99,6 +122,8 @@ def value(tagged: Mapping[str, Any]) -> object:
             return base64.b64decode(text, validate=True)
         if name in ("float32", "float64"):
             return float(text)
+        if isinstance(text, list):
+            return [float(each) for each in text]
         number = int(text)
     except (ValueError, binascii.Error):
         raise CellError(f"{text!r} is no value of type {name}") from None
@@ -116,7 +141,7 @@ def columns(schema: pa.Schema) -> list[dict[str, object]]:
 
 def schema(described: Iterable[Mapping[str, Any]]) -> pa.Schema:
     """Inverse of `columns`."""
-    return pa.schema([pa.field(c["name"], ARROW[c["type"]], c["nullable"]) for c in described])
+    return pa.schema([pa.field(c["name"], arrow_type(c["type"]), c["nullable"]) for c in described])
 
 
 def _plain(column: pa.ChunkedArray) -> list[object]:

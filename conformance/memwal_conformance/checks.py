@@ -54,10 +54,15 @@ def _structure(scene: Scene) -> list[Finding]:
         results = structure.run(scene.store())
     except Damaged as error:
         return [Finding(clauses=("GEN-019",), broken=f"the judge cannot read the store: {error}")]
-    return [
+    found = [
         Finding(clauses=r.clauses, broken=f"{r.check}: {r.faults[0]}" if r.faults else None)
         for r in results
         if r.looked_at
+    ]
+    return found + [
+        Finding(clauses=r.clauses, broken=f"{r.check}: {choice.what}", ambiguity=choice.ambiguity)
+        for r in results
+        for choice in r.choices[:1]
     ]
 
 
@@ -83,6 +88,21 @@ def _rows(scene: Scene, step: Json) -> str | None:
     return _same_rows(plain_rows(scene.names.resolve(step["of"])), _named(scene, step["is"]))
 
 
+def _ordered(scene: Scene, step: Json) -> str | None:
+    found, expected = plain_rows(scene.names.resolve(step["of"])), _named(scene, step["is"])
+    return None if found == expected else f"the rows are {found}, expected in this order {expected}"
+
+
+def _some(scene: Scene, step: Json) -> str | None:
+    found, possible = plain_rows(scene.names.resolve(step["of"])), _named(scene, step["is"])
+    shown = [json.dumps(row, sort_keys=True) for row in found]
+    if strange := [row for row in found if row not in possible]:
+        return f"the row {strange[0]} is none of those that there are"
+    if len(set(shown)) < len(shown):
+        return f"a row is there twice: {shown}"
+    return None if len(found) == step.get("count", len(found)) else f"{len(found)} rows, expected {step['count']}"
+
+
 def _base(scene: Scene, step: Json) -> str | None:
     return _same_rows(table.plain(table.rows(scene.root, scene.storage)), _named(scene, step["is"]))
 
@@ -101,6 +121,39 @@ def _equal(scene: Scene, step: Json) -> str | None:
 def _generations(scene: Scene, step: Json) -> str | None:
     counts = [len(region.newest.generations) for region in scene.store().regions.values() if region.newest]
     return None if sum(counts) == step["is"] else f"{sum(counts)} generations are listed, expected {step['is']}"
+
+
+def _flushed(scene: Scene, step: Json) -> str | None:
+    most = max((len(r.newest.generations) for r in scene.store().regions.values() if r.newest), default=0)
+    return None if most >= step["is"] else f"{most} generations of a region are listed, expected {step['is']} at least"
+
+
+def _merged(scene: Scene, step: Json) -> str | None:
+    found = scene.store()
+    wrong = {region_id: found.merged(region_id) for region_id in found.regions if found.merged(region_id) != step["is"]}
+    return f"merge progress is {wrong}, expected {step['is']}" if wrong else None
+
+
+def _caught_up(scene: Scene, step: Json) -> str | None:
+    """The recorded catch-up of an index with each region; one without an entry covers all that is merged."""
+    found = scene.store()
+    recorded = {name: dict(pairs) for details in found.table.memwal for name, pairs in details.catchup}
+    regions = found.regions
+    if step["of"] not in recorded:
+        seen = {region_id: found.merged(region_id) for region_id in regions}
+    else:
+        seen = {region_id: recorded[step["of"]].get(region_id, 0) for region_id in regions}
+    wrong = {region_id: generation for region_id, generation in seen.items() if generation != step["is"]}
+    return f"{step['of']} has caught up with {wrong}, expected {step['is']}" if wrong else None
+
+
+def _unindexed(scene: Scene, step: Json) -> str | None:
+    count = table.unindexed_rows(scene.root, step["of"], scene.storage)
+    return (
+        None
+        if count == step["is"]
+        else f"{count} rows of the base table are not in {step['of']}, expected {step['is']}"
+    )
 
 
 def _entries(scene: Scene, step: Json) -> str | None:
@@ -161,10 +214,16 @@ CHECKS: dict[str, Callable[[Scene, Json], str | None]] = {
     "history": _history,
     "durable": _durable,
     "rows": _rows,
+    "ordered": _ordered,
+    "some": _some,
     "base": _base,
     "increases": _increases,
     "equal": _equal,
     "generations": _generations,
+    "flushed": _flushed,
+    "merged": _merged,
+    "caught_up": _caught_up,
+    "unindexed": _unindexed,
     "entries": _entries,
     "inspected": _inspected,
     "once": _once,

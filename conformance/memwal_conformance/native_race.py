@@ -1,8 +1,8 @@
-"""Two processes of the native package write to one shard, interleaved request by request at the gate.
+"""Processes of the native package write to one shard, interleaved request by request at the gate.
 
-``python -m memwal_conformance.native_race FOLDER --schedules N``: seeded schedules over puts of WAL entries and
-manifests (and, in some, of SSTables). Each is judged by what a third writer leaves after recovery: an acknowledged row
-is there once, another once or not at all. Writes a line for each schedule, and steps and request log of a bad one.
+``python -m memwal_conformance.native_race FOLDER --schedules N --writers 3``: seeded schedules over puts of WAL entries
+and manifests (and, in some, of SSTables). Each is judged by what one more writer leaves after recovery: an acknowledged
+row is there once, another once or not at all. Writes a line for each schedule, and steps and request log of a bad one.
 """
 
 from __future__ import annotations
@@ -31,13 +31,12 @@ from .native_life import REGION, Kind
 from .protocol import AdapterError, Json
 
 KINDS = (Kind(append_only=True, http_retries=0), Kind(append_only=False, http_retries=0))
-ACTORS = ("writer-1", "writer-2")
 _LIMIT_S = 30.0
 
 
 @dataclass(slots=True)
 class _Writer:
-    """One of the two."""
+    """One of them."""
 
     process: AdapterProcess
     table: str
@@ -79,52 +78,55 @@ def operations(writer: _Writer, first: int, chance: random.Random) -> list[Calla
     return found + ([writer.open, put(first + 9), writer.close] if chance.random() < 0.3 else [])
 
 
-def gated(chance: random.Random) -> list[Address]:
+def gated(actors: Sequence[str], chance: random.Random) -> list[Address]:
     """What the schedule decides about."""
     wanted = ["wal", "manifest", *(["generation"] if chance.random() < 0.4 else [])]
-    return [Address(actor=a, class_=c, operation="CREATE", occurrence=None) for a in ACTORS for c in wanted]
+    return [Address(actor=a, class_=c, operation="CREATE", occurrence=None) for a in actors for c in wanted]
 
 
-def run(command: Sequence[str], kind: Kind, start: Contents, seed: int, folder: Path) -> dict[str, Any]:
-    """One schedule, and what is wrong after it."""
+def run(
+    command: Sequence[str], kind: Kind, start: Contents, seed: int, folder: Path, *, number: int = 2
+) -> dict[str, Any]:
+    """One schedule of ``number`` writers, and what is wrong after it."""
     chance = random.Random(seed)
+    actors = [f"writer-{n}" for n in range(1, number + 1)]
+    about: dict[str, Any] = {"kind": str(kind), "seed": seed, **({} if number == 2 else {"writers": number})}
     promised: list[int] = []
     with ExitStack() as stack:
         gate = stack.enter_context(Gate(start, limits=Limits(life_s=300)))
         settings = {**kind.settings, "storage.timeout": "30s", "storage.client_max_retries": "0"}
         settings["storage.aws_region"] = gate.region
         writers = {}
-        for actor in ACTORS:
+        for actor in actors:
             environment = native_life.environment(gate, actor)
             process = stack.enter_context(native_life.adapter(command, settings, environment))
             writers[actor] = _Writer(process, f"s3://{gate.bucket}/t", promised)
-        schedule = Schedule(gate, gated(chance), settle_ms=4, limit_s=_LIMIT_S)
-        pace = {actor: chance.choice((1, 3, 6)) for actor in ACTORS}
+        schedule = Schedule(gate, gated(actors, chance), settle_ms=4, limit_s=_LIMIT_S)
+        pace = {actor: chance.choice((1, 3, 6)) for actor in actors}
 
         def choose(steps: Sequence[Step]) -> Step:
             paces = [pace[step.get("go") or step["release"]] for step in steps]
             return chance.choices(steps, paces)[0]
 
-        work = {actor: operations(writers[actor], 10 * (n + 1), chance) for n, actor in enumerate(ACTORS)}
+        work = {actor: operations(writers[actor], 10 * (n + 1), chance) for n, actor in enumerate(actors)}
         try:
             results: dict[str, list[Future[Any]]] = schedule.run(work, choose)
         except Stuck as stuck:  # nothing can be said then
             schedule.free()
-            return {"kind": str(kind), "seed": seed, "stuck": str(stuck), "steps": len(schedule.steps), "wrong": []}
+            return {**about, "stuck": str(stuck), "steps": len(schedule.steps), "wrong": []}
         for future in (future for futures in results.values() for future in futures):
             future.result(_LIMIT_S)
         schedule.free()
         wrong = sorted(wrong_after(command, kind, gate.contents, promised))
         told = {
-            "kind": str(kind),
-            "seed": seed,
+            **about,
             "promised": promised,
             "refused": [text for writer in writers.values() for text in writer.refused],
             "steps": len(schedule.steps),
             "wrong": wrong,
         }
         if wrong or gate.inconclusive:
-            name = f"race-{'append' if kind.append_only else 'key'}-{seed}"
+            name = f"race-{'append' if kind.append_only else 'key'}-{seed}{'' if number == 2 else f'-of-{number}'}"
             (folder / f"{name}.log").write_text(text_of(gate.log), encoding="utf-8")
             (folder / f"{name}.json").write_text(json.dumps(schedule.steps) + "\n", encoding="utf-8")
             told["log"] = f"{name}.log"
@@ -132,7 +134,7 @@ def run(command: Sequence[str], kind: Kind, start: Contents, seed: int, folder: 
 
 
 def wrong_after(command: Sequence[str], kind: Kind, contents: Contents, promised: Sequence[int]) -> Iterator[str]:
-    """What a third writer makes of the store, counted."""
+    """What one more writer makes of the store, counted."""
     with tempfile.TemporaryDirectory(prefix="memwal-race-", ignore_cleanup_errors=True) as scratch:
         native_life.save(contents, Path(scratch))
         with native_life.adapter(command, kind.settings, {}) as recoverer:
@@ -152,6 +154,7 @@ def main() -> int:
     parser.add_argument("--native-version", metavar="X", help="pylance==X in an environment of its own")
     parser.add_argument("--schedules", type=int, default=20, metavar="N", help="how many for each kind of table")
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first seed")
+    parser.add_argument("--writers", type=int, default=2, choices=range(2, 9), metavar="N", help="how many processes")
     asked = parser.parse_args()
     try:
         command = native_versions.command(asked.native_version)
@@ -165,7 +168,7 @@ def main() -> int:
         for kind in KINDS:
             start = native_life.created(command, kind)
             for seed in range(asked.first, asked.first + asked.schedules):
-                told = run(command, kind, start, seed, logs)
+                told = run(command, kind, start, seed, logs, number=asked.writers)
                 bad = bad or bool(told["wrong"])
                 lines.write(json.dumps(told) + "\n")
                 lines.flush()

@@ -81,6 +81,20 @@ def test_the_base_receives_the_last_row_of_each_key_of_a_generation(table: memwa
     assert values(tmp_path) == [(1, "b", 2), (2, "base", 0), (3, "c", 3), (4, "d", 4)]
 
 
+def test_a_merge_goes_up_to_the_generation_that_it_is_asked_for_and_not_back(
+    table: memwal.Table, tmp_path: Path
+) -> None:
+    region = flushed(table, rows((1, "a", 1)), rows((1, "b", 2)), rows((1, "c", 3)))
+    assert table.merge(region, until=2).merged == ((region, 1), (region, 2))
+    assert values(tmp_path) == [(1, "b", 2)]
+    assert table.merge(region, until=1).merged == ()
+    assert values(tmp_path) == [(1, "b", 2)]
+    assert table.merge(region, until=9).merged == ((region, 3),)
+    for wrong in ({"until": 1}, {"region": region, "until": 0}):
+        with pytest.raises(InvalidArgument, match="a generation of one region, from 1 on"):
+            table.merge(**wrong)
+
+
 @pytest.mark.clause("MERGE-001", "MERGE-004", "MERGE-005", "MERGE-019", "AMB-80")
 def test_newer_generations_override_older_ones_and_one_without_progress_begins_at_the_first(
     table: memwal.Table, tmp_path: Path
@@ -139,14 +153,17 @@ def test_progress_is_read_from_the_index_first_and_what_it_covers_is_never_opene
     table.merge()
     flushed(table, rows((3, "three", 3)), region=region)
     listed = {g.generation: g.path for g in table.regions()[0].manifest.flushed}
+    other = flushed(table, rows((4, "four", 4)))
     ground = Ground(objects(tmp_path))
     assert [m.generation for m in ground.run(merge_region(IO, region))] == [3]
+    assert all(isinstance(request, Get | List) for request in ground.asked[:2])
     asked = [request.path for request in ground.asked if isinstance(request, Get | List)]
     assert asked[0] == "t/_versions"
     assert asked[1].startswith("t/_versions/")
     first = next(path for path in asked if "/manifest" in path)
     assert asked.index(first) > 1
     assert [g for g, folder in listed.items() if any(f"/{folder}/" in path for path in asked)] == [3]
+    assert [m.generation for m in ground.run(merge_region(IO, other))] == [1]
 
 
 @pytest.mark.clause("MERGE-008", "GC-001")

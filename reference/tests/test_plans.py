@@ -16,6 +16,7 @@ import pytest
 from memwal.drive import drive
 from memwal.effects import Io, Note
 from memwal.effects import run as run_requests
+from memwal.errors import InvalidArgument
 from memwal.index import transforms
 from memwal.read.nodes import BloomFilterGuard, CoalesceFirst, Deduplicate, TakeLast
 from memwal.read.parts import Stored
@@ -59,6 +60,34 @@ def test_a_scan_gives_of_each_key_the_row_of_the_highest_generation_and_of_that_
     assert {each["v"] for each in durable} == {"base"}, "no snapshot has been built"
 
 
+@pytest.mark.clause("PLAN-014")
+def test_of_several_rows_of_a_key_in_a_generation_a_scan_gives_the_last() -> None:
+    made = scene()
+    key = made.keys_a[3]
+    for value in ("1", "2", "3"):
+        made.a.put(row(key, v=value))
+    for _ in ("in memory", "flushed"):
+        for writers in ((), made.writers):
+            found = made.table.scan(filter=f"id = {key}", writers=writers)
+            assert found.column("v").to_pylist() == ["3"]
+        made.a.flush()
+    for writer in made.writers:
+        writer.close()
+
+
+def test_a_limit_gives_as_many_rows_as_there_are_after_older_rows_have_gone(reference: Scene) -> None:
+    whole = {each["id"]: each["v"] for each in reference.table.scan(writers=reference.writers).to_pylist()}
+    assert len(whole) == 6
+    for limit, expected in ((0, 0), (1, 1), (5, 5), (6, 6), (7, 6)):
+        found = reference.table.scan(limit=limit, writers=reference.writers).to_pylist()
+        assert len({each["id"] for each in found}) == len(found) == expected
+        assert all(whole[each["id"]] == each["v"] for each in found)
+    kept = reference.table.scan(filter="v = 'base'", limit=2, writers=reference.writers)["v"].to_pylist()
+    assert kept == ["base", "base"]
+    with pytest.raises(InvalidArgument, match="limit=-1 is negative"):
+        reference.table.scan(limit=-1)
+
+
 @pytest.mark.clause("PLAN-013")
 def test_a_scan_reads_the_base_once_for_all_regions(reference: Scene) -> None:
     before = len(reference.ground.asked)
@@ -84,6 +113,27 @@ def test_without_its_writer_a_region_has_its_wal_as_a_source_and_an_eventual_pla
     assert sorted(sources(strong, "ScanExec")) == sorted(SIX)
     eventual = reference.named(reference.table.explain(consistency="eventual"))
     assert sources(eventual, "ScanExec") == ["base_table[gen=-1]"]
+
+
+@pytest.mark.clause("PLAN-001")
+def test_an_eventual_plan_has_the_generations_of_its_snapshot_and_no_memory_and_no_wal() -> None:
+    made = scene()
+    made.table.snapshot()
+    for writer in made.writers:
+        writer.close()
+    eventual = made.named(made.table.explain(consistency="eventual"))
+    assert sorted(sources(eventual, "ScanExec")) == sorted(set(SIX) - {"A[gen=2]", "B[gen=3]"})
+
+
+@pytest.mark.clause("PLAN-001")
+def test_a_memtable_that_waits_for_its_flush_is_a_source_beside_the_one_that_takes_writes() -> None:
+    made = scene()
+    made.a._freeze()
+    made.a.put(row(made.keys_a[3]))
+    plan = made.named(made.table.explain(writers=made.writers))
+    assert sorted(sources(plan, "ScanExec")) == sorted([*SIX, "A[gen=3]"])
+    for writer in made.writers:
+        writer.close()
 
 
 @pytest.mark.clause("READ-008")
@@ -151,7 +201,7 @@ def keys_of_other(made: memwal.Table, bucket: int) -> list[tuple[int, int]]:
     return [(key, value) for key, value in found if value != bucket][:1]
 
 
-@pytest.mark.clause("PLAN-008", "PLAN-009")
+@pytest.mark.clause("PLAN-004", "PLAN-008", "PLAN-009")
 def test_a_scan_for_one_user_reads_only_the_region_of_its_bucket() -> None:
     ground = Ground()
     schema = pa.schema([pa.field("user_id", pa.int64(), nullable=False), pa.field("v", pa.string())])
@@ -372,7 +422,7 @@ class Source:
         return pa.table({"id": pa.array([k for k, _ in found], pa.int64()), "v": [v for _, v in found]}).select(names)
 
 
-@pytest.mark.clause("PLAN-028")
+@pytest.mark.clause("PLAN-027", "PLAN-028")
 def test_take_last_goes_backwards_and_stops_at_the_first_fragment_with_the_key() -> None:
     source = Source({1: "a", 2: "b"}, {1: "c"}, {3: "d"})
     found = run(TakeLast(source, ("id",), ("v",)).find(one(1)))

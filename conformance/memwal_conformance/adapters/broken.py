@@ -68,13 +68,7 @@ def _keeps_epoch(_: Handlers) -> None:
 
 
 def _stale_scan(handlers: Handlers) -> None:
-    opened, scan = handlers["reader.open"], handlers["reader.scan"]
-    tables: dict[str, str] = {}
-
-    def remember(params: Json) -> Json:
-        answer = opened(params)
-        tables[answer["reader"]] = params["table"]
-        return answer
+    tables, scan = _remembered(handlers), handlers["reader.scan"]
 
     def stale(params: Json) -> Json:
         newest = cells.to_table(scan(params)["rows"])
@@ -84,7 +78,7 @@ def _stale_scan(handlers: Handlers) -> None:
         old = base.filter(pc.is_in(base[key], value_set=newest[key].combine_chunks())).cast(newest.schema)
         return {"rows": cells.to_rows(pa.concat_tables([others, old]))}
 
-    handlers["reader.open"], handlers["reader.scan"] = remember, stale
+    handlers["reader.scan"] = stale
 
 
 def _collects_early(handlers: Handlers) -> None:
@@ -134,6 +128,88 @@ def _swallows_epoch(handlers: Handlers) -> None:
         return encode({"manifest": params["manifest"] | {"writer_epoch": "0"}})
 
     handlers["eval.encode"] = swallowed
+
+
+def _limits_first(handlers: Handlers) -> None:
+    tables, scan = _remembered(handlers), handlers["reader.scan"]
+
+    def limited(params: Json) -> Json:
+        wanted = {name: value for name, value in params.items() if name != "limit"}
+        newest = scan(wanted)
+        if "limit" not in params:
+            return newest
+        base = lance.dataset(tables[params["reader"]]).to_table()
+        first = cells.to_rows(base.slice(0, params["limit"]))["rows"]
+        rows = newest["rows"]["rows"]
+        return {"rows": newest["rows"] | {"rows": [row for row in rows if row in first]}}
+
+    handlers["reader.scan"] = limited
+
+
+def _hides_what_it_flushes(handlers: Handlers) -> None:
+    opened, put, scan = handlers["writer.open"], handlers["writer.put"], handlers["reader.scan"]
+    tables = _remembered(handlers)
+    limits: dict[str, int | None] = {}
+    full: set[str] = set()
+
+    def open_(params: Json) -> Json:
+        answer = opened(params)
+        limits[answer["writer"]] = params.get("memtable_rows")
+        return answer
+
+    def fill(params: Json) -> Json:
+        limit = limits[params["writer"]]
+        if limit is not None and len(params["rows"]["rows"]) >= limit:
+            full.add(params["writer"])
+        return put(params)
+
+    def seen(params: Json) -> Json:
+        if full.isdisjoint(params.get("writers", ())):
+            return scan(params)
+        return {"rows": cells.to_rows(lance.dataset(tables[params["reader"]]).to_table())}
+
+    handlers["writer.open"], handlers["writer.put"], handlers["reader.scan"] = open_, fill, seen
+
+
+def _merges_again(handlers: Handlers) -> None:
+    merge = handlers["merge.run"]
+
+    def again(params: Json) -> Json:
+        answer = merge(params)
+        if "generation" in params:
+            (folder,) = Path(params["table"]).glob(f"_mem_wal/{params['region_id']}/*_gen_{params['generation']}")
+            base = lance.dataset(params["table"])
+            upsert = base.merge_insert(base.schema.names[0]).when_matched_update_all().when_not_matched_insert_all()
+            upsert.execute(lance.dataset(str(folder)).to_table().select(base.schema.names))
+        return answer
+
+    handlers["merge.run"] = again
+
+
+def _searches_the_base(handlers: Handlers) -> None:
+    tables = _remembered(handlers)
+
+    def search(params: Json) -> Json:
+        base = lance.dataset(tables[params["reader"]])
+        query = pa.array([float(number) for number in params["vector"]], pa.float32())
+        found = base.to_table(nearest={"column": params["column"], "q": query, "k": params["k"]})
+        return {"rows": cells.to_rows(found.select(base.schema.names))}
+
+    handlers["reader.search"] = search
+
+
+def _remembered(handlers: Handlers) -> dict[str, str]:
+    """Handle of a reader -> its table, from now on."""
+    opened = handlers["reader.open"]
+    tables: dict[str, str] = {}
+
+    def remember(params: Json) -> Json:
+        answer = opened(params)
+        tables[answer["reader"]] = params["table"]
+        return answer
+
+    handlers["reader.open"] = remember
+    return tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +284,30 @@ DEFECTS: dict[str, Defect] = {
         sentence="Manifests are written without the epoch.",
         case="vectors/A/manifest/generations/case.json::encode",
         clause="MANIFEST-006",
+    ),
+    "limits_first": Defect(
+        plant=_limits_first,
+        sentence="A scan takes the limit before superseded rows are dropped.",
+        case="scenarios/a_limit_counts_newest_rows_only.json::B",
+        clause="READ-001",
+    ),
+    "hides_what_it_flushes": Defect(
+        plant=_hides_what_it_flushes,
+        sentence="A MemTable that is being flushed takes part in no scan.",
+        case="scenarios/a_full_memtable_stays_visible.json::R",
+        clause="READ-006",
+    ),
+    "merges_again": Defect(
+        plant=_merges_again,
+        sentence="A merger that is asked for a generation merges it, whatever has been merged.",
+        case="scenarios/a_merged_generation_is_not_merged_again.json::A",
+        clause="MERGE-019",
+    ),
+    "searches_the_base": Defect(
+        plant=_searches_the_base,
+        sentence="A vector search looks at the base table only.",
+        case="scenarios/a_vector_search_finds_newest_rows.json::B",
+        clause="READ-002",
     ),
 }
 """Name of a defect -> the defect."""

@@ -13,6 +13,7 @@ Settings of ``configure``: ``append_only`` (``on``: tables are created without a
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import uuid
 from collections.abc import Callable
@@ -50,6 +51,7 @@ WRITER = named(mem_wal, "ShardWriter", "RegionWriter")
 SNAPSHOT = named(mem_wal, "ShardSnapshot", "RegionSnapshot")
 SCANNER = named(mem_wal, "LsmScanner")
 LOOKUP = named(mem_wal, "LsmPointLookupPlanner")
+SEARCH = named(mem_wal, "LsmVectorSearchPlanner")
 COMPACTED = named(mem_wal, "CompactedSsTable", "MergedGeneration")
 ADD_SSTABLE = named(SNAPSHOT, "with_sstable", "with_flushed_generation")
 MARK = named(MergeInsertBuilder, "mark_sstables_as_compacted", "mark_generations_as_merged")
@@ -65,6 +67,8 @@ class _Writer:
     """Of the table."""
     native: Any
     """The package's writer; None after a flush that ended in an error."""
+    limits: Json
+    """Of its MemTable, as the package names them."""
 
 
 @dataclass(slots=True)
@@ -99,7 +103,7 @@ class State:
 
 def claims() -> tuple[list[str], list[str], list[str]]:
     """Roles, messages of roles that are not claimed as a whole, and capabilities, by what the package has."""
-    roles = ["reader"] if SCANNER and LOOKUP and ADD_SSTABLE else []
+    roles = ["reader"] if SCANNER and LOOKUP and SEARCH and ADD_SSTABLE else []
     partial: list[str] = []
     if WRITER:
         partial += ["writer.open", "writer.put", *(["writer.delete"] if hasattr(WRITER, "delete") else [])]
@@ -108,6 +112,13 @@ def claims() -> tuple[list[str], list[str], list[str]]:
         partial.append("merge.run")
     create = hasattr(lance.LanceDataset, "initialize_mem_wal")
     return roles, partial, [*(["eval.region"] if EVALUATE else []), *(["table.create", "s3"] if create else [])]
+
+
+def without() -> list[str]:
+    """Parameters that no call of the package takes."""
+    found = ["table.create region_fields", "writer.open values", "reader.search text", "reader.search writers"]
+    filtered = SEARCH is not None and "filter" in inspect.signature(SEARCH).parameters
+    return [*found, *(() if filtered else ("reader.search filter",))]
 
 
 def hello(_state: State, _: Json) -> Json:
@@ -119,7 +130,7 @@ def hello(_state: State, _: Json) -> Json:
         "revisions": ["R"],
         "roles": roles,
         "partial": partial,
-        "without": ["table.create region_fields", "writer.open values"],
+        "without": without(),
         "capabilities": capabilities,
     }
 
@@ -139,14 +150,14 @@ def configure(state: State, params: Json) -> Json:
 
 
 def _reached(storage: Json) -> dict[str, str]:
-    """Storage options for the package; `Store` finds the same in the environment."""
+    """Storage options for the package; `Store`, and writers of 7.0 to 8.0, find the same in the environment."""
     options = {
         "aws_endpoint": storage["endpoint"],
         "aws_region": storage["region"],
         "aws_access_key_id": storage["access_key_id"],
         "aws_secret_access_key": storage["secret_access_key"],
     }
-    os.environ.update({name.upper(): value for name, value in options.items()})
+    os.environ.update({name.upper(): value for name, value in options.items()}, AWS_ALLOW_HTTP="true")
     return {**options, "allow_http": "true"}
 
 
@@ -189,12 +200,26 @@ def table_create(state: State, params: Json) -> Json:
         fields.append(column.with_metadata(marks) if keyed else column)
     rows = rows.cast(pa.schema(fields))
     dataset = lance.write_dataset(rows, params["table"], schema=rows.schema, storage_options=state.storage or None)
-    dataset.initialize_mem_wal()
+    indexes = params.get("indexes", [])
+    for index in indexes:
+        build_index(dataset, index)
+    dataset.initialize_mem_wal(**({"maintained_indexes": [index["name"] for index in indexes]} if indexes else {}))
     return {"version": str(dataset.version)}
 
 
-def _claim(dataset: Any, table: str, shard_id: str) -> tuple[Any, int]:
-    native = dataset.mem_wal_writer(shard_id, **_SETTINGS)
+def build_index(dataset: Any, index: Json) -> None:
+    """An index of the base table as `table.create` describes it."""
+    column, name = index["column"], index["name"]
+    if index["kind"] == "vector":
+        dataset.create_index(column, "IVF_FLAT", name=name, metric="L2", num_partitions=1)
+    elif index["kind"] == "btree":
+        dataset.create_scalar_index(column, "BTREE", name=name)
+    else:
+        dataset.create_scalar_index(column, "INVERTED", name=name, stem=False, remove_stop_words=False)
+
+
+def _claim(dataset: Any, table: str, shard_id: str, limits: Json) -> tuple[Any, int]:
+    native = dataset.mem_wal_writer(shard_id, **_SETTINGS, **limits)
     shard = Store(table).shard(shard_id)
     return native, 0 if shard is None else shard.epoch
 
@@ -204,9 +229,12 @@ def writer_open(state: State, params: Json) -> Json:
         raise AdapterError("invalid_argument", "the package opens a shard by its id, not by region values")
     shard_id = params.get("region_id") or str(uuid.uuid4())
     dataset = state.dataset(params["table"])
-    native, epoch = _claim(dataset, params["table"], shard_id)
+    limits = {}
+    if "memtable_rows" in params:  # old versions flush by batches only, and every put is one
+        limits = dict.fromkeys(("max_memtable_rows", "max_memtable_batches"), params["memtable_rows"])
+    native, epoch = _claim(dataset, params["table"], shard_id, limits)
     handle = state.handle("writer")
-    state.writers[handle] = _Writer(params["table"], shard_id, epoch, dataset.schema, native)
+    state.writers[handle] = _Writer(params["table"], shard_id, epoch, dataset.schema, native, limits)
     return {"writer": handle, "region_id": shard_id, "epoch": str(epoch)}
 
 
@@ -252,7 +280,8 @@ def writer_flush_memtable(state: State, params: Json) -> Json:
     assert after is not None
     if after.epoch != writer.epoch:
         raise AdapterError("fenced", f"closed without an error under epoch {writer.epoch}, stored is {after.epoch}")
-    writer.native, writer.epoch = _claim(state.dataset(writer.table), writer.table, writer.shard_id)
+    dataset = state.dataset(writer.table)
+    writer.native, writer.epoch = _claim(dataset, writer.table, writer.shard_id, writer.limits)
     new = [number for number, _ in after.generations if (number, _) not in before.generations]
     return {"generation": str(max(new)) if new else None}
 
@@ -265,13 +294,17 @@ def writer_close(state: State, params: Json) -> Json:
 
 
 def merge_run(state: State, params: Json) -> Json:
+    """All that is left to merge, in order; with ``generation`` up to that one, and that one in any case."""
     table, merged = params["table"], []
     store = Store(table)
+    asked = int(params["generation"]) if "generation" in params else None
     for shard in store.shards():
         if params.get("region_id") not in (None, shard.shard_id):
             continue
         for generation, folder in shard.generations:
-            if generation > store.compacted().get(shard.shard_id, 0):
+            if asked is not None and generation > asked:
+                continue
+            if generation == asked or generation > store.compacted().get(shard.shard_id, 0):
                 _merge(
                     state, table, f"{table}/_mem_wal/{shard.shard_id}/{folder}", COMPACTED(shard.shard_id, generation)
                 )
@@ -315,10 +348,13 @@ def reader_open(state: State, params: Json) -> Json:
     return {"reader": handle, "version": str(dataset.version)}
 
 
-def snapshots(table: str) -> list[Any]:
-    """What the readers of the package want to be told: SSTables that the base table does not have yet."""
+def snapshots(table: str, *, all_listed: bool = False) -> list[Any]:
+    """What the readers of the package want to be told: SSTables that the base table does not have yet.
+
+    ``all_listed``: also those that it has. A search needs them, since it looks only at what the base index covers.
+    """
     store = Store(table)
-    compacted, found = store.compacted(), []
+    compacted, found = {} if all_listed else store.compacted(), []
     for shard in store.shards():
         snapshot = SNAPSHOT(shard.shard_id).with_current_generation(shard.current_generation)
         for generation, folder in shard.generations:
@@ -353,7 +389,18 @@ def reader_scan(state: State, params: Json) -> Json:
         scanner = scanner.project(params["columns"])
     if params.get("filter"):
         scanner = scanner.filter(" AND ".join(map(_sql, params["filter"])))
+    if "limit" in params:
+        scanner = scanner.limit(params["limit"])
     return {"rows": cells.to_rows(scanner.to_table().select(params.get("columns", names)))}
+
+
+def reader_search(state: State, params: Json) -> Json:
+    table, dataset = state.reader(params)
+    prefilter = {"filter": " AND ".join(map(_sql, params["filter"]))} if params.get("filter") else {}
+    planner = SEARCH(dataset, snapshots(table, all_listed=True), params["column"], distance_type="l2", **prefilter)
+    vector = pa.array([float(number) for number in params["vector"]], pa.float32())
+    found = planner.plan_search(vector, k=params["k"]).to_table()
+    return {"rows": cells.to_rows(found.select([column.name for column in dataset.schema]))}
 
 
 def reader_get(state: State, params: Json) -> Json:
@@ -395,6 +442,7 @@ MESSAGES: dict[str, Callable[[State, Json], Json]] = {
     "reader.open": reader_open,
     "reader.scan": reader_scan,
     "reader.get": reader_get,
+    "reader.search": reader_search,
 }
 """Message -> what answers it."""
 

@@ -7,7 +7,7 @@ import re
 from memwal_conformance.protocol import ErrorKind
 
 KINDS: tuple[tuple[str, ErrorKind], ...] = (
-    (r"writer fenced|is fenced|fenced by|failed to claim shard|claimed by another", "fenced"),
+    (r"writer fenced|is fenced|was fenced|fenced by|failed to claim shard|claimed by another", "fenced"),
     (r"already exists|is already initialized", "already_exists"),
     (r"commit conflict|concurrent|retryable|stale sstable compaction|too much write contention", "conflict"),
     (r"is already closed|writer (is|was|has been) closed|shutting down", "cancelled"),

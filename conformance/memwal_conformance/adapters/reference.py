@@ -10,11 +10,13 @@ import base64
 import functools
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+import lance
 import memwal
+import pyarrow as pa
 import pyarrow.compute as pc
 from memwal import paths
 from memwal.codec import bloom
@@ -225,17 +227,36 @@ def table_create(state: State, params: Json) -> Json:
         spec=SpecRequest(fields) if fields else None,
         wal_collection=state.wal_collection,
     )
+    if indexes := params.get("indexes", []):
+        build_indexes(lance.dataset(params["table"], storage_options=state.storage), indexes)
+        table.refresh()
+        table.maintain([index["name"] for index in indexes])
     return {"version": str(table.version)}
+
+
+def build_indexes(dataset: lance.LanceDataset, indexes: list[Json]) -> None:
+    """Indexes of the base table are built by pylance, as users of the engine do."""
+    for index in indexes:
+        column, name = index["column"], index["name"]
+        if index["kind"] == "vector":
+            dataset.create_index(column, "IVF_FLAT", name=name, metric="L2", num_partitions=1)
+        elif index["kind"] == "btree":
+            dataset.create_scalar_index(column, "BTREE", name=name)
+        else:
+            dataset.create_scalar_index(column, "INVERTED", name=name, stem=False, remove_stop_words=False)
 
 
 def writer_open(state: State, params: Json) -> Json:
     table = memwal.open(params["table"], revision=state.revision, storage_options=state.storage)
     values = params.get("values")
     plain = None if values is None else {name: cells.value(tagged) for name, tagged in values.items()}
+    limits = memwal.Limits(wal_interval_ms=None)  # what is stored depends on the messages only, never on the clock
+    if "memtable_rows" in params:
+        limits = replace(limits, memtable_rows=params["memtable_rows"])
     writer = table.writer(
         params.get("region_id"),
         values=plain,
-        limits=memwal.Limits(wal_interval_ms=None),  # what is stored depends on the messages only, never on the clock
+        limits=limits,
         background=False,
         profile=state.profile,
     )
@@ -282,12 +303,18 @@ def writer_close(state: State, params: Json) -> Json:
 
 
 def merge_run(state: State, params: Json) -> Json:
-    merged = state.table(params).merge(params.get("region_id"), profile=state.profile).merged
+    until = int(params["generation"]) if "generation" in params else None
+    merged = state.table(params).merge(params.get("region_id"), until=until, profile=state.profile).merged
     return {"merged": [{"region_id": region, "generation": str(generation)} for region, generation in merged]}
 
 
 def snapshot_run(state: State, params: Json) -> Json:
     return {"regions": state.table(params).snapshot()}
+
+
+def catchup_run(state: State, params: Json) -> Json:
+    found = state.table(params).catch_up(params.get("index"), profile=state.profile)
+    return {"indexes": [each.index_name for each in found.indexes]}
 
 
 def gc_run(state: State, params: Json) -> Json:
@@ -306,14 +333,10 @@ def reader_open(state: State, params: Json) -> Json:
 
 def reader_scan(state: State, params: Json) -> Json:
     reader = state.reader(params)
-    condition = None
-    for part in params.get("filter", ()):
-        wanted = cells.to_table({"columns": [_column(part)], "rows": [[part["value"]]]}).column(0)[0]
-        one = OPERATORS[part["op"]](pc.field(part["column"]), wanted)
-        condition = one if condition is None else condition & one
     rows = reader.table.scan(
         params.get("columns"),
-        condition,
+        _condition(params),
+        limit=params.get("limit"),
         consistency=reader.consistency,
         writers=state.beside(params),
         profile=state.profile,
@@ -326,6 +349,25 @@ def reader_get(state: State, params: Json) -> Json:
     keys = cells.to_table(params["keys"])
     rows = reader.table.get(keys, params.get("columns"), writers=state.beside(params), profile=state.profile)
     return {"rows": cells.to_rows(rows)}
+
+
+def reader_search(state: State, params: Json) -> Json:
+    reader = state.reader(params)
+    names = reader.table.schema.names
+    shared: Json = {
+        "columns": names,
+        "filter": _condition(params),
+        "consistency": reader.consistency,
+        "writers": state.beside(params),
+        "profile": state.profile,
+    }
+    column, k = params["column"], params["k"]
+    if "text" in params:
+        rows = reader.table.search_text(params["text"], column, k, **shared)
+    else:
+        vector = pa.array([float(number) for number in params["vector"]], pa.float32())
+        rows = reader.table.search(vector, column, k, **shared)
+    return {"rows": cells.to_rows(rows.select(names))}
 
 
 MESSAGES: dict[str, Callable[[State, Json], Json]] = {
@@ -350,10 +392,12 @@ MESSAGES: dict[str, Callable[[State, Json], Json]] = {
     "writer.close": writer_close,
     "merge.run": merge_run,
     "snapshot.run": snapshot_run,
+    "catchup.run": catchup_run,
     "gc.run": gc_run,
     "reader.open": reader_open,
     "reader.scan": reader_scan,
     "reader.get": reader_get,
+    "reader.search": reader_search,
 }
 """Message -> what answers it."""
 
@@ -362,6 +406,16 @@ def handlers() -> dict[str, Handler]:
     """A function per message, sharing a state of their own."""
     state = State()
     return {name: functools.partial(answer, state) for name, answer in MESSAGES.items()}
+
+
+def _condition(params: Json) -> Any:
+    """The ``filter`` of a scan or a search as an expression; None without one."""
+    condition = None
+    for part in params.get("filter", ()):
+        wanted = cells.to_table({"columns": [_column(part)], "rows": [[part["value"]]]}).column(0)[0]
+        one = OPERATORS[part["op"]](pc.field(part["column"]), wanted)
+        condition = one if condition is None else condition & one
+    return condition
 
 
 def _column(part: Json) -> Json:

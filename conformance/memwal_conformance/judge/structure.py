@@ -18,8 +18,17 @@ from .wire import Damaged
 WAL_COLLECTION = "memwal.wal_collection"
 """Config key of a table whose WAL entries may be collected: a stalled put may then fill one place below the pointer."""
 
-Seen = Iterator[str | None]
-"""One item per thing looked at: None if it is in order, else what is wrong with it."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Something that the text leaves open, and that harms nothing."""
+
+    what: str
+    ambiguity: str
+
+
+Seen = Iterator[str | Choice | None]
+"""One item per thing looked at: None if it is in order, else what is wrong with it, or what was chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +49,7 @@ class Result:
     clauses: tuple[str, ...]
     looked_at: int
     faults: tuple[str, ...]
+    choices: tuple[Choice, ...] = ()
 
 
 def run(store: Store) -> list[Result]:
@@ -49,8 +59,11 @@ def run(store: Store) -> list[Result]:
         clauses = check.clauses.get(store.layout.revision, ())
         if clauses:
             seen = list(check.look(store))
-            faults = tuple(fault for fault in seen if fault is not None)
-            results.append(Result(check=check.name, clauses=clauses, looked_at=len(seen), faults=faults))
+            faults = tuple(one for one in seen if isinstance(one, str))
+            choices = tuple(one for one in seen if isinstance(one, Choice))
+            results.append(
+                Result(check=check.name, clauses=clauses, looked_at=len(seen), faults=faults, choices=choices)
+            )
     return results
 
 
@@ -98,12 +111,18 @@ def wal_positions(store: Store) -> Seen:
 
 
 def wal_epochs(store: Store) -> Seen:
-    """Epochs along the WAL never decrease, and none is above the epoch that the manifest stores."""
+    """Epochs along the WAL never decrease, and none is above the epoch that the manifest stores.
+
+    An entry without rows that goes back, such as the barrier of a claim that was overtaken, overrides nothing: the
+    position that it takes costs its owner one more put (AMB-27).
+    """
     for region in store.regions.values():
         highest = 0
         for position, entry in region.wal.items():
             if entry.epoch < highest:
-                yield f"{region.region_id}: entry {position} has epoch {entry.epoch} after an entry of epoch {highest}"
+                told = f"{region.region_id}: entry {position} has epoch {entry.epoch} after an entry of epoch {highest}"
+                empty = entry.rows.num_rows == 0
+                yield Choice(what=f"{told}, and no rows", ambiguity="AMB-27") if empty else told
             elif region.newest is None or entry.epoch > region.newest.epoch:
                 stored = None if region.newest is None else region.newest.epoch
                 yield f"{region.region_id}: entry {position} has epoch {entry.epoch}, the manifest {stored}"
@@ -289,6 +308,18 @@ def one_index(store: Store) -> Seen:
                 yield None
 
 
+def catch_up(store: Store) -> Seen:
+    """No index is said to have caught up with more than has been merged, nor twice with one region."""
+    for details in store.table.memwal:
+        for name, pairs in details.catchup:
+            for region_id, generation in pairs:
+                ahead = generation > store.merged(region_id)
+                text = f"{name} caught up with generation {generation} of {region_id}, merged {store.merged(region_id)}"
+                yield text if ahead else None
+        names = [name for name, _ in details.catchup]
+        yield from (f"index_catchup has {name} twice" for name in sorted(set(names)) if names.count(name) > 1)
+
+
 def disjoint_regions(store: Store) -> Seen:
     """No key is in two regions."""
     owner: dict[content.Key, str] = {}
@@ -333,6 +364,7 @@ CHECKS: tuple[Check, ...] = (
     Check(name="generation content", clauses=_everywhere("MANIFEST-009", "FLUSH-013"), look=generation_content),
     Check(name="hints", clauses=_everywhere("MANIFEST-026"), look=hints),
     Check(name="one MemWAL index", clauses=_everywhere("INDEX-001", "INDEX-018"), look=one_index),
+    Check(name="catch-up", clauses=_everywhere("CATCHUP-001", "CATCHUP-008"), look=catch_up),
     Check(name="disjoint regions", clauses=_everywhere("REGION-002"), look=disjoint_regions),
 )
 """In the order of reporting."""

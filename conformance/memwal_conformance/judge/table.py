@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,12 +87,32 @@ def rows(root: Path, storage: Mapping[str, str] | None = None) -> pa.Table:
     ``storage``: options under which pylance reaches files that the table names by URL (``base_paths``). Raises
     `Damaged` if pylance cannot open or read the table.
     """
+    with _by_pylance("the table"):
+        return _dataset(root, storage).to_table(scan_in_order=True)
+
+
+def unindexed_rows(root: Path, index: str, storage: Mapping[str, str] | None = None) -> int:
+    """How many rows of the base table are not in the index of that name, as pylance says.
+
+    Raises `Damaged` if it cannot say.
+    """
+    with _by_pylance(f"the index {index}"):
+        found: int = _dataset(root, storage).stats.index_stats(index)["num_unindexed_rows"]
+        return found
+
+
+def _dataset(root: Path, storage: Mapping[str, str] | None) -> Any:
     import lance
 
+    return lance.dataset(str(root), storage_options=dict(storage or {}) or None)
+
+
+@contextmanager
+def _by_pylance(what: str) -> Iterator[None]:
     try:
-        return lance.dataset(str(root), storage_options=dict(storage or {}) or None).to_table(scan_in_order=True)
-    except (OSError, ValueError, RuntimeError, pa.ArrowException) as error:
-        raise Damaged(f"pylance cannot read the table: {str(error).splitlines()[0]}") from error
+        yield
+    except (OSError, ValueError, KeyError, RuntimeError, pa.ArrowException) as error:
+        raise Damaged(f"pylance cannot read {what}: {str(error).splitlines()[0]}") from error
 
 
 def plain(table: pa.Table) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from ..codec.index_details import RegionSpec
 from ..effects import Io, Protocol
 from ..errors import InvalidArgument
-from ..ids import FieldId, Milliseconds, RegionId, SpecId, TableVersion, region_id
+from ..ids import FieldId, Generation, Milliseconds, RegionId, SpecId, TableVersion, region_id
 from ..index import drained, maintaining, regions, transforms
 from ..index.snapshot import RegionRow
 from ..index.transforms import SpecRequest
@@ -267,17 +267,21 @@ class Table:
         columns: Sequence[str] | None = None,
         filter: Any = None,
         *,
+        limit: int | None = None,
         consistency: str = "strong",
         writers: Sequence[Writer] = (),
         profile: str | Interpretation = STRICT,
     ) -> pa.Table:
         """The merged rows, one per key, in no particular order.
 
-        ``filter``: a pyarrow compute expression, or SQL text as in a WHERE clause. ``strong`` sees every acknowledged
+        ``filter``: a pyarrow compute expression, or SQL text as in a WHERE clause. ``limit``: that many rows at most,
+        whichever, and fewer only if there are no more; all are read nevertheless. ``strong`` sees every acknowledged
         durable write, and with ``writers`` what those hold in memory; ``eventual`` reads the table version's own
         region snapshot. A table opened at a version reads eventually.
         """
-        return self._run(
+        if limit is not None and limit < 0:
+            raise InvalidArgument(f"limit={limit} is negative")
+        rows = self._run(
             reading.scan(
                 self._io,
                 columns=columns,
@@ -288,6 +292,7 @@ class Table:
                 interpretation=named_profile(profile),
             )
         )
+        return rows if limit is None else rows.slice(0, limit)
 
     def batches(
         self,
@@ -470,20 +475,26 @@ class Table:
         self.refresh()
         return self._state
 
-    def merge(self, region: str | None = None, *, profile: str | Interpretation = STRICT) -> MergeReport:
+    def merge(
+        self, region: str | None = None, *, until: int | None = None, profile: str | Interpretation = STRICT
+    ) -> MergeReport:
         """Merge flushed generations into the base table: of one region, or of all, region by region.
 
-        Any number of processes may do so at once. What was merged stays merged if a later generation raises:
-        `Unmergeable` for one that does not fit the table as it is now, `ArtifactError` for a damaged one.
+        ``until``: the last generation of ``region`` to merge; None merges all that are listed. Any number of processes
+        may do so at once. What was merged stays merged if a later generation raises: `Unmergeable` for one that does
+        not fit the table as it is now, `ArtifactError` for a damaged one.
         """
         self._check_not_pinned()
+        if until is not None and (region is None or until < 1):
+            raise InvalidArgument(f"until={until} is to be a generation of one region, from 1 on")
         if region is not None:
             wanted = [_parsed(region)]
         else:
             wanted = sorted(self._run(regions.discover(self._io, self.revision)))
+        last = None if until is None else Generation(until)
         done: list[Merged] = []
         for one in wanted:
-            done += self._run(merger.merge_region(self._io, one, named_profile(profile)))
+            done += self._run(merger.merge_region(self._io, one, named_profile(profile), last))
         self.refresh()
         return MergeReport(
             merged=tuple((m.region_id, m.generation) for m in done),

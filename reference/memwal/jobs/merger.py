@@ -65,18 +65,20 @@ class _Run:
 
 
 @implements("MERGE-007", "MERGE-009", "MERGE-011", "MERGE-012", "MERGE-014", "MERGE-015", "AMB-81", "AMB-82", "AMB-84")
-async def merge_region(io: Io, region: RegionId, interpretation: Interpretation = STRICT) -> tuple[Merged, ...]:
+async def merge_region(
+    io: Io, region: RegionId, interpretation: Interpretation = STRICT, until: Generation | None = None
+) -> tuple[Merged, ...]:
     """Merge every generation of ``region`` that is listed and not merged; returns those that this call committed.
 
-    A commit counts when the newest version has its progress. A generation that another merger committed first is
-    skipped. One that cannot be opened stops the merge with an error: a merger never goes on to the next. Raises
-    `ArtifactError` for missing or damaged files, `Unmergeable` for a generation that does not fit the table, and
-    `Conflict` if the table cannot be merged into or changed too often.
+    ``until``: the last one to merge; None: all. A commit counts when the newest version has its progress. A generation
+    that another merger committed first is skipped. One that cannot be opened stops the merge with an error: a merger
+    never goes on to the next. Raises `ArtifactError` for missing or damaged files, `Unmergeable` for a generation that
+    does not fit the table, and `Conflict` if the table cannot be merged into or changed too often.
     """
     run = _Run()
     while True:
         try:
-            if not await _step(io, region, run, interpretation):
+            if not await _step(io, region, run, interpretation, until):
                 await _give_up(io, run)
                 return tuple(run.done)
         except AlreadyMerged as merged:
@@ -95,14 +97,14 @@ async def merge_region(io: Io, region: RegionId, interpretation: Interpretation 
             run.lost.add(run.trying)
 
 
-async def _step(io: Io, region: RegionId, run: _Run, interpretation: Interpretation) -> bool:
-    """Merge the generation after the progress of the newest version; False if there is none."""
+async def _step(io: Io, region: RegionId, run: _Run, interpretation: Interpretation, until: Generation | None) -> bool:
+    """Merge the generation after the progress of the newest version; False if there is none up to ``until``."""
     run.trying = None
     state = await latest(io)
     if run.done and state.mem_wal.progress(region) < run.done[-1].generation:
         await io.note("merge_void", region=region, generation=run.done.pop().generation)
     listed = await _following(io, state, region, run.lost, interpretation)
-    if listed is None:
+    if listed is None or (until is not None and listed.generation > until):
         return False
     run.trying = listed.generation
     try:
