@@ -73,9 +73,23 @@ def test_a_kill_takes_what_the_adapter_started_along(tmp_path: Path) -> None:
         os.close(watched)
 
 
+def test_requests_that_an_adapter_tells_of_before_its_reply_are_kept() -> None:
+    event = '{"trace": {"operation": "put", "path": "x", "outcome": "ok"}}'
+    told: list[Exchange] = []
+    reply = '{"id": "1", "result": {}}'
+    code = f"print({event!r}); print({event!r}); print({reply!r}, flush=True); signal.pause()"
+    process = AdapterProcess([sys.executable, "-c", READ + code], limit_s=20, log=told.append)
+    process.call("configure", {"revision": "B", "settings": {}})
+    assert process.kill()
+    (exchange,) = told
+    assert exchange.trace == ({"operation": "put", "path": "x", "outcome": "ok"},) * 2
+    assert exchange.outcome == {"result": {}}
+
+
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
+        ('print(\'{"trace": {"operation": "put"}}\', flush=True); signal.pause()', "an event breaks its schema"),
         ("print('Picked up JAVA_TOOL_OPTIONS', flush=True); signal.pause()", "not JSON"),
         ('print(\'{"id": "9", "result": {}}\', flush=True); signal.pause()', "has id 9"),
         ('print(\'{"id": "1", "result": {"roles": 5}}\', flush=True); signal.pause()', "result of hello"),

@@ -13,9 +13,10 @@ import pytest
 from browser import Tab, browsing, installed
 from conformance_runs import Run, changed_skeleton, run_suite
 from memwal_conformance import report, scenarios, vectors
+from memwal_conformance.adapters.process import Exchange
 from memwal_conformance.protocol import Hello, Json
 from memwal_conformance.reporting import Finished, failures, page, picture, write
-from memwal_conformance.session import levels_of
+from memwal_conformance.session import levels_of, noted
 from memwal_conformance.vectors import BadCase
 from memwal_conformance.verdicts import CaseResult, Finding, Verdict
 
@@ -535,3 +536,31 @@ def test_a_packed_failure_of_a_run_has_the_messages_that_were_sent(tmp_path: Pat
     asked = json.loads(base64.b64decode(packed["vector"]["input"]["questions.json"]))
     sent = [step["params"] for step in packed["steps"] if step.get("message") == "eval.name"]
     assert sent == asked
+
+
+# Requests that an adapter tells of ----------------------------------------------------------------------------------
+
+
+def test_requests_that_adapters_tell_of_stand_in_the_report_as_those_of_a_gate(tmp_path: Path) -> None:
+    broken = f"{sys.executable} -m memwal_conformance.adapters.broken limits_first"
+    case = "conformance/scenarios/a_limit_counts_newest_rows_only.json"
+    run_suite(tmp_path, case, "--memwal-adapter", broken, "--memwal-revision", "B")
+    (file,) = (tmp_path / "failures").iterdir()
+    packed = json.loads(file.read_text("utf-8"))
+    assert [r["order"] for r in packed["requests"]] == list(range(1, len(packed["requests"]) + 1))
+    told = [(r["actor"], r["operation"], r["class"], r["name"], r["status"]) for r in packed["requests"]]
+    assert ("one", "put_if_absent", "wal", "wal/@0", "ok") in told
+    assert ("one", "put_if_absent", "manifest", "manifest/@1", "ok") in told
+    opened = next(step for step in packed["steps"] if step.get("message") == "writer.open")
+    assert 0 < opened["requests"] < len(packed["requests"])
+    assert "Requests to the store" in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_the_log_of_a_run_has_no_secret() -> None:
+    storage = {"endpoint": "http://127.0.0.1:1", "region": "r", "access_key_id": "one", "secret_access_key": "hush"}
+    exchange = Exchange(
+        actor="one", message="configure", params={"storage": storage}, outcome={"result": {}}, seconds=0.1
+    )
+    step = noted(exchange)
+    assert step["params"]["storage"] == storage | {"secret_access_key": "…"}
+    assert "trace" not in step

@@ -217,6 +217,35 @@ def test_what_a_broken_adapter_does_is_named_and_proves_nothing(
     assert not [finding for finding in result.findings if finding.clauses]
 
 
+@pytest.mark.parametrize("status", [-9, 137])
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_process_that_ends_where_it_was_asked_to_is_a_witness_and_its_write_may_be_there(
+    kept: bool, status: int, tmp_path: Path
+) -> None:
+    class Ends(Model):
+        def put(self, params: Json) -> Json:
+            if self.disk.setdefault("puts", []):
+                if kept:
+                    super().put(params)
+                raise AdapterCrash("writer.put", status, "")
+            self.disk["puts"].append([])
+            return super().put(params)
+
+    result = run(tmp_path, put([[1, "a"]]), put([[1, "b"]], dies=True), *SCAN, kind=Ends)
+    assert result.verdict is Verdict.PASS, result.text
+
+
+def test_a_process_that_ends_otherwise_than_it_was_asked_to_has_crashed(tmp_path: Path) -> None:
+    result = run(tmp_path, put([[1, "a"]], dies=True), kind=failing(AdapterCrash("writer.put", 1, "Traceback")))
+    assert result.verdict is Verdict.CRASH
+
+
+def test_a_process_that_answers_where_it_was_to_end_shows_nothing(tmp_path: Path) -> None:
+    result = run(tmp_path, put([[1, "a"]], dies=True))
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert "one answered writer.put, and was to end in it" in result.text
+
+
 def test_an_answer_without_the_member_that_is_looked_at_breaks_the_check(tmp_path: Path) -> None:
     step = {"check": "equal", "of": "$writer.merged.1", "is": "2", "clauses": ["WAL-001"]}
     result = run(tmp_path, step)

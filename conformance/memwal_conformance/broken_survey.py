@@ -91,9 +91,15 @@ def cases(revision: str) -> list[str]:
     played = [
         f"scenarios/{file.name}::{revision}"
         for file in scenario_files()
-        if file.parent.name == "scenarios" and revision in scenarios.load(file).revisions
+        if file.parent.name == "scenarios" and _here(scenarios.load(file), revision)
     ]
     return [*asked, *played]
+
+
+def _here(scenario: scenarios.Scenario, revision: str) -> bool:
+    """Whether the scenario has the revision, and does not end the process that it runs in, which is this one."""
+    sent = {step.get("send") for step in scenario.every_step(revision)}
+    return revision in scenario.revisions and "sync.crash" not in sent
 
 
 def _named(vector: Vector, direction: str) -> str:

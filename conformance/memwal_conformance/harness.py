@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .adapters.process import AdapterProcess, Exchange
-from .protocol import AdapterError, Hello, ProtocolViolation
+from .protocol import AdapterError, Hello, Json, ProtocolViolation
 
 REFERENCE = (sys.executable, "-m", "memwal_conformance.adapters.reference")
 """Command of the reference adapter."""
@@ -38,6 +38,8 @@ class Harness:
     limit_s: float
     settings: Mapping[str, str]
     log: Callable[[Exchange], None] | None = None
+    trace: bool = False
+    """Whether adapters that can are to tell of their requests to the store."""
     _hello: Hello | None = None
     _idle: list[AdapterProcess] = field(default_factory=list)
     """Processes that said hello and have nothing to do."""
@@ -92,8 +94,11 @@ class Harness:
         return process
 
     def _configure(self, process: AdapterProcess, revision: str) -> None:
+        asked: Json = {"revision": revision, "settings": dict(self.settings)}
+        if self.trace and process.hello is not None and "trace" in process.hello.capabilities:
+            asked["trace"] = True
         try:
-            process.call("configure", {"revision": revision, "settings": dict(self.settings)})
+            process.call("configure", asked)
         except AdapterError:
             process.kill()
             raise

@@ -14,7 +14,7 @@ from .adapters.process import AdapterCrash
 from .faulted.playing import Player, parts
 from .protocol import Hello
 from .scenarios import Scenario
-from .session import BROKEN, Session, session_of
+from .session import BROKEN, Session, session_of, told
 from .vectors import BadCase, Vector
 from .verdicts import FAILING, CaseResult, Finding, Verdict, agreed, level_of
 
@@ -154,7 +154,11 @@ class CaseItem(pytest.Item):
         session.taken()
         session.watch(None)
         result = self.judge(session)
-        return replace(result, steps=result.steps or session.taken())
+        steps = result.steps or session.taken()
+        if result.requests:
+            return replace(result, steps=steps)
+        kept, requests = told(steps)
+        return replace(result, steps=kept, requests=requests)
 
     def _smoke_of_this_process(self, session: Session, hello: Hello) -> None:
         """In a worker of pytest-xdist the smoke cases may run elsewhere: run them here before the first other case."""

@@ -1,17 +1,40 @@
-"""What a run of the suite found, as kept per version: ``python -m memwal_conformance.native_record REPORT FOLDER``.
+"""What the suite found, as kept per version: ``python -m memwal_conformance.native_record REPORT [REPORT …] FOLDER``.
 
 Takes the ``summary.json`` of a report, and writes a short one (per case its verdict, and why) and ``fingerprint.json``
-(what the implementation claims, and what it chose where the text leaves a choice).
+(what the implementation claims, and what it chose where the text leaves a choice). Of several reports about one version
+a later one's cases stand for those of an earlier one.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from . import report
+from .levels import levels_of
+from .protocol import Hello
+
 _CLAIMS = ("implementation", "version", "roles", "partial", "without", "capabilities")
+
+
+def joined(summaries: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One summary of several runs of one version: a later run's cases replace an earlier one's, and are added up anew.
+
+    Raises `ValueError` if they are about different versions.
+    """
+    last = summaries[-1]
+    if len({(summary["implementation"], summary["version"]) for summary in summaries}) > 1:
+        raise ValueError("the reports are about different versions")
+    cases = {case["case"]: case for summary in summaries for case in summary["cases"]}
+    results = [report.from_text(json.dumps({**case, "steps": [], "requests": []})) for _, case in sorted(cases.items())]
+    tallies = [
+        report.tally(name, [r for r in results if r.revision == name], levels_of(name), said["total"])
+        for name, said in last["revisions"].items()
+    ]
+    return report.summary(Hello.of(last | {"revisions": list(last["revisions"])}), tallies, results)
 
 
 def short(summary: dict[str, Any]) -> dict[str, Any]:
@@ -48,8 +71,8 @@ def fingerprint(summary: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """The command line."""
-    report, folder = map(Path, sys.argv[1:])
-    summary = json.loads((report / "summary.json").read_text("utf-8"))
+    *reports, folder = map(Path, sys.argv[1:])
+    summary = joined([json.loads((found / "summary.json").read_text("utf-8")) for found in reports])
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in (("summary.json", short(summary)), ("fingerprint.json", fingerprint(summary))):
         (folder / name).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

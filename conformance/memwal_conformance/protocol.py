@@ -160,6 +160,21 @@ def reply(line: bytes, number: int, message: str) -> Json:
     return result
 
 
+def event(line: bytes) -> Json | None:
+    """The event in one line of an adapter; None if the line is meant as a reply. Raises `ProtocolViolation`."""
+    try:
+        decoded = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(decoded, dict) or "id" in decoded or "trace" not in decoded:
+        return None
+    wrong = problem("urn:memwal:envelope#/$defs/event", decoded)
+    if wrong is not None:
+        raise ProtocolViolation(f"an event breaks its schema: {wrong}")
+    found: Json = decoded["trace"]
+    return found
+
+
 def shown(line: bytes) -> str:
     """The beginning of a line for an error text."""
     return repr(line[:120]) + ("…" if len(line) > 120 else "")

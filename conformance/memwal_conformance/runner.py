@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,10 @@ SYNCS = ("writer.flush_wal", "writer.flush_memtable", "writer.close")
 
 REACHED_S = 30.0
 """Limit for a rule to act while messages are under way."""
+
+
+ENDED_ITSELF = (-signal.SIGKILL, 137)
+"""Exit statuses of a process that ``sync.crash`` ended."""
 
 
 class Stop(Exception):
@@ -163,7 +168,13 @@ class Run:
         except AdapterError as error:
             self._refused(sent, error)
             return
-        except (AdapterCrash, Killed):
+        except (AdapterCrash, Killed) as ended:
+            if "dies" in step and isinstance(ended, AdapterCrash) and ended.status in ENDED_ITSELF:
+                self._remember(name, sent.params, message, "storage")
+                self.log.append(f"{name} {message}: {name} ended")
+                self.actors.pop(name)
+                self.findings.append(Finding(clauses=(), broken=None, witness=True))
+                return
             if self.stand is None or name not in self.stand.killed:
                 raise
             self._remember(name, sent.params, message, "storage")
@@ -171,6 +182,9 @@ class Run:
             return
         self._remember(name, sent.params, message, None)
         self.log.append(f"{name} {message}: done")
+        if "dies" in step:
+            broken = f"{name} answered {message}, and was to end in it"
+            self.findings.append(Finding(clauses=(), broken=broken, witness=True))
         if "fails" in step:
             self._found(step, clauses, f"{name}'s {message} succeeded, expected {' or '.join(step['fails'])}")
         elif clauses:

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from . import native_versions, scenarios, vectors
-from .adapters.process import AdapterCrash, AdapterMissing, AdapterTimeout
+from .adapters.process import AdapterCrash, AdapterMissing, AdapterTimeout, Exchange
 from .evidence import scenario_files, vector_files
 from .faulted.playing import Amount, parts
+from .gate.requests import class_of, name_of
 from .harness import REFERENCE, Harness
 from .levels import levels_of as levels_of
 from .protocol import AdapterError, Hello, Json, ProtocolViolation
@@ -60,7 +61,8 @@ class Session:
             command=self._command(given),
             limit_s=config.getoption("--memwal-timeout"),
             settings=dict(s.split("=", 1) for s in settings),
-            log=lambda exchange: self.note(asdict(exchange)),
+            log=lambda exchange: self.note(noted(exchange)),
+            trace=folder is not None,
         )
         self.levels: dict[str, dict[str, str]] = {revision: levels_of(revision) for revision in vectors.REVISIONS}
         self.no_hello: str | None = None
@@ -139,6 +141,31 @@ class Session:
         self.harness.close()
         if self.log_file is not None:
             self.log_file.close()
+
+
+def noted(exchange: Exchange) -> Json:
+    """An exchange as a step: without an empty trace, and without the secrets that it carried."""
+    step = asdict(exchange)
+    if not step["trace"]:
+        del step["trace"]
+    if "storage" in step["params"]:
+        step["params"] = step["params"] | {"storage": step["params"]["storage"] | {"secret_access_key": "…"}}
+    return step
+
+
+def told(steps: tuple[Json, ...]) -> tuple[tuple[Json, ...], tuple[Json, ...]]:
+    """Steps and requests of a result where adapters told of their requests, as if a gate had logged them."""
+    kept: list[Json] = []
+    requests: list[Json] = []
+    for step in steps:
+        for event in step.get("trace", ()):
+            name, class_ = name_of(event["path"]), class_of(event["path"])
+            entry = {"order": len(requests) + 1, "actor": step["actor"], "class": class_, "name": name}
+            entry |= {"key": event["path"], "operation": event["operation"], "status": event["outcome"]}
+            requests.append(entry | {"fate": "normal", "request_bytes": "", "reply_bytes": "", "rule": ""})
+        mine = {member: value for member, value in step.items() if member != "trace"}
+        kept.append(mine | {"requests": len(requests)} if requests else mine)
+    return tuple(kept), tuple(requests)
 
 
 def amount(crashes: str, races: str, seed: str) -> Amount:

@@ -26,7 +26,7 @@ from memwal_sim import bugs
 
 from memwal_conformance import cells
 from memwal_conformance.adapters import reference
-from memwal_conformance.adapters.serve import Handler, serve
+from memwal_conformance.adapters.serve import Handler
 from memwal_conformance.protocol import Json
 
 Handlers = dict[str, Handler]
@@ -313,9 +313,9 @@ DEFECTS: dict[str, Defect] = {
 """Name of a defect -> the defect."""
 
 
-def handlers(defect: str) -> Handlers:
+def handlers(defect: str, state: reference.State | None = None) -> Handlers:
     """The reference's handlers with a defect planted."""
-    made = reference.handlers()
+    made = reference.handlers(state)
     DEFECTS[defect].plant(made)
     made["hello"] = functools.partial(_hello, made["hello"], defect)
     return made
@@ -348,10 +348,13 @@ def serve_with(name: str) -> None:
     Raises `memwal.errors.InvalidArgument` if there is no such bug.
     """
     (bug,) = bugs.choose([name])
-    made = reference.handlers()
-    made["hello"] = functools.partial(_hello, made["hello"], name)
+
+    def made(state: reference.State) -> Handlers:
+        honest = reference.handlers(state)
+        return honest | {"hello": functools.partial(_hello, honest["hello"], name)}
+
     with engine_with(bug):
-        serve(made, reference.KINDS)
+        reference.main(made)
 
 
 def main(arguments: list[str]) -> None:
@@ -360,7 +363,7 @@ def main(arguments: list[str]) -> None:
         case ["--bug", name]:
             serve_with(name)
         case [name] if name in DEFECTS:
-            serve(handlers(name), reference.KINDS)
+            reference.main(functools.partial(handlers, name))
         case _:
             raise SystemExit(f"usage: broken (--bug NAME | {' | '.join(DEFECTS)})")
 

@@ -55,6 +55,8 @@ class Exchange:
     outcome: Json
     """``{"result": …}``, ``{"error": …}``, or ``{"broken": text}`` if there was no valid answer."""
     seconds: float
+    trace: tuple[Json, ...] = ()
+    """Requests to the store that the adapter told of meanwhile."""
 
 
 class AdapterProcess:
@@ -140,10 +142,15 @@ class AdapterProcess:
         self._number += 1
         started = time.monotonic()
         outcome: Json = {}
+        trace: list[Json] = []
         try:
             line = protocol.request(self._number, message, params)
             self._send(line, message, started)
-            result = protocol.reply(self._receive(message, started), self._number, message)
+            line = self._receive(message, started)
+            while (event := protocol.event(line)) is not None:
+                trace.append(event)
+                line = self._receive(message, started)
+            result = protocol.reply(line, self._number, message)
             outcome = {"result": result}
             return result
         except AdapterError as error:
@@ -156,7 +163,16 @@ class AdapterProcess:
         finally:
             if self._log is not None:
                 seconds = round(time.monotonic() - started, 4)
-                self._log(Exchange(actor=self.actor, message=message, params=params, outcome=outcome, seconds=seconds))
+                self._log(
+                    Exchange(
+                        actor=self.actor,
+                        message=message,
+                        params=params,
+                        outcome=outcome,
+                        seconds=seconds,
+                        trace=tuple(trace),
+                    )
+                )
 
     def _send(self, line: bytes, message: str, started: float) -> None:
         os.set_blocking(self._stdin.fileno(), False)

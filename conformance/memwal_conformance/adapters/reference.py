@@ -42,6 +42,7 @@ from memwal.revisions import REVISIONS, Revision
 from memwal_conformance import cells
 from memwal_conformance.adapters import reference_views as views
 from memwal_conformance.adapters.serve import Handler, serve
+from memwal_conformance.adapters.watched import Watch
 from memwal_conformance.cells import CellError
 from memwal_conformance.protocol import ROLES, ErrorKind, Json, messages
 
@@ -89,6 +90,9 @@ class State:
     writers: dict[str, memwal.Writer] = field(default_factory=dict)
     readers: dict[str, _Reader] = field(default_factory=dict)
     handles: int = 0
+    watch: Watch = field(default_factory=Watch)
+    tell: Callable[[Json], None] = lambda event: None
+    """Sends an event."""
 
     def handle(self, kind: str) -> str:
         self.handles += 1
@@ -122,7 +126,7 @@ def hello(_state: State, _: Json) -> Json:
         "version": _version(),
         "revisions": list(REVISIONS),
         "roles": list(ROLES),
-        "capabilities": [*capabilities, "s3"],
+        "capabilities": [*capabilities, "s3", "trace"],
     }
 
 
@@ -132,6 +136,8 @@ def configure(state: State, params: Json) -> Json:
     state.revision = REVISIONS[params["revision"]]
     state.profile = settings.pop("profile", "strict")
     state.wal_collection = settings.pop("wal_collection", "off") == "on"
+    state.watch.tell = state.tell if params.get("trace", False) else None
+    state.watch.left = 0
     storage = params.get("storage")
     state.storage = None
     if storage is not None:
@@ -244,6 +250,11 @@ def build_indexes(dataset: lance.LanceDataset, indexes: list[Json]) -> None:
             dataset.create_scalar_index(column, "BTREE", name=name)
         else:
             dataset.create_scalar_index(column, "INVERTED", name=name, stem=False, remove_stop_words=False)
+
+
+def sync_crash(state: State, params: Json) -> Json:
+    state.watch.crash(params["class"], params["moment"], params.get("occurrence", 1))
+    return {}
 
 
 def writer_open(state: State, params: Json) -> Json:
@@ -383,6 +394,7 @@ MESSAGES: dict[str, Callable[[State, Json], Json]] = {
     "eval.legacy": eval_legacy,
     "inspect": inspect,
     "table.create": table_create,
+    "sync.crash": sync_crash,
     "writer.open": writer_open,
     "writer.put": writer_put,
     "writer.delete": writer_delete,
@@ -402,9 +414,9 @@ MESSAGES: dict[str, Callable[[State, Json], Json]] = {
 """Message -> what answers it."""
 
 
-def handlers() -> dict[str, Handler]:
-    """A function per message, sharing a state of their own."""
-    state = State()
+def handlers(state: State | None = None) -> dict[str, Handler]:
+    """A function per message, sharing ``state`` or one of their own."""
+    state = state or State()
     return {name: functools.partial(answer, state) for name, answer in MESSAGES.items()}
 
 
@@ -429,5 +441,16 @@ def _version() -> str:
         return "from source"
 
 
+def main(made: Callable[[State], dict[str, Handler]] = handlers) -> None:
+    """Serve what ``made`` makes of a state, with every store watched."""
+    state = State()
+    state.watch.every_store()
+
+    def telling(tell: Callable[[Json], None]) -> None:
+        state.tell = tell
+
+    serve(made(state), KINDS, telling)
+
+
 if __name__ == "__main__":
-    serve(handlers(), KINDS)
+    main()

@@ -14,13 +14,24 @@ Handler = Callable[[Json], Json]
 """Takes the parameters of a message and returns its result; may raise `AdapterError`."""
 
 
-def serve(handlers: Mapping[str, Handler], kinds: Mapping[type[Exception], ErrorKind]) -> None:
+def serve(
+    handlers: Mapping[str, Handler],
+    kinds: Mapping[type[Exception], ErrorKind],
+    telling: Callable[[Callable[[Json], None]], None] = lambda tell: None,
+) -> None:
     """Answer requests from standard input until ``shutdown`` or the end of input.
 
-    ``kinds`` gives the kind of error for each exception type of the implementation; the first entry that fits decides.
+    ``telling`` is given, at the beginning, what sends an event of the capability ``trace``. ``kinds`` gives the kind of
+    error for each exception type of the implementation; the first entry that fits decides.
     Any other exception ends the process with a traceback, which the harness reports as a crash.
     """
     requests, replies = _pipes()
+
+    def send(line: Json) -> None:
+        replies.write(json.dumps(line, allow_nan=False).encode() + b"\n")
+        replies.flush()
+
+    telling(lambda event: send({"trace": event}))
     for line in requests:
         request: Json = json.loads(line)
         try:
@@ -30,8 +41,7 @@ def serve(handlers: Mapping[str, Handler], kinds: Mapping[type[Exception], Error
         except tuple(kinds) as error:
             kind = next(kind for known, kind in kinds.items() if isinstance(error, known))
             answer = {"error": {"kind": kind, "message": str(error)}}
-        replies.write(json.dumps({"id": request["id"], **answer}, allow_nan=False).encode() + b"\n")
-        replies.flush()
+        send({"id": request["id"], **answer})
         if request["message"] == "shutdown":
             return
 

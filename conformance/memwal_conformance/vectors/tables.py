@@ -26,7 +26,8 @@ def copied(source: Path) -> Iterator[str]:
     """A copy of a table, for as long as the context is open. Raises `BadCase`."""
     if not source.is_dir():
         raise BadCase(f"{source} is no table")
-    with tempfile.TemporaryDirectory(prefix="memwal-vector-") as folder:
+    # A writer of the native package that is closed may still write its hint: then the folder cannot be removed at once.
+    with tempfile.TemporaryDirectory(prefix="memwal-vector-", ignore_cleanup_errors=True) as folder:
         place = Path(folder) / TABLE
         shutil.copytree(source, place)
         yield str(place)
