@@ -47,6 +47,7 @@ generate: $(READY) ## Write the generated files anew: protobuf code, vectors, cl
 
 check-generated: $(READY) ## Compare the generated files with what would be written
 	$(BIN)/python protos/generate.py --check
+	$(BIN)/memwal clauses check
 
 explore: $(READY) ## The long explorations
 	$(BIN)/memwal certify --check --jobs 2
