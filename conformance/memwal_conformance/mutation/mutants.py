@@ -9,13 +9,13 @@ when either has changed.
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from memwal.errors import InvalidArgument
 
@@ -50,11 +50,7 @@ class Mutant:
 
         Raises `InvalidArgument` if the old text is not there exactly once, or the result cannot be compiled.
         """
-        path = root / self.file
-        source = path.read_text("utf-8") if path.is_file() else ""
-        if (times := source.count(self.old)) != 1:
-            raise InvalidArgument(f"{self.group}.toml: {self.name}: {self.file} has the old text {times} times")
-        changed = source.replace(self.old, self.new)
+        changed = self._source(root).replace(self.old, self.new)
         try:
             compile(changed, self.file, "exec")
         except SyntaxError as error:
@@ -64,24 +60,29 @@ class Mutant:
     def digest(self, root: Path) -> str:
         """Of the definition that is changed, the change, and the test: 64 hexadecimal digits.
 
-        Raises `InvalidArgument` as `applied` does, and for a test that is not there.
+        Raises `InvalidArgument` if the old text is not in the source exactly once, or the test is not there.
         """
-        self.applied(root)
-        source = (root / self.file).read_text("utf-8")
-        around = _definition(source, source.index(self.old))
-        parts = (around, self.old, self.new, self._test_source(root))
+        source = self._source(root)
+        line = source.count("\n", 0, source.index(self.old)) + 1
+        around = [text for (first, last, _), text in _definitions(source).items() if first <= line <= last]
+        parts = (around[-1] if around else source, self.old, self.new, self._test_source(root))
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
+    def _source(self, root: Path) -> str:
+        path = root / self.file
+        source = path.read_text("utf-8") if path.is_file() else ""
+        if (times := source.count(self.old)) != 1:
+            raise InvalidArgument(f"{self.group}.toml: {self.name}: {self.file} has the old text {times} times")
+        return source
+
     def _test_source(self, root: Path) -> str:
-        file, *names = self.test.split("::")
+        file, _, wanted = self.test.partition("::")
         path = root / file
-        node: Any = ast.parse(source := path.read_text("utf-8")) if path.is_file() else None
-        for name in names:
-            body = getattr(node, "body", ())
-            node = next((each for each in body if getattr(each, "name", None) == name), None)
-        if node is None or not names:
-            raise InvalidArgument(f"{self.group}.toml: {self.name}: there is no test {self.test}")
-        return _text(source, node)
+        source = path.read_text("utf-8") if path.is_file() else ""
+        for (_, _, name), text in _definitions(source).items():
+            if name == wanted:
+                return text
+        raise InvalidArgument(f"{self.group}.toml: {self.name}: there is no test {self.test}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,19 +176,21 @@ def faults(known: Sequence[Mutant], marked: Mapping[str, tuple[str, ...]], root:
     return found
 
 
-def _definition(source: str, at: int) -> str:
-    """The statement of the module around the character ``at``, with its decorators; the whole source if none is."""
-    line = source.count("\n", 0, at) + 1
-    for node in ast.parse(source).body:
-        if _first(node) <= line <= (node.end_lineno or node.lineno):
-            return _text(source, node)
-    return source
+@functools.lru_cache(maxsize=512)
+def _definitions(source: str) -> dict[tuple[int, int, str], str]:
+    """First and last line and name of each statement of a module -> its text, with decorators.
 
+    What is inside of classes is there, too, before its class, as ``Class::name``. Statements without a name have none.
+    """
+    lines = source.splitlines(keepends=True)
 
-def _first(node: ast.stmt) -> int:
-    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(each.lineno for each in decorators)])
+    def of(body: Sequence[ast.stmt], prefix: str) -> Iterator[tuple[tuple[int, int, str], str]]:
+        for node in body:
+            name = prefix + getattr(node, "name", "")
+            if isinstance(node, ast.ClassDef):
+                yield from of(node.body, f"{name}::")
+            decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+            first, last = min([node.lineno, *(each.lineno for each in decorators)]), node.end_lineno or node.lineno
+            yield (first, last, name), "".join(lines[first - 1 : last])
 
-
-def _text(source: str, node: ast.stmt) -> str:
-    return "".join(source.splitlines(keepends=True)[_first(node) - 1 : node.end_lineno])
+    return dict(of(ast.parse(source).body, ""))
