@@ -2,10 +2,12 @@
 
     python -m memwal_conformance.broken_survey             # every bug; takes a quarter of an hour
     python -m memwal_conformance.broken_survey NAME …      # these bugs; the others stay as they are
+    python -m memwal_conformance.broken_survey --gate      # those that nothing has shown yet, at the gate; half an hour
 
 A bug is put in the engine behind the reference adapter, in this process: nobody else may use the engine in it. Under
 the revision in which the simulator finds it, every vector and every scenario of the suite runs against that adapter;
-what fails is kept with the clauses that it names.
+what fails is kept with the clauses that it names. At the gate the adapter is a process of its own, and pytest runs the
+scenarios there.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import argparse
 import functools
 import json
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -21,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from memwal.errors import InvalidArgument
 from memwal_sim import bugs
 
 from . import protocol, runner, scenarios, vectors
@@ -31,7 +35,7 @@ from .evidence import SUITE, scenario_files, vector_files
 from .protocol import AdapterError, Json
 from .session import BROKEN, levels_of
 from .vectors import BadCase, Vector
-from .verdicts import FAILING, Finding, level_of
+from .verdicts import FAILING, Finding, Verdict, level_of
 
 SEEN = SUITE / "broken" / "seen.json"
 """What the last survey found: bug -> case -> clauses."""
@@ -39,6 +43,9 @@ UNSEEN = SUITE / "broken" / "unseen.json"
 """Bug -> why no case of the suite shows it; written by hand."""
 PAGE = SUITE.parent / "docs" / "broken_adapters.md"
 
+AT_GATE = "scenarios/gate/"
+GATE_CRASHES = 6
+"""Of each scenario at the gate that crashes an actor everywhere, this many are run."""
 Cases = dict[str, list[str]]
 """Failing case -> clauses that it names as broken; empty for a crash."""
 
@@ -152,6 +159,27 @@ def survey(bug: bugs.Bug, wanted: Iterable[str] | None = None) -> Cases:
     return found
 
 
+def survey_at_the_gate(bug: bugs.Bug) -> Cases:
+    """Scenarios at the gate that fail for the adapter with ``bug``.
+
+    Raises `InvalidArgument` if pytest did not run them to the end.
+    """
+    adapter = f"{sys.executable} -m memwal_conformance.adapters.broken --bug {bug.name}"
+    with tempfile.TemporaryDirectory(prefix="memwal-survey-") as place:
+        options = ["--memwal-revision", bug.revision, "--memwal-crashes", str(GATE_CRASHES), "--memwal-report", place]
+        command = [sys.executable, "-m", "pytest", "-q", str(SUITE / "scenarios" / "gate"), "--memwal-adapter", adapter]
+        done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+        summary = Path(place) / "summary.json"
+        if not summary.exists():
+            raise InvalidArgument(f"{bug.name}: no summary; pytest said {done.stdout[-300:]}{done.stderr[-300:]}")
+        found: Cases = {}
+        for case in json.loads(summary.read_text("utf-8"))["cases"]:
+            if Verdict(case["verdict"]) in FAILING:
+                broken = {c for f in case["findings"] if f["broken"] is not None for c in f["clauses"]}
+                found[case["case"]] = sorted(broken)
+        return found
+
+
 def page(known: Mapping[str, bugs.Bug], seen: Mapping[str, Cases], unseen: Mapping[str, str]) -> str:
     """The table of ``docs/broken_adapters.md``."""
     lines = [
@@ -164,7 +192,7 @@ def page(known: Mapping[str, bugs.Bug], seen: Mapping[str, Cases], unseen: Mappi
         "",
         '    pytest conformance/ --memwal-adapter "python -m memwal_conformance.adapters.broken --bug oldest_row_kept"',
         "",
-        f"{len(seen)} of {len(known)} are seen from outside by vectors and scenarios without any fault at the store.",
+        f"{len(seen)} of {len(known)} are seen from outside, by vectors, scenarios, or scenarios at the gate.",
         "",
         "## Seen",
         "",
@@ -176,7 +204,7 @@ def page(known: Mapping[str, bugs.Bug], seen: Mapping[str, Cases], unseen: Mappi
         cited = ", ".join(found[first][:4]) or "(crash)"
         bug = known[name]
         lines.append(f"| `{name}` | {bug.what} | {bug.clause} | {len(found)} | `{first}` | {cited} |")
-    lines += ["", "## Not seen", "", "| bug | breaks | why no case of this level shows it |", "|---|---|---|"]
+    lines += ["", "## Not seen", "", "| bug | breaks | why no case shows it |", "|---|---|---|"]
     lines += [f"| `{name}` | {known[name].clause} | {unseen[name]} |" for name in sorted(unseen)]
     return "\n".join(lines) + "\n"
 
@@ -208,16 +236,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", help="bugs to look at; default is all")
     parser.add_argument("--page", action="store_true", help="write the page from the data, without a survey")
+    parser.add_argument("--gate", action="store_true", help="scenarios at the gate; default is the bugs not seen yet")
     given = parser.parse_args(arguments)
     known = bugs.load()
     seen: dict[str, Cases] = load(SEEN)
     if not given.page:
-        for bug in bugs.choose(given.names or sorted(known), known):
+        every = [name for name in sorted(known) if not given.gate or name not in seen]
+        for bug in bugs.choose(given.names or every, known):
             if in_the_engine(bug):
-                found = survey(bug)
+                found = survey_at_the_gate(bug) if given.gate else survey(bug)
+                kept = {c: cited for c, cited in seen.get(bug.name, {}).items() if given.gate != c.startswith(AT_GATE)}
                 seen = {name: cited for name, cited in seen.items() if name != bug.name}
-                if found:
-                    seen[bug.name] = found
+                if kept | found:
+                    seen[bug.name] = kept | found
                 save(SEEN, seen)
                 sys.stdout.write(f"{bug.name}: {len(found)} cases fail\n")
                 sys.stdout.flush()

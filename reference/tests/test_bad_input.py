@@ -8,9 +8,11 @@ import memwal
 import pyarrow as pa
 import pytest
 from memwal import paths
+from memwal.codec.index_details import IndexDetails
 from memwal.codec.pb.lance import transaction_pb2
 from memwal.effects import Io
-from memwal.ids import TableVersion
+from memwal.ids import Milliseconds, TableVersion
+from memwal.index import mem_wal
 from memwal.table import state
 from memwal.table.commit import commit
 
@@ -48,6 +50,21 @@ def test_a_missing_table_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(memwal.NotFound, match="nothing/_versions"):
         memwal.open(tmp_path / "nothing")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.clause("FORMAT-001")
+def test_mem_wal_is_not_enabled_on_a_table_without_a_key_in_its_schema(tmp_path: Path) -> None:
+    import lance
+
+    lance.write_dataset(ROWS, str(tmp_path / "t"))
+    io, folder = Io("t"), Folder(tmp_path)
+    before = folder.files()
+    details = IndexDetails(snapshot_ts_ms=Milliseconds(0), num_regions=0, inline_snapshots=None)
+    with pytest.raises(memwal.InvalidArgument, match=r"primary key.*\[FORMAT-001\]"):
+        folder.run(mem_wal.enable(io, folder.run(state.latest(io)), details))
+    with pytest.raises(memwal.InvalidArgument, match="key"):
+        memwal.enable(tmp_path / "t")
+    assert folder.files() == before
 
 
 def test_a_table_without_mem_wal_says_so(tmp_path: Path) -> None:
@@ -99,7 +116,7 @@ def test_a_region_manifest_cut_anywhere_stops_writers_and_readers(table: memwal.
         assert Folder(tmp_path).files() == before
 
 
-@pytest.mark.clause("WAL-008", "WAL-009", "WAL-033")
+@pytest.mark.clause("WAL-008", "WAL-009")
 def test_a_wal_entry_cut_anywhere_stops_recovery_and_is_never_replayed_in_part(
     table: memwal.Table, tmp_path: Path
 ) -> None:
@@ -157,7 +174,6 @@ def test_a_key_of_a_type_without_equality_is_refused(tmp_path: Path, arrow: pa.D
     assert not (tmp_path / "t").exists()
 
 
-@pytest.mark.clause("FORMAT-001")
 def test_keys_that_are_not_unique_or_null_are_refused_at_creation(tmp_path: Path) -> None:
     double = pa.table({"id": pa.array([1, 1], pa.int64())})
     with pytest.raises(memwal.InvalidArgument, match=r"2 rows have 1 distinct keys.*AMB-105"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -244,6 +245,7 @@ def test_an_index_that_nobody_maintains_catches_up_and_other_entries_stay(tmp_pa
     assert {n: getattr(after, n) for n in others} == {n: getattr(before, n) for n in others}
 
 
+@pytest.mark.clause("FORMAT-005")
 def test_rows_appended_directly_are_indexed_without_touching_the_mem_wal_index(tmp_path: Path) -> None:
     place = tmp_path / "t"
     table = enabled(place, ["btree"])
@@ -252,6 +254,8 @@ def test_rows_appended_directly_are_indexed_without_touching_the_mem_wal_index(t
     (done,) = table.catch_up().committed
     assert (done.fragments, done.credited) == ((1,), ())
     assert table._state.mem_wal_entry == before
+    named = {str(uuid.UUID(bytes=i.uuid.uuid)) for i in table._state.manifest.indices if i.name == "btree"}
+    assert named <= {path.parent.name for path in (place / "_indices").glob("*/page_data.lance")}
     assert indexed_only(place, "btree", 310) == [310]
 
 

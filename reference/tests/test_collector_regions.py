@@ -222,7 +222,7 @@ def test_without_consent_no_manifest_version_goes() -> None:
     assert reasons(decisions, "manifest") == [expected] * 2 + ["among the newest 2"] * 2
 
 
-@pytest.mark.clause("AMB-32", "AMB-31", "MANIFEST-001", "MANIFEST-031", "GC-008")
+@pytest.mark.clause("AMB-32", "AMB-31", "MANIFEST-001", "GC-008")
 @pytest.mark.parametrize("damage", ["", "missing", "behind", "ahead", "damaged"])
 def test_after_each_single_deletion_probing_and_listing_find_the_newest_manifest(damage: str) -> None:
     ground, region = busy("B")

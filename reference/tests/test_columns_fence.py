@@ -477,7 +477,7 @@ def about_to_commit(ground: Ground, scene: Scene) -> Actor[TableState]:
     return change.until(PutIfAbsent, "t/_versions/")
 
 
-@pytest.mark.clause("TXN-028", "AMB-50", "AMB-87")
+@pytest.mark.clause("AMB-50", "AMB-87")
 def test_an_overwrite_that_meets_a_change_of_columns_does_not_bring_the_old_ones_back(scene: Scene) -> None:
     ground = scene.ground()
     opened(ground).drain(scene.region)

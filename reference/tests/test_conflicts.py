@@ -16,7 +16,7 @@ from memwal.codec.pb.lance import table_pb2
 from memwal.effects import Io, Protocol, PutIfAbsent
 from memwal.errors import Conflict, InvalidArgument
 from memwal.ids import RegionId, TableVersion, region_id_to_bytes
-from memwal.table import columns, compaction, conflict_table, read, state, transactions, whole, write
+from memwal.table import columns, compaction, conflict_table, fragments, read, schema, state, transactions, whole, write
 from memwal.table.commit import commit
 from memwal.table.conflict_table import CELLS, Basis, Verdict
 from memwal.table.conflicts import verdict
@@ -60,6 +60,15 @@ def indexing(name: str, *fields: int, mem_wal: bool = False) -> Transaction:
     if mem_wal:
         index.index_details.type_url = "/lance.index.MemWalIndexDetails"
     return made("create_index", new_indices=[index])
+
+
+def rewriting(*ids: int) -> Transaction:
+    group = Transaction.Rewrite.RewriteGroup(old_fragments=[table_pb2.DataFragment(id=i) for i in ids])
+    return made("rewrite", groups=[group])
+
+
+def replacing(fragment: int, *fields: int) -> Transaction:
+    return made("data_replacement", replacements=[{"fragment_id": fragment, "new_file": {"fields": fields}}])
 
 
 def test_every_pair_of_operations_has_a_cell_with_its_reason_and_its_source() -> None:
@@ -118,6 +127,20 @@ PAIRS: list[tuple[Transaction, Transaction, Verdict]] = [
     (made("delete", deleted_fragment_ids=[1]), touching("delete", 1), Verdict.RETRY),
     (touching("delete", 1), made("update", removed_fragment_ids=[1]), Verdict.RETRY),
     (touching("delete", 1), touching("update", 2), Verdict.REBASE),
+    (touching("delete", 1), rewriting(1), Verdict.RETRY),
+    (touching("delete", 1), rewriting(2), Verdict.REBASE),
+    (rewriting(1, 2), touching("update", 2), Verdict.RETRY),
+    (rewriting(1), made("delete", deleted_fragment_ids=[1]), Verdict.RETRY),
+    (rewriting(1, 2), rewriting(2, 3), Verdict.RETRY),
+    (rewriting(1), rewriting(2), Verdict.REBASE),
+    (touching("delete", 1), replacing(1, 0), Verdict.RETRY),
+    (touching("delete", 1), replacing(2, 0), Verdict.REBASE),
+    (replacing(1, 0), rewriting(1), Verdict.RETRY),
+    (replacing(1, 0), made("delete", deleted_fragment_ids=[1]), Verdict.RETRY),
+    (replacing(1, 0), touching("delete", 1), Verdict.REBASE),
+    (replacing(1, 0), replacing(1, 0), Verdict.RETRY),
+    (replacing(1, 0), replacing(1, 1), Verdict.REBASE),
+    (replacing(1, 0), replacing(2, 0), Verdict.REBASE),
     (touching("update", 1), touching("delete", 1), Verdict.REBASE),
     (touching("update", 1), made("update", new_fragments=[table_pb2.DataFragment()]), Verdict.RETRY),
     (merging(REGIONS[0], 1), merging(REGIONS[1], 1), Verdict.RETRY),
@@ -234,7 +257,7 @@ def test_example_two_deletes_of_other_rows_of_one_fragment_become_versions_3_and
     assert left.startswith("2-")
 
 
-@pytest.mark.clause("TXN-048", "TXN-052", "TXN-055", "TXN-057")
+@pytest.mark.clause("TXN-048", "TXN-050", "TXN-052", "TXN-055", "TXN-057")
 def test_two_deletes_of_one_row_are_retryable_and_the_second_counts_what_was_left(folder: Folder) -> None:
     begun(folder, (1, 2, 3, 4))
     with pytest.raises(Conflict) as lost:
@@ -246,7 +269,34 @@ def test_two_deletes_of_one_row_are_retryable_and_the_second_counts_what_was_lef
     assert seen(folder) == {4: "x", 5: "x"}
 
 
-@pytest.mark.clause("TXN-053", "FORMAT-034")
+@pytest.mark.clause("TXN-050")
+def test_rows_that_were_deleted_before_both_began_are_deleted_by_neither(folder: Folder) -> None:
+    begun(folder, (1, 2, 3, 4, 5))
+    folder.run(deleting(5))
+    final = race(folder, once(lambda current: delete_once(current, 1)), lambda f: f.run(deleting(2)))
+    assert fragment(final, 0).deletion_file.num_deleted_rows == 3
+    assert seen(folder) == {3: "x", 4: "x"}
+
+
+@pytest.mark.clause("TXN-057")
+def test_deletions_are_not_merged_where_the_files_of_the_fragment_changed(folder: Folder) -> None:
+    begun(folder, (1, 2))
+
+    async def of_others() -> TableState:
+        """An Update that gives ``v`` other values and does not say so."""
+        current = await state.latest(T)
+        changed = columns._tombstoned(current.fragments[0], [1])
+        changed.files.append(await fragments.write_column_file(T, pa.table({"v": ["y", "y"]}), [1]))
+        body = Transaction.Update(updated_fragments=[changed])
+        return await commit(T, current, Transaction(update=body))
+
+    with pytest.raises(Conflict) as lost:
+        race(folder, once(lambda current: delete_once(current, 1)), lambda f: f.run(of_others()))
+    assert (lost.value.retryable, lost.value.theirs) == (True, "update")
+    assert seen(folder) == {1: "y", 2: "y"}
+
+
+@pytest.mark.clause("TXN-053")
 def test_two_deletes_that_leave_no_row_remove_the_fragment(folder: Folder) -> None:
     begun(folder, (1, 2), (3,))
     final = race(folder, once(lambda current: delete_once(current, 1)), lambda f: f.run(deleting(2)))
@@ -320,6 +370,14 @@ def test_example_an_update_of_a_fragment_that_was_compacted_is_executed_again(fo
     assert again.rows == 11
 
 
+@pytest.mark.clause("TXN-015", "TXN-048")
+def test_an_upsert_that_meets_an_append_of_its_key_is_executed_again(folder: Folder) -> None:
+    folder.run(write.create(T, schema.with_primary_key(SCHEMA, ["id"]), rows(1)))
+    ours = write.retried(T, lambda current: write.merge_insert(T, current, rows(2, v="y")))
+    race(folder, ours, lambda f: f.run(write.append(T, rows(2, 3))))
+    assert seen(folder) == {1: "x", 2: "y", 3: "x"}
+
+
 @pytest.mark.clause("TXN-049", "TXN-059", "TXN-060")
 def test_example_a_delete_of_rows_that_a_restore_took_back_is_not_retried(folder: Folder) -> None:
     begun(folder, (1,), (2,), (3,))
@@ -356,7 +414,7 @@ def test_a_concurrent_commit_whose_transaction_is_not_known_is_a_conflict(folder
     assert seen(folder) == {1: "x", 2: "x"}
 
 
-@pytest.mark.clause("TXN-061", "TXN-062")
+@pytest.mark.clause("TXN-061")
 def test_a_lost_append_is_rebuilt_on_the_version_that_won(folder: Folder) -> None:
     begun(folder, (1,))
     folder.run(write.delete(T, where(99), ""))

@@ -76,6 +76,24 @@ def test_pylance_reads_each_form_and_deletes_on_top_of_it(
     assert found.column("id").to_pylist() == [i for i in left if i < 19_000]
 
 
+@pytest.mark.clause("FORMAT-037", "FORMAT-040")
+def test_a_deletion_file_has_as_many_entries_as_its_message_says(folder: Folder) -> None:
+    folder.run(write.create(T, pa.schema([("id", pa.int64())]), pa.table({"id": np.arange(100)})))
+    for first, end in ((0, 3), (10, 12)):
+        folder.run(write.delete(T, lambda rows: np.isin(rows.column("id").to_numpy(), range(first, end)), "some"))  # noqa: B023
+    current = folder.run(state.latest(T))
+    message = current.fragments[0].deletion_file
+    assert message.num_deleted_rows == 5
+    target = folder.root / "t" / "_deletions" / f"0-2-{message.id}.arrow"
+    with pa.ipc.open_file(target.read_bytes()) as stored:
+        assert (stored.num_record_batches, stored.schema.types) == (1, [pa.uint32()])
+        assert stored.get_batch(0).column(0).to_pylist() == [0, 1, 2, 10, 11]
+    for number in (4, 6):
+        target.write_bytes(deletion.encode(spread(number, 1))[1])
+        with pytest.raises(ArtifactError, match=rf"holds {number} rows, the table manifest says 5.*\[FORMAT-040\]"):
+            folder.run(read.scan(T, current))
+
+
 @pytest.mark.parametrize("form", [deletion.ARROW, deletion.BITMAP])
 def test_a_truncated_deletion_file_is_damage(form: int) -> None:
     chosen, data = deletion.encode(spread(2 if form == deletion.ARROW else 5_000, 2))

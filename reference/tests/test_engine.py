@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -112,7 +113,11 @@ def test_a_generation_is_a_table_that_pylance_opens(table: memwal.Table, tmp_pat
         writer.flush()
         region = writer.region_id
     (listed,) = table.regions()[0].manifest.flushed
+    assert listed.generation == 1
+    assert re.fullmatch("[0-9a-f]{8}_gen_1", listed.path)
     folder = tmp_path / "t" / "_mem_wal" / region / listed.path
+    if revision != "A":
+        shutil.rmtree(folder.parent / "wal")
     opened = lance.dataset(str(folder)).to_table()
     expected = [(2, "a", 1), (1, "b", 2), (2, "c", 3)] if revision != "R" else [(1, "b", 2), (2, "c", 3)]
     found = [tuple(r.values()) for r in opened.select(["id", "name", "value"]).to_pylist()]
@@ -132,6 +137,8 @@ def test_eventual_reads_see_the_snapshot_and_catch_up_when_it_is_rebuilt(table: 
         writer.flush()
         assert values(table.scan(consistency="eventual")) == {(1, "one", 1)}
         assert values(table.scan()) == {(1, "two", 2)}
+        assert table.snapshot() == 1
+        assert values(table.scan(consistency="eventual")) == {(1, "two", 2)}
 
 
 @pytest.mark.clause("READ-010", "READ-012", "TXN-003")

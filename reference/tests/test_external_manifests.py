@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,13 +101,12 @@ def store(tmp_path: Path, external: KeyValue) -> WithExternal:
     return made
 
 
-@pytest.mark.clause("EXT-001", "EXT-002", "EXT-004", "EXT-009", "EXT-010", "EXT-017", "TXN-007")
+@pytest.mark.clause("EXT-001", "EXT-002", "EXT-009", "EXT-010", "EXT-017", "TXN-007")
 def test_a_table_committed_through_an_external_store_is_a_table_without_it(
     store: WithExternal, external: KeyValue, tmp_path: Path
 ) -> None:
     for number in range(2, 6):
         drive(write.append(IO, rows(number)), store)
-    assert ids(store) == [1, 2, 3, 4, 5]
     copied = tmp_path / "copied"
     shutil.copytree(tmp_path / "objects" / "t", copied)
     assert sorted(lance.dataset(str(copied)).to_table().column("id").to_pylist()) == [1, 2, 3, 4, 5]
@@ -115,6 +115,28 @@ def test_a_table_committed_through_an_external_store_is_a_table_without_it(
     assert sorted(name.name for name in (copied / "_versions").iterdir()) == sorted(
         versions.name(TableVersion(number)).removeprefix("_versions/") for number in range(1, 6)
     )
+    assert ids(store) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.clause("EXT-004")
+def test_a_manifest_is_staged_under_its_final_name_with_a_fresh_uuid(external: KeyValue, tmp_path: Path) -> None:
+    staged: list[str] = []
+
+    class Watched(WithExternal):
+        def perform(self, request: Any) -> Any:
+            if isinstance(request, Put) and request.path.startswith("t/_versions/"):
+                staged.append(request.path)
+            return super().perform(request)
+
+    store = Watched(LocalStore(tmp_path / "objects"), external)
+    drive(write.create(IO, SCHEMA, rows(1)), store)
+    for attempt in (write.append(IO, rows(2)), write.append(IO, rows(3))):
+        drive(attempt, store)
+    digits = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+    finals = [f"t/{versions.name(TableVersion(number))}" for number in (1, 2, 3)]
+    assert len(staged) == 3
+    assert all(re.fullmatch(f"{re.escape(f)}-{digits}", name) for f, name in zip(finals, staged, strict=True)), staged
+    assert len({name[-36:] for name in staged}) == 3
 
 
 @pytest.mark.clause("EXT-006", "EXT-008")
@@ -165,6 +187,44 @@ def test_a_commit_that_dies_at_any_request_is_whole_or_absent_for_every_reader(
         if finished and dying.left:
             break
     assert set(outcomes) == {(1, 1), (1, 2), (2, 2)}
+
+
+@pytest.mark.clause("EXT-003", "EXT-014")
+def test_an_unaware_reader_is_one_version_behind_at_most_however_many_writers_die(
+    external: KeyValue, tmp_path: Path
+) -> None:
+    class DiesBehindItsEntry(WithExternal):
+        entered = False
+
+        def perform(self, request: Any) -> Any:
+            if self.entered:
+                raise StorageError(request.path, "the process is dead")
+            reply = super().perform(request)
+            self.entered = isinstance(request, PutIfAbsent) and request.path.startswith(EXTERNAL_ROOT)
+            return reply
+
+    healthy = WithExternal(LocalStore(tmp_path), external)
+    drive(write.create(IO, SCHEMA, rows(1)), healthy)
+    for number in (2, 3, 4):
+        drive(write.append(IO, rows(number)), DiesBehindItsEntry(LocalStore(tmp_path), external))
+        assert len(list(external.keys(f"{EXTERNAL_ROOT}/t/"))) == number
+        assert ids(healthy, UNAWARE) == list(range(1, number))
+    assert ids(healthy) == [1, 2, 3, 4]
+
+
+@pytest.mark.clause("EXT-012", "EXT-016")
+def test_a_reader_that_cannot_finish_a_commit_refuses_the_version(external: KeyValue, tmp_path: Path) -> None:
+    class NoCopies(WithExternal):
+        def perform(self, request: Any) -> Any:
+            if isinstance(request, Copy):
+                raise StorageError(request.path, "no copies")
+            return super().perform(request)
+
+    store = NoCopies(LocalStore(tmp_path), external)
+    drive(write.create(IO, SCHEMA, rows(1)), store)
+    with pytest.raises(StorageError, match="no copies"):
+        drive(state.latest(IO), store)
+    assert ids(WithExternal(LocalStore(tmp_path), external)) == [1]
 
 
 @pytest.mark.clause("EXT-012", "EXT-016")

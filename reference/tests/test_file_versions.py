@@ -43,7 +43,7 @@ def place(tmp_path: Path) -> str:
     return str(tmp_path / "t")
 
 
-@pytest.mark.clause("FORMAT-003", "FORMAT-021", "MERGE-002")
+@pytest.mark.clause("FORMAT-003", "MERGE-002")
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 def test_regions_are_merged_into_files_of_the_version_that_the_table_has(place: str, version: str) -> None:
     lance.write_dataset(rows(1, 2, 3), place, data_storage_version=version)
@@ -63,7 +63,6 @@ def test_regions_are_merged_into_files_of_the_version_that_the_table_has(place: 
     assert memwal.verify(place).clean
 
 
-@pytest.mark.clause("FORMAT-021")
 @pytest.mark.parametrize(
     ("version", "schema", "reason"),
     [
@@ -85,7 +84,6 @@ def test_tables_whose_files_cannot_be_written_are_read_and_otherwise_refused(
     assert lance.dataset(place).version == before
 
 
-@pytest.mark.clause("FORMAT-021")
 def test_no_nested_column_comes_into_a_table_of_version_2_0(place: str) -> None:
     lance.write_dataset(rows(1, 2), place, data_storage_version="2.0")
     new = pa.schema([("p", pa.struct([("x", pa.int32())]))])

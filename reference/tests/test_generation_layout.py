@@ -13,7 +13,7 @@ import memwal
 import pyarrow as pa
 import pytest
 from memwal.drive import drive
-from memwal.effects import PutIfAbsent, Request, run
+from memwal.effects import Put, PutIfAbsent, Request, run
 from memwal.stores.local import LocalStore
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("v", pa.string())])
@@ -60,7 +60,7 @@ def crash_at(writer: memwal.Writer, place: Path, part: str) -> None:
         return await request
 
     def perform(request: Request[Any]) -> Any:
-        if isinstance(request, PutIfAbsent) and part in request.path:
+        if isinstance(request, PutIfAbsent | Put) and part in request.path:
             raise Crash
         return drive(once(request), store)
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import memwal
 import pyarrow as pa
 import pytest
 from memwal import invariants, paths
 from memwal.codec import region_manifest
-from memwal.codec.region_manifest import RegionManifest
+from memwal.codec.region_manifest import FlushedGeneration, RegionManifest
 from memwal.effects import Io
 from memwal.ids import Epoch, Generation, ManifestVersion, WalPosition
+from memwal.invariants.manifests import each_manifest_step_has_a_trigger
 from memwal.revisions import REVISIONS
 
 from .conftest import Folder
+from .ground import manifest as region_manifest_at
 
 ROW = pa.table(
     [pa.array([1], pa.int64()), pa.array(["x"])],
@@ -68,7 +71,40 @@ def test_a_missing_manifest_version_is_found(table: memwal.Table, tmp_path: Path
     assert broken(tmp_path) == ["manifest_versions_are_dense"]
 
 
-@pytest.mark.clause("MANIFEST-034", "MANIFEST-035", "MANIFEST-036", "MANIFEST-037", "MANIFEST-040")
+BEFORE = region_manifest_at(4, 2, after=9, seen=9, generation=3)
+NEXT = FlushedGeneration(generation=Generation(3), path="00000003_gen_3")
+LISTED, UNLISTED = (*BEFORE.flushed, NEXT), BEFORE.flushed[1:]
+
+
+@pytest.mark.clause("MANIFEST-034", "MANIFEST-035", "MANIFEST-036", "MANIFEST-037", "MANIFEST-040", "AMB-34")
+@pytest.mark.parametrize(
+    ("changes", "known"),
+    [
+        ({"epoch": 3}, True),
+        ({"epoch": 3, "position_last_seen": 12}, True),
+        ({"epoch": 4}, False),
+        ({"epoch": 3, "position_replay_after": 12}, False),
+        ({"epoch": 3, "flushed": UNLISTED}, False),
+        ({"position_replay_after": 12, "generation_current": 4, "flushed": LISTED}, True),
+        ({"position_replay_after": 12, "generation_current": 4, "flushed": LISTED, "epoch": 3}, False),
+        ({"position_replay_after": 12, "generation_current": 4}, False),
+        ({"position_replay_after": 12, "flushed": LISTED}, False),
+        ({"position_last_seen": 12}, True),
+        ({"position_last_seen": 12, "position_replay_after": 12}, False),
+        ({"position_last_seen": 12, "spec_id": 1}, False),
+        ({"flushed": UNLISTED}, True),
+        ({"flushed": UNLISTED, "generation_current": 4}, False),
+        ({"flushed": UNLISTED, "position_replay_after": 12}, False),
+    ],
+)
+def test_a_step_is_that_of_a_trigger_only_if_it_changes_the_fields_of_that_one_alone(
+    changes: dict[str, Any], known: bool
+) -> None:
+    after = replace(BEFORE, version=ManifestVersion(5), **changes)
+    assert (each_manifest_step_has_a_trigger(BEFORE, after, "x") == []) is known
+
+
+@pytest.mark.clause("MANIFEST-034", "MANIFEST-040")
 def test_a_step_that_mixes_two_triggers_is_found(table: memwal.Table, tmp_path: Path) -> None:
     newest = table.regions()[0].manifest
     rewrite(

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from memwal.codec import table_manifest
 from memwal.codec.pb.lance import file_pb2, table_pb2
 from memwal.drive import drive
 from memwal.effects import Get, Io, StoreRequest
@@ -123,7 +124,7 @@ def same(found: pa.Table, expected: pa.Table) -> bool:
 
 @FEW
 @given(rows=tables(), group=st.integers(1, 4), paged=st.booleans())
-@pytest.mark.clause("FORMAT-026", "FORMAT-030", "FORMAT-031", "FORMAT-032", "FORMAT-021", "FORMAT-050")
+@pytest.mark.clause("FORMAT-026", "FORMAT-030", "FORMAT-031", "FORMAT-032", "FORMAT-050")
 def test_a_table_of_any_types_reads_as_pylance_reads_it(rows: pa.Table, group: int, *, paged: bool) -> None:
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patched:
         place = Path(name) / "t"
@@ -135,6 +136,23 @@ def test_a_table_of_any_types_reads_as_pylance_reads_it(rows: pa.Table, group: i
             patched.setattr(read, "FETCH_BYTES", 200)
             patched.setattr(read, "_FIRST_ROWS", 2)
         assert same(scanned(place), expected)
+
+
+@pytest.mark.clause("FORMAT-021")
+@pytest.mark.parametrize("minor", [0, 1, 2])
+def test_a_file_whose_version_is_said_to_be_0_0_is_read_as_one_of_0_1_or_0_2(tmp_path: Path, minor: int) -> None:
+    place = tmp_path / "t"
+    rows = pa.table({"i": [1, 2, 3], "s": ["a", "b", "c"]})
+    lance.write_dataset(rows, str(place), data_storage_version="legacy")
+    (manifest,) = (place / "_versions").glob("*.manifest")
+    (file,) = (place / "data").iterdir()
+    file.write_bytes(file.read_bytes()[:-8] + struct.pack("<HH4s", 0, minor, b"LANC"))
+    stored = table_manifest.decode(manifest.read_bytes(), "m")
+    named = stored.message.fragments[0].files[0]
+    named.file_major_version = named.file_minor_version = 0
+    assert not named.column_indices
+    manifest.write_bytes(table_manifest.encode(stored))
+    assert scanned(place).to_pydict() == rows.to_pydict()
 
 
 def evolved(place: Path) -> pa.Table:

@@ -17,11 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lance.file import LanceFileReader
 from memwal import paths
-from memwal.codec import table_manifest
+from memwal.codec import bloom, table_manifest
 from memwal.drive import drive
 from memwal.effects import Io, PutIfAbsent, Request, run
 from memwal.ids import TableVersion
 from memwal.maintained import build, corpus, remap
+from memwal.revisions import REVISIONS as KNOWN_REVISIONS
 from memwal.stores.local import LocalStore
 from memwal.table import vector_models
 from memwal.table.state import latest
@@ -91,6 +92,9 @@ def test_every_index_hit_of_a_generation_is_a_scan_hit(base: Base, revision: str
         for query in (0, 5, 123):
             near = neighbours(opened, column, [float(x) for x in rows([query]).column("vf")[0].as_py()], EVERYTHING)
             assert set(near) == {row["_rowaddr"] for row in everything}
+    stored = bloom.decode((folder / "bloom_filter.bin").read_bytes(), KNOWN_REVISIONS[revision], "x")
+    assert stored.might_contain(pa.concat_tables(map(rows, keys)).select(SCHEMA.names[:1])).all()
+    assert not stored.might_contain(rows(range(1_000, 1_100)).select(SCHEMA.names[:1])).all()
 
 
 @pytest.mark.clause("FLUSH-007", "AMB-19", "AMB-20")

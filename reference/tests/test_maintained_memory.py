@@ -55,7 +55,7 @@ def test_the_filter_grows_with_the_memtable_and_still_tells_keys_apart() -> None
     assert not held.successor().may_contain(present).any()
 
 
-@pytest.mark.clause("FLUSH-023", "AMB-47")
+@pytest.mark.clause("AMB-47")
 @pytest.mark.parametrize("revision", ["A", "B", "R"])
 def test_the_stored_filter_is_that_of_all_keys_however_they_were_written(revision: str) -> None:
     held = indexes()

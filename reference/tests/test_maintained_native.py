@@ -60,7 +60,7 @@ def test_a_vector_index_that_the_native_writer_trained_by_itself_answers_for_no_
     assert hits(lance.dataset(str(folder)), "price = 4.5") == [9]
 
 
-@pytest.mark.clause("WRITER-026", "WRITER-027")
+@pytest.mark.clause("WRITER-027")
 def test_corpus_statistics_of_a_native_generation_are_read(base: Base) -> None:
     folder = native_generation(base, ["inverted"], rows(range(3), texts=["fox fox dog", None, "dogs running"]))
     store = LocalStore(folder)

@@ -45,6 +45,7 @@ def test_indexes_that_exist_before_memwal_is_enabled_are_in_the_first_generation
     assert carried(base, table, 1) == ["btree", "pq"]
 
 
+@pytest.mark.clause("INDEX-016")
 def test_an_index_that_is_not_there_is_refused_before_anything_is_written(base: Base) -> None:
     with pytest.raises(memwal.InvalidArgument, match="no index 'made up' on the base table"):
         base.enable(maintained=["btree", "made up"])
@@ -74,6 +75,7 @@ def test_a_change_fences_nobody_and_counts_from_the_next_memtable_on(base: Base)
     assert table.scan(["id"], filter="id > 0").num_rows == 3
 
 
+@pytest.mark.clause("INDEX-003")
 def test_an_index_may_become_maintained_while_none_was(base: Base) -> None:
     table = base.enable(maintained=[])
     with table.writer(background=False) as writer:

@@ -97,6 +97,7 @@ def test_a_table_that_others_commit_without_a_manifest_store_is_not_opened_with_
             opening(place, manifest_store=external)
 
 
+@pytest.mark.clause("EXT-002")
 def test_a_table_of_pylance_is_enabled_with_a_manifest_store(place: str, external: Any) -> None:
     keyed = pa.schema([pa.field("id", pa.int64(), False, {b"lance-schema:unenforced-primary-key": b"true"})])
     lance.write_dataset(pa.table({"id": [1]}, schema=keyed), place)
@@ -117,6 +118,7 @@ def test_restoring_a_version_from_before_keeps_the_record_of_the_manifest_store(
     table = memwal.create(f"{place}2", rows(1), primary_key=["id"], manifest_store=external)
     base = memwal.base_table(f"{place}2", manifest_store=external).append(rows(2))
     base.restore(table.version)
+    assert memwal.open(f"{place}2", manifest_store=external).scan().column("id").to_pylist() == [1]
     with pytest.raises(InvalidArgument, match="TXN-006"):
         memwal.base_table(f"{place}2").append(rows(3))
 
@@ -181,6 +183,7 @@ def test_two_handles_of_a_table_under_several_names_never_commit_one_version_twi
     assert len(entries(external, place)) == table.version
 
 
+@pytest.mark.clause("EXT-006")
 def test_tables_of_several_places_share_a_manifest_store(tmp_path: Path, external: Any) -> None:
     for name in ("a", "b", "a/inner"):
         memwal.create(tmp_path / name, rows(len(name)), primary_key=["id"], manifest_store=external)

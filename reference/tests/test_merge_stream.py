@@ -376,7 +376,7 @@ def test_a_small_file_beside_a_large_one_does_not_make_the_large_one_be_fetched_
 
 
 @pytest.mark.usefixtures("small_parts")
-@pytest.mark.clause("FORMAT-017", "FORMAT-018", "FORMAT-019", "FORMAT-024")
+@pytest.mark.clause("FORMAT-017", "FORMAT-018", "FORMAT-024")
 def test_a_large_file_that_is_cut_replaced_or_misdescribed_is_damage_and_never_read_in_part(folder: Folder) -> None:
     io = Io("t")
     folder.run(write.create(io, WIDE, wide(range(1500), b"c")))

@@ -382,7 +382,7 @@ def test_a_table_without_a_key_is_refused(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("version", ["legacy", "2.0", "nested 2.0", "empty legacy"])
-@pytest.mark.clause("AMB-135", "FORMAT-021")
+@pytest.mark.clause("AMB-135")
 def test_a_table_of_an_old_file_version_is_brought_to_a_later_one_first(folder: Folder, version: str) -> None:
     expected = in_every_state(folder.run)
     entry = folder.run(latest(IO)).mem_wal_entry

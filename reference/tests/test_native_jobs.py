@@ -369,7 +369,7 @@ OTHERS = {"compaction": compact, "index": index, "append": append, "delete": del
 
 
 @pytest.mark.parametrize("other", OTHERS)
-@pytest.mark.clause("MERGE-009", "TXN-013", "TXN-030")
+@pytest.mark.clause("MERGE-009")
 def test_commits_of_pylance_between_merges_change_nothing_that_they_should_not(other: str, tmp_path: Path) -> None:
     native, key = made(tmp_path / "t", "numbers")
     native.remember()
@@ -410,7 +410,7 @@ class Interrupted:
 
 
 @pytest.mark.parametrize("other", [o for o in OTHERS if o != "cleanup"])
-@pytest.mark.clause("MERGE-007", "MERGE-012", "TXN-012", "TXN-015", "TXN-048", "TXN-061")
+@pytest.mark.clause("MERGE-007", "MERGE-012", "TXN-012", "TXN-048", "TXN-061")
 def test_a_commit_of_pylance_between_our_read_and_our_commit_is_not_undone(other: str, tmp_path: Path) -> None:
     native, _ = made(tmp_path / "t", "numbers")
     native.remember()

@@ -125,13 +125,15 @@ def test_an_eventual_plan_has_the_generations_of_its_snapshot_and_no_memory_and_
     assert sorted(sources(eventual, "ScanExec")) == sorted(set(SIX) - {"A[gen=2]", "B[gen=3]"})
 
 
-@pytest.mark.clause("PLAN-001")
+@pytest.mark.clause("PLAN-001", "PLAN-012")
 def test_a_memtable_that_waits_for_its_flush_is_a_source_beside_the_one_that_takes_writes() -> None:
     made = scene()
     made.a._freeze()
     made.a.put(row(made.keys_a[3]))
     plan = made.named(made.table.explain(writers=made.writers))
     assert sorted(sources(plan, "ScanExec")) == sorted([*SIX, "A[gen=3]"])
+    found = made.table.scan(filter=f"id IN ({made.keys_a[0]}, {made.keys_a[3]})", writers=made.writers)
+    assert sorted(found.column("v").to_pylist()) == ["a2", "x"]
     for writer in made.writers:
         writer.close()
 
@@ -274,6 +276,21 @@ def test_a_lookup_goes_from_the_newest_generation_to_the_base_and_stops_where_it
     assert "TakeLastExec: base_table[gen=-1], filter=[id = target]  [1 rows" in reference.lookup(third)
     assert reference.read_of("t/data/", second) == []
     assert reference.read_of("t/data/", third) != []
+
+
+@pytest.mark.clause("PLAN-014", "PLAN-017")
+def test_of_several_memtables_in_memory_the_newest_is_asked_first() -> None:
+    made = scene()
+    key = made.keys_a[0]
+    made.a._freeze()
+    made.a.put(row(key, v="a3"))
+    assert made.get(key) == ["a3"]
+    plan = made.lookup(key)
+    assert sources(plan, "TakeLastExec") == ["A[gen=3]", "A[gen=2]", "A[gen=1]", "base_table[gen=-1]"]
+    found = made.table.scan(filter=f"id = {key}", writers=made.writers)
+    assert found.column("v").to_pylist() == ["a3"]
+    for writer in made.writers:
+        writer.close()
 
 
 @pytest.mark.clause("PLAN-018", "PLAN-032")

@@ -181,6 +181,19 @@ def test_a_row_of_a_bridging_generation_counts_only_while_the_base_has_it(base: 
     assert ids(table.search_text("cow", "text")) == [2]
 
 
+@pytest.mark.clause("FORMAT-035")
+@pytest.mark.parametrize("exact", [False, True], ids=["by the index", "row by row"])
+def test_a_row_that_a_deletion_file_lists_is_in_no_vector_search(base: Base, exact: bool) -> None:
+    table = base.enable("B", maintained=["flat"])
+    query = vector(-7)
+    expected = brute_force(table.scan(), "vf", query, 4)
+    assert expected[0] == (-7, 0)
+    check(table.search(query, "vf", 4, exact=exact), expected)
+    table.delete("id = -7")
+    assert [path.suffix for path in (base.place / "_deletions").iterdir()] == [".arrow"]
+    check(table.search(query, "vf", 3, exact=exact), expected[1:])
+
+
 # --- stale candidates ------------------------------------------------------------------------------------------------
 
 
@@ -200,6 +213,23 @@ def test_superseded_candidates_are_dropped_and_others_take_their_places(base: Ba
         check(found, brute_force(table.scan(writers=[writer]), "vf", query, 5))
 
 
+@pytest.mark.clause("PLAN-022", "PLAN-030")
+@pytest.mark.parametrize("approximate", [False, True])
+def test_a_candidate_of_a_generation_is_superseded_by_any_later_one_and_not_by_itself(
+    base: Base, approximate: bool
+) -> None:
+    table = base.enable("B", maintained=["flat"])
+    with table.writer(background=False) as writer:
+        writer.put(rows([1, 2], vectors=[QUERY, NEAR]))
+        writer.flush()
+        writer.put(rows([1], vectors=[FAR]))
+        for _ in ("in memory", "flushed", "flushed, and another generation after it"):
+            found = table.search(QUERY, "vf", 400, approximate=approximate, writers=[writer])
+            assert (ids(found)[0], ids(found).count(1), ids(found).count(2)) == (2, 1, 1)
+            writer.flush()
+            writer.put(rows([3]))
+
+
 @pytest.mark.clause("PLAN-021", "PLAN-030")
 def test_of_two_rows_of_a_key_in_one_generation_only_the_last_can_be_found(base: Base) -> None:
     table = base.enable("A", maintained=["flat", "inverted"])
@@ -212,11 +242,29 @@ def test_of_two_rows_of_a_key_in_one_generation_only_the_last_can_be_found(base:
             writer.flush()
 
 
+@pytest.mark.clause("PLAN-022")
+def test_a_candidate_of_the_base_is_superseded_in_whichever_region_its_key_belongs_to(base: Base) -> None:
+    spec = transforms.bucket("b", "id", 2)
+    table = memwal.enable(base.place, revision="A", spec=spec, maintained_indexes=["flat"])
+    query = vector(-7)
+    nearest = [key for key, _ in brute_force(table.scan(), "vf", query, 12)]
+    values = table.region_values(rows(nearest)).column("b").to_pylist()
+    assert set(values) == {0, 1}
+    for value in (0, 1):
+        own = [key for key, bucket in zip(nearest, values, strict=True) if bucket == value]
+        with table.writer(values={"b": value}, background=False) as writer:
+            writer.put(rows(own, vectors=[FAR] * len(own)))
+            writer.flush()
+    found = table.search(query, "vf", 5)
+    assert not set(ids(found)) & set(nearest)
+    check(found, brute_force(table.scan(), "vf", query, 5))
+
+
 def filter_files(table: memwal.Table, place: Path, region: str) -> list[Path]:
     return sorted((place / "_mem_wal" / region).glob("*_gen_*/bloom_filter.bin"))
 
 
-@pytest.mark.clause("PLAN-022", "PLAN-030", "PLAN-031")
+@pytest.mark.clause("PLAN-003", "PLAN-022", "PLAN-030", "PLAN-031")
 def test_a_filter_that_says_perhaps_drops_valid_rows_only_where_the_search_is_approximate(base: Base) -> None:
     spec = transforms.bucket("b", "id", 2)
     table = memwal.enable(base.place, revision="A", spec=spec, maintained_indexes=["flat"])

@@ -121,7 +121,7 @@ def test_a_message_keeps_fields_that_it_does_not_know(descriptor: Descriptor) ->
     assert message.SerializeToString(deterministic=True) == later
 
 
-@pytest.mark.clause("AMB-03", "FORMAT-013")
+@pytest.mark.clause("AMB-03")
 def test_a_table_manifest_keeps_unknown_fields_of_each_level_beside_changed_ones() -> None:
     table_pb2 = load("lance.table_pb2")
     file = blob(1, b"a.lance") + num(501, 1)

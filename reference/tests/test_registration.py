@@ -53,6 +53,15 @@ def test_each_value_gets_one_fresh_region_with_a_version_4_uuid_and_keeps_it(
     assert made.register_regions([{"b": 3}, {"b": 0}, {"b": 3}]) == (found[3], found[0], found[3])
 
 
+@pytest.mark.clause("REGION-007")
+def test_a_value_whose_registration_was_lost_before_anybody_wrote_gets_another_identifier(
+    ground: Ground, made: memwal.Table
+) -> None:
+    before = made.register_region({"b": 2})
+    changed(ground, lambda d: replace(d, num_regions=0, inline_snapshots=None))
+    assert made.register_region({"b": 2}) != before
+
+
 @pytest.mark.clause("REGION-007", "AMB-52")
 def test_a_batch_of_old_and_new_values_is_one_commit(ground: Ground, made: memwal.Table) -> None:
     one = made.register_region({"b": 1})
@@ -273,6 +282,8 @@ def test_manual_regions_and_specs_are_mixed_only_when_it_is_asked_for(ground: Gr
     another = made.register_region(beside_spec=True)
     for region, key in ((manual, 2), (another, 3)):
         flushed(opened(ground), region, key)
+        assert registered(ground)[RegionId(region)].spec_id == 0
+        assert set(spec_ids(ground, region, "B")) == {0}
     flushed(made, made.register_region({"b": bucket(made, 4)}), 4)
     assert sorted(keys(made.get(pa.table({"id": pa.array([1, 2, 3, 4, 5])})))) == [1, 2, 3, 4]
 
@@ -351,6 +362,8 @@ def test_writes_are_acknowledged_while_a_merge_stands_anywhere_in_its_work(groun
             writer.put(row(3))
             writer.flush()
             writer.put(row(4))
-        assert sorted(keys(process.scan())) == [1, 2, 3, 4]
-        assert len(merging.finish()) >= 1
-        assert sorted(keys(process.scan())) == [1, 2, 3, 4]
+            assert sorted(keys(process.scan())) == [1, 2, 3, 4]
+            assert len(merging.finish()) >= 1
+            writer.put(row(5))
+            writer.flush()
+        assert sorted(keys(process.scan())) == [1, 2, 3, 4, 5]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 import uuid
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import lance
@@ -23,11 +25,12 @@ from memwal.revision_0.migrate import migrate
 from memwal.revision_0.records import MemWal, OwnerChanged, State
 from memwal.revision_0.segments import EntryIds
 from memwal.revisions import A, B
+from memwal.table import read, write
 from memwal.table import schema as schemas
-from memwal.table import write
 from memwal.table.state import TableState, latest
 
 from .conftest import Folder
+from .dict_store import DictStore
 
 IO = Io("t")
 SCHEMA = schemas.with_primary_key(pa.schema([("id", pa.int64()), ("v", pa.string())]), ["id"])
@@ -181,13 +184,40 @@ def test_a_state_that_is_not_known_is_damage() -> None:
         records.decode(message.SerializeToString(), "p")
 
 
-@pytest.mark.clause("LEGACY-007", "LEGACY-008", "LEGACY-009", "LEGACY-010", "LEGACY-015", "LEGACY-021")
+@pytest.mark.clause("LEGACY-009", "LEGACY-010", "LEGACY-011", "LEGACY-012", "LEGACY-026")
+@pytest.mark.parametrize(("state", "number"), [("OPEN", 0), ("SEALED", 1), ("FLUSHED", 2), ("MERGED", 3)])
+def test_each_state_has_the_number_of_the_texts(state: str, number: int) -> None:
+    data = records.encode((record("r", 4, State[state]),))
+    assert mem_wal_pb2.MemWalIndexDetails.FromString(data).mem_wal_list[0].state == number
+    assert records.decode(data, "p")[0].state is State[state]
+
+
+@pytest.mark.clause("LEGACY-009")
+def test_an_open_memwal_takes_entries_and_no_other_does() -> None:
+    others = [record("r", 4 - state, state) for state in (State.SEALED, State.FLUSHED, State.MERGED)]
+    made = (*others, record("r", 4, State.OPEN))
+    assert [list(r.entries) for r in records.appended(made, "r", "o", 2, V)] == [[0, 1]] * 3 + [[0, 1, 2]]
+
+
+@pytest.mark.clause("LEGACY-007", "LEGACY-008", "LEGACY-009", "LEGACY-010", "LEGACY-011", "LEGACY-015", "LEGACY-021")
 def test_sealing_opens_the_next_generation_in_the_same_step() -> None:
     (old, new) = records.sealed((record("r", 4, State.OPEN),), "r", "o", "w/5", V)
     assert (old.state, old.version_updated, old.wal_location) == (State.SEALED, 7, "w")
     assert (new.generation, new.state, new.wal_location, new.version_updated) == (5, State.OPEN, "w/5", 7)
     with pytest.raises(InvalidArgument, match="LEGACY-008"):
         records.appended((old,), "r", "o", 5, V)
+
+
+@pytest.mark.clause("LEGACY-008", "LEGACY-015", "LEGACY-020", "LEGACY-021")
+def test_a_claim_changes_the_owner_of_what_is_not_merged_and_nothing_else() -> None:
+    states = (State.MERGED, State.FLUSHED, State.SEALED, State.OPEN)
+    made = tuple(record("r", at, state, "old", wal_location=f"w/{at}") for at, state in enumerate(states))
+    others = (record("s", 0, State.OPEN, "old"),)
+    found = records.claimed(made + others, "r", "new", "w/new", V)
+    assert found == (made[0], *(replace(r, owner_id="new", version_updated=V) for r in made[1:]), *others)
+    created = records.claimed(made[:3], "r", "new", "w/new", V)[3]
+    assert (created.generation, created.state, created.owner_id) == (3, State.OPEN, "new")
+    assert created.wal_location == "w/new"
 
 
 @pytest.mark.clause("LEGACY-013")
@@ -220,6 +250,30 @@ def test_every_step_of_a_writer_names_the_owner_that_it_expects() -> None:
             step()
 
 
+@pytest.mark.clause("LEGACY-024")
+@pytest.mark.parametrize("older", State)
+def test_a_memwal_is_merged_only_after_all_older_ones_of_its_region(older: State) -> None:
+    made = (record("r", 0, older), record("r", 1, State.FLUSHED), record("s", 0, State.FLUSHED))
+    if older is State.MERGED:
+        found = records.advanced(made, "r", Generation(1), "o", State.MERGED, V)
+        assert [r.state for r in found] == [State.MERGED, State.MERGED, State.FLUSHED]
+    else:
+        with pytest.raises(InvalidArgument, match="LEGACY-024"):
+            records.advanced(made, "r", Generation(1), "o", State.MERGED, V)
+
+
+@pytest.mark.clause("LEGACY-002", "LEGACY-008")
+def test_each_region_has_an_open_memwal_and_generations_of_its_own() -> None:
+    made = (record("r", 4, State.OPEN), record("s", 7, State.OPEN))
+    assert records.decode(records.encode(made), "p") == made
+    for region, left, generation in (("r", 7, 5), ("s", 4, 8)):
+        found = records.sealed(made, region, "o", "w/new", V)
+        assert [r.generation for r in found if r.region != region and r.state is State.OPEN] == [left]
+        assert [r.generation for r in found if r.region == region and r.state is State.OPEN] == [generation]
+    (created,) = records.claimed(made, "t", "o", "w/t", V)[2:]
+    assert (created.region, created.generation, created.state) == ("t", 0, State.OPEN)
+
+
 @pytest.mark.clause("LEGACY-012")
 @pytest.mark.parametrize("state", State)
 def test_only_a_merged_memwal_is_cleaned_up(state: State) -> None:
@@ -234,6 +288,17 @@ def test_only_a_merged_memwal_is_cleaned_up(state: State) -> None:
 # The model
 
 
+def performing(store: DictStore) -> Callable[[Any], Any]:
+    """What performs requests on ``store``, with random numbers of its own."""
+
+    def perform(request: Any) -> Any:
+        if type(request).__name__ == "RandomHex":
+            return uuid.uuid4().hex[: request.digits]
+        return 0 if type(request).__name__ in ("Now", "Sleep", "Note") else store.perform(request)
+
+    return perform
+
+
 @pytest.mark.clause("LEGACY-001", "LEGACY-002", "LEGACY-003", "LEGACY-011", "LEGACY-012", "LEGACY-024", "LEGACY-025")
 def test_rows_move_from_the_wal_into_the_table_and_are_read_all_the_way(table: Folder) -> None:
     opened = table.run(writer.open_writer(IO, "r"))
@@ -242,8 +307,10 @@ def test_rows_move_from_the_wal_into_the_table_and_are_read_all_the_way(table: F
     table.run(opened.put(rows(k2="second")))
     assert content(table.run(writer.scan(IO))) == expected
     assert table.run(opened.seal()) == 0
-    table.run(opened.put(rows(k4="next")))
-    expected[4] = "next"
+    table.run(opened.put(rows(k3="third", k4="next")))
+    expected |= {3: "third", 4: "next"}
+    table.run(index.change(IO, lambda found, _: tuple(reversed(found))))
+    assert content(table.run(writer.scan(IO))) == expected
     table.run(opened.flush(Generation(0)))
     assert content(table.run(writer.scan(IO))) == expected
     assert base(table) == {1: "base", 2: "base"}
@@ -253,8 +320,44 @@ def test_rows_move_from_the_wal_into_the_table_and_are_read_all_the_way(table: F
     assert content(table.run(writer.scan(IO))) == expected
     assert table.run(writer.clean_up(IO)) == (("r", 0),)
     assert content(table.run(writer.scan(IO))) == expected
+    assert [name.rpartition("/")[2] for name in table.files() if "_mem_wal_0/" in name] == ["0.arrow"]
     (left,) = index.of(table.run(latest(IO)))
     assert (left.generation, left.state) == (1, State.OPEN)
+
+
+@pytest.mark.clause("LEGACY-012", "LEGACY-024")
+def test_a_merge_that_dies_at_any_request_is_finished_by_the_next() -> None:
+    before = DictStore()
+    run(write.create(IO, SCHEMA, rows(k1="base", k2="base").cast(SCHEMA)), performing(before))
+    opened = run(writer.open_writer(IO, "r"), performing(before))
+    for generation, value in enumerate(("first", "second")):
+        run(opened.put(rows(k2=value, **{f"k{generation + 3}": value})), performing(before))
+        run(opened.seal(), performing(before))
+        run(opened.flush(Generation(generation)), performing(before))
+    for survives in range(100):
+        store, left = before.copy(), survives
+
+        def dies(request: Any) -> None:
+            nonlocal left
+            if not left:
+                raise StorageError(request.path, "the process is dead")
+            left -= 1
+
+        store.before = dies
+        try:
+            ended = run(writer.merge(IO, "r"), performing(store))
+        except StorageError:
+            ended = None
+        store.before = lambda _: None
+        run(writer.merge(IO, "r"), performing(store))
+        state = run(latest(IO), performing(store))
+        assert [r.state for r in index.of(state)] == [State.MERGED, State.MERGED, State.OPEN]
+        found = content(run(read.scan(IO, state), performing(store)))
+        assert found == {1: "base", 2: "second", 3: "first", 4: "second"}
+        if ended is not None:
+            assert ended == (0, 1)
+            return
+    raise AssertionError("the merge never ended")
 
 
 @pytest.mark.clause("LEGACY-021")
@@ -266,9 +369,42 @@ def test_each_change_of_a_record_names_the_version_that_made_it(table: Folder) -
     table.run(write.append(IO, rows(k9="direct").cast(SCHEMA)))
     table.run(opened.seal())
     states.append(table.run(latest(IO)))
+    table.run(writer.open_writer(IO, "r"))
+    states.append(table.run(latest(IO)))
     for state in states:
         changed = max(record.version_updated for record in index.of(state))
         assert changed == state.version
+
+
+@pytest.mark.clause("LEGACY-001", "LEGACY-021")
+@pytest.mark.parametrize("other", ["another region", "an append"])
+def test_a_change_that_another_commit_overtakes_is_made_anew_and_names_the_version_that_it_got(other: str) -> None:
+    for at in range(100):
+        store, left, reached = DictStore(), at, False
+        perform = performing(store)
+        run(write.create(IO, SCHEMA, rows(k1="base").cast(SCHEMA)), perform)
+        opened = run(writer.open_writer(IO, "r"), perform)
+
+        def overtakes(_: Any, store: DictStore = store, perform: Any = perform) -> None:
+            nonlocal left, reached
+            left -= 1
+            if left == -1:
+                store.before, reached = lambda _: None, True
+                if other == "an append":
+                    run(write.append(IO, rows(k9="direct").cast(SCHEMA)), perform)
+                else:
+                    run(writer.open_writer(IO, "s"), perform)
+
+        store.before = overtakes
+        run(opened.put(rows(k5="x")), perform)
+        if not reached:
+            assert at > 2
+            return
+        state = run(latest(IO), perform)
+        stamps = {r.region: r.version_updated for r in index.of(state)}
+        assert (state.version, stamps) == (4, {"r": 4} if other == "an append" else {"r": 4, "s": 3})
+        assert content(run(writer.scan(IO), perform))[5] == "x"
+    raise AssertionError("the change never ended")
 
 
 @pytest.mark.clause("LEGACY-004", "LEGACY-020", "LEGACY-022", "LEGACY-023")
@@ -278,7 +414,7 @@ def test_a_new_writer_takes_over_and_replays_and_the_old_one_is_stopped(table: F
     table.run(first.seal())
     table.run(first.put(rows(k6="next")))
     second = table.run(writer.open_writer(IO, "r"))
-    assert {g: content(pa.concat_tables(parts)) for g, parts in second.memtables.items()} == {
+    assert {g: content(pa.concat_tables([rows(), *parts])) for g, parts in second.memtables.items()} == {
         0: {5: "open"},
         1: {6: "next"},
     }
@@ -292,13 +428,51 @@ def test_a_new_writer_takes_over_and_replays_and_the_old_one_is_stopped(table: F
     assert uuid.UUID(record.owner_id)
 
 
+@pytest.mark.clause("LEGACY-004", "LEGACY-020", "LEGACY-022")
+def test_what_the_old_writer_writes_at_any_moment_of_a_takeover_is_refused_or_replayed() -> None:
+    outcomes = set()
+    for at in range(100):
+        store, left = DictStore(), at
+        perform = performing(store)
+        run(write.create(IO, SCHEMA, rows(k1="base").cast(SCHEMA)), perform)
+        first = run(writer.open_writer(IO, "r"), perform)
+        run(first.put(rows(k4="before")), perform)
+        accepted: list[bool] = []
+
+        def meanwhile(
+            request: Any,
+            perform: Any = perform,
+            store: DictStore = store,
+            first: writer.Writer = first,
+            accepted: list[bool] = accepted,
+        ) -> None:
+            nonlocal left
+            if left == 0:
+                left = -1
+                try:
+                    run(first.put(rows(k5="late")), perform)
+                    accepted.append(True)
+                except OwnerChanged:
+                    accepted.append(False)
+            left -= 1
+
+        store.before = meanwhile
+        second = run(writer.open_writer(IO, "r"), perform)
+        if not accepted:
+            break
+        late = {5: "late"} if accepted == [True] else {}
+        assert content(pa.concat_tables(second.memtables[Generation(0)])) == {4: "before", **late}
+        outcomes.update(accepted)
+    assert outcomes == {True, False}
+
+
 @pytest.mark.clause("LEGACY-017", "LEGACY-018")
 def test_an_entry_that_is_stored_and_not_listed_is_a_hole(table: Folder) -> None:
     opened = table.run(writer.open_writer(IO, "r"))
     wal = entries.folder(IO, opened.record.wal_location)
-    for number in (0, 1):
+    for number in (0, 1, 2):
         table.run(wal.put(f"{number}.arrow", entries.encode(rows(k7="unlisted"))))
-    assert table.run(opened.put(rows(k8="x"))) == 2
+    assert table.run(opened.put(rows(k8="x"))) == 3
     assert content(table.run(writer.scan(IO))) == {1: "base", 2: "base", 8: "x"}
     again = table.run(writer.open_writer(IO, "r"))
     assert content(pa.concat_tables(again.memtables[Generation(0)])) == {8: "x"}

@@ -251,8 +251,8 @@ def external_names(ground: Ground) -> list[str]:
     return objects_below(ground, "_indices")
 
 
-@pytest.mark.clause("INDEX-008", "INDEX-012", "INDEX-013", "INDEX-014", "SNAP-012", "SNAP-013", "SNAP-015", "SNAP-022")
-@pytest.mark.clause("AMB-75", "AMB-76")
+@pytest.mark.clause("INDEX-008", "INDEX-009", "INDEX-012", "INDEX-013", "INDEX-014")
+@pytest.mark.clause("SNAP-012", "SNAP-013", "SNAP-015", "SNAP-022", "AMB-75", "AMB-76")
 @pytest.mark.parametrize("count", [0, 1, 100, 101])
 @pytest.mark.parametrize("revision", ["A", "B"])
 def test_up_to_100_regions_are_inline_and_more_are_a_file_below_the_uuid_of_the_index(
@@ -439,6 +439,22 @@ def test_the_builder_lists_regions_finds_the_end_of_each_wal_and_commits_rows_li
     assert found.manifest == replace(info, flushed=plain, shard_fields=())
 
 
+@pytest.mark.clause("SNAP-019", "SNAP-021", "SNAP-026")
+def test_the_row_of_every_region_has_the_end_of_its_own_wal(ground: Ground) -> None:
+    made = table(ground)
+    ends = {}
+    for count in (1, 3, 2):
+        region = RegionId(made.register_region())
+        with made.writer(region, background=False) as writer:
+            for key in range(count):
+                writer.put(row(10 * count + key))
+            ends[region] = writer.position_next - 1
+    assert len(set(ends.values())) == 3
+    made.snapshot()
+    rows = registered(ground).values()
+    assert {r.region_id: r.manifest.position_last_seen for r in rows if r.manifest is not None} == ends
+
+
 @pytest.mark.clause("SNAP-020", "AMB-33")
 @pytest.mark.parametrize("failure", [OutcomeUnknown("x"), Throttled("x")], ids=["unknown", "throttled"])
 def test_a_hint_that_cannot_be_stored_does_not_stop_the_builder(ground: Ground, failure: Any) -> None:
@@ -547,7 +563,9 @@ def test_foreign_folders_and_empty_regions_are_passed_by_with_a_note(ground: Gro
     ground.objects[f"t/_mem_wal/{empty}/manifest/version_hint.json"] = b'{"version":1}'
     ground.objects["t/_mem_wal/.snapshots/x"] = b""
     ground.objects[f"t/_mem_wal/{region.upper()}/manifest/x"] = b""
+    changed(ground, lambda d: replace(d, num_regions=0, inline_snapshots=None))
     ground.run(regions.build_snapshot(IO))
+    assert set(registered(ground)) == {region}
     assert [info.region_id for info in made.regions()] == [region]
     foreign = {e["folder"] for e in ground.events("foreign_folder")}
     assert foreign == {".snapshots", region.upper()}

@@ -197,6 +197,7 @@ def test_a_file_that_shrinks_while_it_is_read_is_an_error(tmp_path: Path, monkey
 # Errors of the system
 
 
+@pytest.mark.clause("MANIFEST-039")
 @pytest.mark.parametrize("call", ["write", "open", "fsync"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES])
 def test_what_fails_before_a_file_has_its_name_was_not_applied(

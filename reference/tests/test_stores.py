@@ -234,6 +234,7 @@ def test_an_empty_object_is_an_object(store: Store) -> None:
     assert answer(store, PutIfAbsent("a", b"x")) == (AlreadyExists, "a")
 
 
+@pytest.mark.clause("MANIFEST-019", "MANIFEST-021")
 def test_a_second_create_of_a_name_fails_and_leaves_the_first_content(store: Store) -> None:
     store.perform(PutIfAbsent("f/a", b"first"))
     assert answer(store, PutIfAbsent("f/a", b"second")) == (AlreadyExists, "f/a")
@@ -374,6 +375,7 @@ def test_a_rename_moves(store: Store) -> None:
     assert store.perform(Get("new/folder/b")) == b"data"
 
 
+@pytest.mark.clause("MANIFEST-021")
 def test_a_rename_does_not_replace(store: Store) -> None:
     store.perform(Put("a", b"source"))
     store.perform(Put("b", b"target"))

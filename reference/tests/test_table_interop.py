@@ -43,9 +43,30 @@ def test_what_the_engine_writes_pylance_reads(first: pa.Table, data: st.DataObje
         opened.validate()
 
 
+@pytest.mark.clause("FORMAT-028")
+def test_fields_are_listed_depth_first_with_id_parent_and_logical_type(folder: Folder) -> None:
+    inner = pa.struct([("x", pa.int8()), ("y", pa.list_(pa.string()))])
+    items = pa.large_list(pa.struct([("z", pa.timestamp("us", "UTC"))]))
+    schema = pa.schema([("s", inner), ("t", pa.int16()), ("n", items), ("v", pa.list_(pa.float32(), 4))])
+    expected = [
+        (0, -1, "s", "struct"),
+        (1, 0, "x", "int8"),
+        (2, 0, "y", "list"),
+        (3, 2, "item", "string"),
+        (4, -1, "t", "int16"),
+        (5, -1, "n", "large_list.struct"),
+        (6, 5, "item", "struct"),
+        (7, 6, "z", "timestamp:us:UTC"),
+        (8, -1, "v", "fixed_size_list:float:4"),
+    ]
+    lance.write_dataset(schema.empty_table(), str(folder.root / "n"))
+    for current in (folder.run(write.create(Io("t"), schema)), folder.run(state.latest(Io("n")))):
+        assert [(f.id, f.parent_id, f.name, f.logical_type) for f in current.fields] == expected
+
+
 @FEW
 @given(first=tables(), data=st.data())
-@pytest.mark.clause("FORMAT-003", "FORMAT-016", "FORMAT-028")
+@pytest.mark.clause("FORMAT-003", "FORMAT-028")
 def test_what_pylance_writes_the_engine_reads(first: pa.Table, data: st.DataObject) -> None:
     second = data.draw(tables(first.schema))
     with tempfile.TemporaryDirectory() as name:
@@ -93,7 +114,7 @@ def test_merge_insert_updates_matches_and_inserts_the_rest(folder: Folder) -> No
     ]  # fmt: skip
 
 
-@pytest.mark.clause("TXN-011", "TXN-012", "TXN-013")
+@pytest.mark.clause("TXN-011")
 def test_pylance_commits_on_top_of_the_engine_and_the_engine_on_top_of_pylance(folder: Folder) -> None:
     io, place = Io("t"), str(folder.root / "t")
     one = pa.table({"id": pa.array([1], pa.int64())})

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import re
 import shutil
+import struct
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pytest
-from memwal.codec import fragment_bitmap
+from memwal.codec import fragment_bitmap, table_manifest
+from memwal.codec.pb.lance import table_pb2
 from memwal.drive import drive
 from memwal.effects import Io, List, Protocol
 from memwal.errors import AlreadyExists, ArtifactError, EngineBug, InvalidArgument, NotFound
 from memwal.ids import TableVersion
 from memwal.table import apply, cloning, columns, compaction, read, state, tags, transactions, whole, write
+from memwal.table.commit import commit
 from memwal.table.transactions import OPERATIONS, Transaction
 
 from .conftest import Folder
 from .table_scene import SCHEMA, T, begun, fragment, latest, rows, seen, transaction, values, where
 from .test_conflicts import race
+from .wire import num
 
 
 def located(folder: Folder, name: str) -> Io:
@@ -55,8 +60,6 @@ def test_what_belongs_to_one_version_alone_is_not_carried_over(folder: Folder) -
     base.message.tag = "mine"
     base.message.writer_version.prerelease = "rc.1"
     name = "_versions/18446744073709551614.manifest"
-    from memwal.codec import table_manifest
-
     (folder.root / "t" / name).write_bytes(table_manifest.encode(base))
     message = folder.run(write.append(T, rows(2))).manifest.message
     assert (message.version_aux_data, message.tag, message.writer_version.HasField("prerelease")) == (0, "", False)
@@ -91,13 +94,14 @@ def test_an_append_takes_fragment_ids_that_were_never_used_and_leaves_the_rest(f
     assert seen(folder, 2) == {1: "x", 2: "x"}
 
 
-@pytest.mark.clause("TXN-026", "TXN-027", "FORMAT-034", "FORMAT-036", "FORMAT-052")
+@pytest.mark.clause("TXN-026", "TXN-027", "FORMAT-017", "FORMAT-034", "FORMAT-036", "FORMAT-052")
 def test_a_delete_masks_rows_drops_emptied_fragments_and_stores_its_predicate(folder: Folder) -> None:
     before = begun(folder, (1, 2, 3), (4, 5), (6, 7))
     current = folder.run(write.delete(T, where(2, 4, 5), "id in (2, 4, 5)"))
     assert [f.id for f in current.fragments] == [0, 2]
     changed = fragment(current, 0)
     assert changed.files == fragment(before, 0).files
+    assert (changed.physical_rows, current.rows) == (3, 4)
     file = changed.deletion_file
     assert (file.file_type, file.read_version, file.num_deleted_rows) == (0, 3, 1)
     assert f"t/_deletions/0-3-{file.id}.arrow" in folder.files()
@@ -105,6 +109,20 @@ def test_a_delete_masks_rows_drops_emptied_fragments_and_stores_its_predicate(fo
     stored = transaction(folder, current).delete
     assert (stored.predicate, list(stored.deleted_fragment_ids)) == ("id in (2, 4, 5)", [1])
     assert seen(folder) == {1: "x", 3: "x", 6: "x", 7: "x"}
+
+
+@pytest.mark.clause("FORMAT-006", "FORMAT-036", "FORMAT-052")
+def test_deletion_files_of_one_version_lie_apart_and_are_found_by_what_their_messages_say(folder: Folder) -> None:
+    base = folder.run(write.create(T, SCHEMA, rows(*range(5000))))
+    made = {}
+    for offsets, form, extension in (([0], b"", "arrow"), ([1], b"", "arrow"), (range(2, 4000), num(1, 1), "bin")):
+        deleted = np.array(offsets, np.uint32)
+        file = folder.run(write.write_deletions(T, base.fragments[0], deleted, 1)).deletion_file
+        assert file.SerializeToString(deterministic=True) == form + num(2, 1) + num(3, file.id) + num(4, len(offsets))
+        made[f"t/_deletions/0-1-{file.id}.{extension}"] = file.id
+    others = ("t/data/", "t/_versions/", "t/_transactions/")
+    assert {name for name in folder.files() if not name.startswith(others)} == set(made)
+    assert len(set(made.values())) == 3
 
 
 @pytest.mark.clause("TXN-028", "FORMAT-033", "TXN-003")
@@ -141,6 +159,39 @@ def test_an_index_that_was_created_is_used_and_one_that_was_dropped_is_gone(fold
     assert "ScalarIndexQuery" not in native.scanner(filter="id = 2").explain_plan()
     with pytest.raises(InvalidArgument, match="no index 'by_id'"):
         folder.run(write.drop_index(T, "by_id"))
+    adding = Transaction(create_index=Transaction.CreateIndex(new_indices=[entry]))
+    folder.run(commit(T, latest(folder), adding))
+    native = lance.dataset(place)
+    assert "ScalarIndexQuery" in native.scanner(filter="id = 2").explain_plan()
+    assert native.to_table(filter="id >= 3").column("id").to_pylist() == [3, 4]
+    lance.dataset(place).create_scalar_index("id", "BITMAP", name="other")
+    (other,) = [index for index in latest(folder).manifest.indices if index.name == "other"]
+    replacing = Transaction(create_index=Transaction.CreateIndex(new_indices=[entry], removed_indices=[entry, other]))
+    assert folder.run(commit(T, latest(folder), replacing)).manifest.indices == (entry,)
+
+
+@pytest.mark.clause("FORMAT-013")
+def test_the_index_section_is_where_the_manifest_says(folder: Folder) -> None:
+    def block(data: bytes) -> bytes:
+        return struct.pack("<I", len(data)) + data
+
+    begun(folder, (1,))
+    lance.dataset(str(folder.root / "t")).create_scalar_index("id", "BTREE", name="by_id")
+    stored = folder.run(write.append(T, rows(2))).manifest
+    data = table_manifest.encode(stored)
+    (position,) = struct.unpack("<Q", data[-16:-8])
+    message = table_pb2.Manifest.FromString(data[position + 4 : -16])
+    assert message.HasField("index_section")
+    (length,) = struct.unpack_from("<I", data, message.index_section)
+    section = data[message.index_section + 4 :][:length]
+    assert [index.name for index in table_pb2.IndexSection.FromString(section).indices] == ["by_id"]
+    message.index_section = len(front := block(b"something else"))
+    behind = front + block(section)
+    moved = behind + block(message.SerializeToString()) + struct.pack("<QHH4s", len(behind), 0, 2, b"LANC")
+    assert table_manifest.decode(moved, "m").indices == stored.indices
+    message.ClearField("index_section")
+    bare = behind + block(message.SerializeToString()) + struct.pack("<QHH4s", len(behind), 0, 2, b"LANC")
+    assert table_manifest.decode(bare, "m").indices == ()
 
 
 @pytest.mark.clause("TXN-030", "TXN-031", "TXN-032", "TXN-036", "FORMAT-041", "FORMAT-017")
@@ -179,14 +230,12 @@ def test_a_rewrite_with_ids_that_were_not_reserved_is_refused(folder: Folder) ->
 
 @pytest.mark.clause("TXN-030")
 def test_a_fully_deleted_table_compacts_to_no_fragment(folder: Folder) -> None:
-    begun(folder, (1, 2), (3, 4))
-    folder.run(write.delete(T, where(1, 3), ""))
-    one = latest(folder)
-    for part in one.fragments:
-        part.deletion_file.num_deleted_rows = 2
-    folder.run(write.delete(T, where(2, 4), ""))
-    assert latest(folder).fragments == []
-    folder.run(compaction.compact(T))
+    before = begun(folder, (1, 2), (3, 4))
+    every = np.arange(2, dtype=np.uint32)
+    emptied = [folder.run(write.write_deletions(T, f, every, before.version)) for f in before.fragments]
+    deleting = Transaction(delete=Transaction.Delete(updated_fragments=emptied))
+    assert len(folder.run(commit(T, before, deleting)).fragments) == 2
+    assert folder.run(compaction.compact(T)).fragments == []
     assert seen(folder) == {}
     folder.run(write.append(T, rows(9)))
     assert seen(folder) == {9: "x"}
@@ -268,12 +317,15 @@ def test_dropping_a_column_touches_no_data_file(folder: Folder) -> None:
 
 @pytest.mark.clause("TXN-035", "FORMAT-011")
 def test_a_restore_gives_the_earlier_content_under_a_new_number_and_no_id_back(folder: Folder) -> None:
-    begun(folder, (1, 2))
+    first = begun(folder, (1, 2))
     folder.run(write.delete(T, where(1), "id = 1"))
     folder.run(write.append(T, rows(3, 4)))
     folder.run(columns.drop(T, ["v"]))
+    folder.run(write.set_config(T, {"a": "1"}))
+    lance.dataset(str(folder.root / "t")).create_scalar_index("id", "BTREE")
     current = folder.run(whole.restore(T, TableVersion(1)))
-    assert current.version == 5
+    assert current.version == 7
+    assert (current.config, current.manifest.indices) == (first.config, ()) == ({}, ())
     assert seen(folder) == seen(folder, 1) == {1: "x", 2: "x"}
     assert current.manifest.message.max_fragment_id == 1
     after = folder.run(write.append(T, rows(5)))
@@ -347,7 +399,7 @@ def test_a_clone_has_the_number_of_the_version_that_it_copies_as_those_of_pylanc
     assert seen(folder, name="c") == {2: "x", 3: "x"}
 
 
-@pytest.mark.clause("TXN-037", "TXN-038")
+@pytest.mark.clause("TXN-037")
 @pytest.mark.parametrize("theirs", [1, 2, 3])
 def test_of_two_clones_that_are_made_at_one_place_the_later_one_is_taken_back(folder: Folder, theirs: int) -> None:
     begun(folder, (1,), (2,), (3,))
@@ -426,10 +478,15 @@ def test_an_update_of_rows_masks_them_and_writes_them_anew_and_their_number_stay
     assert folder.run(write.update(T, where(77), lambda t: t)).version == changed.version
 
 
+@pytest.mark.clause("TXN-039")
 def test_an_update_may_not_add_rows_or_move_keys(folder: Folder) -> None:
     begun(folder, (1, 2))
     with pytest.raises(InvalidArgument, match="3 rows for the 1"):
         folder.run(write.update(T, where(1), lambda t: rows(1, 2, 3)))
+    folder.run(write.update_metadata(T, fields={0: {"lance-schema:unenforced-primary-key": "true"}}))
+    with pytest.raises(InvalidArgument, match=r"key columns \['id'\] cannot be updated"):
+        folder.run(write.update(T, where(1), lambda t: rows(3)))
+    assert seen(folder) == {1: "x", 2: "x"}
 
 
 @pytest.mark.clause("TXN-039", "TXN-041")
@@ -485,7 +542,9 @@ def test_rewriting_rows_is_cheaper_for_few_rows_and_rewriting_columns_for_few_co
 
 @pytest.mark.clause("TXN-043")
 def test_an_update_of_the_configuration_changes_metadata_only(folder: Folder) -> None:
-    before = begun(folder, (1,))
+    begun(folder, (1, 2))
+    lance.dataset(str(folder.root / "t")).create_scalar_index("id", "BTREE")
+    before = folder.run(write.delete(T, where(2), "id = 2"))
     folder.run(
         write.update_metadata(
             T, config={"a": "1", "b": "2"}, table={"t": "3"}, schema={"s": "4"}, fields={1: {"f": "5"}}
@@ -498,6 +557,7 @@ def test_an_update_of_the_configuration_changes_metadata_only(folder: Folder) ->
     assert native.schema.metadata == {b"s": b"4"}
     assert native.schema.field("v").metadata == {b"f": b"5"}
     assert current.fragments == before.fragments
+    assert current.manifest.indices == before.manifest.indices
     with pytest.raises(InvalidArgument, match=r"no fields \[7\]"):
         folder.run(write.update_metadata(T, fields={7: {"f": "5"}}))
     assert seen(folder) == {1: "x"}
@@ -615,26 +675,28 @@ def test_a_change_of_a_fragment_that_is_not_there_is_a_bug_and_never_a_silent_lo
         apply.build(base, made, "m")
 
 
+@pytest.mark.parametrize("flag", [1 << 6, 1 << 20, 1 << 63], ids=hex)
 @pytest.mark.clause("FORMAT-008", "FORMAT-027")
-def test_a_table_with_an_unknown_reader_flag_is_not_read(folder: Folder) -> None:
-    _with_flags(folder, reader=1 << 20)
-    with pytest.raises(InvalidArgument, match="unsupported reader feature flags 0x100000"):
-        folder.run(state.latest(T))
+def test_a_table_with_an_unknown_reader_flag_is_not_read(folder: Folder, flag: int) -> None:
+    _with_flags(folder, reader=flag)
+    for load in (state.latest(T), state.load(T, TableVersion(1)), write.append(T, rows(2))):
+        with pytest.raises(InvalidArgument, match=f"unsupported reader feature flags {flag:#x}$|{flag:#x} "):
+            folder.run(load)
 
 
+@pytest.mark.parametrize("flag", [1 << 6, 1 << 20, 1 << 63], ids=hex)
 @pytest.mark.clause("FORMAT-009", "FORMAT-027")
-def test_a_table_with_an_unknown_writer_flag_is_read_and_not_written(folder: Folder) -> None:
-    _with_flags(folder, writer=1 << 20)
+def test_a_table_with_an_unknown_writer_flag_is_read_and_not_written(folder: Folder, flag: int) -> None:
+    _with_flags(folder, writer=flag)
     assert values(folder.run(read.scan(T, latest(folder)))) == {1: "x"}
     before = folder.files()
-    with pytest.raises(InvalidArgument, match="unsupported writer feature flags 0x100000"):
-        folder.run(write.append(T, rows(2)))
+    for change in (write.append(T, rows(2)), write.delete(T, where(1), "id = 1"), whole.overwrite(T, rows(2))):
+        with pytest.raises(InvalidArgument, match=f"unsupported writer feature flags {flag:#x}$|{flag:#x} "):
+            folder.run(change)
     assert folder.files() == before
 
 
 def _with_flags(folder: Folder, reader: int = 0, writer: int = 0) -> None:
-    from memwal.codec import table_manifest
-
     manifest = begun(folder, (1,)).manifest
     manifest.message.reader_feature_flags |= reader
     manifest.message.writer_feature_flags |= writer

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import struct
 from pathlib import Path
 from typing import Any
 
 import lance
 import pyarrow as pa
 import pytest
+from memwal.codec.pb.lance import table_pb2
 from memwal.drive import drive
 from memwal.effects import Commits, Io, RenameIfAbsent
 from memwal.errors import AlreadyExists, ArtifactError, NotFound, OutcomeUnknown
@@ -17,6 +20,7 @@ from memwal.table import read, state, versions, write
 from memwal.table.versions import Scheme
 
 from .conftest import Folder
+from .ground import Ground
 
 SCHEMA = pa.schema([pa.field("id", pa.int64())])
 
@@ -30,11 +34,51 @@ def ids(folder: Folder, io: Io) -> list[int]:
     return sorted(found.column("id").to_pylist())
 
 
-@pytest.mark.clause("TXN-018", "TXN-019", "TXN-020")
+@pytest.mark.clause("TXN-018", "TXN-019")
 def test_names_of_both_schemes_are_those_of_the_texts() -> None:
     assert versions.name(TableVersion(5), Scheme.V1) == "_versions/5.manifest"
     assert versions.name(TableVersion(1)) == "_versions/18446744073709551614.manifest"
     assert versions.name(TableVersion(18446744073709551614)) == "_versions/00000000000000000001.manifest"
+
+
+@pytest.mark.clause("FORMAT-003", "FORMAT-004", "FORMAT-018")
+def test_a_table_is_data_files_in_one_folder_and_one_manifest_for_each_version_in_another(folder: Folder) -> None:
+    io = Io("t")
+    folder.run(write.create(io, SCHEMA, rows(1)))
+    folder.run(write.append(io, rows(2)))
+    folder.run(write.set_config(io, {"a": "1"}))
+    names = [name for name in folder.files() if not name.startswith("t/_transactions/")]
+    assert [name for name in names if name.startswith("t/_versions/")] == [
+        "t/_versions/18446744073709551612.manifest",
+        "t/_versions/18446744073709551613.manifest",
+        "t/_versions/18446744073709551614.manifest",
+    ]
+    data = [name for name in names if not name.startswith("t/_versions/")]
+    assert len(data) == 2
+    assert all(re.fullmatch(r"t/data/[^/]+\.lance", name) for name in data)
+    named = [file.path for part in folder.run(state.latest(io)).fragments for file in part.files]
+    assert sorted(f"t/data/{path}" for path in named) == data
+
+
+@pytest.mark.clause("FORMAT-007")
+def test_a_manifest_says_the_version_of_its_name_and_is_not_taken_for_another(folder: Folder) -> None:
+    io = Io("t")
+    folder.run(write.create(io, SCHEMA, rows(1)))
+    folder.run(write.append(io, rows(2)))
+    for number, name in ((1, "18446744073709551614"), (2, "18446744073709551613")):
+        data = (folder.root / "t" / "_versions" / f"{name}.manifest").read_bytes()
+        (position,) = struct.unpack("<Q", data[-16:-8])
+        assert table_pb2.Manifest.FromString(data[position + 4 : -16]).version == number
+    (folder.root / "t" / "_versions" / "18446744073709551612.manifest").write_bytes(data)
+    with pytest.raises(ArtifactError, match=r"says version 2, its name 3.*\[FORMAT-007\]"):
+        folder.run(state.latest(io))
+    (folder.root / "t" / "_versions" / "18446744073709551614.manifest").write_bytes(data)
+    with pytest.raises(ArtifactError, match=r"says version 2, its name 1.*\[FORMAT-007\]"):
+        folder.run(state.load(io, TableVersion(1)))
+
+
+@pytest.mark.clause("TXN-020")
+def test_by_the_second_scheme_the_newest_version_sorts_first() -> None:
     newest_first = sorted(versions.name(TableVersion(number)) for number in (1, 2, 9, 10, 11, 100))
     assert newest_first == [versions.name(TableVersion(number)) for number in (100, 11, 10, 9, 2, 1)]
 
@@ -60,7 +104,19 @@ def test_only_final_names_are_versions(file: str, meant: tuple[int, Scheme] | No
     assert versions.parse(file) == meant
 
 
-@pytest.mark.clause("TXN-018", "TXN-021")
+@pytest.mark.clause("TXN-021")
+def test_the_newest_version_is_found_by_one_listing_and_one_read() -> None:
+    ground, io = Ground(), Io("t")
+    ground.run(write.create(io, SCHEMA, rows(1)))
+    ground.run(write.append(io, rows(2)))
+    ground.run(write.append(io, rows(3)))
+    before = len(ground.asked)
+    assert ground.run(state.latest(io)).version == 3
+    asked = [(type(request).__name__, request.path) for request in ground.asked[before:]]
+    assert asked == [("List", "t/_versions"), ("Get", "t/_versions/18446744073709551612.manifest")]
+
+
+@pytest.mark.clause("TXN-018")
 def test_a_table_that_pylance_named_by_the_first_scheme_is_read_and_kept_in_it(folder: Folder) -> None:
     place = str(folder.root / "t")
     lance.write_dataset(rows(1), place, enable_v2_manifest_paths=False)

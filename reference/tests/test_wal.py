@@ -401,7 +401,7 @@ def test_arbitrary_bytes_are_no_other_error(data: bytes) -> None:
 # How a writer stores them
 
 
-@pytest.mark.clause("WAL-006", "WAL-017", "WAL-024", "WAL-025", "WAL-031", "WAL-032")
+@pytest.mark.clause("WAL-004", "WAL-006", "WAL-017", "WAL-024", "WAL-025", "WAL-031", "WAL-032")
 @REVISIONS
 def test_a_wal_flush_puts_all_waiting_writes_in_their_order_into_one_entry_at_the_next_position(
     revision: Revision, tmp_path: Path
@@ -521,6 +521,22 @@ def test_sealing_a_memtable_closes_its_last_entry_so_that_none_straddles_two_gen
     if revision is R:
         decoded = [wal.decode(ground.objects[entry_name(R, p)], R, "x") for p in sorted(with_rows)]
         assert [entry.generation for entry in decoded] == [1, 1, 2]
+
+
+@pytest.mark.clause("WAL-018", "AMB-17")
+@REVISIONS
+def test_a_sealed_memtable_is_in_the_wal_before_any_row_of_the_next_one(revision: Revision) -> None:
+    ground = Ground()
+    writer = opened(ground, revision)
+    ground.run(writer.put(row(1)))
+    ground.run(writer.put(row(2), durable=False))
+    ground.run(writer.freeze())
+    ground.run(writer.put(row(3)))
+    assert ground.run(writer.flush_oldest()) == 1
+    first = FIRST_ROWS[revision.name]
+    with_rows = {p: held for p, (_, held) in entries(ground, revision).items() if held}
+    assert with_rows == {first: [1], first + 1: [2], first + 2: [3]}
+    assert versions(ground)[2].position_replay_after == first + 1
 
 
 @pytest.mark.clause("WAL-002")

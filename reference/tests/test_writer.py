@@ -132,7 +132,7 @@ def test_rows_are_visible_before_their_entry_is_stored(there: Scene) -> None:
     put.end()
 
 
-@pytest.mark.clause("WRITER-006", "AMB-23")
+@pytest.mark.clause("WRITER-006", "WRITER-010", "AMB-23")
 def test_rows_that_are_not_durable_are_visible_and_a_crash_loses_them(there: Scene) -> None:
     writer = there.open()
     there.run(writer.put(rows((1, "durable")), durable=True))

@@ -178,7 +178,7 @@ def test_puts_go_on_while_a_generation_is_written_and_readers_see_every_row(stor
     writer.close()
 
 
-@pytest.mark.clause("WRITER-010", "WRITER-012")
+@pytest.mark.clause("WRITER-010")
 def test_a_put_that_is_not_durable_does_not_wait_for_the_wal_and_a_durable_one_does(
     store: Gated, table: memwal.Table
 ) -> None:
@@ -441,7 +441,7 @@ def test_writes_of_many_threads_are_all_stored_each_thread_in_its_order(table: m
     assert [found[thread] for thread in range(4)] == ["14"] * 4
 
 
-@pytest.mark.clause("WAL-024", "AMB-14")
+@pytest.mark.clause("AMB-14")
 def test_durable_puts_that_wait_for_each_other_share_an_entry(store: Gated, table: memwal.Table) -> None:
     writer = table.writer(limits=Limits(wal_interval_ms=None))
     gate = store.gate("/wal/")

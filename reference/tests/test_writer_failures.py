@@ -231,7 +231,7 @@ def test_a_prefix_that_is_taken_is_drawn_again_and_the_older_attempt_is_left_as_
     assert pairs(there.generation(listed.path)) == [(1, "a")]
 
 
-@pytest.mark.clause("FLUSH-025", "FLUSH-002")
+@pytest.mark.clause("FLUSH-025")
 def test_no_free_folder_is_looked_for_without_end(there: Scene) -> None:
     writer = there.open()
     there.run(writer.put(rows((1, "a"))))

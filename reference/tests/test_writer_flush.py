@@ -31,7 +31,7 @@ def table_of(there: Scene, folder: str) -> TableState:
     return run(states.latest(there.region.io.child(folder)), there._unnoted)
 
 
-@pytest.mark.clause("FLUSH-002", "FLUSH-003", "AMB-44", "AMB-42")
+@pytest.mark.clause("FLUSH-002", "FLUSH-003", "MANIFEST-013", "AMB-44", "AMB-42")
 def test_a_generation_goes_to_a_folder_of_eight_random_digits_and_its_number(there: Scene) -> None:
     writer = there.open()
     for number in (1, 2):
@@ -104,23 +104,25 @@ def test_in_a_each_entry_with_rows_is_a_fragment_that_names_the_wal_file_through
 
 
 @pytest.mark.clause("FLUSH-009", "FLUSH-010", "FLUSH-011", "FLUSH-012", "FLUSH-014")
+@pytest.mark.clause("MANIFEST-008", "MANIFEST-010", "MANIFEST-035")
 def test_one_new_manifest_version_carries_pointer_hint_number_and_list_and_nothing_else(there: Scene) -> None:
     writer = there.open()
-    there.run(writer.put(rows((1, "a"))))
-    there.run(writer.put(rows((2, "b"))))
-    last, before = there.positions()[-1], there.manifest()
-    there.run(writer.flush())
-    after = there.manifest()
-    (listed,) = after.flushed
-    assert listed.generation == 1
-    assert after == replace(
-        before,
-        version=before.version + 1,
-        position_replay_after=last,
-        position_last_seen=last,
-        generation_current=2,
-        flushed=(listed,),
-    )
+    for number in (1, 2):
+        there.run(writer.put(rows((1, "a"))))
+        there.run(writer.put(rows((2, "b"))))
+        last, before, put = there.positions()[-1], there.manifest(), len(there.puts())
+        there.run(writer.flush())
+        after, folder = there.manifest(), there.puts()[put].partition("/")[0]
+        listed = after.flushed[-1]
+        assert (listed.generation, listed.path) == (number, folder)
+        assert after == replace(
+            before,
+            version=before.version + 1,
+            position_replay_after=last,
+            position_last_seen=last,
+            generation_current=number + 1,
+            flushed=(*before.flushed, listed),
+        )
 
 
 @pytest.mark.clause("FLUSH-013", "FLUSH-014", "FLUSH-015", "FLUSH-025", "AMB-42")

@@ -170,7 +170,8 @@ def prove(
             raise InvalidArgument(f"--group is one of {', '.join(GROUPS)}")
         known = mutants(groups=[group.upper()] if group else GROUPS)
         chosen = _mutants(known, names or [], clause.upper())
-        waiting = chosen if again else [each for each in chosen if each.name not in dead(chosen)]
+        killed = set() if again else dead(chosen)
+        waiting = [each for each in chosen if each.name not in killed]
         seen: dict[str, Death | None] = {}
         told = []
         try:

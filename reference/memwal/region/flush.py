@@ -87,7 +87,7 @@ async def write_generation(region: Region, epoch: Epoch, sealed: MemTable, start
     )
 
 
-@implements("FLUSH-002", "FLUSH-025", "AMB-44")
+@implements("FLUSH-002", "FLUSH-023", "FLUSH-025", "AMB-44")
 async def _fresh_folder(region: Region, generation: Generation, bloom_filter: bytes) -> str:
     """A folder that no other attempt uses, with its first object in it: the bloom filter, since its name never differs.
 
