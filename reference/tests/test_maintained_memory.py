@@ -9,10 +9,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memwal.codec import bloom
 from memwal.maintained.base_index import MaintainedIndex
 from memwal.maintained.memory import MemTableIndexes
-from memwal.revisions import REVISIONS
 
 from .maintained_scene import NAMES, SCHEMA, Base, rows
 
@@ -53,18 +51,6 @@ def test_the_filter_grows_with_the_memtable_and_still_tells_keys_apart() -> None
     assert held.may_contain(present).all()
     assert held.may_contain(absent).mean() < 0.1
     assert not held.successor().may_contain(present).any()
-
-
-@pytest.mark.clause("AMB-47")
-@pytest.mark.parametrize("revision", ["A", "B", "R"])
-def test_the_stored_filter_is_that_of_all_keys_however_they_were_written(revision: str) -> None:
-    held = indexes()
-    for start in range(0, 3000, 750):
-        held.insert(composite([("k", number) for number in range(start, start + 750)]))
-    keys = composite([("k", number) for number in range(3000)]).select(["b", "a"])
-    stored = held.key_filter.stored(REVISIONS[revision])
-    assert stored == bloom.encode(keys, REVISIONS[revision])
-    assert bloom.decode(stored, REVISIONS[revision], "x").might_contain(keys).all()
 
 
 @pytest.mark.clause("AMB-116", "WRITER-007")

@@ -155,8 +155,8 @@ def check(seeds: Seeds = None) -> None:
 @app.command()
 def prove(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]…", help="Mutants; default is all.")] = None,
-    group: Annotated[str, typer.Option(help="Mutants of this group of clauses only, such as FENCE.")] = "",
-    clause: Annotated[str, typer.Option(help="Mutants of this clause only.")] = "",
+    group: Annotated[list[str] | None, typer.Option(help="Mutants of this group of clauses only; repeatable.")] = None,
+    clause: Annotated[list[str] | None, typer.Option(help="Mutants of this clause only; repeatable.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Also those whose death is known and not stale.")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Trials at a time, each in a copy of the checkout.")] = 1,
     as_json: Json = False,
@@ -166,10 +166,11 @@ def prove(
     Needs a checkout, since mutants change its sources (in a copy) and its tests kill them. Exit code 1 if one survives.
     """
     with _usage():
-        if group and group.upper() not in GROUPS:
+        groups = [each.upper() for each in group or GROUPS]
+        if not set(groups) <= set(GROUPS):
             raise InvalidArgument(f"--group is one of {', '.join(GROUPS)}")
-        known = mutants(groups=[group.upper()] if group else GROUPS)
-        chosen = _mutants(known, names or [], clause.upper())
+        known = mutants(groups=groups)
+        chosen = _mutants(known, names or [], {each.upper() for each in clause or ()})
         killed = set() if again else dead(chosen)
         waiting = [each for each in chosen if each.name not in killed]
         seen: dict[str, Death | None] = {}
@@ -194,11 +195,15 @@ def prove(
         raise typer.Exit(FOUND)
 
 
-def _mutants(known: tuple[Mutant, ...], names: list[str], clause: str) -> list[Mutant]:
+def _mutants(known: tuple[Mutant, ...], names: list[str], clauses: set[str]) -> list[Mutant]:
     """Those of ``known`` that are meant. Raises `InvalidArgument` where there is none."""
     if strange := set(names) - {each.name for each in known}:
         raise InvalidArgument(f"there is no mutant {', '.join(sorted(strange))}")
-    found = [each for each in known if (not names or each.name in names) and (not clause or clause in each.clauses)]
+    found = [
+        each
+        for each in known
+        if (not names or each.name in names) and (not clauses or not clauses.isdisjoint(each.clauses))
+    ]
     if not found:
         raise InvalidArgument(f"no mutant is written down for that{'' if known else ': they come with the sources'}")
     return found

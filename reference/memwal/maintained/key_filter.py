@@ -1,7 +1,7 @@
 """The key filter of a MemTable: which keys it may hold, kept up to date with every write.
 
 The stored filter is sized by the number of keys, which a MemTable learns only at its end. So the filter in memory is a
-chain of the stored kind, each member twice the size of the one before; the stored one is built from the keys.
+chain of the stored kind, each member twice the size of the one before; the flush builds the stored one from the keys.
 Source: MemWAL revision A, "MemTable Indexing"; AMB-47, 116.
 """
 
@@ -13,10 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from ..clauses import implements
-from ..codec import bloom
 from ..codec.bloom import Growing
 from ..codec.canonical import Mask
-from ..revisions import Revision
 
 FIRST_KEYS = 1024
 """Capacity of the first member of the chain."""
@@ -26,8 +24,6 @@ FIRST_KEYS = 1024
 class KeyFilter:
     """Keys inserted so far, and a filter over them. Mutable: each write adds to it."""
 
-    schema: pa.Schema
-    """The key columns, in the order of the key."""
     inserted: list[pa.Table] = field(default_factory=list)
     """All keys, in write order."""
     chain: list[Growing] = field(default_factory=list)
@@ -52,8 +48,3 @@ class KeyFilter:
         for member in self.chain:
             found |= member.might_contain(keys)
         return found
-
-    @implements("FLUSH-023", "AMB-47")
-    def stored(self, revision: Revision) -> bytes:
-        """The content of ``bloom_filter.bin`` over all keys inserted."""
-        return bloom.encode(pa.concat_tables([self.schema.empty_table(), *self.inserted]), revision)

@@ -57,8 +57,7 @@ class MemTableIndexes:
     @classmethod
     def empty(cls, maintained: Sequence[MaintainedIndex], key: Sequence[str], schema: pa.Schema) -> MemTableIndexes:
         """Indexes of a MemTable without rows. ``schema``: of its rows; ``key``: the primary key columns."""
-        key_schema = pa.schema([schema.field(name) for name in key])
-        made = cls(tuple(maintained), tuple(key), schema, KeyFilter(key_schema))
+        made = cls(tuple(maintained), tuple(key), schema, KeyFilter())
         for index in maintained:
             if index.code is not None:
                 made.vectors[index.name] = VectorIndex(index.code)
