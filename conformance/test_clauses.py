@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from memwal_conformance import matrix, standing
 from memwal_conformance.cli import clauses as command
 from memwal_conformance.cli import commands
 from memwal_conformance.generated import clause_matrix, markdown, notes
+from memwal_conformance.mutation.mutants import Death, Mutant
+from memwal_conformance.mutation.trials import Trial
 from memwal_conformance.standing import Planted, Standing
 from memwal_sim import places
 from typer.testing import CliRunner
@@ -297,12 +300,14 @@ def test_a_bug_whose_recorded_history_is_gone_is_not_dead(tmp_path: Path, monkey
 def test_a_must_that_is_open_is_a_fault_and_a_should_is_none(registered: tuple[Standing, ...]) -> None:
     found = standing.faults(registered, {})
     assert "FENCE-001: a MUST that is neither tested, nor excluded, nor ambiguous" in found
-    assert not [line for line in found if line.startswith(("FENCE-002", "FENCE-003"))]
-    assert len(found) == sum(each.clause.level == "MUST" and each.status == "open" for each in registered)
+    assert not [line for line in found if line.startswith("FENCE-002")]
+    musts = sum(each.clause.level == "MUST" and each.status == "open" for each in registered)
+    assert len(found) == musts + 1
+    assert found[-1] == "FENCE-003: a tested MUST, and nothing that breaks it is known to be noticed"
 
 
 def test_a_name_that_the_registry_does_not_have_is_a_fault(registered: tuple[Standing, ...]) -> None:
-    settled = tuple(replace(each, status="tested") for each in registered)
+    settled = tuple(replace(each, status="tested", planted=(bug("x", dead=True),)) for each in registered)
     names = {"a test": ["WAL-001", "WAL-999", "AMB-24"], "a planted bug": ["FENCE-1"]}
     assert standing.faults(settled, names) == [
         "WAL-999: a test names it, the registry does not have it",
@@ -418,7 +423,9 @@ def test_check_names_what_does_not_hold_and_ends_with_status_1(monkeypatch: pyte
 def test_check_ends_with_status_0_when_all_holds(
     monkeypatch: pytest.MonkeyPatch, registered: tuple[Standing, ...], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(command, "standings", lambda: tuple(replace(e, status="tested") for e in registered))
+    settled = tuple(replace(each, status="tested", planted=(bug("x", dead=True),)) for each in registered)
+    monkeypatch.setattr(command, "standings", lambda: settled)
+    monkeypatch.setattr(command, "mutants", tuple)
     monkeypatch.setattr(command, "named", dict)
     monkeypatch.setattr(command, "differing", lambda seeds: [])
     monkeypatch.setattr(matrix, "out_of_date", list)
@@ -426,7 +433,7 @@ def test_check_ends_with_status_0_when_all_holds(
     assert (status, text.startswith("518 of 518 clauses are tested")) == (0, True), text
 
 
-def test_every_must_is_tested_or_settled() -> None:
+def test_every_must_is_tested_and_proven_or_settled() -> None:
     assert standing.faults(standing.standings(), standing.named()) == []
 
 
@@ -464,3 +471,80 @@ def test_check_reports_a_difference_with_status_1_and_write_removes_it(
     assert matrix.main(["clauses", "--check"]) == 0
     assert matrix.out_of_date() == []
     assert capsys.readouterr().out == ""
+
+
+# Proving ------------------------------------------------------------------------------------------------------------
+
+
+def a_mutant(name: str, clause: str = "WAL-007") -> Mutant:
+    return Mutant(
+        name=name, group="WAL", clauses=(clause,), what="Wrong.", file="f.py", old="a", new="b", test="t.py::test_x"
+    )
+
+
+@pytest.fixture
+def tried(monkeypatch: pytest.MonkeyPatch) -> dict[str, Death | None]:
+    """Three mutants: `first` was seen to die, `second` will be, `third` survives; and what is kept of them."""
+    known = (a_mutant("first"), a_mutant("second"), a_mutant("third", "WAL-001"))
+    kept: dict[str, Death | None] = {}
+
+    def trials(chosen: list[Mutant], jobs: int) -> Iterator[Trial]:
+        assert jobs == 1
+        for each in chosen:
+            verdict = "survived" if each.name == "third" else "killed"
+            yield Trial(mutant=each, verdict=verdict, message="assert 1 == 2", seconds=0.5, digest=f"d {each.name}")
+
+    monkeypatch.setattr(command, "mutants", lambda groups=(): known)
+    monkeypatch.setattr(command, "dead", lambda chosen: {"first"})
+    monkeypatch.setattr(command, "trials", trials)
+    monkeypatch.setattr(command, "record", lambda known, seen: kept.update(seen))
+    return kept
+
+
+def test_what_is_known_to_be_killed_is_not_tried_again_and_a_survivor_ends_with_status_1(
+    tried: dict[str, Death | None],
+) -> None:
+    status, text = run("prove")
+    assert (status, text.splitlines()) == (
+        1,
+        [
+            "killed    second  0.5 s  assert 1 == 2",
+            "survived  third  0.5 s  assert 1 == 2",
+            "1 of 2 killed; 1 were known to be",
+        ],
+    )
+    assert tried == {"second": Death(digest="d second", message="assert 1 == 2"), "third": None}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--again"], ["first", "second", "third"]),
+        (["--clause", "wal-007"], ["second"]),
+        (["--clause", "WAL-007", "--clause", "WAL-001"], ["second", "third"]),
+        (["third"], ["third"]),
+        (["--group", "wal", "--group", "FENCE", "second"], ["second"]),
+    ],
+)
+def test_mutants_are_chosen_by_name_group_and_clause(
+    options: list[str], expected: list[str], tried: dict[str, Death | None]
+) -> None:
+    status, text = run("prove", "--json", *options)
+    assert [each["name"] for each in json.loads(text)] == expected
+    assert status == int("third" in expected)
+    assert list(tried) == expected
+
+
+@pytest.mark.usefixtures("tried")
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["fourth"], "there is no mutant fourth"),
+        (["--group", "WALL"], "--group is one of REGION, WAL"),
+        (["--clause", "WAL-002"], "no mutant is written down for that"),
+    ],
+)
+def test_what_is_no_mutant_is_a_usage_error(options: list[str], complaint: str) -> None:
+    status, text = run("prove", *options)
+    assert status == 2
+    assert complaint in " ".join(text.split())

@@ -137,14 +137,19 @@ def named() -> dict[str, Iterable[str]]:
 def faults(known: Sequence[Standing], names: Mapping[str, Iterable[str]]) -> list[str]:
     """What is wrong with the registry: statuses that are not final, ``names`` that it does not have. Empty: nothing.
 
-    Every MUST is tested, excluded with a reason, or ambiguous with a note; reasons and notes are checked when the
-    registry is read. Code, tests, cases and planted bugs name only clauses that there are.
+    Every MUST is tested and proven, excluded with a reason, or ambiguous with a note; reasons and notes are checked
+    when the registry is read. Code, tests, cases and planted bugs name only clauses that there are.
     """
     ids = {each.clause.id for each in known}
     found = [
         f"{each.clause.id}: a MUST that is neither tested, nor excluded, nor ambiguous"
         for each in known
         if each.clause.level == "MUST" and each.status == "open"
+    ]
+    found += [
+        f"{each.clause.id}: a tested MUST, and nothing that breaks it is known to be noticed"
+        for each in known
+        if each.clause.level == "MUST" and each.status == "tested" and not each.proven
     ]
     for what, mine in names.items():
         strange = sorted(name for name in mine if name not in ids and not name.startswith("AMB-"))
