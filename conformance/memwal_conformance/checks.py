@@ -135,16 +135,26 @@ def _merged(scene: Scene, step: Json) -> str | None:
 
 
 def _caught_up(scene: Scene, step: Json) -> str | None:
-    """The recorded catch-up of an index with each region; one without an entry covers all that is merged."""
-    found = scene.store()
-    recorded = {name: dict(pairs) for details in found.table.memwal for name, pairs in details.catchup}
-    regions = found.regions
-    if step["of"] not in recorded:
-        seen = {region_id: found.merged(region_id) for region_id in regions}
-    else:
-        seen = {region_id: recorded[step["of"]].get(region_id, 0) for region_id in regions}
+    seen = _recorded(scene.store(), step["of"])
     wrong = {region_id: generation for region_id, generation in seen.items() if generation != step["is"]}
     return f"{step['of']} has caught up with {wrong}, expected {step['is']}" if wrong else None
+
+
+def _recorded(found: store.Store, index: str) -> dict[str, int]:
+    """The recorded catch-up of an index with each region; one without an entry covers all that is merged."""
+    recorded = {name: dict(pairs) for details in found.table.memwal for name, pairs in details.catchup}
+    if index not in recorded:
+        return {region_id: found.merged(region_id) for region_id in found.regions}
+    return {region_id: recorded[index].get(region_id, 0) for region_id in found.regions}
+
+
+def _credited(scene: Scene, step: Json) -> str | None:
+    """Of an index that is said to cover all that is merged, pylance must say that it covers all rows."""
+    found = scene.store()
+    if any(generation < found.merged(region_id) for region_id, generation in _recorded(found, step["of"]).items()):
+        return None
+    count = table.unindexed_rows(scene.root, step["of"], scene.storage)
+    return f"{step['of']} is said to cover all that is merged, and lacks {count} rows" if count else None
 
 
 def _unindexed(scene: Scene, step: Json) -> str | None:
@@ -224,6 +234,7 @@ CHECKS: dict[str, Callable[[Scene, Json], str | None]] = {
     "merged": _merged,
     "caught_up": _caught_up,
     "unindexed": _unindexed,
+    "credited": _credited,
     "entries": _entries,
     "inspected": _inspected,
     "once": _once,
