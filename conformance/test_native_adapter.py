@@ -1,5 +1,6 @@
 """The adapter of the native package: what it claims, what it can be asked, and what a crash of it leaves."""
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +14,11 @@ lance = pytest.importorskip("lance", reason="the native package is not installed
 import pyarrow as pa  # noqa: E402
 from conformance_runs import Run, run_suite  # noqa: E402
 from memwal_conformance import (  # noqa: E402
+    checks,
     native_differential,
     native_life,
     native_race,
+    native_record,
     native_versions,
     runner,
     scenarios,
@@ -24,7 +27,8 @@ from memwal_conformance.adapters import native, native_errors  # noqa: E402
 from memwal_conformance.adapters.process import AdapterProcess  # noqa: E402
 from memwal_conformance.checks import Scene  # noqa: E402
 from memwal_conformance.gate import Address, CrashState, Do, Rule  # noqa: E402
-from memwal_conformance.judge import content  # noqa: E402
+from memwal_conformance.judge import content, structure  # noqa: E402
+from memwal_conformance.judge import store as judged  # noqa: E402
 from memwal_conformance.native_life import Kind, Life  # noqa: E402
 from memwal_conformance.oracle import History  # noqa: E402
 from memwal_conformance.protocol import Hello  # noqa: E402
@@ -67,6 +71,23 @@ def test_the_sentence_says_which_roles_are_there_in_part_only(run: Run) -> None:
     ]
 
 
+def test_a_later_report_replaces_the_cases_of_an_earlier_one_and_all_are_added_up_anew(run: Run) -> None:
+    cases = {case["case"].partition(".json")[0]: case for case in run.summary["cases"]}
+    broken = {"clauses": ["FENCE-016"], "broken": "a row is missing", "ambiguity": None, "witness": False}
+    failed = {**cases["scenarios/smoke"], "verdict": "FAIL", "findings": [broken]}
+    earlier = {**run.summary, "cases": [failed]}
+    kept = native_record.short(native_record.joined([run.summary, earlier]))
+    assert kept["cases"]["scenarios/smoke.json::R"]["verdict"] == "FAIL"
+    assert len(kept["cases"]) == len(cases)
+    assert kept["says"][0].endswith("broken: FENCE-016")
+    assert native_record.joined([earlier, run.summary])["revisions"] == run.summary["revisions"]
+
+
+def test_reports_about_different_versions_are_not_put_together(run: Run) -> None:
+    with pytest.raises(ValueError, match="different versions"):
+        native_record.joined([run.summary, {**run.summary, "version": "7.0.0"}])
+
+
 def test_what_the_package_has_no_call_for_is_not_claimed() -> None:
     hello = Hello.of(native.hello(native.State(), {}))
     assert "writer" not in hello.roles
@@ -101,6 +122,7 @@ def test_the_attributes_of_another_version_are_found_by_their_names() -> None:
     [
         ("Writer fenced (peer claimed epoch): local epoch 1 < stored epoch 2 for shard x", "fenced"),
         ("Writer fenced (persistence failure): WAL position 1 was taken after a failed PUT", "fenced"),
+        ("LanceError(IO): WAL replay aborted: entry at position 2 (writer was fenced during open)", "fenced"),
         ("Invalid user input: ShardWriter is already closed, src/mem_wal.rs:270:29", "cancelled"),
         ("Invalid user input: MemWAL is already initialized on this dataset.", "already_exists"),
         ("Invalid user input: batch 0 column 1 is named 'other', but the base table declares 'v'", "invalid_argument"),
@@ -208,6 +230,72 @@ def test_a_real_kill_leaves_what_a_crash_state_has(start: Contents, honest: Life
     assert native_life.look(recoverer, APPENDED, left) == []
 
 
+# Claims that are overtaken ----------------------------------------------------------------------------------------
+
+
+def claimed_thrice(root: Path) -> dict[int, Path]:
+    """A table whose WAL has a row of epoch 1, and the barriers of epochs 2 and 3; its entries by position."""
+    key = {b"lance-schema:unenforced-primary-key": b"true"}
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False, metadata=key)])
+    lance.write_dataset(pa.table([[9]], schema=schema), str(root), schema=schema).initialize_mem_wal()
+    for number in (1, 2, 3):
+        writer = lance.dataset(str(root)).mem_wal_writer(native_life.REGION, durable_write=True)
+        if number == 1:
+            writer.put(pa.table([[1]], schema=schema))
+    return {int(file.stem[::-1], 2): file for file in root.glob("_mem_wal/*/wal/*.arrow")}
+
+
+def epochs(root: Path) -> structure.Result:
+    return next(r for r in structure.run(judged.read(root, "R", ("id",))) if r.check == "WAL epochs")
+
+
+def swapped(one: Path, other: Path) -> None:
+    bytes_of_one = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(bytes_of_one)
+
+
+def test_a_barrier_of_a_claim_that_was_overtaken_is_a_choice_and_no_fault(tmp_path: Path) -> None:
+    """Revision R puts the barrier before it reads the entries below it; it has no rows that could override others."""
+    entries = claimed_thrice(tmp_path / "t")
+    assert sorted(entries) == [1, 2, 3]
+    assert epochs(tmp_path / "t").choices == ()
+    swapped(entries[2], entries[3])
+    found = epochs(tmp_path / "t")
+    assert found.faults == ()
+    assert [(c.ambiguity, c.what.partition(": ")[2]) for c in found.choices] == [
+        ("AMB-27", "entry 3 has epoch 2 after an entry of epoch 3, and no rows")
+    ]
+
+
+def test_rows_of_a_lower_epoch_behind_a_higher_one_are_a_fault(tmp_path: Path) -> None:
+    entries = claimed_thrice(tmp_path / "t")
+    swapped(entries[1], entries[2])
+    found = epochs(tmp_path / "t")
+    assert [fault.partition(": ")[2] for fault in found.faults] == ["entry 2 has epoch 1 after an entry of epoch 2"]
+    assert found.choices == ()
+
+
+def test_a_choice_that_the_judge_sees_is_observed_and_breaks_nothing(tmp_path: Path) -> None:
+    entries = claimed_thrice(tmp_path / "t")
+    swapped(entries[2], entries[3])
+    spec = scenarios.load(HERE / "scenarios" / "smoke.json")
+    scene = Scene(tmp_path / "t", "R", scenarios.Names(spec, str(tmp_path), {}), History(("id",)))
+    found = checks.look(scene, {"check": "structure"})
+    assert [f.ambiguity for f in found if f.broken is not None] == ["AMB-27"]
+    assert {f.broken for f in found if "WAL-011" in f.clauses and f.ambiguity is None} == {None}
+
+
+def test_an_address_without_encryption_is_in_the_environment_for_writers_that_look_only_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("AWS_ENDPOINT", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ALLOW_HTTP"):
+        monkeypatch.setenv(name, "before")
+    storage = {"endpoint": "http://127.0.0.1:1", "region": "r", "access_key_id": "k", "secret_access_key": "s"}
+    native.configure(native.State(), {"revision": "R", "settings": {}, "storage": storage})
+    assert (os.environ["AWS_ENDPOINT"], os.environ["AWS_ALLOW_HTTP"]) == ("http://127.0.0.1:1", "true")
+
+
 # What a run makes of it -------------------------------------------------------------------------------------------
 
 
@@ -263,7 +351,7 @@ def test_a_wrong_answer_of_a_reader_is_found_and_made_small(monkeypatch: pytest.
     assert least.base == ((1, "base"),)
 
 
-# Two writers, request by request ----------------------------------------------------------------------------------
+# Writers, request by request --------------------------------------------------------------------------------------
 
 
 @pytest.mark.long
@@ -275,7 +363,16 @@ def test_two_native_writers_in_a_seeded_order_lose_nothing_that_was_acknowledged
     assert told["wrong"] == []
 
 
-def test_a_third_writer_tells_a_row_that_was_promised_and_is_not_there() -> None:
+@pytest.mark.long
+def test_the_third_of_three_native_writers_is_in_the_schedule_like_the_others(tmp_path: Path) -> None:
+    keyed = Kind(append_only=False, http_retries=0)
+    told = native_race.run(COMMAND, keyed, native_life.created(COMMAND, keyed), 1, tmp_path, number=3)
+    assert told["writers"] == 3
+    assert max(told["promised"]) >= 30  # its rows
+    assert told["wrong"] == []
+
+
+def test_one_more_writer_tells_a_row_that_was_promised_and_is_not_there() -> None:
     keyed = Kind(append_only=False, http_retries=0)
     wrong = native_race.wrong_after(COMMAND, keyed, native_life.created(COMMAND, keyed), [10])
     assert list(wrong) == [

@@ -199,8 +199,14 @@ def _answered(scene: Scene, step: Json) -> str | None:
     return None if step["of"] in scene.names.answers else f"there is no answer called {step['of']}"
 
 
+def _told(scene: Scene, name: str) -> bool:
+    """Whether there is an answer with that member; some need not have all."""
+    answer, _, member = name[1:].partition(".")
+    return member.partition(".")[0] in scene.names.answers.get(answer, {})
+
+
 def _distinct(scene: Scene, step: Json) -> str | None:
-    there = [name for name in step["of"] if name[1:].partition(".")[0] in scene.names.answers]
+    there = [name for name in step["of"] if _told(scene, name)]
     found = [scene.names.look_up(name) for name in there]
     return f"{' '.join(there)} are {found}" if len(set(map(str, found))) < len(found) else None
 

@@ -7,8 +7,8 @@ a later one's cases stand for those of an earlier one.
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -69,13 +69,19 @@ def fingerprint(summary: dict[str, Any]) -> dict[str, Any]:
     return {**{name: summary[name] for name in _CLAIMS}, "chosen": chosen, "unmapped": unmapped}
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
-    *reports, folder = map(Path, sys.argv[1:])
-    summary = joined([json.loads((found / "summary.json").read_text("utf-8")) for found in reports])
-    folder.mkdir(parents=True, exist_ok=True)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
+    parser.add_argument("reports", nargs="+", type=Path, help="folders of reports (--memwal-report) of one version")
+    parser.add_argument("folder", type=Path, help="where the short form goes")
+    given = parser.parse_args(arguments)
+    try:
+        summary = joined([json.loads((found / "summary.json").read_text("utf-8")) for found in given.reports])
+    except (OSError, ValueError, KeyError) as error:
+        parser.error(f"no usable report: {error}")
+    given.folder.mkdir(parents=True, exist_ok=True)
     for name, content in (("summary.json", short(summary)), ("fingerprint.json", fingerprint(summary))):
-        (folder / name).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        (given.folder / name).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

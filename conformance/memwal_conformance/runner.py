@@ -118,7 +118,7 @@ class Run:
             self.stand.gate.arm(self.stand.rules[label])
         elif word == "release":
             self.stand.gate.release(self.stand.rules[label])
-        elif not self.stand.reached(labels, REACHED_S):
+        elif not self.stand.reached(labels, REACHED_S, background="background" in step):
             self.log.append("  it did not act")
             if not self.stand.optional.issuperset(labels):
                 broken = f"the rule {label!r} never acted: what it waits for was not asked for"

@@ -29,6 +29,9 @@ class Revision:
     """Generations hold their own data files (B, R) or refer to WAL files through base paths (A) (AMB-39)."""
     barrier_on_first_claim: bool
     """The claim that creates a region puts a barrier entry too: in B, so that position 0 holds no rows (AMB-07)."""
+    overtaken_barriers: bool
+    """A claim that was overtaken may leave its barrier behind entries of a higher epoch (R): the native writer puts it
+    before it finds out. It has no rows, and so overrides none (AMB-27)."""
     entry_generation: bool
     """Entries carry their generation in schema metadata (R)."""
     tombstones: bool
@@ -64,6 +67,7 @@ A = Revision(
     wal_suffix="lance",
     self_contained=False,
     barrier_on_first_claim=False,
+    overtaken_barriers=False,
     entry_generation=False,
     tombstones=False,
     mask_older=False,
@@ -84,6 +88,7 @@ B = Revision(
     wal_suffix="arrow",
     self_contained=True,
     barrier_on_first_claim=True,
+    overtaken_barriers=False,
     entry_generation=False,
     tombstones=False,
     mask_older=False,
@@ -104,6 +109,7 @@ R = Revision(
     wal_suffix="arrow",
     self_contained=True,
     barrier_on_first_claim=False,
+    overtaken_barriers=True,
     entry_generation=True,
     tombstones=True,
     mask_older=True,

@@ -136,6 +136,28 @@ def test_an_entry_of_an_epoch_that_nobody_claimed_is_found(table: memwal.Table, 
     assert broken(tmp_path) == ["wal_epochs_never_decrease"]
 
 
+@pytest.mark.clause("AMB-27")
+@pytest.mark.parametrize("revision", ["A", "B", "R"])
+@pytest.mark.parametrize("empty", [True, False])
+def test_an_entry_behind_a_higher_epoch_is_found_but_for_barriers_in_r(
+    empty: bool, revision: str, tmp_path: Path
+) -> None:
+    from memwal.codec import wal
+
+    table = memwal.create(tmp_path / "t", ROW.schema, primary_key=["id"], revision=revision)
+    first = table.writer()
+    first.put(ROW)
+    with table.writer(first.region_id) as second:
+        second.put(ROW)
+        position = second.position_next
+    folder = tmp_path / "t" / paths.region(first.region_id)
+    names = [folder / paths.wal(WalPosition(p), table.revision.wal_suffix) for p in (position - 1, position)]
+    entry = wal.decode(names[0].read_bytes(), table.revision, "entry")
+    rows = entry.rows.slice(0, 0) if empty else entry.rows
+    names[1].write_bytes(wal.encode(replace(entry, epoch=Epoch(1), rows=rows), table.revision))
+    assert broken(tmp_path) == ([] if empty and revision == "R" else ["wal_epochs_never_decrease"])
+
+
 @pytest.mark.clause("FLUSH-013")
 def test_a_listed_generation_without_a_table_is_found(table: memwal.Table, tmp_path: Path) -> None:
     with table.writer(table.regions()[0].region_id) as writer:

@@ -218,10 +218,13 @@ def build_index(dataset: Any, index: Json) -> None:
         dataset.create_scalar_index(column, "INVERTED", name=name, stem=False, remove_stop_words=False)
 
 
-def _claim(dataset: Any, table: str, shard_id: str, limits: Json) -> tuple[Any, int]:
+def _claim(dataset: Any, table: str, shard_id: str, limits: Json) -> tuple[Any, int, bool]:
+    """A writer, the epoch that is stored after its claim, and whether that is its own for certain."""
+    before = Store(table).shard(shard_id)
     native = dataset.mem_wal_writer(shard_id, **_SETTINGS, **limits)
     shard = Store(table).shard(shard_id)
-    return native, 0 if shard is None else shard.epoch
+    epoch = 0 if shard is None else shard.epoch
+    return native, epoch, epoch == (0 if before is None else before.epoch) + 1
 
 
 def writer_open(state: State, params: Json) -> Json:
@@ -232,10 +235,10 @@ def writer_open(state: State, params: Json) -> Json:
     limits = {}
     if "memtable_rows" in params:  # old versions flush by batches only, and every put is one
         limits = dict.fromkeys(("max_memtable_rows", "max_memtable_batches"), params["memtable_rows"])
-    native, epoch = _claim(dataset, params["table"], shard_id, limits)
+    native, epoch, own = _claim(dataset, params["table"], shard_id, limits)
     handle = state.handle("writer")
     state.writers[handle] = _Writer(params["table"], shard_id, epoch, dataset.schema, native, limits)
-    return {"writer": handle, "region_id": shard_id, "epoch": str(epoch)}
+    return {"writer": handle, "region_id": shard_id, **({"epoch": str(epoch)} if own else {})}
 
 
 def _marked(writer: _Writer, rows: pa.Table) -> pa.Table:
@@ -281,7 +284,7 @@ def writer_flush_memtable(state: State, params: Json) -> Json:
     if after.epoch != writer.epoch:
         raise AdapterError("fenced", f"closed without an error under epoch {writer.epoch}, stored is {after.epoch}")
     dataset = state.dataset(writer.table)
-    writer.native, writer.epoch = _claim(dataset, writer.table, writer.shard_id, writer.limits)
+    writer.native, writer.epoch, _ = _claim(dataset, writer.table, writer.shard_id, writer.limits)
     new = [number for number, _ in after.generations if (number, _) not in before.generations]
     return {"generation": str(max(new)) if new else None}
 

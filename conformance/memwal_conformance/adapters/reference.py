@@ -268,7 +268,7 @@ def writer_open(state: State, params: Json) -> Json:
         params.get("region_id"),
         values=plain,
         limits=limits,
-        background=False,
+        background="memtable_rows" in params,
         profile=state.profile,
     )
     handle = state.handle("writer")

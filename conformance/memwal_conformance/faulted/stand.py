@@ -79,16 +79,16 @@ class Stand:
         """Whether a rule has acted: a request waits, or what became of it is in the log."""
         return bool(self.gate.held(self.rules[label])) or any(entry.rule == label for entry in self.gate.log)
 
-    def reached(self, labels: Sequence[str], limit_s: float) -> bool:
+    def reached(self, labels: Sequence[str], limit_s: float, *, background: bool = False) -> bool:
         """Wait until one of some rules has acted.
 
         False after ``limit_s``, or if it cannot act any more: every message that it may be about is answered, or the
-        actor waits at another rule.
+        actor waits at another rule. ``background``: actors make requests also when all their messages are answered.
         """
         for call in self.under_way.values():
             call.when_over(self._news)
         while not any(map(self.acted, labels)):
-            if all(map(self._stands, labels)):
+            if not background and all(map(self._stands, labels)):
                 return any(map(self.acted, labels))
             if not self._news.wait(limit_s):
                 return False

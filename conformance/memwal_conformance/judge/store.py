@@ -26,12 +26,14 @@ class Layout:
     container: str
     """``arrow`` or ``lance``; also the suffix of WAL entries."""
     self_contained: bool
+    overtaken_barriers: bool = False
+    """Whether the barrier of a claim that was overtaken may be behind entries of a higher epoch (AMB-27)."""
 
 
 LAYOUTS = {
     "A": Layout(revision="A", first_position=1, container="lance", self_contained=False),
     "B": Layout(revision="B", first_position=0, container="arrow", self_contained=True),
-    "R": Layout(revision="R", first_position=1, container="arrow", self_contained=True),
+    "R": Layout(revision="R", first_position=1, container="arrow", self_contained=True, overtaken_barriers=True),
 }
 """MemWAL revisions A and B, "WAL Entry" and "Storage Layout"; revision R as the native implementation writes it."""
 

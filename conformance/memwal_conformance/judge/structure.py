@@ -113,15 +113,15 @@ def wal_positions(store: Store) -> Seen:
 def wal_epochs(store: Store) -> Seen:
     """Epochs along the WAL never decrease, and none is above the epoch that the manifest stores.
 
-    An entry without rows that goes back, such as the barrier of a claim that was overtaken, overrides nothing: the
-    position that it takes costs its owner one more put (AMB-27).
+    Revision R has barriers of claims that were overtaken there. They have no rows, and so override nothing; each costs
+    its owner one more put (AMB-27).
     """
     for region in store.regions.values():
         highest = 0
         for position, entry in region.wal.items():
             if entry.epoch < highest:
                 told = f"{region.region_id}: entry {position} has epoch {entry.epoch} after an entry of epoch {highest}"
-                empty = entry.rows.num_rows == 0
+                empty = store.layout.overtaken_barriers and entry.rows.num_rows == 0
                 yield Choice(what=f"{told}, and no rows", ambiguity="AMB-27") if empty else told
             elif region.newest is None or entry.epoch > region.newest.epoch:
                 stored = None if region.newest is None else region.newest.epoch

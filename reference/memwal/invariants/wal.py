@@ -116,10 +116,11 @@ def flushed_entries_go_from_the_bottom(view: RegionView, *, collected: bool) -> 
     "goes back means that a fenced writer wrote after its successor: stop it; recovery replays its entry in place.",
 )
 def wal_epochs_never_decrease(view: RegionView) -> Iterator[Broken]:
-    """Epochs along the WAL never decrease, and none is above the manifest's."""
+    """Epochs along the WAL never decrease, but those of barriers in R; none is above the manifest's."""
     before = 0
     for entry in view.entries:
-        if entry.epoch < before:
+        allowed = entry.barrier and view.revision.overtaken_barriers
+        if entry.epoch < before and not allowed:
             yield Broken(entry.path, f"entry {entry.position} has epoch {entry.epoch} after {before}")
         if view.newest is not None and entry.epoch > view.newest.epoch:
             reason = f"entry {entry.position} has epoch {entry.epoch}, the newest claim is {view.newest.epoch}"
