@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from lance.dataset import MergeInsertBuilder
 
 from memwal_conformance import cells
+from memwal_conformance.adapters import base_indexes
 from memwal_conformance.adapters.native_errors import RAISED, kind_of
 from memwal_conformance.adapters.native_store import Store
 from memwal_conformance.adapters.serve import Handler, serve
@@ -202,20 +203,9 @@ def table_create(state: State, params: Json) -> Json:
     dataset = lance.write_dataset(rows, params["table"], schema=rows.schema, storage_options=state.storage or None)
     indexes = params.get("indexes", [])
     for index in indexes:
-        build_index(dataset, index)
+        base_indexes.build(dataset, index)
     dataset.initialize_mem_wal(**({"maintained_indexes": [index["name"] for index in indexes]} if indexes else {}))
     return {"version": str(dataset.version)}
-
-
-def build_index(dataset: Any, index: Json) -> None:
-    """An index of the base table as `table.create` describes it."""
-    column, name = index["column"], index["name"]
-    if index["kind"] == "vector":
-        dataset.create_index(column, "IVF_FLAT", name=name, metric="L2", num_partitions=1)
-    elif index["kind"] == "btree":
-        dataset.create_scalar_index(column, "BTREE", name=name)
-    else:
-        dataset.create_scalar_index(column, "INVERTED", name=name, stem=False, remove_stop_words=False)
 
 
 def _claim(dataset: Any, table: str, shard_id: str, limits: Json) -> tuple[Any, int, bool]:

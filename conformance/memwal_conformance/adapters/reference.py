@@ -40,6 +40,7 @@ from memwal.revision_0 import records
 from memwal.revisions import REVISIONS, Revision
 
 from memwal_conformance import cells
+from memwal_conformance.adapters import base_indexes
 from memwal_conformance.adapters import reference_views as views
 from memwal_conformance.adapters.serve import Handler, serve
 from memwal_conformance.adapters.watched import Watch
@@ -234,22 +235,12 @@ def table_create(state: State, params: Json) -> Json:
         wal_collection=state.wal_collection,
     )
     if indexes := params.get("indexes", []):
-        build_indexes(lance.dataset(params["table"], storage_options=state.storage), indexes)
+        dataset = lance.dataset(params["table"], storage_options=state.storage)
+        for index in indexes:
+            base_indexes.build(dataset, index)
         table.refresh()
         table.maintain([index["name"] for index in indexes])
     return {"version": str(table.version)}
-
-
-def build_indexes(dataset: lance.LanceDataset, indexes: list[Json]) -> None:
-    """Indexes of the base table are built by pylance, as users of the engine do."""
-    for index in indexes:
-        column, name = index["column"], index["name"]
-        if index["kind"] == "vector":
-            dataset.create_index(column, "IVF_FLAT", name=name, metric="L2", num_partitions=1)
-        elif index["kind"] == "btree":
-            dataset.create_scalar_index(column, "BTREE", name=name)
-        else:
-            dataset.create_scalar_index(column, "INVERTED", name=name, stem=False, remove_stop_words=False)
 
 
 def sync_crash(state: State, params: Json) -> Json:

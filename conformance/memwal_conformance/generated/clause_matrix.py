@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from importlib import resources
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ..clauses import GROUPS, ROOT, texts
+from ..reporting.page import asset, templates
 from ..standing import Standing, standings
 from .markdown import cell, code, table
 
@@ -139,12 +137,12 @@ def _others(members: Sequence[Standing]) -> list[int]:
 
 def clauses_html(known: Sequence[Standing]) -> str:
     """All clauses as one page that refers to nothing outside itself."""
-    package = "memwal_conformance.reporting"
-    environment = Environment(
-        loader=PackageLoader(package), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.get_template("clauses.html.j2").render(
-        figures=figures(known),
-        groups=[(group, title, [e for e in known if e.clause.group == group]) for group, title in GROUPS.items()],
-        style=(resources.files(package) / "templates" / "report.css").read_text("utf-8"),
+    return (
+        templates()
+        .get_template("clauses.html.j2")
+        .render(
+            figures=figures(known),
+            groups=[(group, title, [e for e in known if e.clause.group == group]) for group, title in GROUPS.items()],
+            style=asset("report.css"),
+        )
     )

@@ -106,8 +106,8 @@ def render(found: Finished) -> str:
         statements=statements,
         passing=Verdict.PASS,
         row=ROW,
-        style=_asset("report.css"),
-        script=_asset("report.js"),
+        style=asset("report.css"),
+        script=asset("report.js"),
     )
 
 
@@ -180,5 +180,5 @@ def _cut(text: str, most: int = TEXT_MAX) -> str:
     return text if len(text) <= most else f"{text[:most]} … ({len(text) - most:,} characters more in run.jsonl)"
 
 
-def _asset(file: str) -> Any:
+def asset(file: str) -> Any:
     return (resources.files(__package__ or "") / "templates" / file).read_text("utf-8")
