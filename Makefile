@@ -36,9 +36,10 @@ types: $(READY) ## Types
 rooms: $(READY) ## Which package may import which
 	$(BIN)/lint-imports
 
-generate: $(READY) ## Write the generated files anew: protobuf code, vectors, clause matrix, notes, native versions, gallery
+generate: $(READY) ## Write the generated files anew: protobuf code, vectors, messages, clause matrix, notes, native versions, gallery
 	$(BIN)/python protos/generate.py
 	$(BIN)/python conformance/vectors/bless.py
+	$(BIN)/python -m memwal_conformance.document --write
 	$(BIN)/python -m memwal_conformance.matrix clauses --write
 	$(BIN)/python -m memwal_conformance.matrix notes --write
 	$(BIN)/python -m memwal_conformance.matrix native --write
@@ -47,6 +48,7 @@ generate: $(READY) ## Write the generated files anew: protobuf code, vectors, cl
 
 check-generated: $(READY) ## Compare the generated files with what would be written
 	$(BIN)/python protos/generate.py --check
+	$(BIN)/python -m memwal_conformance.document --check
 	$(BIN)/memwal clauses check
 
 explore: $(READY) ## The long explorations
