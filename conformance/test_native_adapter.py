@@ -1,5 +1,6 @@
 """The adapter of the native package: what it claims, what it can be asked, and what a crash of it leaves."""
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -81,6 +82,41 @@ def test_a_later_report_replaces_the_cases_of_an_earlier_one_and_all_are_added_u
     assert len(kept["cases"]) == len(cases)
     assert kept["says"][0].endswith("broken: FENCE-016")
     assert native_record.joined([earlier, run.summary])["revisions"] == run.summary["revisions"]
+
+
+LOGGED = """{"order": 1, "actor": "one", "class": "wal", "name": "wal/@1", "key": "t/wal/x", "others": [],
+    "operation": "CREATE", "fate": "applied", "status": 200, "request_bytes": 7, "request_digest": "d",
+    "reply_bytes": 0, "reply_digest": "", "store": "s", "number": 4, "rule": "lost"}"""
+"""A line of the gate's log, as a packed failure has it."""
+
+
+def test_the_requests_of_cases_that_fail_behind_the_gate_are_kept_as_a_log(run: Run, tmp_path: Path) -> None:
+    case = next(case for case in run.summary["cases"] if case["case"].startswith("scenarios/smoke"))
+    named = {**case, "case": "scenarios/gate/x.json::R"}
+    request = json.loads(LOGGED)
+    for name, verdict, requests in (("first", "FAIL", [request]), ("plain", "FAIL", []), ("later", "PASS", [])):
+        (tmp_path / name / "failures").mkdir(parents=True)
+        broken = [{"clauses": ["WAL-001"], "broken": "gone", "ambiguity": None, "witness": False}]
+        told = {**named, "verdict": verdict, "findings": broken if verdict == "FAIL" else []}
+        (tmp_path / name / "summary.json").write_text(json.dumps({**run.summary, "cases": [told]}), "utf-8")
+        packed = {"case": named["case"], "requests": requests}
+        if verdict == "FAIL":
+            (tmp_path / name / "failures" / "scenarios-gate-x-R.json").write_text(json.dumps(packed), "utf-8")
+    native_record.main([str(tmp_path / "first"), str(tmp_path / "plain"), str(tmp_path / "kept")])
+    (file,) = (tmp_path / "kept" / "logs").iterdir()
+    assert file.name == "gate-x-R.log"
+    assert file.read_text("utf-8").split() == ["1", "one", "CREATE", "wal/@1", "200", "applied", "7", "0", "lost"]
+    native_record.main([str(tmp_path / "first"), str(tmp_path / "later"), str(tmp_path / "kept")])
+    assert list((tmp_path / "kept" / "logs").iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [[], ["only"], ["nowhere", "folder"]])
+def test_a_record_without_a_usable_report_is_a_usage_error(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        native_record.main([str(tmp_path / each) for each in arguments])
+    assert "usage: " in capsys.readouterr().err
 
 
 def test_reports_about_different_versions_are_not_put_together(run: Run) -> None:

@@ -1,8 +1,9 @@
 """What the suite found, as kept per version: ``python -m memwal_conformance.native_record REPORT [REPORT …] FOLDER``.
 
-Takes the ``summary.json`` of a report, and writes a short one (per case its verdict, and why) and ``fingerprint.json``
-(what the implementation claims, and what it chose where the text leaves a choice). Of several reports about one version
-a later one's cases stand for those of an earlier one.
+Takes the ``summary.json`` of a report, and writes a short one (per case its verdict, and why), ``fingerprint.json``
+(what the implementation claims, and what it chose where the text leaves a choice), and in ``logs`` the requests of each
+case that failed behind the gate. Of several reports about one version a later one's cases stand for those of an earlier
+one.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from . import report
+from .gate.log import Entry, text_of
 from .levels import levels_of
 from .protocol import Hello
+from .verdicts import FAILING, Verdict
 
 _CLAIMS = ("implementation", "version", "roles", "partial", "without", "capabilities")
 
@@ -69,6 +72,17 @@ def fingerprint(summary: dict[str, Any]) -> dict[str, Any]:
     return {**{name: summary[name] for name in _CLAIMS}, "chosen": chosen, "unmapped": unmapped}
 
 
+def logs(reports: Sequence[Path], summary: dict[str, Any]) -> dict[str, str]:
+    """File name -> the log of the gate, of the cases of ``summary`` that a packed failure of a report has one for."""
+    failing = {case["case"] for case in summary["cases"] if Verdict(case["verdict"]) in FAILING}
+    found: dict[str, str] = {}
+    for file in (file for folder in reports for file in sorted((folder / "failures").glob("*.json"))):
+        packed = json.loads(file.read_text("utf-8"))
+        if packed["case"] in failing and packed["requests"]:
+            found[f"{file.stem.removeprefix('scenarios-')}.log"] = text_of(map(Entry.from_json, packed["requests"]))
+    return found
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
@@ -82,6 +96,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given.folder.mkdir(parents=True, exist_ok=True)
     for name, content in (("summary.json", short(summary)), ("fingerprint.json", fingerprint(summary))):
         (given.folder / name).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    for old in (given.folder / "logs").glob("gate-*.log"):
+        old.unlink()
+    for name, text in logs(given.reports, summary).items():
+        (given.folder / "logs").mkdir(exist_ok=True)
+        (given.folder / "logs" / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -72,6 +72,14 @@ class Entry:
         found = asdict(self)
         found["class"] = found.pop("class_")
         return found
+
+    @staticmethod
+    def from_json(saved: Mapping[str, Any]) -> Entry:
+        """Inverse of `to_json`."""
+        fields = {name: value for name, value in saved.items() if name != "class"}
+        return Entry(
+            **{**fields, "class_": saved["class"], "fate": Fate(saved["fate"]), "others": tuple(saved["others"])}
+        )
 
 
 def fate(answer: Answer, applied: Reply | None, *, gone: bool) -> Fate:
