@@ -17,6 +17,7 @@ from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 ANSWER_SECONDS = 30
+_PAINTED = "new Promise(done => new PerformanceObserver(() => done()).observe({type: 'paint', buffered: true}))"
 KEY_CODES = {"Home": 36, "End": 35, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "PageDown": 34}
 
 
@@ -81,7 +82,7 @@ class Tab:
                 self._loaded = True
 
     def open(self, page: Path, fragment: str = "") -> None:
-        """Load a file and wait until it is there."""
+        """Load a file and wait until it is seen: keys and pointers that come before a first frame are lost."""
         self._loaded = False
         self.call("Page.navigate", url="about:blank")
         while not self._loaded:
@@ -92,6 +93,11 @@ class Tab:
         self.call("Page.navigate", url=page.as_uri() + fragment)
         while not self._loaded:
             self._message()
+        self.run(_PAINTED)
+
+    def wait(self, condition: str) -> None:
+        """Wait until an expression is true, looked at once per frame."""
+        self.run(f"new Promise(done => {{const look = () => {condition} ? done() : requestAnimationFrame(look); look()}})")
 
     def run(self, script: str) -> Any:
         """The JSON value of an expression."""

@@ -138,7 +138,7 @@ def test_pointing_at_a_request_shows_its_bytes_and_a_click_goes_there(opened: Ca
     tab = opened("lost.html")
     box = tab.run("(r => [r.x, r.y])(document.querySelector('#s3 .words').getBoundingClientRect())")
     tab.move(box[0] + 4, box[1] + 4)
-    tab.run("new Promise(done => setTimeout(() => done(true), 400))")
+    tab.wait("!document.getElementById('peek').hidden")
     assert "Sent" in text(tab, "#peek")
     tab.click(box[0] + 4, box[1] + 4)
     assert at(tab) == "3"
