@@ -97,7 +97,8 @@ class Tab:
 
     def wait(self, condition: str) -> None:
         """Wait until an expression is true, looked at once per frame."""
-        self.run(f"new Promise(done => {{const look = () => {condition} ? done() : requestAnimationFrame(look); look()}})")
+        look = f"const look = () => {condition} ? done() : requestAnimationFrame(look)"
+        self.run(f"new Promise(done => {{{look}; look()}})")
 
     def run(self, script: str) -> Any:
         """The JSON value of an expression."""
