@@ -14,6 +14,7 @@ from browser import Tab, browsing, installed
 from conformance_runs import Run, changed_skeleton, run_suite
 from memwal_conformance import report, scenarios, vectors
 from memwal_conformance.adapters.process import Exchange
+from memwal_conformance.faulted import against
 from memwal_conformance.protocol import Hello, Json
 from memwal_conformance.reporting import Finished, failures, page, picture, write
 from memwal_conformance.session import levels_of, noted
@@ -564,3 +565,49 @@ def test_the_log_of_a_run_has_no_secret() -> None:
     step = noted(exchange)
     assert step["params"]["storage"] == storage | {"secret_access_key": "…"}
     assert "trace" not in step
+
+
+# Every table behind the gate -----------------------------------------------------------------------------------------
+
+BAD_ROWS = "conformance/scenarios/bad_rows_are_refused.json"
+
+
+def requests_of(packed: Json) -> list[tuple[str, str, str]]:
+    return [(request["actor"], request["operation"], request["name"]) for request in packed["requests"]]
+
+
+def test_a_plain_case_that_fails_behind_the_gate_has_its_requests_and_says_how_it_was_run(tmp_path: Path) -> None:
+    broken = f"{sys.executable} -m memwal_conformance.adapters.broken --bug canary"
+    run = run_suite(tmp_path, BAD_ROWS, "--memwal-adapter", broken, "--memwal-revision", "B", "--memwal-gate")
+    assert [case["verdict"] for case in run.summary["cases"]] == ["FAIL"]
+    assert run.summary["cases"][0]["command"].endswith(" --memwal-gate")
+    (file,) = (tmp_path / "failures").iterdir()
+    packed = failures.load(file)
+    assert ("one", "CREATE", "manifest/@1") in requests_of(packed)
+    assert packed["scenario"]["gate"] == {"rules": []}
+    (again,) = against.played(file, (sys.executable, "-m", "memwal_conformance.adapters.reference"))
+    assert again.verdict is Verdict.PASS
+
+
+def test_a_table_of_a_vector_that_fails_behind_the_gate_has_its_requests(tmp_path: Path) -> None:
+    broken = f"{sys.executable} -m memwal_conformance.adapters.broken --bug replays_flushed_entries"
+    case = "conformance/vectors/B/state"
+    run = run_suite(tmp_path, case, "--memwal-adapter", broken, "--memwal-revision", "B", "--memwal-gate")
+    plain = run_suite(tmp_path / "plain", case, "--memwal-adapter", broken, "--memwal-revision", "B")
+    verdicts = [[(case["case"], case["verdict"]) for case in each.summary["cases"]] for each in (run, plain)]
+    assert verdicts[0] == verdicts[1]
+    packed = [failures.load(file) for file in (tmp_path / "failures").iterdir()]
+    assert packed
+    assert all(("vector", "GET", "wal/@0") in requests_of(each) for each in packed)
+
+
+def test_behind_the_gate_an_adapter_that_cannot_go_there_is_not_run(tmp_path: Path) -> None:
+    adapter = changed_skeleton(
+        tmp_path,
+        ('"roles": [],', '"roles": ["writer", "reader"],'),
+        ('"capabilities": ["eval.name"]', '"capabilities": ["eval.name", "table.create"]'),
+    )
+    cases = (NAMES, "conformance/scenarios/smoke.json")
+    run = run_suite(tmp_path, *cases, "--memwal-adapter", adapter, "--memwal-revision", "B", "--memwal-gate")
+    assert [case["verdict"] for case in run.summary["cases"]] == ["UNSUPPORTED", *["PASS"] * 4]
+    assert run.summary["cases"][0]["text"] == "not claimed: s3"

@@ -12,6 +12,7 @@ import pytest
 from . import scenarios, vectors
 from .adapters.process import AdapterCrash
 from .faulted.playing import Player, parts
+from .faulted.stand import VECTOR, Served
 from .protocol import Hello
 from .scenarios import Scenario
 from .session import BROKEN, Session, session_of, told
@@ -54,6 +55,8 @@ class ScenarioFile(CaseFile):
     def cases(self, session: Session, hello: Hello) -> Iterator[CaseItem]:
         """One item per revision."""
         scenario = scenarios.load(self.path)
+        if session.gated:
+            scenario = scenario.behind_gate()
         for revision in scenario.revisions:
             if revision in session.revisions(hello):
                 cited = scenario.cited(revision)
@@ -210,14 +213,33 @@ class VectorItem(CaseItem):
         return vectors.missing(self.vector, self.name, hello)
 
     def judge(self, session: Session) -> CaseResult:
-        """Ask the shared process."""
+        """Ask the shared process, or, behind the gate, one of its own."""
         try:
             under = vectors.configured(self.vector, session.harness.hello())
+            if session.gated and self.name in vectors.WHOLE_TABLES:
+                return self._behind_gate(session, under)
             finding = vectors.run(self.vector, self.name, session.harness.shared(under).call)
         except AdapterCrash as crash:
             return self.verdict(Verdict.CRASH, str(crash))
         except (*BROKEN, BadCase) as error:
             return self.verdict(Verdict.HARNESS_ERROR, str(error))
+        return self._found(session, finding)
+
+    def _behind_gate(self, session: Session, under: str) -> CaseResult:
+        process = session.harness.actor(VECTOR, under)
+        served = Served(process, {"revision": under, "settings": dict(session.harness.settings)}, _folder(self))
+        try:
+            found = self._found(session, vectors.run(self.vector, self.name, process.call, served))
+        except BaseException:
+            process.kill()
+            raise
+        session.harness.finish(process)
+        assert served.stand is not None
+        if void := served.stand.gate.inconclusive_without(()):
+            found = self.verdict(Verdict.INCONCLUSIVE, void)
+        return replace(found, requests=tuple(entry.to_json() for entry in served.stand.gate.log))
+
+    def _found(self, session: Session, finding: Finding) -> CaseResult:
         return self.verdict(level_of(finding, session.levels[self.revision]), finding.broken or "", finding)
 
 
@@ -242,12 +264,11 @@ class ScenarioItem(CaseItem):
         return self.scenario.missing(self.revision, hello)
 
     def judge(self, session: Session) -> CaseResult:
-        """Run the scenario in a folder of its own."""
-        factory: pytest.TempPathFactory = self.config._tmp_path_factory  # type: ignore[attr-defined]
+        """Run the scenario, in a folder of its own or behind the gate."""
         try:
             player = Player(
                 revision=self.revision,
-                folder=factory.mktemp(self.path.stem[:40]),
+                folder=_folder(self),
                 start=lambda name: session.harness.actor(name, self.revision),
                 finish=session.harness.finish,
                 levels=session.levels[self.revision],
@@ -261,6 +282,12 @@ class ScenarioItem(CaseItem):
             return player.play(self.scenario, self.part, session.amount)
         except BROKEN as error:
             return self.verdict(Verdict.HARNESS_ERROR, str(error))
+
+
+def _folder(item: CaseItem) -> Path:
+    """A new folder for one run of an item."""
+    factory: pytest.TempPathFactory = item.config._tmp_path_factory  # type: ignore[attr-defined]
+    return factory.mktemp(item.path.stem[:40])
 
 
 def _depth(path: Path) -> int:

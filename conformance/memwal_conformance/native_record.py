@@ -2,8 +2,8 @@
 
 Takes the ``summary.json`` of a report, and writes a short one (per case its verdict, and why), ``fingerprint.json``
 (what the implementation claims, and what it chose where the text leaves a choice), and in ``logs`` the requests of each
-case that failed behind the gate. Of several reports about one version a later one's cases stand for those of an earlier
-one.
+case that failed, if the table was behind the gate in one of the runs (``--memwal-gate``). Of several reports about one
+version a later one's cases stand for those of an earlier one.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from . import report
 from .gate.log import Entry, text_of
 from .levels import levels_of
 from .protocol import Hello
+from .reporting import failures
 from .verdicts import FAILING, Verdict
 
 _CLAIMS = ("implementation", "version", "roles", "partial", "without", "capabilities")
@@ -79,8 +80,12 @@ def logs(reports: Sequence[Path], summary: dict[str, Any]) -> dict[str, str]:
     for file in (file for folder in reports for file in sorted((folder / "failures").glob("*.json"))):
         packed = json.loads(file.read_text("utf-8"))
         if packed["case"] in failing and packed["requests"]:
-            found[f"{file.stem.removeprefix('scenarios-')}.log"] = text_of(map(Entry.from_json, packed["requests"]))
+            found[_log(packed["case"])] = text_of(map(Entry.from_json, packed["requests"]))
     return found
+
+
+def _log(case: str) -> str:
+    return f"{failures.name_of(case).removeprefix('scenarios-')}.log"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -96,8 +101,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given.folder.mkdir(parents=True, exist_ok=True)
     for name, content in (("summary.json", short(summary)), ("fingerprint.json", fingerprint(summary))):
         (given.folder / name).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    for old in (given.folder / "logs").glob("gate-*.log"):
-        old.unlink()
+    for case in summary["cases"]:
+        (given.folder / "logs" / _log(case["case"])).unlink(missing_ok=True)
     for name, text in logs(given.reports, summary).items():
         (given.folder / "logs").mkdir(exist_ok=True)
         (given.folder / "logs" / name).write_text(text, encoding="utf-8")

@@ -47,6 +47,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--memwal-timeout", metavar="SECONDS", type=float, default=TIMEOUT_S, help="limit for each answer")
     group.addoption(
+        "--memwal-gate",
+        action="store_true",
+        help="serve every table from the gate, so that each case has a log of its requests",
+    )
+    group.addoption(
         "--memwal-crashes",
         metavar="N",
         default=AMOUNTS["--memwal-crashes"],

@@ -98,9 +98,11 @@ class Run:
 
     def _kill(self, name: str) -> None:
         if name in self.sent:
-            call = self.sent.pop(name).call
-            assert call is not None
-            call.abandon()
+            sent = self.sent.pop(name)
+            assert sent.call is not None
+            if sent.call.over:
+                self._answered(sent)
+            sent.call.abandon()
         died = self.actors.pop(name).kill()
         self.log.append(f"kill {name}")
         self.note({"kill": name, "died": died})

@@ -41,6 +41,10 @@ class Scenario:
         """Whether the table is behind the gate."""
         return self.rules is not None
 
+    def behind_gate(self) -> Scenario:
+        """The same scenario with its table behind the gate, if it is not there already."""
+        return self if self.gated else made({**self.described, "gate": {"rules": []}}, self.file)
+
     def steps_of(self, revision: str) -> list[Json]:
         """The steps of a revision."""
         return [step for step in self.steps if revision in step.get("only", protocol.REVISIONS)]

@@ -54,6 +54,8 @@ class Session:
         self.steps: list[Json] = []
         """What was done in it so far, see `CaseResult.steps`."""
         self._seen: Callable[[], int] | None = None
+        self.gated: bool = config.getoption("--memwal-gate")
+        """Whether every table is behind the gate."""
         self.options = self._options(given, settings)
         self.amount = amount(*(config.getoption(name) for name in AMOUNTS))
         """How much of the crashes and races is run."""
@@ -89,7 +91,8 @@ class Session:
         found += [("--memwal-timeout", f"{timeout:g}" if timeout != TIMEOUT_S else None)]
         found += [(name, config.getoption(name)) for name in AMOUNTS if config.getoption(name) != AMOUNTS[name]]
         found += [("--memwal-setting", setting) for setting in settings]
-        return tuple(part for name, value in found if value is not None for part in (name, value))
+        gate = ("--memwal-gate",) if self.gated else ()
+        return (*(part for name, value in found if value is not None for part in (name, value)), *gate)
 
     def reproduce(self, node: str) -> str:
         """A command that runs one item of this run again."""

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 
 import memwal.confirm
 import memwal.paths
 import pytest
 from memwal.errors import InvalidArgument
-from memwal_sim.bugs import Bug, choose, load, planted, readings
+from memwal_sim.bugs import Bug, _owner, choose, load, planted, readings
 
 
 def bug(name: str = "b", **more: object) -> Bug:
@@ -62,6 +64,22 @@ def test_readings_of_several_bugs_are_joined_and_must_agree() -> None:
 def test_an_unknown_bug_is_refused_with_the_names_that_there_are() -> None:
     with pytest.raises(InvalidArgument, match="no planted bug 'c'; there are a, b"):
         choose(["a", "c"], {"a": bug("a"), "b": bug("b")})
+
+
+REPLACED = [pytest.param(*item, id=name) for name, each in load().items() for item in each.replaced.items()]
+
+
+@pytest.mark.parametrize(("target", "replacement"), REPLACED)
+def test_a_replacement_can_be_called_as_what_it_replaces(target: str, replacement: Callable[..., object]) -> None:
+    owner, attribute = _owner(target)
+    original = inspect.getattr_static(owner, attribute)
+    if not inspect.isfunction(original):
+        assert not callable(original), target
+        return
+    parameters = inspect.signature(original).parameters.values()
+    by_name = {each.name: None for each in parameters if each.kind is each.KEYWORD_ONLY}
+    by_place = [None for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    inspect.signature(replacement).bind(*by_place, **by_name)
 
 
 SOURCE = """

@@ -6,7 +6,8 @@ import os
 import signal
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,11 +17,14 @@ from memwal_sim.store import Contents, dump
 from ..adapters.process import AdapterProcess
 from ..gate import Gate, Limits, Rule
 from ..gate.address import ANY
-from ..protocol import Json
+from ..gate.folder import loaded
+from ..protocol import AdapterError, Json
 from .calls import Answers, Call
 
 FOLDER = "t"
 """The table's folder in the bucket."""
+VECTOR = "vector"
+"""The actor that answers a vector."""
 LIMITS = Limits(life_s=600, log_entries=20_000)
 """Of the gate. A scenario makes a few hundred requests; an adapter that goes round in circles is stopped here."""
 
@@ -110,6 +114,31 @@ class Stand:
             os.killpg(process.number, signal.SIGKILL)
         elif actor in self.under_way:
             self.under_way[actor].abandon()
+
+
+class Served:
+    """Tables of vectors behind a gate, for a process that has nothing open; is what `vectors.run` asks for."""
+
+    def __init__(self, process: AdapterProcess, configured: Json, folder: Path) -> None:
+        self._process, self._configured, self._folder = process, configured, folder
+        self.stand: Stand | None = None
+        """The last one; its log stays when it is closed."""
+
+    @contextmanager
+    def __call__(self, table: Path) -> Iterator[str]:
+        objects = {f"{FOLDER}/{name}": data for name, data in loaded(table).objects.items()}
+        with Stand(self._folder, (), Contents(objects)) as self.stand:
+            self._process.call("configure", {**self._configured, "storage": self.stand.storage(VECTOR)})
+            try:
+                yield self.stand.table
+            except AdapterError:
+                self._leave()
+                raise
+            self._leave()
+
+    def _leave(self) -> None:
+        """Have the process drop what is open, while the gate still answers what it has to say."""
+        self._process.call("configure", self._configured)
 
 
 def rule_of(described: Mapping[str, Any]) -> Rule:

@@ -50,7 +50,12 @@ def write(found: Finished, folder: Path) -> list[Path]:
 
 def name(result: CaseResult) -> str:
     """Name of the file of a failure, without its suffix; also the anchor of a case in the page."""
-    file, _, what = result.case.partition("::")
+    return name_of(result.case)
+
+
+def name_of(case: str) -> str:
+    """`name`, of the case that a result is about."""
+    file, _, what = case.partition("::")
     stem = file.removesuffix("/case.json").removesuffix(".json")
     return re.sub(r"[^A-Za-z0-9_]+", "-", f"{stem}-{what}")
 

@@ -14,6 +14,7 @@ from .comparing import UNORDERED, difference
 __all__ = [
     "REVISIONS",
     "UNORDERED",
+    "WHOLE_TABLES",
     "BadCase",
     "Call",
     "Vector",
@@ -25,6 +26,8 @@ __all__ = [
     "run",
 ]
 
+WHOLE_TABLES = tuple(tables.DIRECTIONS)
+"""Directions that are about a table, which an implementation is given a copy of."""
 Call = Callable[[str, Json], Json]
 """Sends a message and gives its result, or raises `AdapterError`."""
 
@@ -52,11 +55,14 @@ def configured(vector: Vector, hello: Hello) -> str:
     return hello.revisions[0] if vector.revision == "0" else vector.revision
 
 
-def run(vector: Vector, direction: str, call: Call) -> Finding:
-    """Ask and compare. Raises what ``call`` raises for anything but an error reply."""
+def run(vector: Vector, direction: str, call: Call, served: tables.Served = tables.copied) -> Finding:
+    """Ask and compare. Raises what ``call`` raises for anything but an error reply.
+
+    ``served``: where a vector's table is copied to.
+    """
     try:
         if direction in tables.DIRECTIONS:
-            broken = tables.ask(vector, direction, call)
+            broken = tables.ask(vector, direction, call, served)
         else:
             broken = objects.DIRECTIONS[direction](vector, call)
     except AdapterError as error:

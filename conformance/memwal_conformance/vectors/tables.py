@@ -9,6 +9,7 @@ import contextlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from .case import BadCase, Vector
 from .comparing import difference, refusal, refused_as, rows_by_name, short
 
 Call = Callable[[str, Json], Json]
+Served = Callable[[Path], AbstractContextManager[str]]
+"""Gives a copy of a table, and where it is, for as long as the context is open."""
 TABLE = "table"
 
 
@@ -33,15 +36,17 @@ def copied(source: Path) -> Iterator[str]:
         yield str(place)
 
 
-def ask(vector: Vector, direction: str, call: Call) -> str | None:
+def ask(vector: Vector, direction: str, call: Call, served: Served = copied) -> str | None:
     """Ask one direction; gives what is wrong, or None. Raises `AdapterError` for a refusal that nothing expects."""
-    return ask_about(vector.folder / "input" / TABLE, direction, vector.expected[direction], call)
+    return ask_about(vector.folder / "input" / TABLE, direction, vector.expected[direction], call, served)
 
 
-def ask_about(table: Path, direction: str, expected: Json, call: Call) -> str | None:
+def ask_about(table: Path, direction: str, expected: Json, call: Call, served: Served = copied) -> str | None:
     """Ask one direction about a copy of ``table``; see `ask`."""
     kinds = refusal(expected)
-    with copied(table) as place:
+    if "writer.open" in MESSAGES[direction] and "region_id" not in expected:
+        expected = {**expected, "region_id": _only_region(table)}
+    with served(table) as place:
         try:
             wrong, answer = DIRECTIONS[direction](place, expected, call)
         except AdapterError as error:
@@ -81,11 +86,11 @@ def _status(place: str, expected: Json, call: Call) -> tuple[str | None, Any]:
 
 
 def _open(place: str, expected: Json, call: Call) -> Json:
-    return call("writer.open", {"table": place, "region_id": expected.get("region_id", _only_region(place))})
+    return call("writer.open", {"table": place, "region_id": expected["region_id"]})
 
 
-def _only_region(place: str) -> str:
-    (region,) = (folder.name for folder in (Path(place) / "_mem_wal").iterdir())
+def _only_region(table: Path) -> str:
+    (region,) = (folder.name for folder in (table / "_mem_wal").iterdir())
     return region
 
 

@@ -2,7 +2,7 @@
 
 from memwal.codec.region_manifest import RegionManifest
 from memwal.errors import AlreadyExists
-from memwal.ids import WalPosition
+from memwal.ids import Generation, WalPosition
 from memwal.region import recovery
 from memwal.region.region import Region
 from memwal_sim.bugs import Bug
@@ -10,10 +10,10 @@ from memwal_sim.bugs import Bug
 _put_barrier = recovery._put_barrier
 
 
-async def _or_whatever(region: Region, manifest: RegionManifest, position: WalPosition) -> None:
+async def _or_whatever(region: Region, manifest: RegionManifest, generation: Generation, position: WalPosition) -> None:
     """In place of telling that the position is taken."""
     try:
-        await _put_barrier(region, manifest, position)
+        await _put_barrier(region, manifest, generation, position)
     except AlreadyExists:
         return
 

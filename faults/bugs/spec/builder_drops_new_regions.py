@@ -8,12 +8,12 @@ from memwal.table.state import TableState
 from memwal_sim.bugs import Bug
 
 
-async def _build(io: Io, interpretation: Interpretation = STRICT) -> TableState:
+async def _build(io: Io, interpretation: Interpretation = STRICT, *, inline_most: int | None = None) -> TableState:
     """In place of building the region snapshot."""
 
     async def derive(state: TableState, details: IndexDetails) -> snapshot.Stored:
         _, live = await regions._scan(io, state, interpretation)
-        return await snapshot.store(io, state, details, live, interpretation=interpretation)
+        return await snapshot.store(io, state, details, live, most=inline_most, interpretation=interpretation)
 
     return await mem_wal.change(io, derive, interpretation)
 
