@@ -41,8 +41,8 @@ class Revision:
     key_index: bool
     """Generations carry ``_pk_index/`` (R)."""
     base_field_ids: bool
-    """Whoever flushes gives the columns of a generation the field ids of the base table (R); A and B say nothing of
-    that, and there only the engine's own generations are known to (AMB-50)."""
+    """Whoever flushes gives the columns of a generation the field ids of the base table (R, the native writer from 13.0
+    on); A and B say nothing of that, and there only the engine's own generations are known to (AMB-50)."""
     shard_fields: bool
     """Region values are kept in the region manifest (R); A and B have them in the MemWAL index only (AMB-53)."""
     bloom: Literal["self-describing", "split-block"]

@@ -250,11 +250,13 @@ def entry_name(revision: Revision, position: int) -> str:
     return f"{ROOT}/{paths.wal(WalPosition(position), revision.wal_suffix)}"
 
 
-def put_entry(ground: Ground, revision: Revision, position: int, epoch: int, rows: pa.Table | None = None) -> None:
-    """Store a WAL entry with ``rows``, of generation 3 where it says so (R); without any it is a barrier."""
+def put_entry(
+    ground: Ground, revision: Revision, position: int, epoch: int, rows: pa.Table | None = None, generation: int = 3
+) -> None:
+    """Store a WAL entry with ``rows``, of ``generation`` where it says so (R); without any it is a barrier."""
     held = region(revision).rows
     stored = held.schema.empty_table() if rows is None else held.upserts(rows)
-    entry = WalEntry(epoch=Epoch(epoch), rows=stored, generation=Generation(3), barrier=rows is None)
+    entry = WalEntry(epoch=Epoch(epoch), rows=stored, generation=Generation(generation), barrier=rows is None)
     ground.objects[entry_name(revision, position)] = wal.encode(entry, revision)
 
 

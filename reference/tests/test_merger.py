@@ -419,6 +419,31 @@ def test_a_foreign_generation_without_ids_is_mapped_by_name_and_one_with_marked_
     assert values(tmp_path) == [(1, "base", None), (2, "base", None), *expected]
 
 
+@pytest.mark.clause("AMB-50")
+@pytest.mark.parametrize(("major", "expected"), [(b"12.", ("c5", "d5")), (b"13.", ("d5", None))])
+def test_a_native_generation_is_mapped_by_id_from_the_version_on_that_gives_it_the_ids_of_the_base(
+    tmp_path: Path, major: bytes, expected: tuple[str, str | None]
+) -> None:
+    shape = pa.schema(
+        [SCHEMA.field("id").with_metadata(KEY), ("b", pa.string()), ("c", pa.string()), ("d", pa.string())]
+    )
+    lance.write_dataset(shape.empty_table(), str(tmp_path / "t"))
+    native(tmp_path).drop_columns(["b"])
+    table = memwal.enable(tmp_path / "t", revision="R")
+    region = flushed(table, pa.table([[5], ["c5"], ["d5"]], schema=table.schema))
+    (listed,) = table.regions()[0].manifest.flushed
+    folder = tmp_path / "t" / "_mem_wal" / region / listed.path
+    stored = lance.dataset(str(folder)).to_table()
+    foreign(folder, stored.replace_schema_metadata(None).cast(pa.schema([(f.name, f.type) for f in stored.schema])))
+    (manifest,) = (folder / "_versions").glob("*.manifest")
+    data, here = manifest.read_bytes(), lance.__version__.encode()
+    assert here in data
+    manifest.write_bytes(data.replace(here, major.ljust(len(here), b"0")))
+    assert table.scan().to_pylist() == [{"id": 5, "c": expected[0], "d": expected[1]}]
+    table.merge()
+    assert values(tmp_path) == [(5, *expected)]
+
+
 def foreign(folder: Path, stored: pa.Table) -> None:
     """Put a table that nobody of ours wrote in place of a generation."""
     shutil.rmtree(folder)

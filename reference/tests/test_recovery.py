@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from memwal.codec import wal
 from memwal.effects import Get, Head, Io, List, PutIfAbsent
 from memwal.errors import ArtifactError, Fenced
 from memwal.ids import UINT64_MAX
@@ -59,6 +60,68 @@ def refusal(ground: Ground, revision: Revision) -> ArtifactError:
         ground.run(open_writer(region(revision)))
     assert ground.below("wal/") == before
     return caught.value
+
+
+# MemTables of the writer before
+
+
+def unflushed(ground: Ground, revision: Revision) -> dict[int, list[int]]:
+    """Generation -> keys of the MemTables of a writer that opens the region."""
+    held = ground.run(open_writer(region(revision))).unflushed()
+    return {memtable.generation: keys(memtable.table()) for memtable in held}
+
+
+@pytest.mark.clause("WAL-018", "AMB-17")
+def test_memtables_are_rebuilt_where_entries_say_of_which_generation_they_are() -> None:
+    for revision, expected in ((R, {2: [1, 2], 3: [3], 4: [4, 5]}), (B, {2: [1, 2, 3, 4, 5]})):
+        ground = flushed_until(revision, 10)
+        for key, generation in enumerate((2, 2, 3, 4, 4), 1):
+            put_entry(ground, revision, 10 + key, 5, row(key), generation)
+        assert unflushed(ground, revision) == expected
+
+
+@pytest.mark.clause("WAL-018", "AMB-17")
+def test_what_is_written_after_a_recovery_is_of_no_earlier_generation_than_what_was_there() -> None:
+    ground = flushed_until(R, 10)
+    for position, generation in ((11, 2), (12, 3)):
+        put_entry(ground, R, position, 5, row(position), generation)
+    writer = ground.run(open_writer(region(R)))
+    ground.run(writer.put(row(1)))
+    stored = [wal.decode(ground.objects[entry_name(R, position)], R, "") for position in (11, 12, 13, 14)]
+    assert [(entry.generation, entry.barrier) for entry in stored] == [(2, False), (3, False), (3, True), (3, False)]
+    assert unflushed(ground, R) == {2: [11], 3: [12, 1]}
+
+
+@pytest.mark.clause("WAL-018", "FLUSH-013", "FLUSH-015")
+def test_recovered_memtables_are_flushed_in_order_each_with_its_own_entries() -> None:
+    ground = flushed_until(R, 10)
+    for position, generation in ((11, 2), (12, 3), (13, 3)):
+        put_entry(ground, R, position, 5, row(position), generation)
+    writer = ground.run(open_writer(region(R)))
+    assert ground.run(writer.flush_oldest()) == 2
+    assert (writer.manifest.generation_current, writer.manifest.position_replay_after) == (3, 11)
+    assert unflushed(ground, R) == {3: [12, 13]}
+    again = ground.run(open_writer(region(R)))
+    assert ground.run(again.flush()) == 3
+    assert (again.manifest.generation_current, again.manifest.position_replay_after) == (4, 16)
+
+
+def test_generation_numbers_that_are_skipped_make_no_gap() -> None:
+    ground = flushed_until(R, 10)
+    for position, generation in enumerate((3, 5, 5), 11):
+        put_entry(ground, R, position, 5, row(position), generation)
+    assert unflushed(ground, R) == {2: [11], 3: [12, 13]}
+
+
+@pytest.mark.clause("WAL-018", "WAL-001")
+def test_where_generations_go_back_all_rows_are_flushed_as_one_so_that_none_counts_as_flushed_too_early() -> None:
+    ground = flushed_until(R, 10)
+    for position, generation in enumerate((2, 3, 2), 11):
+        put_entry(ground, R, position, 5, row(position), generation)
+    writer = ground.run(open_writer(region(R)))
+    assert [keys(memtable.table()) for memtable in writer.unflushed()] == [[11, 12, 13]]
+    ground.run(writer.flush())
+    assert (writer.manifest.generation_current, writer.manifest.position_replay_after) == (3, 14)
 
 
 # Where it starts and ends

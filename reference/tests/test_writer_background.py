@@ -295,6 +295,43 @@ def test_a_memtable_that_another_thread_froze_meanwhile_is_not_frozen_again(tabl
     writer.close()
 
 
+def left_unflushed(store: Gated) -> tuple[memwal.Table, str]:
+    """A table of revision R and a region of it, whose writer ended with two MemTables that were never flushed."""
+    table = memwal.create("t", SCHEMA, primary_key=["id"], revision="R", store=store)
+    gate = store.gate("_gen_1/_versions", StorageError("gen", "disk full"))
+    writer = table.writer(limits=Limits(memtable_rows=1))
+    writer.put(rows((1, "a")))
+    gate.arrive()
+    writer.put(rows((2, "b")))
+    gate.opened.set()
+    with pytest.raises(StorageError):
+        writer.close()
+    store.gates.clear()
+    return table, writer.region_id
+
+
+@pytest.mark.clause("AMB-17", "AMB-41")
+def test_without_a_background_a_put_makes_room_where_recovery_found_more_than_may_wait(store: Gated) -> None:
+    table, region = left_unflushed(store)
+    writer = table.writer(region, background=False, limits=Limits(frozen_memtables=1))
+    assert (writer.frozen, writer.rows) == ((1,), 1)
+    writer.put(rows((3, "c")))
+    assert flushed(table) == [1]
+    assert sorted(pairs(table.scan(writers=[writer]))) == [(1, "a"), (2, "b"), (3, "c")]
+    writer.close()
+
+
+@pytest.mark.clause("AMB-17", "AMB-41")
+def test_the_background_flushes_what_recovery_found_frozen(store: Gated) -> None:
+    table, region = left_unflushed(store)
+    gate = store.gate("_gen_1/_versions")
+    writer = table.writer(region)
+    gate.arrive()
+    gate.opened.set()
+    writer.close()
+    assert flushed(table) == [1]
+
+
 @pytest.mark.clause("AMB-21", "AMB-41")
 def test_a_failure_in_the_background_reaches_the_next_call_and_close(store: Gated, table: memwal.Table) -> None:
     gate = store.gate("_gen_1/_versions", StorageError("gen", "disk full"))

@@ -167,7 +167,7 @@ class Scene:
     def recovered(self) -> list[Pair]:
         """Rows that a new writer of the region holds in memory, which claims it."""
         again = Scene(self.store, self.region, drawn=1000)
-        return pairs(again.open().memtable.table())
+        return [pair for memtable in again.open().unflushed() for pair in pairs(memtable.table())]
 
     def changed(self, **changes: Any) -> Scene:
         """The same store, under a region that differs."""

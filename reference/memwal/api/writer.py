@@ -53,6 +53,10 @@ class Writer:
         self._closing = False
         name = f"memwal writer of {opened.region.region_id}"
         self._background = Background(self._changed, self._next_job, self._failed, name) if background else None
+        self._inherited = bool(opened.frozen) and self._background is None
+        if self._background is not None and opened.frozen:
+            with self._changed:
+                self._background.wake()
 
     def __repr__(self) -> str:
         return f"<memwal.Writer region {self.region_id} epoch {self.epoch}>"
@@ -126,7 +130,13 @@ class Writer:
 
     @implements("AMB-41")
     def _insert(self, rows: pa.Table) -> None:
-        """Insert once there is room, and nobody is sealing the MemTable."""
+        """Insert once there is room, and nobody is sealing the MemTable.
+
+        Without a background nobody else flushes what recovery found frozen: then that is done here.
+        """
+        if self._inherited and not self._writer.has_room():
+            self._inherited = False
+            self._flush_frozen()
         with self._changed:
             while not self._writer.stopped and (self._sealing or not self._writer.has_room()):
                 self._changed.wait()

@@ -114,8 +114,8 @@ async def _hold(io: Io, token: str, state: TableState, beside_manual: bool, inte
         if manifest.sealed:
             reason = await drained.undrained_reason(region.io, manifest, progress, state)
         else:
-            memtable = await recover(region, manifest)
-            reason = drained.unmerged_reason(manifest, progress) or _not_flushed(memtable.rows)
+            found = await recover(region, manifest)
+            reason = drained.unmerged_reason(manifest, progress) or _not_flushed(found.rows)
         if reason:
             left[region.region_id] = reason
 

@@ -31,6 +31,8 @@ HELD_BYTES = 4 << 20
 """A generation whose data files are not larger than this together, and whose rows take up at most `HELD_ROWS_BYTES`, is
 read once: its rows are kept in memory."""
 HELD_ROWS_BYTES = 32 << 20
+NATIVE_WITH_BASE_IDS = 13
+"""First major version of the native writer that gives the columns of a generation the field ids of the base table."""
 
 Kept = npt.NDArray[np.bool_]
 """Which physical rows of a fragment are merged, shape (rows,)."""
@@ -229,9 +231,16 @@ def _base_ids(generation: TableState, base: TableState) -> dict[str, FieldId]:
     """Ids that columns of the generation have in the base, as far as the generation tells.
 
     A column may carry its id as metadata. The engine and revision R's native writer give the columns of a generation
-    the ids of the base; what others do with ids is not known.
+    the ids of the base, that one from 13.0 on; what others do with ids is not known.
     """
     marked = {column.name: number for column in generation.schema if (number := field_id(column)) is not None}
-    own = CONFIG_EPOCH in generation.config or base.revision.base_field_ids
+    own = CONFIG_EPOCH in generation.config or (base.revision.base_field_ids and not _numbered_by_place(generation))
     numbered = {name: number for name, number in generation.field_ids.items() if name != TOMBSTONE} if own else {}
     return {**numbered, **marked}
+
+
+def _numbered_by_place(generation: TableState) -> bool:
+    """Whether a native writer wrote it that numbers the columns of a generation anew, from 0: one before 13.0."""
+    writer = generation.manifest.message.writer_version
+    major = writer.version.partition(".")[0]
+    return writer.library == "lance" and major.isdecimal() and int(major) < NATIVE_WITH_BASE_IDS

@@ -9,6 +9,9 @@ Source: MemWAL revisions A and B, "WAL Replay"; revision A, "Initialization & Re
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
 import pyarrow as pa
 
 from .. import confirm, paths
@@ -18,7 +21,7 @@ from ..codec.region_manifest import RegionManifest
 from ..codec.wal import WalEntry
 from ..effects import Io
 from ..errors import AlreadyExists, ArtifactError, Fenced, NotFound
-from ..ids import UINT64_MAX, Epoch, WalPosition
+from ..ids import UINT64_MAX, Epoch, Generation, WalPosition
 from ..revisions import Revision
 from . import manifest as manifests
 from . import wal_folder
@@ -71,15 +74,30 @@ def is_flushed(entry: WalEntry, manifest: RegionManifest) -> bool:
     return entry.generation is not None and entry.generation < manifest.generation_current
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """What a WAL holds that no listed generation does."""
+
+    frozen: tuple[MemTable, ...] = ()
+    """MemTables that were sealed and never flushed, oldest first: entries say of which generation they are (R)."""
+    memtable: MemTable
+    """The active one."""
+
+    @property
+    def rows(self) -> int:
+        """Of all of them."""
+        return sum(memtable.rows for memtable in (*self.frozen, self.memtable))
+
+
 @implements("FENCE-016", "AMB-24", "AMB-26")
-async def recover(region: Region, manifest: RegionManifest) -> MemTable:
-    """Rebuild the MemTable from the WAL and put the barrier at its end; ``manifest`` is the confirmed claim.
+async def recover(region: Region, manifest: RegionManifest) -> Recovered:
+    """Rebuild the MemTables from the WAL and put the barrier at its end; ``manifest`` is the confirmed claim.
 
     Raises `ArtifactError` for a damaged entry, a hole, an epoch that nobody claimed, or a WAL of another revision; then
     nothing was written. `Fenced` if there is a newer claim: its owner may have flushed and collected what is missed.
     """
     try:
-        memtable = await _replayed(region, manifest)
+        found = await _replayed(region, manifest)
     except ArtifactError:
         stored = await manifests.require(
             region.io, region.revision, region.interpretation, collected=region.manifest_collection
@@ -87,49 +105,83 @@ async def recover(region: Region, manifest: RegionManifest) -> MemTable:
         if stored.epoch > manifest.epoch:
             raise Fenced(region.region_id, manifest.epoch, stored.epoch) from None
         raise
-    await region.io.note("recovered", region=region.region_id, epoch=manifest.epoch, rows=memtable.rows)
-    return memtable
+    await region.io.note("recovered", region=region.region_id, epoch=manifest.epoch, rows=found.rows)
+    return found
 
 
 @implements(
     "WAL-019", "WAL-020", "WAL-022", "FENCE-015", "FENCE-020", "FENCE-021", "AMB-20", "AMB-24", "AMB-26", "AMB-27",
     "AMB-139",
 )  # fmt: skip
-async def _replayed(region: Region, manifest: RegionManifest) -> MemTable:
+async def _replayed(region: Region, manifest: RegionManifest) -> Recovered:
     revision = region.revision
     position = replay_start(manifest, revision)
-    memtable = MemTable(generation=manifest.generation_current, schema=region.rows.schema)
+    schema = region.rows.schema
+    replayed: list[_Replayed] = []
     needs_barrier = manifest.epoch > revision.epoch_first or revision.barrier_on_first_claim
     highest, checked = Epoch(0), False
     while True:
         name = paths.wal(position, revision.wal_suffix)
         try:
-            entry = await read_entry(region.io, position, revision, memtable.schema)
+            entry = await read_entry(region.io, position, revision, schema)
         except NotFound:
             if not checked:
                 known = await _listed(region, manifest)
                 wal_folder.check_end(position, known, manifest, revision, region.io.root)
                 checked = True
+            found = _rebuilt(manifest, schema, replayed)
             if not needs_barrier or not region.interpretation.claim_barrier:
-                return memtable
+                return found
             try:
-                await _put_barrier(region, manifest, position)
+                await _put_barrier(region, manifest, found.memtable.generation, position)
             except AlreadyExists:
                 continue
-            return memtable.with_replayed(position, memtable.schema.empty_table())
+            return replace(found, memtable=found.memtable.with_replayed(position, schema.empty_table()))
         if entry.epoch < highest:
             await region.io.note("epoch_went_back", position=position, epoch=entry.epoch, before=highest)
         highest = max(highest, entry.epoch)
-        rows, filled = memtable.schema.empty_table(), frozenset[str]()
+        held = _Replayed(position, schema.empty_table())
         if entry.epoch <= manifest.epoch:
             if not is_flushed(entry, manifest):
                 rows = region.rows.restored(entry.rows, region.io.path(name))
-                filled = region.rows.filled(entry.rows)
+                held = _Replayed(position, rows, region.rows.filled(entry.rows), entry.generation)
         elif region.interpretation.stop_on_newer_epoch:
             reason = f"written under epoch {entry.epoch}, and the region's newest epoch is {manifest.epoch}"
             raise ArtifactError("FENCE-015", region.io.path(name), reason)
-        memtable = memtable.with_replayed(position, rows, filled=filled)
+        replayed.append(held)
         position = WalPosition(position + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Replayed:
+    """What one WAL entry contributes; no rows where a generation holds them, or it has none."""
+
+    position: WalPosition
+    rows: pa.Table
+    filled: frozenset[str] = frozenset()
+    generation: Generation | None = None
+    """Of the rows, where entries say so (R)."""
+
+
+@implements("WAL-018", "AMB-17")
+def _rebuilt(manifest: RegionManifest, schema: pa.Schema, replayed: Sequence[_Replayed]) -> Recovered:
+    """The MemTables of the writer before, sealed where the entries' generation grows; one, where they say of none.
+
+    One also where generations go back, as in what earlier versions of this engine left: a flush of some of it would let
+    the rest count as flushed.
+    """
+    frozen: list[MemTable] = []
+    memtable = MemTable(generation=manifest.generation_current, schema=schema)
+    told = [each.generation for each in replayed if each.generation is not None and each.rows.num_rows]
+    newest = None if told != sorted(told) else Generation(0)
+    for each in replayed:
+        if newest is not None and each.generation is not None and each.rows.num_rows:
+            if each.generation > newest and memtable.rows:
+                frozen.append(memtable)
+                memtable = memtable.successor()
+            newest = each.generation
+        memtable = memtable.with_replayed(each.position, each.rows, filled=each.filled)
+    return Recovered(frozen=tuple(frozen), memtable=memtable)
 
 
 async def _listed(region: Region, manifest: RegionManifest) -> tuple[WalPosition, ...]:
@@ -146,10 +198,10 @@ async def _listed(region: Region, manifest: RegionManifest) -> tuple[WalPosition
     return found
 
 
-async def _put_barrier(region: Region, manifest: RegionManifest, position: WalPosition) -> None:
+async def _put_barrier(region: Region, manifest: RegionManifest, generation: Generation, position: WalPosition) -> None:
     entry = WalEntry(
         epoch=manifest.epoch,
-        generation=manifest.generation_current,
+        generation=generation,
         rows=region.rows.schema.empty_table(),
         barrier=True,
     )

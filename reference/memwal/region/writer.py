@@ -401,19 +401,24 @@ async def recovered(
     limits: Limits | None = None,
     maintained: Sequence[MaintainedIndex] = (),
 ) -> Writer:
-    """The open writer of a region that was just claimed with ``manifest``: recovers its MemTable."""
-    memtable = await recover(region, manifest)
-    covered = memtable.position_covered
+    """The open writer of a region that was just claimed with ``manifest``: recovers its MemTables."""
+    found = await recover(region, manifest)
+    covered = found.memtable.position_covered
     following = WalPosition(covered + 1) if covered is not None else replay_start(manifest, region.revision)
-    indexes = MemTableIndexes.empty(maintained, region.rows.key, region.rows.schema)
+    *frozen, memtable = (
+        replace(each, indexes=MemTableIndexes.empty(maintained, region.rows.key, region.rows.schema))
+        for each in (*found.frozen, found.memtable)
+    )
+    for each in (*frozen, memtable) if maintained else ():
+        each.index_up_to_date(maintained=True)
     writer = Writer(
         region=region,
         limits=limits or Limits(),
         manifest=manifest,
-        memtable=replace(memtable, indexes=indexes),
+        memtable=memtable,
+        frozen=tuple(frozen),
         position_next=following,
     )
-    writer.refresh_indexes()
     writer.start_clocks(await writer._now())
     return writer
 

@@ -57,7 +57,7 @@ async def surviving(io: Io, interpretation: Interpretation) -> Seen:
         row = RegionRow(region_id=region, spec_id=manifest.spec_id, values=(), manifest=None)
         opened = region_of(io, state, registered.get(region, row), interpretation=interpretation)
         writer = await open_writer(opened)
-        keys = set(writer.memtable.table().column(KEY).to_pylist())
+        keys = {key for memtable in writer.unflushed() for key in memtable.table().column(KEY).to_pylist()}
         for listed in unmerged(manifest, state.mem_wal.progress(region)):
             keys.update((await open_generation(opened.io, listed.path, [KEY])).column(KEY).to_pylist())
         held.append((str(region), tuple(sorted(keys))))
