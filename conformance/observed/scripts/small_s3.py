@@ -1,4 +1,4 @@
-"""A few lines of S3 on loopback, without signatures: what `lost_answers.py` and `overtaken_claim.py` need of it."""
+"""A few lines of S3 on loopback, without signatures: what the scripts beside it need of it."""
 
 # ruff: noqa: T201, N815
 import http.server
@@ -16,6 +16,10 @@ SPOIL: list[tuple[str, str]] = []
 """Pattern of a key, and what the first put of such a key is answered with after it was carried out."""
 HOLD: list[Callable[[str, str], None]] = []
 """Called with the verb and the path of a request before it is carried out."""
+REFUSE: list[str] = []
+"""Patterns of keys whose puts are refused, with 403."""
+REFUSED: list[str] = []
+"""Keys of the puts that were."""
 _LOCK = threading.Lock()
 
 
@@ -42,6 +46,10 @@ class S3(http.server.BaseHTTPRequestHandler):
         data = self.rfile.read(int(self.headers["Content-Length"]))
         for hold in HOLD:
             hold("PUT", self.path)
+        if any(re.fullmatch(pattern, self.key) for pattern in REFUSE):
+            REFUSED.append(self.key)
+            self.answer(403)
+            return
         with _LOCK:
             taken = self.headers.get("If-None-Match") == "*" and self.key in OBJECTS
             if not taken:
