@@ -19,7 +19,9 @@ from memwal_conformance import (  # noqa: E402
     native_differential,
     native_life,
     native_race,
+    native_reading,
     native_record,
+    native_tables,
     native_versions,
     runner,
     scenarios,
@@ -415,3 +417,28 @@ def test_one_more_writer_tells_a_row_that_was_promised_and_is_not_there() -> Non
         "recovered: row 10, acknowledged, is there 0 times",
         "flushed: row 10, acknowledged, is there 0 times",
     ]
+
+
+# The engine on the package's tables -----------------------------------------------------------------------------------
+
+
+def test_the_engine_reads_what_the_package_wrote(capfd: pytest.CaptureFixture[str]) -> None:
+    assert native_reading.main(["--programs", "4", "--first", "3000"]) == 0
+    assert f"pylance {lance.__version__}: 0 of 4 tables read wrong" in capfd.readouterr().out
+
+
+def test_a_table_that_is_read_wrong_is_told_with_its_rows(tmp_path: Path) -> None:
+    asked = native_tables.of_seed(3001)
+    native_tables.write(tmp_path, asked, lost=True).close()
+    file = tmp_path / native_tables.ROWS
+    first, *others = json.loads(file.read_text("utf-8"))
+    file.write_text(json.dumps(others), "utf-8")
+    told = list(native_reading.wrong(tmp_path, asked))
+    assert [each.partition(":")[0] for each in told] == ["scan", "scan after a merge", "base table"]
+    assert all(first in each for each in told)
+
+
+def test_a_version_that_cannot_be_installed_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        native_reading.main(["--native-version", "not a version"])
+    assert "--native-version: " in capsys.readouterr().err

@@ -419,10 +419,20 @@ def test_a_foreign_generation_without_ids_is_mapped_by_name_and_one_with_marked_
     assert values(tmp_path) == [(1, "base", None), (2, "base", None), *expected]
 
 
+def written_by_native(folder: Path, stored: pa.Table, version: bytes) -> None:
+    """Put a table in place of a generation, as a version of the native writer that begins so would have left it."""
+    plain = pa.schema([(f.name, f.type) for f in stored.schema])
+    foreign(folder, stored.replace_schema_metadata(None).cast(plain))
+    (manifest,) = (folder / "_versions").glob("*.manifest")
+    data, here = manifest.read_bytes(), lance.__version__.encode()
+    assert here in data
+    manifest.write_bytes(data.replace(here, version.ljust(len(here), b"0")))
+
+
 @pytest.mark.clause("AMB-50")
-@pytest.mark.parametrize(("major", "expected"), [(b"12.", ("c5", "d5")), (b"13.", ("d5", None))])
+@pytest.mark.parametrize(("version", "expected"), [(b"12.", ("c5", "d5")), (b"13.", ("d5", None))])
 def test_a_native_generation_is_mapped_by_id_from_the_version_on_that_gives_it_the_ids_of_the_base(
-    tmp_path: Path, major: bytes, expected: tuple[str, str | None]
+    tmp_path: Path, version: bytes, expected: tuple[str, str | None]
 ) -> None:
     shape = pa.schema(
         [SCHEMA.field("id").with_metadata(KEY), ("b", pa.string()), ("c", pa.string()), ("d", pa.string())]
@@ -433,15 +443,29 @@ def test_a_native_generation_is_mapped_by_id_from_the_version_on_that_gives_it_t
     region = flushed(table, pa.table([[5], ["c5"], ["d5"]], schema=table.schema))
     (listed,) = table.regions()[0].manifest.flushed
     folder = tmp_path / "t" / "_mem_wal" / region / listed.path
-    stored = lance.dataset(str(folder)).to_table()
-    foreign(folder, stored.replace_schema_metadata(None).cast(pa.schema([(f.name, f.type) for f in stored.schema])))
-    (manifest,) = (folder / "_versions").glob("*.manifest")
-    data, here = manifest.read_bytes(), lance.__version__.encode()
-    assert here in data
-    manifest.write_bytes(data.replace(here, major.ljust(len(here), b"0")))
+    written_by_native(folder, lance.dataset(str(folder)).to_table(), version)
     assert table.scan().to_pylist() == [{"id": 5, "c": expected[0], "d": expected[1]}]
     table.merge()
     assert values(tmp_path) == [(5, *expected)]
+
+
+@pytest.mark.clause("READ-005", "AMB-46")
+@pytest.mark.parametrize(("version", "seen"), [(b"7.0.", "first"), (b"7.1.", "last")])
+def test_native_generations_of_the_first_version_have_their_newest_row_first(
+    tmp_path: Path, version: bytes, seen: str
+) -> None:
+    table, _ = evolved(tmp_path, "R", rows((3, "first", 1), (4, "only", 1)))
+    region = table.regions()[0]
+    (listed,) = region.manifest.flushed
+    folder = tmp_path / "t" / "_mem_wal" / region.region_id / listed.path
+    held = lance.dataset(str(folder)).to_table()
+    last = held.slice(0, 1).set_column(1, "name", pa.array(["last"]))
+    written_by_native(folder, pa.concat_tables([held, last]).combine_chunks(), version)
+    expected = [(1, "base", 0), (2, "base", 0), (3, seen, 1), (4, "only", 1)]
+    assert sorted(tuple(row.values()) for row in table.scan().to_pylist()) == expected
+    assert table.get(pa.table({"id": [3]})).column("name").to_pylist() == [seen]
+    table.merge()
+    assert values(tmp_path) == expected
 
 
 def foreign(folder: Path, stored: pa.Table) -> None:

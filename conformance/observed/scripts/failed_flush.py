@@ -1,4 +1,4 @@
-"""The store refuses the SSTable of a full MemTable; the next MemTable is flushed; the process crashes. Needs pylance only.
+"""The store refuses the SSTable of a full MemTable, and takes the next one; then a crash. Needs pylance only.
 
     python failed_flush.py          # then a crash
     python failed_flush.py close    # all SSTables are refused, and the writer is closed

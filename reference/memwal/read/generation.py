@@ -31,8 +31,10 @@ HELD_BYTES = 4 << 20
 """A generation whose data files are not larger than this together, and whose rows take up at most `HELD_ROWS_BYTES`, is
 read once: its rows are kept in memory."""
 HELD_ROWS_BYTES = 32 << 20
-NATIVE_WITH_BASE_IDS = 13
-"""First major version of the native writer that gives the columns of a generation the field ids of the base table."""
+NATIVE_WITH_BASE_IDS = 13, 0
+"""First version of the native writer that gives the columns of a generation the field ids of the base table."""
+NATIVE_IN_WRITE_ORDER = 7, 1
+"""First version of the native writer that stores the rows of a generation in write order; before, the newest first."""
 
 Kept = npt.NDArray[np.bool_]
 """Which physical rows of a fragment are merged, shape (rows,)."""
@@ -126,9 +128,10 @@ async def open_source(region: Io, folder: str, base: TableState) -> GenerationSo
             small, parts = False, [part.select(wanted) for part in parts]
         done += fragment.physical_rows
         await io.note("merge_progress", stage="keys", done=done, total=total)
-    stacked = _stacked(parts, generation, everything if small else wanted)
+    as_stored = _stacked(parts, generation, everything if small else wanted)
+    stacked = in_write_order(as_stored, generation)
     kept, deleted = _last(stacked, key, has_tombstones)
-    _scatter(live, kept)
+    _scatter(live, kept if kept is None or stacked is as_stored else kept[::-1])
     keys = stacked.select(key).rename_columns(list(base.primary_key))
     _check_keys(io.root, keys)
     return GenerationSource(
@@ -234,13 +237,24 @@ def _base_ids(generation: TableState, base: TableState) -> dict[str, FieldId]:
     the ids of the base, that one from 13.0 on; what others do with ids is not known.
     """
     marked = {column.name: number for column in generation.schema if (number := field_id(column)) is not None}
-    own = CONFIG_EPOCH in generation.config or (base.revision.base_field_ids and not _numbered_by_place(generation))
+    own = CONFIG_EPOCH in generation.config or (
+        base.revision.base_field_ids and not _written_before(generation, NATIVE_WITH_BASE_IDS)
+    )
     numbered = {name: number for name, number in generation.field_ids.items() if name != TOMBSTONE} if own else {}
     return {**numbered, **marked}
 
 
-def _numbered_by_place(generation: TableState) -> bool:
-    """Whether a native writer wrote it that numbers the columns of a generation anew, from 0: one before 13.0."""
+def _written_before(generation: TableState, version: tuple[int, int]) -> bool:
+    """Whether the native writer wrote the generation, in a version before that."""
     writer = generation.manifest.message.writer_version
-    major = writer.version.partition(".")[0]
-    return writer.library == "lance" and major.isdecimal() and int(major) < NATIVE_WITH_BASE_IDS
+    numbers = writer.version.split(".")[:2]
+    native = writer.library == "lance" and CONFIG_EPOCH not in generation.config
+    return native and len(numbers) == 2 and all(map(str.isdecimal, numbers)) and tuple(map(int, numbers)) < version
+
+
+@implements("READ-005", "AMB-46")
+def in_write_order(rows: pa.Table, generation: TableState) -> pa.Table:
+    """All rows of a generation, given as they are stored; later ones are newer."""
+    if not _written_before(generation, NATIVE_IN_WRITE_ORDER):
+        return rows
+    return rows.take(pa.array(np.arange(rows.num_rows)[::-1]))

@@ -31,7 +31,7 @@ from ..table import read
 from ..table.read import ROW_ADDRESS
 from ..table.state import TableState, latest
 from .fragments import empty, holding
-from .generation import mapped_columns
+from .generation import in_write_order, mapped_columns
 from .predicates import Predicate
 from .sources import BASE_GENERATION, HeldIndexes, MemoryView, unmerged
 from .tail import wal_tail
@@ -130,7 +130,8 @@ class Stored:
             for fragment in sorted(state.fragments, key=lambda each: each.id)
             if wanted is None or fragment.id in wanted
         ]
-        return pa.concat_tables([self._schema(state, names).empty_table(), *parts])
+        found = pa.concat_tables([self._schema(state, names).empty_table(), *parts])
+        return found if self.region_id is None else in_write_order(found, state)
 
     async def _rows(self, state: TableState, fragment: table_pb2.DataFragment, names: Sequence[str]) -> pa.Table:
         schema = self._schema(state, names)

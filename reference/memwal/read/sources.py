@@ -20,7 +20,7 @@ from ..maintained.vector_code import Encoded, VectorCode
 from ..region.rows import TOMBSTONE
 from ..table import read, state
 from ..table.state import TableState
-from .generation import mapped_columns
+from .generation import in_write_order, mapped_columns
 
 BASE_GENERATION = -1
 """Generation of the base table in reads; a reader-side number that is never stored (AMB-104)."""
@@ -77,7 +77,7 @@ async def generation_rows(region: Io, folder: str, base: TableState, names: Sequ
     found = {name: mapped[name] for name in names if name in mapped}
     if TOMBSTONE in generation.schema.names:
         found[TOMBSTONE] = TOMBSTONE
-    rows = await read.scan(io, generation, list(found.values()))
+    rows = in_write_order(await read.scan(io, generation, list(found.values())), generation)
     columns = {name: rows.column(held) for name, held in found.items()}
     for name in names:
         if name not in columns:
