@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from memwal.region import recovery
 from memwal_sim import places
+from memwal_sim.bugs import Bug, planted
 from memwal_sim.evidence.certificates import Key, certificate, keys, load, study
 from memwal_sim.exploring.explorer import explore
 from memwal_sim.scenarios.scenario import find
@@ -49,3 +52,24 @@ def test_the_order_in_which_a_store_lists_makes_no_difference(scenario: str) -> 
     run = explore(backwards, exploration.bounds)
     assert run.complete
     assert len(run.terminal_stores) == CERTIFICATES[scenario, "B"]["terminal_stores"]
+
+
+def test_a_successor_that_goes_back_to_the_first_generation_that_was_not_flushed_is_found() -> None:
+    rebuilt = recovery._rebuilt
+
+    def as_one(manifest: Any, schema: Any, replayed: Any) -> Any:
+        return rebuilt(manifest, schema, [replace(each, generation=None) for each in replayed])
+
+    bug = Bug(
+        name="recovered_as_one",
+        clause="AMB-17",
+        what="Recovery puts the entries of several generations into one MemTable.",
+        why="It is simpler.",
+        scenario="successor_of_sealed",
+        oracle="wal_generations_never_decrease",
+        violated="WAL-018",
+        replaced={"memwal.region.recovery:_rebuilt": as_one},
+    )
+    with planted([bug]):
+        found = certificate((bug.scenario, "R"))
+    assert (found["violation"]["oracle"], found["violation"]["clause"]) == (bug.oracle, bug.violated)

@@ -22,7 +22,7 @@ from .registration import regions_with_data_have_a_manifest
 from .report import Report
 from .runner import verify
 from .view import RegionView, view
-from .wal import the_wal_has_no_hole, wal_epochs_never_decrease
+from .wal import the_wal_has_no_hole, wal_epochs_never_decrease, wal_generations_never_decrease
 
 __all__ = [
     "ABOUT",
@@ -46,6 +46,7 @@ REGION_INVARIANTS: dict[str, Invariant] = {
         each_manifest_step_has_a_trigger,
         the_wal_has_no_hole,
         wal_epochs_never_decrease,
+        wal_generations_never_decrease,
         listed_generations_open,
     )
 }
@@ -74,6 +75,7 @@ async def check(table: Io) -> list[Violation]:
             *seen.found_in_manifests,
             *the_wal_has_no_hole(seen),
             *wal_epochs_never_decrease(seen),
+            *wal_generations_never_decrease(seen),
             *listed_generations_open(seen),
         ]
         found += [one for one in every if one.invariant in REGION_INVARIANTS]

@@ -192,8 +192,8 @@ def each_claim_has_a_barrier(view: RegionView) -> Iterator[Broken]:
     "WAL-018",
     "AMB-17",
     about="WAL",
-    severity="warning",
-    remedy="Replay goes by position, so that no row is lost. Find out which implementation wrote the entry.",
+    remedy="An entry behind one of a later generation counts as flushed too early, once an earlier one was. Open the "
+    "region with this engine and flush it, which flushes all such entries as one; then find out who wrote it.",
 )
 def wal_generations_never_decrease(view: RegionView) -> Iterator[Broken]:
     """Where entries record their generation (R), it never decreases along the WAL."""

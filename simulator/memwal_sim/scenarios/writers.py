@@ -86,6 +86,16 @@ def _sealed_memory(setting: Setting) -> World:
     return world(setting, process(here, "writer-1", put({"k1": "v1"}), freeze, put({"k2": "v2"}), read_with_memory))
 
 
+def _successor_of_sealed(setting: Setting) -> World:
+    """A writer seals a MemTable that it never flushes, and puts once more; another one takes over, puts and flushes."""
+    here = place(setting)
+    return world(
+        setting,
+        process(here, "writer-1", put({"k1": "v1"}), freeze, put({"k1": "v2"})),
+        process(here, "writer-2", put({"k2": "v3"}), flush),
+    )
+
+
 def _writer_deletes(setting: Setting) -> World:
     """One writer puts a key, flushes and merges it, deletes it, and does the same again; in R, which has deletes."""
     here = place(setting)
@@ -213,6 +223,13 @@ SCENARIOS = (
         title="a reader in the process of a writer that has sealed a MemTable",
         build=_sealed_memory,
         hazards=("AMB-117",),
+    ),
+    Scenario(
+        name="successor_of_sealed",
+        title="a writer that takes over where another one has sealed a MemTable and not flushed it",
+        sometimes=("Fenced", "frozen"),
+        build=_successor_of_sealed,
+        hazards=("AMB-17",),
     ),
     Scenario(
         name="writer_deletes",
