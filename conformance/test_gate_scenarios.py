@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,23 @@ CAUGHT = {
     "merged_twice": ("two_mergers_of_one_generation", "MERGE-016"),
     "base_read_first": ("reader_between_merge_and_collection", "READ-008"),
     "torn_entry": ("crash_between_wal_put_and_answer", "WAL-027"),
+    "builder_drops_new_regions": ("snapshot_beside_a_new_region", "REGION-002"),
+    "cut_wal_tail": ("reader_beside_a_wal_collection", "READ-008"),
+    "no_check_after_put": ("zombie_append_after_a_wal_collection", "WAL-001"),
+    "builder_restores_progress": ("snapshot_beside_a_merge", "MERGE-018"),
+    "flush_under_way": ("collector_beside_a_flush", "WAL-001"),
+    "registered_on_old_details": ("two_creators_of_one_region", "REGION-002"),
+    "snapshot_overwritten": ("crash_before_the_commit_of_a_snapshot", "READ-013"),
+    "stale_copy_counts": ("late_claim_after_a_manifest_collection", "MANIFEST-020"),
 }
 """Planted bug -> the scenario that catches it, and a clause that it names."""
+SETTINGS = {
+    "cut_wal_tail": {"wal_collection": "on"},
+    "no_check_after_put": {"wal_collection": "on"},
+    "snapshot_overwritten": {"inline_regions": "0"},
+    "stale_copy_counts": {"manifest_collection": "on"},
+}
+"""Planted bug -> settings of the reference's adapter without which nothing comes of it."""
 
 
 @pytest.fixture
@@ -87,9 +103,24 @@ def test_a_planted_bug_is_caught_for_its_clause(bug: str, player: Player) -> Non
     name, clause = CAUGHT[bug]
     (planted,) = bugs.choose([bug])
     with engine_with(planted):
-        result = player.play(scenarios.load(GATE / f"{name}.json"))
+        result = replace(player, settings=SETTINGS.get(bug, {})).play(scenarios.load(GATE / f"{name}.json"))
     assert result.verdict is Verdict.FAIL, result.text
     assert clause in broken(result), result.text
+
+
+@pytest.mark.parametrize("bug", SETTINGS)
+def test_without_the_bug_its_scenario_passes_under_the_same_settings(bug: str, player: Player) -> None:
+    name, _ = CAUGHT[bug]
+    result = replace(player, settings=SETTINGS[bug]).play(scenarios.load(GATE / f"{name}.json"))
+    assert result.verdict is Verdict.PASS, result.text
+
+
+def test_a_collector_that_deletes_files_before_it_changes_the_list_is_observed(player: Player) -> None:
+    (planted,) = bugs.choose(["files_before_the_list"])
+    with engine_with(planted):
+        result = player.play(scenarios.load(GATE / "crash_of_a_collection.json"))
+    assert result.verdict is Verdict.OBSERVED, result.text
+    assert broken(result) == {"GC-010"}
 
 
 def test_a_writer_that_goes_on_after_a_failed_put_shows_rows_that_it_takes_back(player: Player) -> None:

@@ -11,11 +11,13 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
-from memwal_conformance import vectors
+from memwal_conformance import cells, checks, scenarios, vectors
+from memwal_conformance.checks import Scene
 from memwal_conformance.judge import artifacts, content, store, structure, table, wal, wire
 from memwal_conformance.judge.artifacts import name_of, number_of
 from memwal_conformance.judge.wire import Damaged
-from memwal_conformance.vectors import Vector, objects
+from memwal_conformance.oracle import History
+from memwal_conformance.vectors import BadCase, Vector, objects
 
 HERE = Path(__file__).resolve().parent
 REGION = "6ba7b814-9dad-41d1-80b4-00c04fd430c8"
@@ -342,6 +344,57 @@ def test_damage_makes_what_the_store_means_unreadable_or_different(copied: Path)
 def test_a_folder_without_a_table_is_damage(tmp_path: Path) -> None:
     with pytest.raises(Damaged, match="no table manifest"):
         store.read(tmp_path, "B", ("id",))
+
+
+# Checks of scenarios -----------------------------------------------------------------------------------------------
+
+
+def scene(root: Path, *writes: pa.Table, seen: pa.Table | None = None) -> Scene:
+    """What checks look at, after acknowledged ``writes`` and an answer ``seen``."""
+    history = History(("id",))
+    for rows in writes:
+        history.put("w", rows.to_pylist(), "acknowledged")
+    answers = {} if seen is None else {"seen": {"rows": cells.to_rows(seen)}}
+    names = scenarios.Names(scenarios.load(HERE / "scenarios" / "smoke.json"), str(root), answers)
+    return Scene(root, "R", names, history)
+
+
+def pairs(**values: str) -> pa.Table:
+    """Rows by ``_<id>=value``."""
+    return pa.table({"id": [int(name[1:]) for name in values], "v": list(values.values())})
+
+
+def test_one_structural_check_may_be_looked_at_under_a_reading_of_the_text(copied: Path) -> None:
+    folder_gone(copied)
+    step = {"check": "structure", "of": "generation list", "clauses": ["GC-010"], "ambiguity": "AMB-93"}
+    (found,) = checks.look(scene(copied), step)
+    assert (found.clauses, found.ambiguity) == (("GC-010",), "AMB-93")
+    assert found.broken is not None
+    assert found.broken.endswith("does not exist")
+    assert any(f.broken and f.ambiguity is None for f in checks.look(scene(copied), {"check": "structure"}))
+
+
+def test_a_structural_check_that_there_is_not_is_a_broken_case(copied: Path) -> None:
+    with pytest.raises(BadCase, match="no structural check 'generations'"):
+        checks.look(scene(copied), {"check": "structure", "of": "generations", "clauses": ["GC-010"]})
+
+
+@pytest.mark.parametrize(
+    ("seen", "whole"),
+    [
+        (pairs(_1="base"), True),
+        (pairs(_1="a"), True),
+        (pairs(_1="b", _2="b"), True),
+        (pairs(_1="a", _2="b"), False),
+        (pairs(_2="b"), False),
+        (pa.table({"id": pa.array([], pa.int64()), "v": pa.array([], pa.string())}), False),
+    ],
+)
+def test_a_read_of_the_past_sees_the_first_so_many_writes(seen: pa.Table, whole: bool, tmp_path: Path) -> None:
+    looked_at = scene(tmp_path, pairs(_1="base"), pairs(_1="a"), pairs(_1="b", _2="b"), seen=seen)
+    step = {"check": "history", "of": "$seen.rows", "count": 1, "clauses": ["READ-009"]}
+    (found,) = checks.look(looked_at, step)
+    assert (found.broken is None) is whole
 
 
 # Steps between manifests ------------------------------------------------------------------------------------------

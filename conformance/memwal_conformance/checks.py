@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from .judge.wire import Damaged
 from .oracle import History
 from .protocol import Json
 from .scenarios import Names, NothingNamed, plain_rows
-from .vectors import difference
+from .vectors import BadCase, difference
 from .verdicts import Finding
 
 
@@ -38,7 +38,7 @@ class Scene:
 def look(scene: Scene, step: Json) -> list[Finding]:
     """The findings of one check step. Damage, and an answer without the member that is looked at, break it."""
     if step["check"] == "structure":
-        return _structure(scene)
+        return _structure(scene, step)
     try:
         broken = CHECKS[step["check"]](scene, step)
     except Damaged as error:
@@ -49,13 +49,20 @@ def look(scene: Scene, step: Json) -> list[Finding]:
     return [Finding(clauses=clauses, broken=broken, ambiguity=step.get("ambiguity"), witness=not clauses)]
 
 
-def _structure(scene: Scene) -> list[Finding]:
+def _structure(scene: Scene, step: Json) -> list[Finding]:
+    """All structural checks; with ``of`` the one of that name, under clauses and ambiguity of the step."""
     try:
         results = structure.run(scene.store())
     except Damaged as error:
         return [Finding(clauses=("GEN-019",), broken=f"the judge cannot read the store: {error}")]
+    if "of" in step:
+        cited = tuple(step["clauses"])
+        results = [replace(r, clauses=cited) for r in results if r.check == step["of"]]
+        if not results:
+            raise BadCase(f"there is no structural check {step['of']!r}")
+    ambiguity = step.get("ambiguity")
     found = [
-        Finding(clauses=r.clauses, broken=f"{r.check}: {r.faults[0]}" if r.faults else None)
+        Finding(clauses=r.clauses, broken=f"{r.check}: {r.faults[0]}" if r.faults else None, ambiguity=ambiguity)
         for r in results
         if r.looked_at
     ]
@@ -67,7 +74,11 @@ def _structure(scene: Scene) -> list[Finding]:
 
 
 def _history(scene: Scene, step: Json) -> str | None:
-    return scene.history.why_not(plain_rows(scene.names.resolve(step["of"])))
+    """With ``count``: what the first so many writes allow, or some more of them, as a reader of the past may see it."""
+    seen, every = plain_rows(scene.names.resolve(step["of"])), scene.history.writes
+    least = step.get("count", len(every))
+    broken = [History(scene.history.key, every[:most]).why_not(seen) for most in range(len(every), least - 1, -1)]
+    return None if None in broken else broken[0]
 
 
 def _durable(scene: Scene, _: Json) -> str | None:

@@ -10,7 +10,8 @@ import contextlib
 import functools
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,9 +20,12 @@ import mmh3
 import pyarrow as pa
 import pyarrow.compute as pc
 from memwal.codec.region_manifest import RegionManifest
+from memwal.errors import StorageError
+from memwal.ids import Generation
 from memwal.region import claim as claiming
 from memwal.region.region import Region
-from memwal.revisions import PROFILES
+from memwal.region.writer import Writer
+from memwal.revisions import PROFILES, Interpretation
 from memwal_sim import bugs
 
 from memwal_conformance import cells
@@ -198,6 +202,33 @@ def _searches_the_base(handlers: Handlers) -> None:
     handlers["reader.search"] = search
 
 
+def _acknowledges_ahead(handlers: Handlers) -> None:
+    put = handlers["writer.put"]
+
+    def ahead(params: Json) -> Json:
+        threading.Thread(target=put, args=(params,), daemon=True).start()
+        return {}
+
+    handlers["writer.put"] = ahead
+
+
+def _passes_over_failed_flushes(_: Handlers) -> None:
+    flush = Writer.flush_oldest
+
+    async def forgetful(self: Writer) -> Generation | None:
+        current = self.manifest.generation_current
+        waiting = [memtable for memtable in self.frozen if memtable.generation >= current]
+        self.frozen = tuple(replace(m, generation=Generation(current + i)) for i, m in enumerate(waiting))
+        try:
+            return await flush(self)
+        except StorageError:
+            self.failures.clear()
+            self.frozen = self.frozen[1:]
+            return None
+
+    Writer.flush_oldest = forgetful  # type: ignore[method-assign]
+
+
 def _remembered(handlers: Handlers) -> dict[str, str]:
     """Handle of a reader -> its table, from now on."""
     opened = handlers["reader.open"]
@@ -303,6 +334,18 @@ DEFECTS: dict[str, Defect] = {
         case="scenarios/a_merged_generation_is_not_merged_again.json::A",
         clause="MERGE-019",
     ),
+    "acknowledges_ahead": Defect(
+        plant=_acknowledges_ahead,
+        sentence="A durable put is acknowledged while its entry is on the way to the store.",
+        case="scenarios/gate/put_after_a_rotation_waits_for_its_entry.json::B",
+        clause="WRITER-019",
+    ),
+    "passes_over_failed_flushes": Defect(
+        plant=_passes_over_failed_flushes,
+        sentence="A MemTable whose flush failed is left behind, and the next one is flushed in its place.",
+        case="scenarios/gate/failed_flush_is_not_passed_over.json::B",
+        clause="WAL-001",
+    ),
     "searches_the_base": Defect(
         plant=_searches_the_base,
         sentence="A vector search looks at the base table only.",
@@ -332,14 +375,23 @@ def in_the_engine(bug: bugs.Bug) -> bool:
 
 @contextlib.contextmanager
 def engine_with(bug: bugs.Bug) -> Iterator[None]:
-    """The engine of this process has ``bug``, its readings included, while the context is open."""
-    strict = PROFILES["strict"]
-    PROFILES["strict"] = replace(strict, **bugs.readings([bug]))  # type: ignore[arg-type]
+    """The engine of this process has ``bug``, its readings included, while the context is open.
+
+    Readings are chosen in the strict profile itself: what takes none, such as a snapshot builder, has it by default.
+    """
+    strict, chosen = PROFILES["strict"], bugs.readings([bug])
+    honest = {name: getattr(strict, name) for name in chosen}
     try:
+        _choose(strict, chosen)
         with bugs.planted([bug]):
             yield
     finally:
-        PROFILES["strict"] = strict
+        _choose(strict, honest)
+
+
+def _choose(profile: Interpretation, readings: Mapping[str, object]) -> None:
+    for name, value in readings.items():
+        object.__setattr__(profile, name, value)
 
 
 def serve_with(name: str) -> None:

@@ -412,7 +412,8 @@ def reader_get(state: State, params: Json) -> Json:
             arrays = [column.chunk(0) for column in one.columns]
             wanted = arrays[0] if len(arrays) == 1 else pa.StructArray.from_arrays(arrays, names=keys.column_names)
             found.append(planner.plan_lookup(wanted).to_table())
-    return {"rows": cells.to_rows(pa.concat_tables([rows.select(names) for rows in found]))}
+    none = dataset.schema.empty_table()
+    return {"rows": cells.to_rows(pa.concat_tables([rows.select(names) for rows in (none, *found)]))}
 
 
 def _is_key(keys: pa.Table, number: int) -> Any:

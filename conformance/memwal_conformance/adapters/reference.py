@@ -1,7 +1,8 @@
 """The reference engine behind the adapter protocol: ``python -m memwal_conformance.adapters.reference``.
 
 Tables, writers, readers and jobs go through the engine's public blocking API; the ``eval`` messages through its codecs.
-Settings of ``configure``: ``profile`` (``strict`` or ``literal``), and ``wal_collection`` (``on`` or ``off``).
+Settings of ``configure``: ``profile`` (``strict`` or ``literal``), ``wal_collection`` and ``manifest_collection``
+(``on`` or ``off``), and ``inline_regions``: most regions whose snapshot is inline.
 """
 
 from __future__ import annotations
@@ -86,6 +87,9 @@ class State:
     revision: Revision = REVISIONS["B"]
     profile: str = "strict"
     wal_collection: bool = False
+    manifest_collection: bool = False
+    inline_regions: int | None = None
+    """None: as the table says."""
     storage: dict[str, str] | None = None
     """Storage options for URLs; None: paths only."""
     writers: dict[str, memwal.Writer] = field(default_factory=dict)
@@ -137,6 +141,11 @@ def configure(state: State, params: Json) -> Json:
     state.revision = REVISIONS[params["revision"]]
     state.profile = settings.pop("profile", "strict")
     state.wal_collection = settings.pop("wal_collection", "off") == "on"
+    state.manifest_collection = settings.pop("manifest_collection", "off") == "on"
+    inline = settings.pop("inline_regions", "")
+    if inline and not inline.isdecimal():
+        raise InvalidArgument(f"inline_regions is a number, not {inline!r}")
+    state.inline_regions = int(inline) if inline else None
     state.watch.tell = state.tell if params.get("trace", False) else None
     state.watch.left = 0
     storage = params.get("storage")
@@ -233,6 +242,7 @@ def table_create(state: State, params: Json) -> Json:
         storage_options=state.storage,
         spec=SpecRequest(fields) if fields else None,
         wal_collection=state.wal_collection,
+        manifest_collection=state.manifest_collection,
     )
     if indexes := params.get("indexes", []):
         dataset = lance.dataset(params["table"], storage_options=state.storage)
@@ -311,7 +321,7 @@ def merge_run(state: State, params: Json) -> Json:
 
 
 def snapshot_run(state: State, params: Json) -> Json:
-    return {"regions": state.table(params).snapshot()}
+    return {"regions": state.table(params).snapshot(inline_most=state.inline_regions)}
 
 
 def catchup_run(state: State, params: Json) -> Json:

@@ -191,7 +191,7 @@ class Gate:
 
     def held(self, rule: Rule) -> tuple[Request, ...]:
         """Requests that a rule holds now."""
-        return tuple(request for request, _ in list(self._service.held[rule.label]))
+        return tuple(request for request, going in list(self._service.held[rule.label]) if not going.done())
 
     def release(self, rule: Rule) -> None:
         """Let go what a rule holds, now and later."""

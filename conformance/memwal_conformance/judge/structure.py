@@ -5,12 +5,13 @@ Every check says how many things it looked at, so that a check that had nothing 
 
 from __future__ import annotations
 
+import functools
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from . import content, table
+from . import content, progress, snapshots, table
 from .artifacts import Manifest
 from .store import Region, Store, generation_number, replay_start
 from .wire import Damaged
@@ -364,7 +365,26 @@ CHECKS: tuple[Check, ...] = (
     Check(name="generation content", clauses=_everywhere("MANIFEST-009", "FLUSH-013"), look=generation_content),
     Check(name="hints", clauses=_everywhere("MANIFEST-026"), look=hints),
     Check(name="one MemWAL index", clauses=_everywhere("INDEX-001", "INDEX-018"), look=one_index),
+    Check(name="merge progress", clauses=dict.fromkeys(("A", "B"), ("INDEX-020", "MERGE-006")), look=progress.steps),
     Check(name="catch-up", clauses=_everywhere("CATCHUP-001", "CATCHUP-008"), look=catch_up),
+    Check(
+        name="snapshots",
+        clauses={"A": ("INDEX-009", "INDEX-014"), "B": ("INDEX-009", "INDEX-014")},
+        look=snapshots.there,
+    ),
+    *(
+        Check(
+            name=f"snapshot column {at + 1}",
+            clauses={"A": (clause,), "B": (clause,)},
+            look=functools.partial(snapshots.column, at),
+        )
+        for at, clause in enumerate(snapshots.CLAUSES)
+    ),
+    Check(
+        name="snapshot rows",
+        clauses={"A": ("SNAP-001", "SNAP-021", "INDEX-012", "INDEX-022"), "B": ("SNAP-001", "INDEX-022")},
+        look=snapshots.rows,
+    ),
     Check(name="disjoint regions", clauses=_everywhere("REGION-002"), look=disjoint_regions),
 )
 """In the order of reporting."""

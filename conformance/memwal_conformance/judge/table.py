@@ -37,6 +37,8 @@ class TableManifest:
     memwal: tuple[IndexDetails, ...]
     """Details of every MemWAL index: more than one is a fault."""
     config: dict[str, str]
+    data: tuple[bytes, ...] = ()
+    """The encoded fragments: what says which rows there are."""
 
 
 def table_manifest(data: bytes) -> TableManifest:
@@ -57,6 +59,7 @@ def table_manifest(data: bytes) -> TableManifest:
         base_paths=tuple(base.text(4) for base in message.messages(18)),
         memwal=tuple(details),
         config=message.text_map(16),
+        data=tuple(message.blobs(2)),
     )
 
 

@@ -31,7 +31,7 @@ class WalEntry:
 
 def decode(data: bytes, container: str) -> WalEntry:
     """Decode an entry; ``container`` is ``arrow`` or ``lance``. Raises `Damaged`."""
-    rows = _lance(data) if container == "lance" else _arrow(data)
+    rows = lance_table(data) if container == "lance" else _arrow(data)
     metadata = rows.schema.metadata or {}
     epoch = _decimal(metadata, EPOCH_KEY)
     if epoch is None:
@@ -99,7 +99,8 @@ def _body_bytes(metadata: bytes, offset: int) -> int:
     return length
 
 
-def _lance(data: bytes) -> pa.Table:
+def lance_table(data: bytes) -> pa.Table:
+    """Rows of a Lance file, with its schema metadata. Raises `Damaged`."""
     from lance.file import LanceFileReader
 
     if len(data) < _LANCE_FOOTER_BYTES or data[-4:] != b"LANC":

@@ -132,10 +132,60 @@ def _bucket_cases(revision: str) -> list[Case]:
     ]
 
 
+WHOLE = {
+    "int8": [-(2**7), 2**7 - 1],
+    "int16": [-(2**15), 2**15 - 1],
+    "int32": [-(2**31), 2**31 - 1],
+    "int64": [-(2**63), 2**63 - 1],
+    "uint8": [0, 2**8 - 1],
+    "uint16": [0, 2**16 - 1],
+    "uint32": [0, 2**32 - 1],
+    "uint64": [0, 2**64 - 1],
+    "bool": [False, True],
+    "utf8": ["", "Zoë 🜁"],
+}
+"""Type -> its least and greatest values, or some for text."""
+
+
+def _sources_case(revision: str) -> Case:
+    """Two fields over the columns of the ids 9 and 4, which are the second and the first one."""
+    fields = [
+        {"field_id": name, "source_ids": [source], "transform": "identity", "result_type": kind, "parameters": {}}
+        for name, source, kind in (("z", "9", "utf8"), ("a", "4", "int32"))
+    ]
+    columns = [{"name": "z", "type": "int32", "nullable": True}, {"name": "a", "type": "utf8", "nullable": True}]
+    rows = [[cell("int32", 7), cell("utf8", "x")], [cell("int32", None), cell("utf8", "y")]]
+    return _case(
+        revision,
+        "sources_by_field_id",
+        "Source columns are found by their field ids, and values come in the order of the spec's fields.",
+        [
+            {
+                "spec": {"spec_id": "3", "fields": fields},
+                "field_ids": ["4", "9"],
+                "rows": {"columns": columns, "rows": rows},
+            }
+        ],
+        [{"values": [[second, first] for first, second in rows]}],
+        clauses=("REGION-014", "REGION-010", "REGION-026"),
+        derived="The values themselves, in the order of the fields.",
+    )
+
+
 def _plain_cases(revision: str) -> list[Case]:
     cut = _spec("truncate", "utf8", width="3")
     down = _spec("truncate", "int64", width="10")
     made = [
+        _sources_case(revision),
+        _case(
+            revision,
+            "identity_of_every_width",
+            "identity gives whole numbers of every width, truth values and text unchanged, in their own type.",
+            [_asked(_spec("identity", kind), kind, [*values, None]) for kind, values in WHOLE.items()],
+            [_answer(kind, [*values, None]) for kind, values in WHOLE.items()],
+            clauses=("REGION-026", "REGION-023"),
+            derived="The values themselves.",
+        ),
         _case(
             revision,
             "identity",

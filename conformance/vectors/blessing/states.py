@@ -10,6 +10,7 @@ from .hashes import cell
 from .messages import text_bytes, uuid_text
 from .objects import OTHER, REGION, manifest_path
 from .tables import (
+    INDEX_ID,
     Files,
     Row,
     base,
@@ -241,7 +242,66 @@ def _states(revision: str) -> list[Case]:
             ambiguity="AMB-27",
         ),
     ]
-    return [*made, *([] if revision == "A" else _flushed_states(revision))]
+    more = _wals(revision)
+    return [*made, *more, *([] if revision == "A" else _flushed_states(revision))]
+
+
+def _wals(revision: str) -> list[Case]:
+    """WALs that are longer than the last-seen hint and than a digit, or of two generations."""
+    p = FIRST[revision]
+    gone = f'flushed {{ generation: 1 path: "{FOLDERS[0]}" }}'
+    flush = f"writer_epoch: 1 current_generation: 2 replay_after: {p + 1} last_seen: {p + 1} {gone}"
+    claim = f"writer_epoch: 2 current_generation: 2 replay_after: {p + 1} last_seen: {p + 1} {gone}"
+    collected = f"writer_epoch: 2 current_generation: 2 replay_after: {p + 1} last_seen: {p + 3}"
+    progress = f'merged {{ region_id {{ uuid: "{uuid_text(REGION)}" }} generation: 1 }}'
+    behind: dict[int, tuple[int, Sequence[Row]]] = {
+        p + 2: (1, [(2, "wal"), (3, "wal")]),
+        p + 3: (2, [(3, "later")]),
+        p + 4: (2, [(4, "last")]),
+    }
+    long: dict[int, tuple[int, Sequence[Row]]] = {p + i: (1, [(1, f"v{i}"), (100 + i, "once")]) for i in range(18)}
+    hinted = _manifest_view(REGION, 4, 2, p + 1, 2, []) | {"last_seen": str(p + 3)}
+    made = [
+        _case(
+            revision,
+            "state",
+            "last_seen_ahead_of_the_pointer",
+            "Replay begins behind the newest manifest's replay pointer, also where the last-seen hint is further on.",
+            base(revision, [(1, "g1"), (2, "g1")], progress)
+            | manifests(NEW, flush, claim, collected)
+            | hint(2)
+            | entries(revision, {p: (1, [(1, "g1")]), p + 1: (1, [(2, "g1")])})
+            | entries(revision, behind, number=2),
+            {
+                "inspect": _inspected({REGION: (hinted, 1)}),
+                **_recovered(3, p + 5, 2, [(1, "g1"), (2, "wal"), (3, "later"), (4, "last")]),
+            },
+            ("WAL-020", "WAL-022", "MANIFEST-011", "MANIFEST-031"),
+        ),
+        _case(
+            revision,
+            "state",
+            "long_wal",
+            "Entries are replayed in the order of their numbers, which is not that of their names, up to the last one.",
+            base(revision, []) | manifests(NEW) | entries(revision, long),
+            _recovered(2, p + 18, 1, [(1, "v17"), *((100 + i, "once") for i in range(18))]),
+            ("WAL-019", "WAL-022"),
+        ),
+    ]
+    if revision == "R":
+        two = entries("R", {p: (1, [(1, "a"), (2, "a")])}) | entries("R", {p + 1: (1, [(2, "b"), (3, "b")])}, number=2)
+        made.append(
+            _case(
+                "R",
+                "state",
+                "entries_of_two_generations",
+                "Where entries of two generations are left, the row of the later one counts.",
+                base("R", []) | manifests(NEW) | two,
+                {"recover": {"region_id": REGION, "epoch": "2", "rows": rows_view([(1, "a"), (2, "b"), (3, "b")])}},
+                ("WAL-019", "READ-002"),
+            )
+        )
+    return made
 
 
 def _flushed_states(revision: str) -> list[Case]:
@@ -390,6 +450,23 @@ def _tables(revision: str) -> list[Case]:
             kind="table",
         ),
     ]
+    made += _many_generations(revision)
+    if revision == "B":
+        made.append(
+            _case(
+                "B",
+                "table",
+                "snapshot_in_a_file",
+                "Region snapshots that are not in the index details are read from the file of the index.",
+                base("B", rows, "num_regions: 1")
+                | manifests(*pointers)
+                | hint(3)
+                | generations
+                | {f"_indices/{INDEX_ID}/index.lance": inline},
+                {"read": {"strong": [newest], "eventual": [older, newest]}},
+                ("SNAP-013", "INDEX-008", "GEN-020"),
+            )
+        )
     if revision == "R":
         deleted = generation("R", FOLDERS[1], [(1, "†"), (3, "g2")])
         left = rows_view([(2, "g1"), (3, "g2"), (9, "base")])
@@ -405,6 +482,59 @@ def _tables(revision: str) -> list[Case]:
             )
         )
     return made
+
+
+def _many_generations(revision: str) -> list[Case]:
+    p = FIRST[revision]
+    rows = [(1, "base"), (2, "base"), (9, "base")]
+    paths = {9: "ffffffff_gen_9", 10: "00000000_gen_10", 11: "77777777_gen_11"}
+    content: dict[int, list[Row]] = {
+        9: [(1, "g9"), (2, "g9"), (3, "g9")],
+        10: [(1, "g10"), (2, "g10")],
+        11: [(1, "g11"), (4, None)],
+    }
+    eleven = "".join(f' flushed {{ generation: {g} path: "{paths[g]}" }}' for g in (9, 10, 11))
+    folders: Files = {}
+    for number, held in content.items():
+        folders |= generation(revision, paths[number], held)
+    done = f'merged {{ region_id {{ uuid: "{uuid_text(REGION)}" }} generation: 8 }}'
+    two = f'merged {{ region_id {{ uuid: "{uuid_text(OTHER)}" }} generation: 1 }}'
+    one = f"writer_epoch: 1 current_generation: 2 replay_after: {p} last_seen: {p} flushed {{ generation: 1 path: "
+    return [
+        _case(
+            revision,
+            "table",
+            "generations_by_number",
+            "Of generations the one with the highest number is the newest, not the last one by name.",
+            base(revision, rows, done)
+            | manifests(
+                f"writer_epoch: 3 current_generation: 12 replay_after: {p + 40} last_seen: {p + 40}{eleven}", first=20
+            )
+            | hint(20)
+            | folders,
+            {"read": {"strong": [rows_view([(1, "g11"), (2, "g10"), (3, "g9"), (4, None), (9, "base")])]}},
+            ("READ-002", "READ-003"),
+        ),
+        _case(
+            revision,
+            "table",
+            "two_regions_one_merged",
+            "That a generation of one region is merged says nothing about the generation of that number of another.",
+            base(revision, [*rows, (5, "other")], two)
+            | manifests(NEW, f'{one}"{FOLDERS[0]}" }}')
+            | manifests(NEW, f'{one}"{FOLDERS[0]}" }}', region=OTHER)
+            | generation(revision, FOLDERS[0], [(1, "g1"), (6, "g1")])
+            | generation(revision, FOLDERS[0], [(5, "other")], region=OTHER),
+            {
+                "read": {
+                    "strong": [
+                        rows_view([(1, "g1"), (2, "base"), (5, "other"), (6, "g1"), (9, "base")]),
+                    ]
+                }
+            },
+            ("READ-001", "READ-007", "INDEX-004"),
+        ),
+    ]
 
 
 def _base_tables(revision: str) -> list[Case]:

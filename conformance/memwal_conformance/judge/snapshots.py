@@ -1,0 +1,136 @@
+"""Region snapshots of the MemWAL index, read as the Lance file that they are and held against the region manifests.
+
+MemWAL revisions A and B, "Region Snapshot Arrow Schema". Columns are matched by name, others are ignored (AMB-77).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from . import wal
+from .artifacts import Manifest
+from .store import Store
+from .wire import Damaged
+
+POINTERS = {
+    "A": ("replay_after_wal_id", "wal_id_last_seen"),
+    "B": ("replay_after_wal_entry_position", "wal_entry_position_last_seen"),
+}
+"""Columns of the replay pointer and of the last-seen hint, by revision."""
+FILES = "_indices/*/index.lance"
+CLAUSES = ("SNAP-002", "SNAP-003", "SNAP-004", "SNAP-005", "SNAP-006", "SNAP-007", "SNAP-008", "SNAP-009")
+"""Clause of each column."""
+TYPES = (pa.binary(16), pa.uint64(), pa.uint32(), pa.uint64(), pa.uint64(), pa.uint64(), pa.uint64())
+"""Types of the columns but for the last one, flushed_generations."""
+
+
+def files(store: Store) -> Iterator[bytes]:
+    """The snapshot of the newest table version: from the index details, or else from the files that there are."""
+    for details in store.table.memwal:
+        if details.inline_snapshots:
+            yield details.inline_snapshots
+        elif details.num_regions:
+            yield from (Path(file).read_bytes() for file in sorted(store.root.glob(FILES)))
+
+
+def there(store: Store) -> Iterator[str | None]:
+    """A snapshot that is counted is there, and a Lance file; without regions there is none, or one without rows."""
+    for details in store.table.memwal:
+        if details.inline_snapshots == b"" and not details.num_regions:
+            yield "inline_snapshots is there and empty, without regions: neither absent nor a Lance file"
+        if details.num_regions and not any(True for _ in files(store)):
+            yield f"num_regions is {details.num_regions}, and there is no snapshot, inline or as {FILES}"
+    for data in files(store):
+        try:
+            wal.lance_table(data)
+        except Damaged as error:
+            yield f"a region snapshot: {error}"
+        else:
+            yield None
+
+
+def column(at: int, store: Store) -> Iterator[str | None]:
+    """Every snapshot has the column ``at`` of `names`, in its type."""
+    for found in _readable(store):
+        yield _column_fault(found, at, store.layout.revision)
+
+
+def rows(store: Store) -> Iterator[str | None]:
+    """One row per region, as many as num_regions says, each as the manifest version that it names (or later hints)."""
+    revision = store.layout.revision
+    for found in _readable(store):
+        if any(_column_fault(found, at, revision) for at in range(len(CLAUSES))):
+            continue
+        regions = [str(uuid.UUID(bytes=value)) for value in found["region_id"].to_pylist()]
+        twice = sorted({region for region in regions if regions.count(region) > 1})
+        yield f"{twice[0]} has {regions.count(twice[0])} rows in the snapshot" if twice else None
+        for details in store.table.memwal:
+            if details.inline_snapshots:
+                said = details.num_regions
+                yield None if said == len(regions) else f"num_regions is {said}, and the snapshot has {len(regions)}"
+        for region_id, row in zip(regions, found.to_pylist(), strict=True):
+            region = store.regions.get(region_id)
+            manifest = region.manifests.get(row["version"]) if region is not None else None
+            if manifest is not None:
+                wrong = _difference(row, manifest, revision)
+                yield f"{region_id}, version {manifest.version}: {wrong}" if wrong else None
+
+
+def _readable(store: Store) -> Iterator[pa.Table]:
+    for data in files(store):
+        with contextlib.suppress(Damaged):
+            yield wal.lance_table(data)
+
+
+def names(revision: str) -> tuple[str, ...]:
+    """Names of the columns under a revision, in the order of `CLAUSES`."""
+    pointer, seen = POINTERS[revision]
+    own = ("region_id", "version", "region_spec_id", "writer_epoch")
+    return (*own, pointer, seen, "current_generation", "flushed_generations")
+
+
+def _column_fault(found: pa.Table, at: int, revision: str) -> str | None:
+    name = names(revision)[at]
+    kind = found.schema.field(name).type if found.schema.names.count(name) == 1 else None
+    if at < len(TYPES):
+        return None if kind == TYPES[at] else f"the column {name} is {kind}, and not {TYPES[at]}"
+    return None if _generations_are_listed(kind) else f"the column {name} is {kind}, and no list of numbers and paths"
+
+
+def _generations_are_listed(kind: pa.DataType | None) -> bool:
+    """Whether a type is a list of structs of a number of 64 bits and a path."""
+    if kind is None or not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        return False
+    item = kind.value_type
+    if not pa.types.is_struct(item):
+        return False
+    inner = {item.field(at).name: item.field(at).type for at in range(item.num_fields)}
+    path = inner.get("path")
+    return inner.get("generation") == pa.uint64() and path in (pa.string(), pa.large_string())
+
+
+def _difference(row: dict[str, object], manifest: Manifest, revision: str) -> str | None:
+    """What a row says that its manifest does not; the last-seen hint may be further on."""
+    pointer, seen = POINTERS[revision]
+    told = {
+        "region_spec_id": manifest.spec_id,
+        "writer_epoch": manifest.epoch,
+        pointer: manifest.replay_after,
+        "current_generation": manifest.current_generation,
+    }
+    for name, value in told.items():
+        if row[name] != value:
+            return f"{name} is {row[name]}, the manifest has {value}"
+    hint = row[seen]
+    if isinstance(hint, int) and hint < manifest.last_seen:
+        return f"{seen} is {hint}, the manifest has {manifest.last_seen}"
+    listed = row["flushed_generations"]
+    assert isinstance(listed, list)
+    pairs = sorted((entry["generation"], entry["path"]) for entry in listed)
+    known = sorted((g.number, g.path) for g in manifest.generations)
+    return None if pairs == known else f"flushed_generations is {pairs}, the manifest has {known}"
