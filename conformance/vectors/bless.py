@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from blessing import blooms, hashes, invalid, legacy, names, objects, regions, states
+from blessing import blooms, damaged_states, hashes, invalid, legacy, names, objects, reading, regions, states
 from blessing.case import Case
 from lance.file import LanceFileReader
 
@@ -23,7 +23,9 @@ HERE = Path(__file__).resolve().parent
 def cases() -> list[Case]:
     """All vectors. Ends the program if two have one path."""
     made = [
-        case for part in (names, hashes, regions, blooms, objects, states, legacy, invalid) for case in part.cases()
+        case
+        for part in (names, hashes, regions, blooms, objects, states, reading, damaged_states, legacy, invalid)
+        for case in part.cases()
     ]
     paths = [case.path for case in made]
     twice = sorted({path for path in paths if paths.count(path) > 1})
