@@ -146,8 +146,8 @@ def wrong(asked: Program) -> str | None:
             return f"{type(error).__name__}: {str(error).split(', /')[0]}"
 
 
-def _answers(asked: Program, url: str) -> Iterator[str]:
-    lance.write_dataset(asked.table(asked.base), url, schema=asked.schema).initialize_mem_wal()
+def carried_out(asked: Program, url: str) -> tuple[Any, list[Row]]:
+    """Do the steps of a program on a table that is there; gives the open writer, and the rows that there must be."""
     rows = {row[: asked.key_columns]: row for row in asked.base}
 
     def claim() -> Any:
@@ -170,13 +170,24 @@ def _answers(asked: Program, url: str) -> Iterator[str]:
                 if what == "merge":
                     native.merge_run(native.State(), {"table": url})
                 writer = claim()
+    except BaseException:
+        with contextlib.suppress(*RAISED):
+            writer.close()
+        raise
+    return writer, list(rows.values())
+
+
+def _answers(asked: Program, url: str) -> Iterator[str]:
+    lance.write_dataset(asked.table(asked.base), url, schema=asked.schema).initialize_mem_wal()
+    writer, rows = carried_out(asked, url)
+    try:
         for question in asked.questions:
             if question.beside_writer:
-                yield from _differs(asked, question, url, writer, list(rows.values()))
+                yield from _differs(asked, question, url, writer, rows)
         writer.close()
         for question in asked.questions:
             if not question.beside_writer:
-                yield from _differs(asked, question, url, None, list(rows.values()))
+                yield from _differs(asked, question, url, None, rows)
     finally:
         with contextlib.suppress(*RAISED):
             writer.close()

@@ -20,9 +20,8 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from memwal_conformance.adapters import native
 from memwal_conformance.adapters.native_errors import RAISED
-from memwal_conformance.native_differential import SHARD, Program, Row, program
+from memwal_conformance.native_differential import Program, Row, carried_out, program
 
 TABLE, ROWS = "t", "rows.json"
 GONE = "gone"
@@ -42,28 +41,8 @@ def write(folder: Path, asked: Program, *, lost: bool) -> Any:
     if lost:
         made.drop_columns([GONE])
     lance.dataset(url).initialize_mem_wal()
-    rows = {row[: asked.key_columns]: row for row in asked.base}
-
-    def claim() -> Any:
-        return lance.dataset(url).mem_wal_writer(
-            SHARD, durable_write=True, max_wal_flush_interval_ms=1, **asked.settings
-        )
-
-    writer = claim()
-    for what, given in asked.steps:
-        if what == "put":
-            writer.put(asked.table(given).cast(lance.dataset(url).schema))
-            rows |= {row[: asked.key_columns]: row for row in given}
-        elif what == "delete":
-            keys = asked.table([(*key, *[None] * (len(asked.types) - len(key))) for key in given])
-            writer.delete(keys.select(range(asked.key_columns)))
-            rows = {key: row for key, row in rows.items() if key not in given}
-        else:
-            writer.close()
-            if what == "merge":
-                native.merge_run(native.State(), {"table": url})
-            writer = claim()
-    (folder / ROWS).write_text(json.dumps(plain(rows.values())), "utf-8")
+    writer, rows = carried_out(asked, url)
+    (folder / ROWS).write_text(json.dumps(plain(rows)), "utf-8")
     return writer
 
 
