@@ -315,7 +315,9 @@ def test_without_a_background_a_put_makes_room_where_recovery_found_more_than_ma
     table, region = left_unflushed(store)
     writer = table.writer(region, background=False, limits=Limits(frozen_memtables=1))
     assert (writer.frozen, writer.rows) == ((1,), 1)
-    writer.put(rows((3, "c")))
+    put, ended = in_thread(lambda: writer.put(rows((3, "c"))))
+    put.join(PATIENCE_S)
+    assert ended == [None]
     assert flushed(table) == [1]
     assert sorted(pairs(table.scan(writers=[writer]))) == [(1, "a"), (2, "b"), (3, "c")]
     writer.close()
