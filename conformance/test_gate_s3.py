@@ -10,6 +10,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -179,12 +180,21 @@ def test_a_signature_of_another_day_is_refused() -> None:
         assert code(exchange(gate, signed(gate, "GET", "/memwal/k"))) == (403, "RequestTimeTooSkewed")
 
 
-def test_a_key_of_one_gate_is_none_of_another(gate: Gate) -> None:
-    with Gate() as other:
-        key = other.credentials("raw")
-        assert code(exchange(gate, signed(gate, "GET", "/memwal/k", key=key))) == (403, "InvalidAccessKeyId")
-        gate.credentials("raw")
-        assert code(exchange(gate, signed(gate, "GET", "/memwal/k", key=key))) == (403, "SignatureDoesNotMatch")
+def test_a_client_that_outlived_its_gate_is_refused_by_the_next_one_on_its_port_and_not_held_against_it() -> None:
+    with Gate() as earlier:
+        port, key = int(earlier.endpoint.rpartition(":")[2]), earlier.credentials("raw")
+    with Gate(port=port) as later:
+        assert later.credentials("raw").access_key != key.access_key
+        late = signed(later, "PUT", "/memwal/k", b"hello", key=key)
+        assert code(exchange(later, late)) == (403, "InvalidAccessKeyId")
+        assert len(later.contents) == 0
+        assert (later.log, later.strangers, later.inconclusive) == ((), (), "")
+        wrong = replace(key, access_key="AKIDEXAMPLE")
+        assert code(exchange(later, signed(later, "GET", "/memwal/k", key=wrong))) == (403, "InvalidAccessKeyId")
+        wrong = replace(later.credentials("raw"), secret_key=key.secret_key)
+        assert code(exchange(later, signed(later, "GET", "/memwal/k", key=wrong))) == (403, "SignatureDoesNotMatch")
+        assert len(later.strangers) == 2
+        assert later.inconclusive
 
 
 def test_chunks_with_a_checksum_behind_them_are_understood_and_verified(gate: Gate) -> None:

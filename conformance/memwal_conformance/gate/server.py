@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import secrets
 import socket
 import threading
 import time
@@ -113,8 +111,7 @@ class Gate:
         with self._lock:
             known = self._actors.get(actor)
             if known is None:
-                digest = hashlib.sha256(actor.encode()).hexdigest().upper()[:16]
-                known = Credentials(actor, f"GATE{digest}", secrets.token_urlsafe(30), self.region)
+                known = Credentials.made(actor, self.region)
                 self._actors[actor] = self._keys[known.access_key] = known
             return known
 
@@ -169,7 +166,10 @@ class Gate:
 
     @property
     def strangers(self) -> tuple[str, ...]:
-        """Requests that nobody could be held responsible for: refused for their form, signature, bucket or key."""
+        """Requests that nobody could be held responsible for: refused for their form, signature, bucket or key.
+
+        Not among them: what comes with a key of another gate, from a client that outlived it and its port.
+        """
         return tuple(self._service.strangers)
 
     @property

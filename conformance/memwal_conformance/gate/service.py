@@ -82,7 +82,7 @@ class GateService:
         try:
             request = self._understood(head, body)
         except Refusal as refusal:
-            if len(self.strangers) < STRANGERS_MAX:
+            if not isinstance(refusal, signing.OfAnotherGate) and len(self.strangers) < STRANGERS_MAX:
                 self.strangers.append(f"{head.method} {head.path}: {refusal}")
             connection.answer(refusal.reply())
             return

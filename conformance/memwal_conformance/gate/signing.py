@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,6 +21,11 @@ SKEW_MAX_S = 900
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_.~/-]*")
 _HEX = re.compile(r"[0-9a-f]{64}")
+_OF_SOME_GATE = re.compile(r"GATE[0-9A-F]{16}")
+
+
+class OfAnotherGate(Refusal):
+    """Another gate made the access key. Whoever has it is late: the port was that gate's, and has been given again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,11 @@ class Credentials:
     access_key: str
     secret_key: str = field(repr=False)
     region: str = "us-east-1"
+
+    @classmethod
+    def made(cls, actor: str, region: str) -> Credentials:
+        """A key that no gate has made before."""
+        return cls(actor, f"GATE{secrets.token_hex(8).upper()}", secrets.token_urlsafe(30), region)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +68,8 @@ def verify(
     claim, made = _claim(headers, query)
     known = keys.get(claim.access_key)
     if known is None:
+        if _OF_SOME_GATE.fullmatch(claim.access_key):
+            raise OfAnotherGate("InvalidAccessKeyId", "another gate made this access key")
         raise Refusal("InvalidAccessKeyId", "no actor of this gate has this access key")
     if claim.region != known.region:
         raise Refusal("AuthorizationHeaderMalformed", f"the region is {known.region}, not {claim.region}")
