@@ -260,7 +260,7 @@ def native_table(folder: Path, columns: list[tuple[str, pa.DataType]], rows: lis
     dataset = lance.write_dataset(schema.empty_table(), folder / "t", schema=schema)
     dataset.initialize_mem_wal(unsharded=True)
     shard = UUID("0b8e4d7a-9a3f-4c11-8a57-1d3f5b2c7e90")
-    with dataset.mem_wal_writer(str(shard), max_memtable_rows=len(rows)) as writer:
+    with dataset.mem_wal_writer(str(shard)) as writer:
         writer.put(table)
     return dataset, folder / "t" / "_mem_wal" / str(shard)
 

@@ -64,13 +64,13 @@ class Native:
         return made
 
     @contextlib.contextmanager
-    def writer(self, shard: int = 0, memtable_rows: int = 4) -> Iterator[Writing]:
+    def writer(self, shard: int = 0) -> Iterator[Writing]:
         """An open native writer; closing it flushes its MemTable.
 
-        ``memtable_rows``: rows at which it flushes in the background. What looks while it is open needs more than that.
+        No put fills that: what pylance flushes while it is busy may lack keys in its index (docs/native.md).
         """
         opened = lance.dataset(str(self.root)).mem_wal_writer(
-            self.shards[shard], durable_write=True, max_memtable_rows=memtable_rows
+            self.shards[shard], durable_write=True, max_memtable_rows=100
         )
         with opened as raw:
             yield Writing(self, raw)
@@ -186,18 +186,21 @@ KEYS: dict[str, tuple[pa.Schema, Callable[[int], Key]]] = {
 
 
 def made(root: Path, kind: str, **options: Any) -> tuple[Native, Callable[[int], Key]]:
-    """A table with two sessions of a native writer: updates, deletes, several generations, a key twice in one."""
+    """A table with five sessions of a native writer: updates, deletes, a generation of each, a key twice in one."""
     schema, key = KEYS[kind]
     native = Native.create(root, schema, rows=[(*key(i), "base", 0) for i in range(6)], **options)
     with native.writer() as writer:
         writer.put((*key(1), "a", 1), (*key(6), "a", 1))
         writer.put((*key(1), "b", 2), (*key(1), "c", 3))
+    with native.writer() as writer:
         writer.put((*key(7), None, 1), (*key(2), "a", None))
         writer.delete(key(3), key(6))
+    with native.writer() as writer:
         writer.put((*key(8), "a", 1))
-    with native.writer(memtable_rows=3) as writer:
+    with native.writer() as writer:
         writer.put((*key(3), "again", 5))
         writer.delete(key(8))
+    with native.writer() as writer:
         writer.put((*key(9), "z", 9), (*key(7), "later", 9))
     return native, key
 
@@ -230,7 +233,7 @@ def test_merging_collecting_and_the_native_readers_agree_after_every_step(
 ) -> None:
     native, key = made(tmp_path / "t", kind, **sharding)
     native.check()
-    with native.writer(memtable_rows=100) as writer:
+    with native.writer() as writer:
         writer.put((*key(5), "tail", 7), (*key(10), "tail", 7))
         native.check()
         assert native.table.snapshot() == 1
@@ -245,7 +248,7 @@ def test_merging_collecting_and_the_native_readers_agree_after_every_step(
         writer.delete(key(1))
         writer.put((*key(11), "after", 8), (*key(12), "after", 8))
         native.check()
-    with native.writer(memtable_rows=100) as writer:
+    with native.writer() as writer:
         writer.put((*key(12), "last", 9))
         native.check()
     native.table.merge()
@@ -268,9 +271,10 @@ def test_shards_of_a_spec_are_merged_in_any_order_to_the_same_rows(mode: str, tm
         spec = lance.dataset(str(root)).mem_wal_index_details()["sharding_specs"][0]
         routed = _routed(native, spec, [(i, f"{i}", i) for i in keys])
         for shard, rows in enumerate(routed.values()):
-            with native.writer(shard) as writer:
-                for at in range(0, len(rows), 3):
+            for at in range(0, len(rows), 3):
+                with native.writer(shard) as writer:
                     writer.put(*rows[at : at + 3])
+            with native.writer(shard) as writer:
                 writer.delete(rows[0][:1])
         order = sorted(native.shards, reverse=turn == "down")
         for shard_id in order:
@@ -297,9 +301,9 @@ def test_rows_in_the_wrong_shard_are_a_finding_of_theirs_and_not_of_the_writer(t
     native = Native.create(tmp_path / "t", NUMBER, 2, bucket_column="id", num_buckets=2)
     spec = lance.dataset(str(native.root)).mem_wal_index_details()["sharding_specs"][0]
     first, second = _routed(native, spec, [(i, "x", i) for i in range(10)]).values()
-    with native.writer(0, memtable_rows=20) as writer:
+    with native.writer(0) as writer:
         writer.put(*first)
-    with native.writer(1, memtable_rows=20) as writer:
+    with native.writer(1) as writer:
         writer.put(*second)
     assert native.table.verify().clean
     with native.writer(1) as writer:
@@ -384,7 +388,7 @@ def test_commits_of_pylance_between_merges_change_nothing_that_they_should_not(o
     native.table.snapshot()
     native.table.gc(retain_versions=2)
     native.check()
-    with native.writer(memtable_rows=100) as writer:
+    with native.writer() as writer:
         writer.put((*key(4), "on", 1))
         native.check()
     native.table.merge()
