@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import lance
@@ -96,3 +97,36 @@ def test_regions_are_looked_at_before_a_table_with_mem_wal_changes_as_a_whole(tm
     base.add_columns(pa.schema([("w", pa.int64())]))
     assert base.drop_columns(["w"]).schema.names == SCHEMA.names
     assert native(place) == {1: "x", 2: "x", 3: "x"}
+
+
+OTHER_THINGS = [5, None, [{"id": 1, "v": "x"}], {"id": [1], "v": ["x"]}, "rows"]
+
+
+@pytest.mark.parametrize("thing", OTHER_THINGS, ids=lambda thing: type(thing).__name__)
+def test_what_is_no_arrow_table_is_refused_and_changes_nothing(thing: object, place: str, tmp_path: Path) -> None:
+    base = memwal.base_table(place)
+    table = memwal.create(str(tmp_path / "m"), rows(1, 2), primary_key=["id"], revision="R")
+    with table.writer("0b8e4d7a-9a3f-4c11-8a57-1d3f5b2c7e90") as writer:
+        taking: list[Callable[[object], object]] = [base.append, base.overwrite, table.append, table.get]
+        taking += [writer.put, writer.delete, lambda it: base.update("id = 1", lambda _: it)]
+        taking += [lambda it: base.recompute(["v"], lambda _: it), lambda it: base.replace_data({0: it})]
+        for take in taking:
+            with pytest.raises(InvalidArgument, match=f"not as {type(thing).__name__}$"):
+                take(thing)
+        with pytest.raises(InvalidArgument, match=f"not of {type(thing).__name__}$"):
+            memwal.create(str(tmp_path / "n"), thing, primary_key=["id"])
+        assert not (tmp_path / "n").exists()
+        assert writer.rows == 0
+    assert values(base.scan()) == {1: "x", 2: "x", 3: "x"}
+    assert values(table.scan()) == {1: "x", 2: "x"}
+
+
+def test_a_record_batch_is_taken_wherever_rows_or_keys_are(place: str, tmp_path: Path) -> None:
+    (batch,) = rows(4).to_batches()
+    assert values(memwal.base_table(place).append(batch).scan()) == {1: "x", 2: "x", 3: "x", 4: "x"}
+    table = memwal.create(str(tmp_path / "m"), rows(1), primary_key=["id"], revision="R")
+    with table.writer("0b8e4d7a-9a3f-4c11-8a57-1d3f5b2c7e90") as writer:
+        writer.put(batch)
+        assert values(table.get(batch.select(["id"]), writers=[writer])) == {4: "x"}
+        writer.delete(batch.select(["id"]))
+    assert values(table.scan()) == {1: "x"}

@@ -1,4 +1,4 @@
-"""A put fills a MemTable while every core has other work, and the writer is closed; 60 s each with one put and with two.
+"""A put fills a MemTable on a busy machine, and the writer is closed: 60 s with one put to a MemTable, 60 s with two.
 
 Needs pylance only. Prints what a scan of the SSTable and the base table finds then. Expected: each row as it was put
 last, in every table. With idle cores anything else is rare.

@@ -56,6 +56,8 @@ def create(
     """
     place = find(url, storage_options, store, listener, manifest_store)
     chosen = named_revision(revision)
+    if not isinstance(data, pa.Schema | pa.Table):
+        raise InvalidArgument(f"a table is made of a pyarrow Schema or Table, not of {type(data).__name__}")
     schema = data if isinstance(data, pa.Schema) else data.schema
     keyed = schemas.with_primary_key(schema, primary_key)
     _check_key_index(keyed, primary_key, chosen)

@@ -177,7 +177,7 @@ class Table:
         if self.spec is None:
             raise InvalidArgument("the table has no region spec: regions are manual", clause="REGION-012")
         names = {i: n for n, i in self._state.field_ids.items()}
-        return transforms.evaluate(self.spec, rows, names, revision=self.revision)
+        return transforms.evaluate(self.spec, write.arrow(rows), names, revision=self.revision)
 
     def writer(
         self,

@@ -106,9 +106,8 @@ class Writer:
         after which the writer is stopped: the write may or may not surface, whole (AMB-21, 22). A failure in the
         background raises `WriterStopped` here.
         """
-        table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
         self._writer.check_open()
-        self._write(self._writer.region.rows.upserts(table), durable, indexed)
+        self._write(self._writer.region.rows.upserts(rows), durable, indexed)
 
     def delete(self, keys: pa.Table, *, durable: bool | None = None, indexed: bool | None = None) -> None:
         """Delete rows by key (a table of exactly the key columns); options as for `put`. Revision R only."""

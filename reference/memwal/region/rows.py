@@ -61,7 +61,7 @@ class Rows:
         return self.plain.append(self.schema.field(TOMBSTONE))
 
     @implements("WRITER-015", "AMB-136")
-    def upserts(self, rows: pa.Table) -> pa.Table:
+    def upserts(self, rows: pa.Table | pa.RecordBatch) -> pa.Table:
         """``rows`` as stored; raises `InvalidArgument` for a wrong schema, a NULL key, or a row of another region."""
         checked = conform(rows, self.plain)
         self.belongs(checked)

@@ -18,7 +18,7 @@ from ..ids import FragmentId
 from . import read, schema
 from .commit import commit
 from .draft import copied_fragment
-from .fragments import write_column_file
+from .fragments import arrow, write_column_file
 from .state import TableState, load, versions
 from .transactions import Transaction
 from .write import retried
@@ -105,7 +105,8 @@ async def _whole(io: Io, state: TableState, fragment: table_pb2.DataFragment) ->
     return await read.read_fragment(io, state, bare, state.schema.names, with_row_address=False)
 
 
-def _checked(values: pa.Table, new: pa.Schema, fragment: table_pb2.DataFragment) -> pa.Table:
+def _checked(given: pa.Table, new: pa.Schema, fragment: table_pb2.DataFragment) -> pa.Table:
+    values = arrow(given)
     if values.num_rows != fragment.physical_rows or values.schema.names != new.names:
         reason = f"{values.num_rows} rows of {values.schema.names} for the {fragment.physical_rows} of {new.names}"
         raise InvalidArgument(reason, clause="TXN-033")
@@ -225,9 +226,10 @@ async def replace_data(io: Io, values: Mapping[FragmentId, pa.Table]) -> TableSt
     async def attempt(state: TableState) -> TableState:
         fragments = {f.id: f for f in state.fragments}
         body = Transaction.DataReplacement()
-        for number, table in sorted(values.items()):
+        for number, given in sorted(values.items()):
             if number not in fragments:
                 raise InvalidArgument(f"there is no fragment {number}", clause="TXN-044")
+            table = arrow(given)
             wanted = pa.schema([state.schema.field(name) for name in _known(state, table.schema.names)])
             checked = _checked(table, wanted, fragments[number])
             leaves = _leaves(state, table.schema.names)

@@ -145,8 +145,18 @@ async def write_deletions(
     return changed
 
 
-def conform(table: pa.Table, to: pa.Schema) -> pa.Table:
-    """``table`` with exactly the columns of ``to``, in its order; raises `InvalidArgument` naming what differs."""
+def arrow(given: object) -> pa.Table:
+    """``given``, if it is a table or a record batch; raises `InvalidArgument` for anything else."""
+    if isinstance(given, pa.RecordBatch):
+        return pa.Table.from_batches([given])
+    if not isinstance(given, pa.Table):
+        raise InvalidArgument(f"rows and keys come as a pyarrow Table, not as {type(given).__name__}")
+    return given
+
+
+def conform(rows: pa.Table | pa.RecordBatch, to: pa.Schema) -> pa.Table:
+    """``rows`` with exactly the columns of ``to``, in its order; raises `InvalidArgument` naming what differs."""
+    table = arrow(rows)
     if len(set(table.schema.names)) != table.num_columns:
         raise InvalidArgument("column names are not unique", clause="AMB-136")
     missing = [n for n in to.names if n not in table.schema.names]

@@ -20,7 +20,7 @@ from ..ids import TableVersion
 from . import schema, tags
 from .collected import check_restorable
 from .commit import commit
-from .fragments import conform, write_fragments
+from .fragments import arrow, conform, write_fragments
 from .state import TableState, load
 from .transactions import Transaction
 from .write import retried
@@ -53,12 +53,12 @@ async def overwrite(
 
     async def attempt(state: TableState) -> TableState:
         await may_replace(state)
-        table, fields, metadata = rows, state.fields, dict(state.manifest.message.schema_metadata)
+        table, fields, metadata = arrow(rows), state.fields, dict(state.manifest.message.schema_metadata)
         if state.mem_wal_entry is not None:
-            table = conform(rows, state.schema)
-        elif not rows.schema.equals(state.schema, check_metadata=True):
-            fields = schema.to_fields(rows.schema, max((f.id for f in state.fields), default=-1) + 1)
-            metadata = dict(rows.schema.metadata or {})
+            table = conform(table, state.schema)
+        elif not table.schema.equals(state.schema, check_metadata=True):
+            fields = schema.to_fields(table.schema, max((f.id for f in state.fields), default=-1) + 1)
+            metadata = dict(table.schema.metadata or {})
         fragments = await write_fragments(io, table, schema.leaf_ids(fields), state.file_version)
         body = Transaction.Overwrite(
             fragments=fragments,

@@ -23,15 +23,15 @@ from ..revisions import STRICT, Interpretation
 from . import coverage, read
 from . import schema as schemas
 from .commit import commit
-from .fragments import FRAGMENT_ROWS, conform, fragment_message, write_deletions, write_fragments
+from .fragments import FRAGMENT_ROWS, arrow, conform, fragment_message, write_deletions, write_fragments
 from .state import TableState, check_writable, latest, versions
 from .transactions import Transaction
 from .upsert import TableSource, begin, merged_message, upsert
 
 __all__ = [
-    "CONFLICT_ATTEMPTS", "FRAGMENT_ROWS", "append", "conform", "create", "delete", "drop_index", "fragment_message",
-    "merge_insert", "record_progress", "retried", "set_config", "update", "update_metadata", "write_deletions",
-    "write_fragments",
+    "CONFLICT_ATTEMPTS", "FRAGMENT_ROWS", "append", "arrow", "conform", "create", "delete", "drop_index",
+    "fragment_message", "merge_insert", "record_progress", "retried", "set_config", "update", "update_metadata",
+    "write_deletions", "write_fragments",
 ]  # fmt: skip
 
 CONFLICT_ATTEMPTS = 100
