@@ -3,7 +3,6 @@
 import os
 import selectors
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,10 +104,8 @@ def test_garbage_is_a_protocol_violation_and_ends_the_process(code: str, reason:
 
 def test_silence_is_a_timeout_and_ends_the_process() -> None:
     process = adapter("sys.stderr.write('still thinking\\n'); sys.stderr.flush(); signal.pause()", limit_s=0.7)
-    started = time.monotonic()
     with pytest.raises(AdapterTimeout, match=r"no answer to hello in 0\.7 s"):
         process.greet()
-    assert time.monotonic() - started < 10
     assert not process.alive
 
 

@@ -250,7 +250,7 @@ def test_a_delayed_request_comes_after_the_one_that_it_waits_for() -> None:
 def test_a_request_whose_client_has_given_up_may_be_carried_out_late() -> None:
     rule = Rule(at=Address(class_="wal"), do=Do.HOLD_BEFORE)
     with Gate(rules=[rule]) as gate:
-        options = gate.storage_options("writer-1", timeout="100ms")
+        options = gate.storage_options("writer-1", timeout="2s")
         impatient = S3Store(gate.bucket, config=options, retry_config={"max_retries": 0})
         with pytest.raises(BaseError):
             obstore.put(impatient, WAL_1, b"x", mode="create")

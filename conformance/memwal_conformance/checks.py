@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from .judge import content, store, structure, table
+from .judge import content, snapshots, store, structure, table
 from .judge.wire import Damaged
 from .oracle import History
 from .protocol import Json
@@ -177,6 +177,20 @@ def _unindexed(scene: Scene, step: Json) -> str | None:
     )
 
 
+def _indexed(scene: Scene, _: Json) -> str | None:
+    """Each listed generation has an index under the name of every maintained one, with all its rows."""
+    found = scene.store()
+    maintained = {name for details in found.table.memwal for name in details.maintained_indexes}
+    for region in found.regions.values():
+        for listed in region.newest.generations if region.newest else ():
+            rows = table.rows(region.folder / listed.path).num_rows
+            have = table.indexed_rows(region.folder / listed.path)
+            if lacking := sorted(name for name in maintained if have.get(name) != rows):
+                told = f"{have[lacking[0]]} of {rows} rows" if lacking[0] in have else "not there"
+                return f"{region.region_id}/{listed.path}: the index {lacking[0]} is {told}"
+    return None
+
+
 def _entries(scene: Scene, step: Json) -> str | None:
     regions = scene.store().regions.values()
     count = sum(1 for region in regions for entry in region.wal.values() if entry.rows.num_rows)
@@ -222,6 +236,30 @@ def _distinct(scene: Scene, step: Json) -> str | None:
     return f"{' '.join(there)} are {found}" if len(set(map(str, found))) < len(found) else None
 
 
+def _ends(scene: Scene, step: Json) -> str | None:
+    """Nobody may have written since the last-seen hints were set."""
+    found = scene.store()
+    if step["of"] == "snapshots":
+        told = snapshots.hints(found)
+    else:
+        told = {name: region.newest.last_seen for name, region in found.regions.items() if region.newest}
+    for name, region in found.regions.items():
+        if region.wal and told.get(name) != max(region.wal):
+            return f"{name}: the last-seen hint in {step['of']} is {told.get(name)}, the WAL ends at {max(region.wal)}"
+    return None
+
+
+def _spec(scene: Scene, step: Json) -> str | None:
+    """Region fields and their sources in order; a source id without a column is shown as it is."""
+    newest = scene.store().table
+    specs = [spec for details in newest.memwal for spec in details.region_specs]
+    if not specs:
+        return "there is no region spec"
+    columns = {str(number): name for number, name in newest.columns.items()}
+    found = [[f["field_id"], [columns.get(i, i) for i in f["source_ids"]]] for f in specs[-1]["fields"]]
+    return None if found == step["is"] else f"the region fields and their columns are {found}, expected {step['is']}"
+
+
 def _inspected(scene: Scene, step: Json) -> str | None:
     """The regions of an answer to ``inspect``, held against the newest manifests and the merge progress."""
     told = {region["region_id"]: region for region in scene.names.resolve(step["of"])["regions"]}
@@ -252,7 +290,10 @@ CHECKS: dict[str, Callable[[Scene, Json], str | None]] = {
     "caught_up": _caught_up,
     "unindexed": _unindexed,
     "credited": _credited,
+    "indexed": _indexed,
     "entries": _entries,
+    "ends": _ends,
+    "spec": _spec,
     "inspected": _inspected,
     "once": _once,
     "kept": _kept,

@@ -698,7 +698,6 @@ def test_a_create_whose_answer_is_lost_is_sent_once_and_unknown(s3: S3Server) ->
 
 def test_a_create_that_is_not_answered_in_time_is_unknown(s3: S3Server) -> None:
     store = s3.store(timeout="200ms")
-    store.probe()
     store._probed = True
     s3.faults.extend([HOLD, HOLD])
     with pytest.raises(OutcomeUnknown):

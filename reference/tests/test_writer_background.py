@@ -23,7 +23,7 @@ from memwal.stores.local import LocalStore
 
 from .writer_scene import SCHEMA, pairs, rows
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 """Longest wait for what has to happen; only a failing test waits that long."""
 
 

@@ -53,6 +53,8 @@ class Manifest:
     generations: tuple[Generation, ...]
     shard_fields: tuple[tuple[str, bytes], ...]
     sealed: bool
+    numbers: frozenset[int] = frozenset()
+    """Numbers of the fields on the wire, known or not."""
 
     def view(self) -> dict[str, Any]:
         """The protocol's view; the members of revision R only where they are set."""
@@ -123,6 +125,7 @@ def manifest(data: bytes, region_id: str | None = None, version: int | None = No
         generations=tuple(generations),
         shard_fields=tuple((entry.text(1), entry.blob(2) or b"") for entry in message.messages(14)),
         sealed=message.uint(15) == 1,
+        numbers=frozenset(field.number for field in message.fields),
     )
     if not decoded.version:
         raise Damaged("the manifest says version 0, and versions are numbered from 1")

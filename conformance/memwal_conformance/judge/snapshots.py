@@ -81,6 +81,19 @@ def rows(store: Store) -> Iterator[str | None]:
                 yield f"{region_id}, version {manifest.version}: {wrong}" if wrong else None
 
 
+def hints(store: Store) -> dict[str, int]:
+    """Region id -> the last-seen hint of its row. Raises `Damaged` for a snapshot that cannot be read."""
+    found: dict[str, int] = {}
+    for data in files(store):
+        table = wal.lance_table(data)
+        wanted = ("region_id", POINTERS[store.layout.revision][1])
+        if missing := [name for name in wanted if name not in table.schema.names]:
+            raise Damaged(f"a region snapshot has no column {missing[0]}")
+        ids, last = (table[name].to_pylist() for name in wanted)
+        found |= {str(uuid.UUID(bytes=region)): seen for region, seen in zip(ids, last, strict=True)}
+    return found
+
+
 def _readable(store: Store) -> Iterator[pa.Table]:
     for data in files(store):
         with contextlib.suppress(Damaged):

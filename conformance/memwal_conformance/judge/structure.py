@@ -174,6 +174,14 @@ def epoch_steps(store: Store) -> Seen:
         yield None if good else f"{_where(region, after)}: epoch {before.epoch} -> {after.epoch}"
 
 
+def retired_field(store: Store) -> Seen:
+    """Merge progress, once field 7, is in no manifest."""
+    for region in store.regions.values():
+        for manifest in region.manifests.values():
+            there = 7 in manifest.numbers
+            yield f"{region.region_id}: version {manifest.version} has the retired field 7" if there else None
+
+
 def pointer_steps(store: Store) -> Seen:
     """The replay pointer never moves back."""
     for region, before, after in _steps(store):
@@ -355,6 +363,7 @@ CHECKS: tuple[Check, ...] = (
     Check(name="WAL epochs", clauses=_everywhere("WAL-011", "FENCE-017"), look=wal_epochs),
     Check(name="WAL generations", clauses={"R": ("WAL-018",)}, look=wal_generations),
     Check(name="manifest versions", clauses=_everywhere("MANIFEST-018", "MANIFEST-020"), look=manifest_versions),
+    Check(name="retired field", clauses={"A": ("MANIFEST-015",)}, look=retired_field),
     Check(name="epoch steps", clauses=_everywhere("MANIFEST-007", "FENCE-005"), look=epoch_steps),
     Check(name="pointer steps", clauses=_everywhere("MANIFEST-009"), look=pointer_steps),
     Check(name="generation steps", clauses=_everywhere("MANIFEST-014"), look=generation_steps),

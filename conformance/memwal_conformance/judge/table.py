@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,8 @@ class TableManifest:
     config: dict[str, str]
     data: tuple[bytes, ...] = ()
     """The encoded fragments: what says which rows there are."""
+    columns: Mapping[int, str] = field(default_factory=dict)
+    """Field id -> name, of top-level columns."""
 
 
 def table_manifest(data: bytes) -> TableManifest:
@@ -60,6 +62,7 @@ def table_manifest(data: bytes) -> TableManifest:
         memwal=tuple(details),
         config=message.text_map(16),
         data=tuple(message.blobs(2)),
+        columns={found.sint(3): found.text(2) for found in message.messages(1) if found.sint(4) == -1},
     )
 
 
@@ -102,6 +105,12 @@ def unindexed_rows(root: Path, index: str, storage: Mapping[str, str] | None = N
     with _by_pylance(f"the index {index}"):
         found: int = _dataset(root, storage).stats.index_stats(index)["num_unindexed_rows"]
         return found
+
+
+def indexed_rows(root: Path) -> dict[str, int]:
+    """Index name -> rows of a Lance table that are in it, as pylance says. Raises `Damaged` if it cannot say."""
+    with _by_pylance("the indexes of a table"):
+        return {index.name: index.num_rows_indexed for index in _dataset(root, None).describe_indices()}
 
 
 def _dataset(root: Path, storage: Mapping[str, str] | None) -> Any:
