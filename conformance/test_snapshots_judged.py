@@ -11,10 +11,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from lance.file import LanceFileWriter
-from memwal_conformance.judge import structure
+from memwal_conformance.judge import snapshots, structure
 from memwal_conformance.judge.artifacts import Generation, IndexDetails, Manifest
 from memwal_conformance.judge.store import LAYOUTS, Region, Store
 from memwal_conformance.judge.table import TableManifest
+from memwal_conformance.judge.wire import Damaged
 
 REGION = "0f8fad5b-d9cb-469f-a165-70867728950e"
 LISTED = pa.list_(pa.struct([pa.field("generation", pa.uint64()), pa.field("path", pa.string())]))
@@ -115,6 +116,8 @@ def test_what_the_text_leaves_open_is_in_order(rows: Callable[[], pa.Table], tmp
         ),
         (changed("current_generation", pa.array([2], pa.int64())), "the column current_generation is int64"),
         (changed("region_id", pa.array([uuid.UUID(REGION).bytes])), "the column region_id is binary"),
+        (changed("region_id", pa.array([None], pa.binary(16))), "the column region_id has NULLs"),
+        (changed("flushed_generations", pa.array([None], LISTED)), f"{REGION}, version 3: flushed_generations is []"),
         (
             changed("flushed_generations", pa.array([[1]])),
             "the column flushed_generations is list<item: int64>, and no list",
@@ -127,6 +130,15 @@ def test_what_the_text_leaves_open_is_in_order(rows: Callable[[], pa.Table], tmp
 )
 def test_what_is_wrong_with_a_snapshot_is_told(rows: Callable[[], pa.Table], told: str, tmp_path: Path) -> None:
     assert faults(stored(tmp_path, lance_file(rows())))[0].startswith(told)
+
+
+@pytest.mark.parametrize("name", ["region_id", "wal_entry_position_last_seen"])
+def test_hints_of_a_snapshot_that_does_not_say_them_are_damage(name: str, tmp_path: Path) -> None:
+    assert snapshots.hints(stored(tmp_path, lance_file(GOOD))) == {REGION: 5}
+    empty = changed(name, pa.nulls(1, GOOD.schema.field(name).type))
+    for rows in (empty, changed(name, GOOD[name], "other")):
+        with pytest.raises(Damaged, match=f"a region snapshot: the column {name} "):
+            snapshots.hints(stored(tmp_path, lance_file(rows())))
 
 
 def test_a_snapshot_that_is_counted_and_not_there_is_told(tmp_path: Path) -> None:

@@ -84,13 +84,15 @@ def rows(store: Store) -> Iterator[str | None]:
 def hints(store: Store) -> dict[str, int]:
     """Region id -> the last-seen hint of its row. Raises `Damaged` for a snapshot that cannot be read."""
     found: dict[str, int] = {}
+    revision = store.layout.revision
+    region, seen = "region_id", POINTERS[revision][1]
     for data in files(store):
         table = wal.lance_table(data)
-        wanted = ("region_id", POINTERS[store.layout.revision][1])
-        if missing := [name for name in wanted if name not in table.schema.names]:
-            raise Damaged(f"a region snapshot has no column {missing[0]}")
-        ids, last = (table[name].to_pylist() for name in wanted)
-        found |= {str(uuid.UUID(bytes=region)): seen for region, seen in zip(ids, last, strict=True)}
+        for name in (region, seen):
+            if fault := _column_fault(table, names(revision).index(name), revision):
+                raise Damaged(f"a region snapshot: {fault}")
+        ids = [str(uuid.UUID(bytes=value)) for value in table[region].to_pylist()]
+        found |= dict(zip(ids, table[seen].to_pylist(), strict=True))
     return found
 
 
@@ -111,7 +113,9 @@ def _column_fault(found: pa.Table, at: int, revision: str) -> str | None:
     name = names(revision)[at]
     kind = found.schema.field(name).type if found.schema.names.count(name) == 1 else None
     if at < len(TYPES):
-        return None if kind == TYPES[at] else f"the column {name} is {kind}, and not {TYPES[at]}"
+        if kind != TYPES[at]:
+            return f"the column {name} is {kind}, and not {TYPES[at]}"
+        return f"the column {name} has NULLs" if found[name].null_count else None
     return None if _generations_are_listed(kind) else f"the column {name} is {kind}, and no list of numbers and paths"
 
 
@@ -142,7 +146,7 @@ def _difference(row: dict[str, object], manifest: Manifest, revision: str) -> st
     hint = row[seen]
     if isinstance(hint, int) and hint < manifest.last_seen:
         return f"{seen} is {hint}, the manifest has {manifest.last_seen}"
-    listed = row["flushed_generations"]
+    listed = row["flushed_generations"] or []
     assert isinstance(listed, list)
     pairs = sorted((entry["generation"], entry["path"]) for entry in listed)
     known = sorted((g.number, g.path) for g in manifest.generations)
