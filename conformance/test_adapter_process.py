@@ -2,11 +2,13 @@
 
 import os
 import selectors
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from memwal_conformance.adapters import process as processes
 from memwal_conformance.adapters.process import (
     AdapterCrash,
     AdapterMissing,
@@ -157,3 +159,21 @@ def test_every_exchange_is_logged_with_its_outcome() -> None:
         ("one", "eval.name", "error"),
         ("one", "shutdown", "result"),
     ]
+
+
+def test_an_adapter_that_stays_after_its_shutdown_is_killed_and_the_log_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(processes, "LEAVE_S", 0.2)
+    log: list[Exchange] = []
+    stays = (
+        "import runpy, signal, sys; sys.argv = [sys.argv[1]]\n"
+        "try: runpy.run_path(sys.argv[0], run_name='__main__')\n"
+        "finally: signal.pause()"
+    )
+    lasting = AdapterProcess([sys.executable, "-c", stays, str(SKELETON)], limit_s=60, log=log.append)
+    lasting.greet()
+    lasting.end()
+    assert lasting.status == -signal.SIGKILL
+    assert [next(iter(e.outcome)) for e in log] == ["result", "result", "broken"]
+    assert log[-1].outcome["broken"] == "it answered shutdown, did not exit in 0.2 s, and was killed"

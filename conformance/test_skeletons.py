@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from conformance_runs import Run, run_suite
+from memwal_conformance.adapters import process as processes
+from memwal_conformance.adapters.process import AdapterProcess
 from memwal_conformance.vector_commands import app
 from typer.testing import CliRunner
 
@@ -56,6 +58,16 @@ def test_a_skeleton_answers_all_that_it_claims(language: str, program: tuple[str
     status, text = checked(command(SKELETONS / language, program))
     assert status == 0, text
     assert text.splitlines()[-1].startswith("220 PASS, "), text
+
+
+@pytest.mark.parametrize(("language", "program"), LANGUAGES)
+def test_a_skeleton_exits_by_itself_when_it_is_told_to(language: str, program: tuple[str, str]) -> None:
+    process = AdapterProcess(command(SKELETONS / language, program).split())
+    process.greet()
+    process.call("shutdown", {})
+    assert process._ends_within(processes.LEAVE_S)
+    process.kill()
+    assert process.status == 0
 
 
 FAULTS = [

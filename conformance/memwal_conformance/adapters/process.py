@@ -21,6 +21,8 @@ LINE_LIMIT_BYTES = 256 * 1024 * 1024
 """A reply line longer than this is a protocol violation."""
 STDERR_BYTES = 65_536
 """How much of the end of standard error is looked at."""
+LEAVE_S = 10.0
+"""How long a process may take to exit after it has answered ``shutdown``."""
 STDERR_LINES = 30
 """How many of the last lines of standard error a report shows."""
 
@@ -241,12 +243,18 @@ class AdapterProcess:
         return was_running and self._process.returncode == -signal.SIGKILL
 
     def end(self) -> None:
-        """Ask the process to shut down, and kill it if it does not."""
+        """Ask the process to shut down, and kill it if it does not; the log says so then."""
         if self.alive and self.hello is not None:
             # Nothing is judged by how an actor leaves, and the kill below ends it in any case.
             with contextlib.suppress(AdapterError, AdapterCrash, AdapterTimeout, ProtocolViolation):
                 self.call("shutdown", {})
-                self._ends_within(self.limit_s)
+                limit_s = min(self.limit_s, LEAVE_S)
+                if not self._ends_within(limit_s) and self._log is not None:
+                    told = f"it answered shutdown, did not exit in {limit_s:g} s, and was killed"
+                    outcome = {"broken": told}
+                    self._log(
+                        Exchange(actor=self.actor, message="shutdown", params={}, outcome=outcome, seconds=limit_s)
+                    )
         self.kill()
 
     def _close(self) -> None:

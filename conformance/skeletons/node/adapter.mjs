@@ -75,3 +75,4 @@ for await (const line of createInterface({ input: process.stdin, crlfDelay: Infi
   process.stdout.write(`${JSON.stringify(answer)}\n`);
   if (message === "shutdown") break;
 }
+process.stdin.destroy(); // otherwise Node.js waits until the suite closes it
