@@ -62,11 +62,10 @@ def test_a_skeleton_answers_all_that_it_claims(language: str, program: tuple[str
 
 @pytest.mark.parametrize(("language", "program"), LANGUAGES)
 def test_a_skeleton_exits_by_itself_when_it_is_told_to(language: str, program: tuple[str, str]) -> None:
-    process = AdapterProcess(command(SKELETONS / language, program).split())
-    process.greet()
-    process.call("shutdown", {})
-    assert process._ends_within(processes.LEAVE_S)
-    process.kill()
+    with AdapterProcess(command(SKELETONS / language, program).split()) as process:
+        process.greet()
+        process.call("shutdown", {})
+        assert process._ends_within(processes.LEAVE_S)
     assert process.status == 0
 
 

@@ -8,6 +8,7 @@ import lance
 import memwal
 import pyarrow as pa
 import pytest
+from conformance_runs import run_suite
 from memwal_conformance import checks, scenarios
 from memwal_conformance.checks import Scene
 from memwal_conformance.judge import store, structure
@@ -74,6 +75,11 @@ def test_every_listed_generation_must_have_each_maintained_index_with_all_its_ro
     (generation,) = (tmp_path / "t" / "_mem_wal").glob("*/*_gen_1")
     lance.dataset(str(generation)).insert(rows(5))
     assert str(broken(tmp_path / "t", "B", check="indexed")).endswith("the index by_n is 2 of 3 rows")
+
+
+def test_generations_that_name_their_wal_by_url_are_looked_into_behind_the_gate(tmp_path: Path) -> None:
+    case = "conformance/scenarios/generations_have_the_maintained_indexes.json"
+    assert run_suite(tmp_path, case, "--memwal-revision", "A", "--memwal-gate").status == 0
 
 
 @pytest.mark.parametrize(("revision", "expected"), [("A", 1), ("B", 0)])

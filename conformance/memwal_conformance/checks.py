@@ -183,8 +183,8 @@ def _indexed(scene: Scene, _: Json) -> str | None:
     maintained = {name for details in found.table.memwal for name in details.maintained_indexes}
     for region in found.regions.values():
         for listed in region.newest.generations if region.newest else ():
-            rows = table.rows(region.folder / listed.path).num_rows
-            have = table.indexed_rows(region.folder / listed.path)
+            rows = table.rows(region.folder / listed.path, scene.storage).num_rows
+            have = table.indexed_rows(region.folder / listed.path, scene.storage)
             if lacking := sorted(name for name in maintained if have.get(name) != rows):
                 told = f"{have[lacking[0]]} of {rows} rows" if lacking[0] in have else "not there"
                 return f"{region.region_id}/{listed.path}: the index {lacking[0]} is {told}"

@@ -19,10 +19,10 @@ from memwal_conformance.protocol import AdapterError, Hello, Json, ProtocolViola
 
 LINE_LIMIT_BYTES = 256 * 1024 * 1024
 """A reply line longer than this is a protocol violation."""
-STDERR_BYTES = 65_536
-"""How much of the end of standard error is looked at."""
 LEAVE_S = 10.0
 """How long a process may take to exit after it has answered ``shutdown``."""
+STDERR_BYTES = 65_536
+"""How much of the end of standard error is looked at."""
 STDERR_LINES = 30
 """How many of the last lines of standard error a report shows."""
 
@@ -250,8 +250,7 @@ class AdapterProcess:
                 self.call("shutdown", {})
                 limit_s = min(self.limit_s, LEAVE_S)
                 if not self._ends_within(limit_s) and self._log is not None:
-                    told = f"it answered shutdown, did not exit in {limit_s:g} s, and was killed"
-                    outcome = {"broken": told}
+                    outcome = {"broken": f"it answered shutdown, did not exit in {limit_s:g} s, and was killed"}
                     self._log(
                         Exchange(actor=self.actor, message="shutdown", params={}, outcome=outcome, seconds=limit_s)
                     )

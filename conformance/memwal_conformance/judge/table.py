@@ -107,10 +107,10 @@ def unindexed_rows(root: Path, index: str, storage: Mapping[str, str] | None = N
         return found
 
 
-def indexed_rows(root: Path) -> dict[str, int]:
+def indexed_rows(root: Path, storage: Mapping[str, str] | None = None) -> dict[str, int]:
     """Index name -> rows of a Lance table that are in it, as pylance says. Raises `Damaged` if it cannot say."""
     with _by_pylance("the indexes of a table"):
-        return {index.name: index.num_rows_indexed for index in _dataset(root, None).describe_indices()}
+        return {index.name: index.num_rows_indexed for index in _dataset(root, storage).describe_indices()}
 
 
 def _dataset(root: Path, storage: Mapping[str, str] | None) -> Any:

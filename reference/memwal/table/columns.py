@@ -57,7 +57,7 @@ async def add(io: Io, new: pa.Schema, compute: Compute | None = None, may_add: M
         for fragment in state.fragments:
             changed = copied_fragment(fragment)
             if compute is not None:
-                values = _checked(compute(await _whole(io, state, fragment)), new, fragment)
+                values = _checked(arrow(compute(await _whole(io, state, fragment))), new, fragment)
                 changed.files.append(await write_column_file(io, values, schema.leaf_ids(fields), state.file_version))
             fragments.append(changed)
         body = Transaction.Merge(fragments=fragments, schema=[*state.fields, *fields])
@@ -105,8 +105,7 @@ async def _whole(io: Io, state: TableState, fragment: table_pb2.DataFragment) ->
     return await read.read_fragment(io, state, bare, state.schema.names, with_row_address=False)
 
 
-def _checked(given: pa.Table, new: pa.Schema, fragment: table_pb2.DataFragment) -> pa.Table:
-    values = arrow(given)
+def _checked(values: pa.Table, new: pa.Schema, fragment: table_pb2.DataFragment) -> pa.Table:
     if values.num_rows != fragment.physical_rows or values.schema.names != new.names:
         reason = f"{values.num_rows} rows of {values.schema.names} for the {fragment.physical_rows} of {new.names}"
         raise InvalidArgument(reason, clause="TXN-033")
@@ -183,7 +182,7 @@ async def recompute(io: Io, names: Sequence[str], compute: Compute) -> TableStat
         leaves = _leaves(state, names)
         updated = []
         for fragment in state.fragments:
-            values = _checked(compute(await _whole(io, state, fragment)), wanted, fragment)
+            values = _checked(arrow(compute(await _whole(io, state, fragment))), wanted, fragment)
             changed = _tombstoned(fragment, leaves)
             changed.files.append(await write_column_file(io, values, leaves, state.file_version))
             updated.append(changed)

@@ -50,10 +50,11 @@ async def overwrite(
 
     Where MemWAL is enabled the schema has to stay as it is, and its index goes on with configuration and progress.
     """
+    given = arrow(rows)
 
     async def attempt(state: TableState) -> TableState:
         await may_replace(state)
-        table, fields, metadata = arrow(rows), state.fields, dict(state.manifest.message.schema_metadata)
+        table, fields, metadata = given, state.fields, dict(state.manifest.message.schema_metadata)
         if state.mem_wal_entry is not None:
             table = conform(table, state.schema)
         elif not table.schema.equals(state.schema, check_metadata=True):
