@@ -21,7 +21,7 @@ from ..maintained import base_index
 from ..revisions import CONFIG_COMMITS, CONFIG_MANIFEST_COLLECTION, CONFIG_REVISION, CONFIG_WAL_COLLECTION, Revision
 from ..stores import ManifestStore
 from ..stores.base import Store
-from ..table import read, state, write
+from ..table import door, read, state, write
 from ..table import schema as schemas
 from ..table.state import TableState
 from .place import Place, check_mechanism, find, found, named_revision
@@ -59,6 +59,7 @@ def create(
     if not isinstance(data, pa.Schema | pa.Table):
         raise InvalidArgument(f"a table is made of a pyarrow Schema or Table, not of {type(data).__name__}")
     schema = data if isinstance(data, pa.Schema) else data.schema
+    door.check_schema(schema)
     keyed = schemas.with_primary_key(schema, primary_key)
     _check_key_index(keyed, primary_key, chosen)
     if maintained_indexes:
@@ -66,7 +67,7 @@ def create(
         raise InvalidArgument(reason, clause="AMB-48")
     ids = schemas.field_ids(schemas.to_fields(keyed))
     _resolved_spec(spec, keyed, ids, tuple(primary_key), chosen)
-    rows = write.conform(data, keyed) if isinstance(data, pa.Table) and data.num_rows else None
+    rows = door.admitted(data, keyed) if isinstance(data, pa.Table) and data.num_rows else None
     if rows is not None:
         _check_unique(rows, tuple(primary_key))
     config = _config(place, chosen, wal_collection=wal_collection, manifest_collection=manifest_collection)
@@ -97,6 +98,7 @@ def enable(
     chosen = named_revision(revision)
     mem_wal.may_enable(current)
     key = current.primary_key
+    door.check_schema(current.schema)
     schemas.with_primary_key(current.schema, key)
     _check_key_index(current.schema, key, chosen)
     place.run(base_index.load(place.io, current, maintained_indexes))

@@ -32,7 +32,7 @@ from ..region import writer as writing
 from ..region.limits import Limits
 from ..region.rows import Belongs
 from ..revisions import STRICT, Interpretation, Revision
-from ..table import coverage, state, write
+from ..table import coverage, door, state, write
 from ..table.state import TableState
 from .place import Place, named_profile
 from .reports import CatchUpReport, GcReport, MergeReport, RegionInfo
@@ -455,7 +455,7 @@ class Table:
         return self._run(
             lookup.lookup(
                 self._io,
-                write.conform(keys, pa.schema([self.schema.field(name) for name in self.primary_key])),
+                door.admitted(keys, pa.schema([self.schema.field(name) for name in self.primary_key])),
                 columns=columns,
                 version=version,
                 memory=[writer.memory() for writer in writers],

@@ -12,6 +12,7 @@ from ..clauses import implements
 from ..errors import ArtifactError, InvalidArgument
 from ..ids import FieldId
 from ..revisions import Revision
+from ..table.door import admitted
 from ..table.write import conform
 
 TOMBSTONE = "_tombstone"
@@ -63,7 +64,7 @@ class Rows:
     @implements("WRITER-015", "AMB-136")
     def upserts(self, rows: pa.Table | pa.RecordBatch) -> pa.Table:
         """``rows`` as stored; raises `InvalidArgument` for a wrong schema, a NULL key, or a row of another region."""
-        checked = conform(rows, self.plain)
+        checked = admitted(rows, self.plain)
         self.belongs(checked)
         return self._marked(checked, False)
 
@@ -76,7 +77,7 @@ class Rows:
         strict = [f.name for f in self.table if f.name not in self.key and not f.nullable]
         if strict:
             raise InvalidArgument(f"a delete needs NULL in the not nullable columns {strict}", clause="AMB-89")
-        keys = conform(keys, pa.schema([self.table.field(name) for name in self.key]))
+        keys = admitted(keys, pa.schema([self.table.field(name) for name in self.key]))
         columns = [keys[f.name] if f.name in self.key else pa.nulls(keys.num_rows, f.type) for f in self.table]
         rows = pa.table(columns, schema=self.plain)
         self.belongs(rows)

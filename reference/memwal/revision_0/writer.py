@@ -18,8 +18,9 @@ from ..errors import ArtifactError, InvalidArgument, NotFound
 from ..ids import Generation, TableVersion
 from ..keys import newest, without
 from ..table import read as reading
+from ..table.door import admitted
 from ..table.state import latest
-from ..table.write import conform, merge_insert
+from ..table.write import merge_insert
 from . import entries, index, records
 from .records import MemWal, State
 
@@ -52,7 +53,7 @@ class Writer:
         Raises `OwnerChanged`: then the entry is a hole, and its rows are not in the table.
         """
         state = await latest(self.io)
-        checked = conform(rows, state.schema.remove_metadata())
+        checked = admitted(rows, state.schema.remove_metadata())
         wal = entries.folder(self.io, self.record.wal_location)
         entry = await entries.store(wal, self.record.entries.following, checked)
         await self._commit(partial(records.appended, region=self.region, owner=self.owner, entry=entry))

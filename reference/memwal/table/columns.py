@@ -17,6 +17,7 @@ from ..errors import InvalidArgument
 from ..ids import FragmentId
 from . import read, schema
 from .commit import commit
+from .door import admitted, check_schema
 from .draft import copied_fragment
 from .fragments import arrow, write_column_file
 from .state import TableState, load, versions
@@ -72,6 +73,7 @@ def check_new(state: TableState, new: pa.Schema, *, computed: bool) -> None:
     there = [name for name in new.names if name in state.schema.names]
     if there or len(set(new.names)) != len(new.names) or not len(new):
         raise InvalidArgument(f"columns {there or new.names} are there already, twice, or none", clause="TXN-033")
+    check_schema(new)
     strict = [field.name for field in new if not field.nullable]
     if strict and (state.mem_wal_entry is not None or (state.fragments and not computed)):
         reason = f"columns {strict} may not be NULL, and there are rows without them"
@@ -113,10 +115,7 @@ def _checked(values: pa.Table, new: pa.Schema, fragment: table_pb2.DataFragment)
         cast = values.cast(new)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
         raise InvalidArgument(f"the computed values do not fit: {error}", clause="TXN-033") from error
-    empty = [field.name for field in new if not field.nullable and cast.column(field.name).null_count]
-    if empty:
-        raise InvalidArgument(f"the computed values have NULLs in {empty}, which have none", clause="TXN-033")
-    return cast
+    return admitted(cast, new)
 
 
 @implements("TXN-034", "AMB-55", "AMB-66")

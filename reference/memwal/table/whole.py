@@ -20,7 +20,8 @@ from ..ids import TableVersion
 from . import schema, tags
 from .collected import check_restorable
 from .commit import commit
-from .fragments import arrow, conform, write_fragments
+from .door import admitted, check_schema
+from .fragments import arrow, write_fragments
 from .state import TableState, load
 from .transactions import Transaction
 from .write import retried
@@ -50,13 +51,14 @@ async def overwrite(
 
     Where MemWAL is enabled the schema has to stay as it is, and its index goes on with configuration and progress.
     """
-    given = arrow(rows)
+    check_schema(arrow(rows).schema)
+    given = admitted(rows, rows.schema)
 
     async def attempt(state: TableState) -> TableState:
         await may_replace(state)
         table, fields, metadata = given, state.fields, dict(state.manifest.message.schema_metadata)
         if state.mem_wal_entry is not None:
-            table = conform(table, state.schema)
+            table = admitted(table, state.schema)
         elif not table.schema.equals(state.schema, check_metadata=True):
             fields = schema.to_fields(table.schema, max((f.id for f in state.fields), default=-1) + 1)
             metadata = dict(table.schema.metadata or {})

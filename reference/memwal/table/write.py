@@ -23,6 +23,7 @@ from ..revisions import STRICT, Interpretation
 from . import coverage, read
 from . import schema as schemas
 from .commit import commit
+from .door import admitted, check_schema
 from .fragments import FRAGMENT_ROWS, arrow, conform, fragment_message, write_deletions, write_fragments
 from .state import TableState, check_writable, latest, versions
 from .transactions import Transaction
@@ -48,8 +49,9 @@ async def create(
     """
     if await versions(io):
         raise AlreadyExists(io.path(paths.VERSIONS))
+    check_schema(schema_arrow)
     fields = schemas.to_fields(schema_arrow)
-    fragments = await write_fragments(io, conform(rows, schema_arrow), schemas.leaf_ids(fields)) if rows else []
+    fragments = await write_fragments(io, admitted(rows, schema_arrow), schemas.leaf_ids(fields)) if rows else []
     body = Transaction.Overwrite(
         fragments=fragments,
         schema=fields,
@@ -150,7 +152,7 @@ async def append(io: Io, rows: pa.Table) -> TableState:
 
     async def attempt(state: TableState) -> TableState:
         fragments = await write_fragments(
-            io, conform(rows, state.schema), schemas.leaf_ids(state.fields), state.file_version
+            io, admitted(rows, state.schema), schemas.leaf_ids(state.fields), state.file_version
         )
         return await commit(io, state, Transaction(append=Transaction.Append(fragments=fragments)))
 
@@ -187,7 +189,7 @@ async def update(
         chosen = rows.filter(pa.array(select(rows.drop_columns([read.ROW_ADDRESS]))))
         addresses = chosen.column(read.ROW_ADDRESS).to_numpy()
         before = chosen.drop_columns([read.ROW_ADDRESS])
-        after = conform(compute(before), state.schema)
+        after = admitted(compute(before), state.schema)
         if after.num_rows != before.num_rows:
             reason = f"{after.num_rows} rows for the {before.num_rows} that were selected"
             raise InvalidArgument(reason, clause="TXN-039")
