@@ -51,6 +51,7 @@ def _flat(offsets: Offsets) -> bytes:
     return sink.getvalue()
 
 
+@implements("AMB-144")
 def decode(data: bytes, file_type: int, rows: int, path: str) -> Offsets:
     """Offsets in a deletion file of a fragment with ``rows`` physical rows; raises `ArtifactError`."""
     try:
@@ -62,9 +63,10 @@ def decode(data: bytes, file_type: int, rows: int, path: str) -> Offsets:
             if not pa.types.is_integer(column.type) or column.null_count:
                 reason = f"a column of {column.type} with {column.null_count} NULLs, not of row offsets"
                 raise ArtifactError("FORMAT-037", path, reason)
-            offsets = np.unique(column.combine_chunks().to_numpy(zero_copy_only=False)).astype(np.uint32)
+            offsets = np.unique(column.combine_chunks().to_numpy(zero_copy_only=False))
     except (ValueError, pa.ArrowException, OSError, IndexError) as error:
         raise ArtifactError("FORMAT-006", path, f"not a readable deletion file: {error}") from error
-    if len(offsets) and offsets[-1] >= rows:
-        raise ArtifactError("FORMAT-035", path, f"deletes row {offsets[-1]} of a fragment with {rows} rows")
-    return offsets
+    for offset in offsets[[0, -1]] if len(offsets) else ():
+        if not 0 <= offset < rows:
+            raise ArtifactError("FORMAT-035", path, f"deletes row {offset} of a fragment with {rows} rows")
+    return offsets.astype(np.uint32, copy=False)

@@ -56,7 +56,7 @@ def _section(data: bytes) -> bytes:
     return _LENGTH.pack(len(data)) + data
 
 
-@implements("FORMAT-007", "FORMAT-013")
+@implements("FORMAT-007", "FORMAT-013", "FORMAT-054", "FORMAT-056", "FORMAT-057", "FORMAT-058")
 def decode(data: bytes, path: str) -> TableManifest:
     """Parse a manifest file; raises `ArtifactError` with the offset of what is cut or wrong."""
     if len(data) < _TAIL.size:
@@ -69,6 +69,7 @@ def decode(data: bytes, path: str) -> TableManifest:
     if position + _LENGTH.size + len(section) != tail:
         raise ArtifactError("FORMAT-004", path, "the manifest does not end where the tail begins", position)
     message = protobuf.parse(table_pb2.Manifest, section, clause="FORMAT-004", path=path)
+    _drop_deletions_of_no_type(message)
     if message.version < 1:
         raise ArtifactError("FORMAT-004", path, "no version in the manifest", position)
     indices: tuple[table_pb2.IndexMetadata, ...] = ()
@@ -82,6 +83,14 @@ def decode(data: bytes, path: str) -> TableManifest:
             transaction = protobuf.parse(transaction_pb2.Transaction, found, clause="FORMAT-004", path=path)
             break
     return TableManifest(message=message, indices=indices, transaction=transaction)
+
+
+@implements("FORMAT-066", "AMB-145")
+def _drop_deletions_of_no_type(message: table_pb2.Manifest) -> None:
+    """A DeletionFile without any field is none: its name would be that of a file that nobody wrote."""
+    for fragment in message.fragments:
+        if fragment.HasField("deletion_file") and not fragment.deletion_file.ByteSize():
+            fragment.ClearField("deletion_file")
 
 
 def _read_section(data: bytes, start: int, limit: int, path: str) -> bytes:

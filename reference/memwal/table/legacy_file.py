@@ -106,7 +106,7 @@ def is_legacy(data: bytes) -> bool:
     return bool(magic == MAGIC and (major, minor) in VERSIONS)
 
 
-@implements("FORMAT-021", "FORMAT-024")
+@implements("FORMAT-021", "FORMAT-024", "AMB-146")
 def _footer(end: bytes, size_bytes: int, path: str) -> tuple[int, tuple[int, int]]:
     """Position of the metadata, and the version."""
     if len(end) < FOOTER.size:
@@ -165,7 +165,7 @@ class _Block:
             raise ArtifactError(error.clause, self.path, error.reason, position) from error
 
 
-@implements("FORMAT-025", "FORMAT-026", "FORMAT-051")
+@implements("FORMAT-025", "FORMAT-026", "FORMAT-051", "FORMAT-060", "FORMAT-062", "AMB-147")
 def decode(
     data: bytes,
     path: str,
@@ -254,7 +254,7 @@ def statistics_file(file: LegacyFile) -> LegacyFile | None:
     return replace(file, fields=fields, pages=pages, batch_offsets=(0, file.batches))
 
 
-@implements("FORMAT-042", "FORMAT-047", "FORMAT-053")
+@implements("FORMAT-042", "FORMAT-047", "FORMAT-053", "FORMAT-061", "FORMAT-063")
 def statistics(file: LegacyFile) -> dict[FieldId, pa.Table]:
     """Bounds of each page by field id: columns ``null_count``, ``min_value``, ``max_value``, those that there are.
 

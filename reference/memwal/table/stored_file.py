@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ..clauses import implements
 from ..codec import data_file, file_layout, protobuf
 from ..codec.data_file import Decoder
 from ..codec.file_layout import Layout
@@ -25,6 +26,8 @@ WHOLE_BYTES = 1 << 20
 """Files up to this size are fetched as a whole: further requests would cost more than the bytes."""
 
 _BLOB = "lance-encoding:blob"
+_PACKED = ("lance-encoding:packed", "packed")
+"""Metadata of a struct whose values are in one column; the second is the older name."""
 
 Rows = Decoder | LegacyRows
 """Rows of an open file: both have ``rows``, ``columns``, ``read`` and ``close``, and are context managers."""
@@ -80,7 +83,7 @@ async def open_file(
     if (file.file_major_version, file.file_minor_version) in legacy_file.VERSIONS:
         return await _open_legacy(io, name, file, columns, fields)
     size = file.file_size_bytes
-    indices = _indices(file, columns, fields) if not size or size > WHOLE_BYTES else None
+    indices = column_numbers(file, columns, fields) if not size or size > WHOLE_BYTES else None
     if indices is not None and not size:
         size = await _size(io, name)
     whole = StoredFile(
@@ -134,8 +137,9 @@ def _place(file: table_pb2.DataFile, column: str, fields: Sequence[file_pb2.Fiel
 def _names_in_file(io: Io, file: StoredFile, parts: Sequence[tuple[int, bytes]]) -> tuple[str, ...]:
     """How the file itself calls its `StoredFile.columns`: a column that was renamed has its old name there.
 
-    The fields of the file and those of ``DataFile.fields`` are in one order, depth first; in files with one column
-    per leaf field these are the leaf fields.
+    The fields of the file and those of ``DataFile.fields`` are in one order, depth first. ``DataFile.fields`` has all
+    of them, or leaves out those of packed structs, which have no column (FORMAT-059, the worked example), or has only
+    the leaf fields, in files with one column per leaf field.
     """
     if file.layout is not None:
         data = parts[0][1]
@@ -145,13 +149,28 @@ def _names_in_file(io: Io, file: StoredFile, parts: Sequence[tuple[int, bytes]])
         data = whole[position : position + size]
     described = protobuf.parse(file_pb2.FileDescriptor, data, clause="FORMAT-024", path=io.path(file.name))
     held = list(described.schema.fields)
-    parents = {field.parent_id for field in held}
-    leaves = [field for field in held if field.id not in parents]
-    for candidates in (held, leaves):
+    with_columns = _unpacked(held)
+    parents = {field.parent_id for field in with_columns}
+    leaves = [field for field in with_columns if field.id not in parents]
+    for candidates in (held, with_columns, leaves):
         if len(candidates) == file.fields:
             by_id = {field.id: field for field in held}
             return tuple(_top(candidates[place], by_id) for place in file.places)
     return file.columns
+
+
+def _unpacked(fields: Sequence[file_pb2.Field]) -> list[file_pb2.Field]:
+    """``fields``, depth first, without those below a packed struct."""
+    packed: set[int] = set()
+    kept = []
+    for field in fields:
+        if field.parent_id in packed:
+            packed.add(field.id)
+            continue
+        kept.append(field)
+        if any(field.metadata.get(name, b"").lower() == b"true" for name in _PACKED):
+            packed.add(field.id)
+    return kept
 
 
 def _top(field: file_pb2.Field, by_id: Mapping[int, file_pb2.Field]) -> str:
@@ -163,7 +182,8 @@ def _top(field: file_pb2.Field, by_id: Mapping[int, file_pb2.Field]) -> str:
     return field.name
 
 
-def _indices(
+@implements("FORMAT-059")
+def column_numbers(
     file: table_pb2.DataFile, columns: Sequence[str], fields: Sequence[file_pb2.Field]
 ) -> tuple[int, ...] | None:
     """Numbers of the columns that hold ``columns``; None where the table manifest does not tell.
