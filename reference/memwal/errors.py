@@ -6,13 +6,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .ids import Epoch, Generation, RegionId, TableVersion
 
 
 class MemwalError(Exception):
-    """Root of everything that this package raises on purpose."""
+    """Root of everything that this package raises on purpose.
+
+    Copies, and errors that come from another process, have the type, the text and the fields of the original.
+    """
+
+    def __reduce__(self) -> tuple[Callable[..., BaseException], tuple[object, ...], dict[str, object]]:
+        return _again, (type(self), self.args), self.__dict__
+
+
+def _again(kind: type[BaseException], args: tuple[object, ...]) -> BaseException:
+    """An error with ``args`` and no fields yet: constructors take other arguments than the text that they make."""
+    return kind.__new__(kind, *args)
 
 
 class InvalidArgument(MemwalError, ValueError):

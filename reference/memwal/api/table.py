@@ -77,7 +77,7 @@ class Table:
     @property
     def field_ids(self) -> dict[str, FieldId]:
         """Id of each column, which region specs name their sources by."""
-        return self._state.field_ids
+        return dict(self._state.field_ids)
 
     @property
     def revision(self) -> Revision:

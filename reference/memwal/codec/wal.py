@@ -164,9 +164,9 @@ def plain(entry: WalEntry, schema: pa.Schema) -> WalEntry:
 
     How rows are encoded is up to who wrote them. Other differences are left for the caller to judge.
     """
-    rows = entry.rows
+    rows, types = entry.rows, dict(zip(schema.names, schema.types, strict=True))
     for number, field in enumerate(entry.rows.schema):
-        wanted = schema.field(field.name).type if field.name in schema.names else field.type
+        wanted = types.get(field.name, field.type)
         if field.type != wanted and _plain_type(field.type) == wanted:
             column = rows.column(number).cast(wanted)
             rows = rows.set_column(number, field.with_type(wanted), column)

@@ -138,7 +138,7 @@ def _resolved(
     request: FieldRequest, schema: pa.Schema, field_ids: Mapping[str, FieldId], revision: Revision
 ) -> RegionField:
     for name in request.columns:
-        if name not in schema.names or name not in field_ids:
+        if schema.get_field_index(name) < 0 or name not in field_ids:
             raise InvalidArgument(f"region field {request.field_id!r}: no column {name!r}", clause="REGION-014")
     types = [schema.field(name).type for name in request.columns]
     if request.transform is not None:

@@ -148,8 +148,9 @@ def generations_equal_their_wal(generation: GenerationRows) -> Iterator[Broken]:
 def _difference(stored: pa.Table, logged: pa.Table) -> str:
     if stored.num_rows != logged.num_rows:
         return f"{stored.num_rows} rows, its WAL entries have {logged.num_rows}"
+    known = set(stored.schema.names)
     for name in logged.schema.names:
-        if name not in stored.schema.names:
+        if name not in known:
             return f"column {name!r} is missing"
         ours, theirs = stored.column(name), logged.column(name)
         if ours.equals(theirs):

@@ -217,7 +217,7 @@ def mapped_columns(path: str, generation: TableState, base: TableState) -> dict[
     for held in generation.schema.names:
         number = ids.get(held)
         name = held if number is None else by_id.get(number)
-        if name is None or name not in base.schema.names:
+        if name is None or name not in base.field_ids:
             continue
         theirs, ours = generation.schema.field(held).type, base.schema.field(name).type
         if theirs != ours:

@@ -14,9 +14,10 @@ from ..clauses import implements
 from ..effects import Io
 from ..region.rows import TOMBSTONE
 from ..revisions import STRICT, Interpretation
+from ..table.schema import check_columns
 from ..table.state import TableState
 from .nodes import BloomFilterGuard, CoalesceFirst, Lookup, OfRegion, TakeLast
-from .parts import Parts, check_columns, collect
+from .parts import Parts, collect
 from .pruning import targets
 from .sources import MemoryView
 from .view import View, over
@@ -54,7 +55,7 @@ async def lookup(
 
     async def body(view: View) -> tuple[pa.Table, CoalesceFirst]:
         names = list(view.base.schema.names if columns is None else columns)
-        check_columns(view.base, names)
+        check_columns(view.base.schema, names)
         planned = await plan(io, view, collect(io, view, memory, interpretation), keys, names)
         found = await planned.find(keys) if run else keys.slice(0, 0)
         return live(found, view.base, names), planned

@@ -21,7 +21,7 @@ from ..codec.bloom import Filter
 from ..codec.pb.lance import table_pb2
 from ..codec.region_manifest import RegionManifest
 from ..effects import Io
-from ..errors import ArtifactError, Fenced, InvalidArgument, NotFound, Unmergeable
+from ..errors import ArtifactError, Fenced, NotFound, Unmergeable
 from ..ids import FragmentId, Generation, RegionId
 from ..keys import KeySet, newest
 from ..region import manifest as manifests
@@ -137,10 +137,11 @@ class Stored:
         schema = self._schema(state, names)
         own = [self.columns.get(name, name) for name in schema.names if name in self.columns or name == TOMBSTONE]
         found = await read.read_fragment(self.io, state, fragment, own, with_row_address=True)
+        read_columns = dict(zip(found.schema.names, found.columns, strict=True))
         columns = []
-        for name, column in zip(schema.names, schema, strict=True):
-            held = self.columns.get(name, name)
-            columns.append(found.column(held) if held in found.schema.names else pa.nulls(found.num_rows, column.type))
+        for column in schema:
+            values = read_columns.get(self.columns.get(column.name, column.name))
+            columns.append(pa.nulls(found.num_rows, column.type) if values is None else values)
         return pa.table(columns, schema=schema)
 
     def _schema(self, state: TableState, names: Sequence[str]) -> pa.Schema:
@@ -277,13 +278,6 @@ def _held(
 
 def _owner(region: RegionId | None) -> str:
     return "base_table" if region is None else f"region {region[:8]}"
-
-
-def check_columns(base: TableState, names: Sequence[str]) -> None:
-    """Raise `InvalidArgument` for columns that the base table does not have."""
-    unknown = [name for name in names if name not in base.schema.names]
-    if unknown:
-        raise InvalidArgument(f"no such columns: {unknown}; there are {base.schema.names}")
 
 
 @implements("AMB-46", "AMB-109")

@@ -36,9 +36,8 @@ def extract(condition: Any, schema: pa.Schema) -> Predicate:
     if condition is None:
         return NOTHING
     found = _of_expression(condition, schema) if isinstance(condition, pc.Expression) else _of_sql(condition, schema)
-    return {
-        name: values for name, values in found.items() if name in schema.names and comparable(schema.field(name).type)
-    }
+    types = dict(zip(schema.names, schema.types, strict=True))
+    return {name: values for name, values in found.items() if name in types and comparable(types[name])}
 
 
 def equals(column: str, value: object) -> Predicate:

@@ -11,13 +11,14 @@ import pyarrow as pa
 
 from ..clauses import implements
 from ..effects import Io
-from ..errors import Fenced, InvalidArgument, NotFound
+from ..errors import Fenced, NotFound
 from ..ids import Generation, RegionId
 from ..keys import among, newest, without
 from ..region import manifest as manifests
 from ..region.rows import Rows
 from ..revisions import STRICT, Interpretation
 from ..table import read
+from ..table.schema import check_columns
 from ..table.state import TableState
 from .predicates import NOTHING, Predicate
 from .pruning import narrowed
@@ -70,9 +71,7 @@ async def _merged(
 ) -> pa.Table:
     base, key = view.base, list(view.base.primary_key)
     names = list(base.schema.names if columns is None else columns)
-    unknown = [n for n in names if n not in base.schema.names]
-    if unknown:
-        raise InvalidArgument(f"no such columns: {unknown}; there are {base.schema.names}")
+    check_columns(base.schema, names)
     needed = list(base.schema.names) if keep else list(dict.fromkeys([*key, *names]))
     below = keep if keep and not interpretation.filter_above_deduplication else None
     rows = Rows(

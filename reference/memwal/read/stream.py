@@ -12,10 +12,11 @@ import pyarrow as pa
 from ..clauses import implements
 from ..effects import Io
 from ..revisions import STRICT, Interpretation
+from ..table.schema import check_columns
 from ..table.state import TableState
 from .lookup import live
 from .nodes import Deduplicate
-from .parts import Part, check_columns, collect
+from .parts import Part, collect
 from .predicates import NOTHING, Predicate
 from .pruning import narrowed
 from .scan import Keep
@@ -40,7 +41,7 @@ async def stream(
     """
     view = await (strong_view(io, interpretation) if version is None else eventual_view(io, version))
     names = list(view.base.schema.names if columns is None else columns)
-    check_columns(view.base, names)
+    check_columns(view.base.schema, names)
     chosen, held = await narrowed(io, view, memory, predicate)
     parts = collect(io, chosen, held, interpretation)
     key = view.base.primary_key

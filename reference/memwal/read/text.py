@@ -22,12 +22,13 @@ from ..maintained.base_index import MaintainedIndex
 from ..maintained.text_index import CorpusStatistics, TextIndex
 from ..revisions import STRICT, Interpretation
 from ..table.read import ROW_ADDRESS
+from ..table.schema import check_columns
 from ..table.state import TableState
 from . import gap
 from .choosing import chosen_index
 from .indexed import Coverage, counted, in_base, of_base, of_part
 from .nodes import Node
-from .parts import Addresses, Part, Parts, check_columns, collect
+from .parts import Addresses, Part, Parts, collect
 from .predicates import NOTHING, Predicate
 from .pruning import narrowed
 from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Ranked, Sort, Union, ranked, take
@@ -157,7 +158,7 @@ async def search(
 
     async def body(view: View) -> tuple[pa.Table, GlobalLimit]:
         names = list(view.base.schema.names if columns is None else columns)
-        check_columns(view.base, [*names, asked.column])
+        check_columns(view.base.schema, [*names, asked.column])
         index = await chosen_index(io, view.base, asked.column, asked.index, "text")
         if index is None or index.tokenizer is None:
             raise InvalidArgument(f"no full-text index over column {asked.column!r} of the base table", clause="AMB-48")

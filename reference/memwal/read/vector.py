@@ -24,11 +24,12 @@ from ..maintained.base_index import MaintainedIndex
 from ..maintained.vector_code import METRICS, Encoded, VectorCode
 from ..revisions import STRICT, Interpretation
 from ..table.read import ROW_ADDRESS
+from ..table.schema import check_columns
 from ..table.state import TableState
 from . import gap
 from .choosing import chosen_index
 from .indexed import Answered, Coverage, counted, in_base, of_base, of_part
-from .parts import Addresses, Held, Part, Parts, check_columns, collect
+from .parts import Addresses, Held, Part, Parts, collect
 from .predicates import NOTHING, Predicate
 from .pruning import narrowed
 from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Ranked, Sort, Union, Values, ranked
@@ -77,7 +78,7 @@ async def search(
 
     async def body(view: View) -> tuple[pa.Table, GlobalLimit]:
         names = list(view.base.schema.names if columns is None else columns)
-        check_columns(view.base, [*names, asked.column])
+        check_columns(view.base.schema, [*names, asked.column])
         index = None if asked.exact else await chosen_index(io, view.base, asked.column, asked.index, "vector")
         code = _code(asked, index, view.base)
         chosen, held = await narrowed(io, view, memory, predicate)

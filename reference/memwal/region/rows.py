@@ -101,7 +101,8 @@ class Rows:
             return self.schema.empty_table()
         marked = self._mapped(rows)
         if narrowed:
-            marked = marked.select([name for name in self.schema.names if name in marked.schema.names])
+            held = set(marked.schema.names)
+            marked = marked.select([name for name in self.schema.names if name in held])
         if self.revision.tombstones and TOMBSTONE not in rows.schema.names:
             marked = marked.append_column(TOMBSTONE, pa.repeat(pa.scalar(False), rows.num_rows))
         try:
@@ -115,12 +116,17 @@ class Rows:
         held = {field_id(column) for column in rows.schema if column.name != TOMBSTONE}
         if None in held:
             return frozenset()
-        return frozenset(name for name, number in self.field_ids if name in self.plain.names and number not in held)
+        return frozenset(name for name, number in self._ids().items() if number not in held)
+
+    def _ids(self) -> dict[str, FieldId]:
+        """Ids of the columns that rows have, of those that are known."""
+        names = set(self.plain.names)
+        return {name: number for name, number in self.field_ids if name in names}
 
     def _mapped(self, rows: pa.Table) -> pa.Table:
         """``rows`` with the columns that have the field ids of the table's; as they are if an id is not known."""
-        ids = {name: number for name, number in self.field_ids if name in self.plain.names}
-        held = {name: field_id(rows.schema.field(name)) for name in rows.schema.names if name != TOMBSTONE}
+        ids = self._ids()
+        held = {column.name: field_id(column) for column in rows.schema if column.name != TOMBSTONE}
         unknown = len(ids) < len(self.plain) or None in held.values() or len(set(held.values())) < len(held)
         if unknown or held == ids:
             return rows

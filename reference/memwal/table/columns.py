@@ -70,7 +70,8 @@ async def add(io: Io, new: pa.Schema, compute: Compute | None = None, may_add: M
 @implements("AMB-50")
 def check_new(state: TableState, new: pa.Schema, *, computed: bool) -> None:
     """Raise `InvalidArgument` for columns that cannot be added to this version, whatever is in regions."""
-    there = [name for name in new.names if name in state.schema.names]
+    known = set(state.schema.names)
+    there = [name for name in new.names if name in known]
     if there or len(set(new.names)) != len(new.names) or not len(new):
         raise InvalidArgument(f"columns {there or new.names} are there already, twice, or none", clause="TXN-033")
     check_schema(new)
@@ -140,7 +141,7 @@ async def drop(io: Io, names: Sequence[str], may_drop: MayChange = _no_mem_wal) 
 @implements("AMB-55", "AMB-66")
 def check_dropped(state: TableState, names: Sequence[str]) -> None:
     """Raise `InvalidArgument` for columns that cannot be dropped from this version, whatever is in regions."""
-    unknown = [name for name in names if name not in state.schema.names]
+    unknown = [name for name in names if name not in state.field_ids]
     if unknown or not names:
         raise InvalidArgument(f"no such columns: {unknown}; there are {state.schema.names}", clause="TXN-034")
     keys = [name for name in names if name in state.primary_key]
@@ -207,7 +208,7 @@ def _tombstoned(fragment: table_pb2.DataFragment, leaves: Sequence[int]) -> tabl
 
 
 def _known(state: TableState, names: Sequence[str]) -> Sequence[str]:
-    wrong = [name for name in names if name not in state.schema.names or name in state.primary_key]
+    wrong = [name for name in names if name not in state.field_ids or name in state.primary_key]
     if wrong or not names:
         reason = f"columns {wrong} are not there or belong to the key; others are {state.schema.names}"
         raise InvalidArgument(reason, clause="TXN-041")

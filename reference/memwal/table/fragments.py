@@ -159,8 +159,9 @@ def conform(rows: pa.Table | pa.RecordBatch, to: pa.Schema) -> pa.Table:
     table = arrow(rows)
     if len(set(table.schema.names)) != table.num_columns:
         raise InvalidArgument("column names are not unique", clause="AMB-136")
-    missing = [n for n in to.names if n not in table.schema.names]
-    extra = [n for n in table.schema.names if n not in to.names]
+    wanted, given = set(to.names), set(table.schema.names)
+    missing = [n for n in to.names if n not in given]
+    extra = [n for n in table.schema.names if n not in wanted]
     if missing or extra:
         raise InvalidArgument(f"columns do not match: missing {missing}, not known {extra}", clause="WRITER-015")
     for field in to:

@@ -14,7 +14,8 @@ from ..clauses import implements
 from ..codec import deletion
 from ..codec.pb.lance import table_pb2
 from ..effects import Io
-from ..errors import ArtifactError, InvalidArgument
+from ..errors import ArtifactError
+from . import schema as schemas
 from .state import TableState
 from .stored_file import Rows, StoredFile, get, open_file, open_rows
 
@@ -165,24 +166,17 @@ async def _open_files(
     io: Io, state: TableState, fragment: table_pb2.DataFragment, columns: Sequence[str]
 ) -> list[StoredFile]:
     """The data files that hold some of ``columns``; of two with one column the later file holds it."""
-    ids = state.field_ids
-    holder = {name: file.path for file in fragment.files for name in columns if _holds(state, file, ids[name])}
+    known = schemas.columns_of(state.fields)
+    held_by: dict[str, int] = {}
+    for place, file in enumerate(fragment.files):
+        held = {known.get(number) for number in file.fields}
+        held_by.update((name, place) for name in columns if name in held)
     opened = []
-    for file in fragment.files:
-        held = [name for name in columns if holder.get(name) == file.path]
-        if held and fragment.physical_rows:
-            opened.append(await open_file(io, file_path(io, state, file), file, held, state.fields))
+    for place, file in enumerate(fragment.files):
+        names = [name for name in columns if held_by.get(name) == place]
+        if names and fragment.physical_rows:
+            opened.append(await open_file(io, file_path(io, state, file), file, names, state.fields))
     return opened
-
-
-def _holds(state: TableState, file: table_pb2.DataFile, field: int) -> bool:
-    """Whether ``file`` holds the top-level ``field``: itself, or the leaves below it."""
-    held = set(file.fields)
-    below = {field}
-    for message in state.fields:
-        if message.parent_id in below:
-            below.add(message.id)
-    return any(m.id in held for m in state.fields if m.id in below)
 
 
 def _check_absent(
@@ -246,9 +240,7 @@ async def scan(
 ) -> pa.Table:
     """All live rows of ``state`` in row address order, as one table; ``columns`` in the order asked for."""
     names = list(state.schema.names if columns is None else columns)
-    unknown = [name for name in names if name not in state.schema.names]
-    if unknown:
-        raise InvalidArgument(f"no such columns: {unknown}; there are {state.schema.names}")
+    schemas.check_columns(state.schema, names)
     parts = [
         await read_fragment(io, state, fragment, names, with_row_address=with_row_address)
         for fragment in sorted(state.fragments, key=lambda f: f.id)

@@ -179,6 +179,24 @@ def children_of(fields: Sequence[file_pb2.Field]) -> Children:
     return children
 
 
+def columns_of(fields: Iterable[file_pb2.Field]) -> dict[int, str]:
+    """By field id, the name of the top-level column that the field is or is below; ``fields`` are depth first."""
+    found: dict[int, str] = {}
+    for field in fields:
+        column = field.name if field.parent_id == -1 else found.get(field.parent_id)
+        if column is not None:
+            found[field.id] = column
+    return found
+
+
+def check_columns(schema: pa.Schema, names: Iterable[str]) -> None:
+    """Raise `InvalidArgument` for ``names`` that are no columns of ``schema``."""
+    known = set(schema.names)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise InvalidArgument(f"no such columns: {unknown}; there are {schema.names}")
+
+
 def to_field(field: file_pb2.Field, children: Children, path: str) -> pa.Field:
     """The Arrow field of ``field`` and what is below it.
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -27,9 +30,12 @@ WRITE_FLAGS = READ_FLAGS & ~2
 """Writer feature flags understood; stable row ids are not maintained, so such tables are not written."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TableState:
-    """One table version. Immutable: changes go through `memwal.table.commit`."""
+    """One table version. Immutable: changes go through `memwal.table.commit`.
+
+    What takes a walk over all fields is worked out once, since callers ask for it column by column.
+    """
 
     manifest: TableManifest
     path: str
@@ -49,16 +55,17 @@ class TableState:
     def fields(self) -> list[file_pb2.Field]:
         return list(self.manifest.message.fields)
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """Arrow schema, field metadata included."""
         return schemas.to_schema(self.fields, self.manifest.message.schema_metadata, self.path)
 
-    @property
-    def field_ids(self) -> dict[str, FieldId]:
-        return schemas.field_ids(self.fields)
+    @cached_property
+    def field_ids(self) -> Mapping[str, FieldId]:
+        """Id of each top-level column."""
+        return MappingProxyType(schemas.field_ids(self.fields))
 
-    @property
+    @cached_property
     def primary_key(self) -> tuple[str, ...]:
         return schemas.primary_key(self.fields)
 

@@ -17,6 +17,7 @@ from ..codec.pb.lance import file_pb2, table_pb2
 from ..effects import Io
 from ..errors import ArtifactError, NotFound
 from . import legacy_file, legacy_pages, legacy_rows
+from . import schema as schemas
 from .legacy_file import LegacyFile
 from .legacy_rows import END_BYTES, LegacyRows, get, part
 
@@ -89,7 +90,7 @@ async def open_file(
     whole = StoredFile(
         name=name,
         columns=tuple(columns),
-        places=tuple(_place(file, column, fields) for column in columns),
+        places=_places(file, columns, fields),
         fields=len(file.fields),
         size_bytes=size,
         layout=None,
@@ -111,7 +112,7 @@ async def _open_legacy(
     return StoredFile(
         name=name,
         columns=tuple(columns),
-        places=tuple(_place(file, column, fields) for column in columns),
+        places=_places(file, columns, fields),
         fields=len(file.fields),
         size_bytes=size,
         layout=None,
@@ -120,18 +121,13 @@ async def _open_legacy(
     )
 
 
-def _ids(columns: Sequence[str], fields: Sequence[file_pb2.Field]) -> set[int]:
-    """Ids of top-level ``columns`` and of all fields below them."""
-    found = {field.id for field in fields if field.parent_id == -1 and field.name in columns}
-    for field in fields:
-        if field.parent_id in found:
-            found.add(field.id)
-    return found
-
-
-def _place(file: table_pb2.DataFile, column: str, fields: Sequence[file_pb2.Field]) -> int:
-    ids = _ids([column], fields)
-    return next(place for place, number in enumerate(file.fields) if number in ids)
+def _places(file: table_pb2.DataFile, columns: Sequence[str], fields: Sequence[file_pb2.Field]) -> tuple[int, ...]:
+    """Of each of the top-level ``columns``, where in ``DataFile.fields`` the first field of it is."""
+    known = schemas.columns_of(fields)
+    first: dict[str | None, int] = {}
+    for place, number in enumerate(file.fields):
+        first.setdefault(known.get(number), place)
+    return tuple(first[column] for column in columns)
 
 
 def _names_in_file(io: Io, file: StoredFile, parts: Sequence[tuple[int, bytes]]) -> tuple[str, ...]:
@@ -193,7 +189,8 @@ def column_numbers(
     version = file.file_major_version, file.file_minor_version
     if version not in data_file.LEAF_VERSIONS or len(file.column_indices) != len(file.fields):
         return None
-    wanted = _ids(columns, fields)
+    asked = set(columns)
+    wanted = {number for number, column in schemas.columns_of(fields).items() if column in asked}
     if any(_BLOB in field.metadata for field in fields if field.id in wanted):
         return None
     numbers = zip(file.fields, file.column_indices, strict=True)
