@@ -198,6 +198,9 @@ class Interpretation:
     """AMB-70: an index is credited with the progress of the version it was built from (literal: read after it)."""
     orphans_by_generation: bool = True
     """AMB-94: an unlisted folder is left over once its generation can no longer be committed (literal: at once)."""
+    manual_regions_apart: bool = True
+    """AMB-56: a merge that would replace a row that another manual region merged stops (literal: the last merge
+    wins)."""
     absence_needs_coverage: bool = True
     """AMB-71: without a catch-up entry only an index that covers the base is caught up (literal: any index is)."""
 
@@ -227,6 +230,7 @@ LITERAL = Interpretation(
     merged_out_of_resolution=False,
     credit_indexed_version=False,
     orphans_by_generation=False,
+    manual_regions_apart=False,
     absence_needs_coverage=False,
 )
 PROFILES: dict[str, Interpretation] = {"strict": STRICT, "literal": LITERAL}

@@ -336,7 +336,7 @@ def test_a_writer_that_claims_after_the_change_has_the_new_columns_whatever_it_h
 def test_an_open_writer_is_fenced_and_what_it_had_stored_is_read_and_merged(revision: str) -> None:
     ground = Ground()
     table = memwal.create("t", COLUMNS, primary_key=["id"], revision=revision, store=ground)
-    writers = [table.writer(background=False) for _ in range(2)]
+    writers = [table.writer(table.register_region(), background=False) for _ in range(2)]
     for key, writer in enumerate(writers):
         writer.put(rows(COLUMNS, key))
     memwal.base_table("t", store=ground).drop_columns(["v"]).add_columns(MORE)

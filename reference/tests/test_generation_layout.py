@@ -165,7 +165,7 @@ def test_a_region_folder_holds_manifests_the_wal_and_generations_and_nothing_els
         writer.flush()
         writer.put(rows((3, "c")))
     table.merge()
-    with table.writer(background=False) as other:
+    with table.writer(table.register_region(), background=False) as other:
         other.put(rows((9, "z")))
     root = tmp_path / "t" / "_mem_wal"
     assert sorted(p.name for p in root.iterdir()) == sorted([writer.region_id, other.region_id])

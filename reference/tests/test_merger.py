@@ -40,8 +40,8 @@ def rows(*triples: tuple[int, str | None, int | None]) -> pa.Table:
 
 
 def flushed(table: memwal.Table, *generations: pa.Table | list[pa.Table], region: str | None = None) -> RegionId:
-    """Write and flush one generation for each; a list is one generation of several puts."""
-    with table.writer(region) as writer:
+    """Write and flush one generation for each, to a new region if None; a list is one generation of several puts."""
+    with table.writer(region or table.register_region()) as writer:
         for generation in generations:
             for batch in generation if isinstance(generation, list) else [generation]:
                 writer.put(batch)

@@ -265,8 +265,11 @@ def writer_open(state: State, params: Json) -> Json:
     limits = memwal.Limits(wal_interval_ms=None)  # what is stored depends on the messages only, never on the clock
     if "memtable_rows" in params:
         limits = replace(limits, memtable_rows=params["memtable_rows"])
+    region = params.get("region_id")
+    if region is None and values is None:
+        region = table.register_region()  # the message asks for a new one
     writer = table.writer(
-        params.get("region_id"),
+        region,
         values=plain,
         limits=limits,
         background="memtable_rows" in params,

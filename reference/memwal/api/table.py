@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,6 +50,8 @@ class Table:
         self._place = place
         self._state = current
         self._pinned = pinned
+        self._manual_writers: WeakSet[Writer] = WeakSet()
+        """Open writers of manual regions, each of which `Writer.put` asks for the keys that it holds."""
 
     def __repr__(self) -> str:
         return f"<memwal.Table {self._place.location or self._place.io.root!r} version {self.version}>"
@@ -112,8 +115,9 @@ class Table:
         return tuple(found)
 
     def register_region(self, values: Mapping[str, object] | None = None, *, beside_spec: bool = False) -> RegionId:
-        """Get or create the region of ``values`` (by field id); None creates a new manual region.
+        """Get or create the region of ``values`` (by field id); None creates a new manual region, whatever there is.
 
+        A table with several manual regions needs somebody who decides which key is in which, always the same one.
         ``beside_spec``: allow a manual region in a table that has a region spec (AMB-56).
         """
         return self.register_regions([values], beside_spec=beside_spec)[0]
@@ -194,11 +198,12 @@ class Table:
     ) -> Writer:
         """Claim a region and open its writer; any earlier writer of the region is fenced.
 
-        Name the region by id, or by ``values`` of the active spec (registered if new); neither creates a manual
-        region, which a table with a spec refuses. ``durable``, ``indexed``: defaults of `Writer.put`, independent of
-        each other. ``limits``: when buffered rows are stored, when the MemTable is flushed, and when puts wait;
-        ``memtable_rows`` and ``wal_buffer_rows`` change one limit each. ``background``: flush in a thread while puts go
-        on; without it every flush happens in the call that makes it due.
+        Name the region by id, or by ``values`` of the active spec (registered if new). Neither is for tables without a
+        spec: every writer that names none claims their one manual region, which is made on first use. Where there are
+        several (see `register_region`), one has to be named. ``durable``, ``indexed``: defaults of `Writer.put`,
+        independent of each other. ``limits``: when buffered rows are stored, when the MemTable is flushed, and when
+        puts wait; ``memtable_rows`` and ``wal_buffer_rows`` change one limit each. ``background``: flush in a thread
+        while puts go on; without it every flush happens in the call that makes it due.
         """
         self._check_not_pinned()
         chosen = limits or Limits()
@@ -209,14 +214,22 @@ class Table:
         if region is not None and values is not None:
             raise InvalidArgument("name a region by id or by values, not by both")
         if region is None:
-            if values is None and self.spec is not None:
-                raise InvalidArgument("the table has a region spec: name the region's values", clause="AMB-56")
-            region = self.register_region(values)
+            region = self._manual_region() if values is None else self.register_region(values)
         row, registered = self._registered(region)
         if row.spec_id:
             spec_change.check_governed(row, self._state)
         opened = self._opened(row, chosen, named_profile(profile), registered=registered)
-        return Writer(self, opened, durable=durable, indexed=indexed, background=background)
+        if row.spec_id:
+            return Writer(self, opened, durable=durable, indexed=indexed, background=background)
+        others = self._manual_writers
+        writer = Writer(self, opened, durable=durable, indexed=indexed, background=background, others=others)
+        others.add(writer)
+        return writer
+
+    def _manual_region(self) -> RegionId:
+        registered = self._run(regions.the_manual_region(self._io))
+        self._state = registered.state
+        return registered.region_id
 
     def _opened(
         self,
@@ -476,31 +489,48 @@ class Table:
         return self._state
 
     def merge(
-        self, region: str | None = None, *, until: int | None = None, profile: str | Interpretation = STRICT
+        self,
+        region: str | None = None,
+        *,
+        until: int | None = None,
+        replace_rows_of_others: bool = False,
+        profile: str | Interpretation = STRICT,
     ) -> MergeReport:
         """Merge flushed generations into the base table: of one region, or of all, region by region.
 
         ``until``: the last generation of ``region`` to merge; None merges all that are listed. Any number of processes
         may do so at once. What was merged stays merged if a later generation raises: `Unmergeable` for one that does
         not fit the table as it is now, `ArtifactError` for a damaged one.
+
+        No key may be in two manual regions, since the order of merging would decide which row wins: a merge that would
+        replace a row of another manual region is `Unmergeable` too, and names both. Delete the row of the base that is
+        not wanted, or say ``replace_rows_of_others`` if the rows of ``region`` are the newer ones.
         """
         self._check_not_pinned()
         if until is not None and (region is None or until < 1):
             raise InvalidArgument(f"until={until} is to be a generation of one region, from 1 on")
-        if region is not None:
-            wanted = [_parsed(region)]
-        else:
-            wanted = sorted(self._run(regions.discover(self._io, self.revision)))
+        reading = named_profile(profile)
+        if replace_rows_of_others:
+            reading = replace(reading, manual_regions_apart=False)
+        wanted, beside = self._to_merge(region)
         last = None if until is None else Generation(until)
         done: list[Merged] = []
         for one in wanted:
-            done += self._run(merger.merge_region(self._io, one, named_profile(profile), last))
+            done += self._run(merger.merge_region(self._io, one, reading, last, beside))
         self.refresh()
         return MergeReport(
             merged=tuple((m.region_id, m.generation) for m in done),
             rows=sum(m.rows for m in done),
             deleted=sum(m.deleted for m in done),
         )
+
+    def _to_merge(self, region: str | None) -> tuple[list[RegionId], frozenset[RegionId]]:
+        """The regions to merge, and those that are known to be manual because the table has no spec."""
+        if region is None:
+            found = self._run(regions.discover(self._io, self.revision))
+            return sorted(found), frozenset(each for each, manifest in found.items() if not manifest.spec_id)
+        listed = self._run(regions.folders(self._io)) if self.spec is None else ()
+        return [_parsed(region)], frozenset(listed)
 
     def catch_up(self, index: str | None = None, *, profile: str | Interpretation = STRICT) -> CatchUpReport:
         """Extend indexes of the base table over everything merged, and record how far each has caught up.

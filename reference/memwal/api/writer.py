@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
@@ -14,6 +15,7 @@ from ..clauses import implements
 from ..effects import Protocol
 from ..errors import CloseFailed, InvalidArgument, MemwalError, WriterStopped
 from ..ids import Epoch, Generation, Milliseconds, RegionId, WalPosition
+from ..keys import among
 from ..read.sources import HeldIndexes, MemoryView
 from ..region import writer as writing
 from ..region.limits import Trigger
@@ -42,8 +44,19 @@ class Writer:
     Both are taken before the lock, and ``_flushing`` never before ``_turn``.
     """
 
-    def __init__(self, table: Table, opened: writing.Writer, *, durable: bool, indexed: bool, background: bool) -> None:
+    def __init__(
+        self,
+        table: Table,
+        opened: writing.Writer,
+        *,
+        durable: bool,
+        indexed: bool,
+        background: bool,
+        others: Iterable[Writer] = (),
+    ) -> None:
+        """``others``: open writers that may hold none of this one's keys: those of other manual regions."""
         self._table, self._writer = table, opened
+        self._others = others
         self._durable, self._indexed = durable, indexed
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
@@ -114,7 +127,31 @@ class Writer:
         self._writer.check_open()
         self._write(self._writer.region.rows.tombstones(keys), durable, indexed)
 
+    @implements("REGION-003", "AMB-56")
+    def _check_apart(self, rows: pa.Table) -> None:
+        """Raise `InvalidArgument` if an open writer of another manual region holds the key of one of ``rows``."""
+        for other in list(self._others):
+            if other.region_id == self.region_id:
+                continue
+            held = other._held(rows.select(list(self._writer.region.rows.key)))
+            if held.num_rows:
+                reason = f"the key {held.to_pylist()[0]} is in two manual regions: {other.region_id} holds it already"
+                raise InvalidArgument(reason, clause="REGION-003")
+
+    def _held(self, keys: pa.Table) -> pa.Table:
+        """Those of ``keys`` that are in the memory of this writer; none once it is stopped."""
+        with self._lock:
+            held = () if self._writer.stopped else self._writer.unflushed()
+            asked = [(m, _held_indexes(m, active=m is held[-1]).key_filter) for m in held]
+        found = keys.slice(0, 0)
+        for memtable, known in asked:
+            suspects = keys if known is None else keys.filter(pa.array(known.may_contain(keys)))
+            if suspects.num_rows:
+                found = pa.concat_tables([found, among(suspects, memtable.table().select(keys.schema.names))])
+        return found
+
     def _write(self, rows: pa.Table, durable: bool | None, indexed: bool | None) -> None:
+        self._check_apart(rows)
         durable = self._durable if durable is None else durable
         self._insert(rows)
         if durable:

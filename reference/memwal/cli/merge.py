@@ -55,12 +55,16 @@ def register(app: typer.Typer, out: Console, err: Console) -> None:
     def merge(
         table: Annotated[str, typer.Argument(metavar="TABLE", help="Folder or URL of the table.")],
         region: Annotated[str | None, typer.Option(help="Merge this region only.")] = None,
+        replace_rows_of_others: Annotated[
+            bool, typer.Option(help="Let a manual region replace rows that another manual region merged.")
+        ] = False,
         manifest_store: ManifestStore = None,
         as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     ) -> None:
         """Merge flushed generations into the base table, in order."""
         with Display(err) as display:
-            report = memwal.open(table, manifest_store=manifest_store, listener=display).merge(region)
+            opened = memwal.open(table, manifest_store=manifest_store, listener=display)
+            report = opened.merge(region, replace_rows_of_others=replace_rows_of_others)
         if as_json:
             merged = [{"region_id": r, "generation": g} for r, g in report.merged]
             out.print_json(json.dumps({"merged": merged, "rows": report.rows, "deleted": report.deleted}))

@@ -34,6 +34,19 @@ def spec_of(details: IndexDetails, spec_id: int) -> RegionSpec | None:
     return next((spec for spec in details.specs if spec.spec_id == spec_id), None)
 
 
+async def folders(io: Io) -> tuple[RegionId, ...]:
+    """The regions that have a folder, with a manifest in it or not; folders of other names are noted."""
+    found = []
+    for folder in await io.list_folders(paths.MEM_WAL):
+        try:
+            region = region_id(folder)
+        except ValueError:
+            await io.note("foreign_folder", folder=folder)
+            continue
+        found.append(region)
+    return tuple(found)
+
+
 @implements("SNAP-018", "AMB-36", "AMB-103", "AMB-143")
 async def discover(
     io: Io, revision: Revision, interpretation: Interpretation = STRICT
@@ -43,12 +56,7 @@ async def discover(
     Raises `ArtifactError` for a region that has data and no manifest.
     """
     found: dict[RegionId, RegionManifest] = {}
-    for folder in await io.list_folders(paths.MEM_WAL):
-        try:
-            region = region_id(folder)
-        except ValueError:
-            await io.note("foreign_folder", folder=folder)
-            continue
+    for region in await folders(io):
         below = manifests.folder(io, region)
         manifest = await manifests.latest(below, revision, interpretation)
         if manifest is not None:

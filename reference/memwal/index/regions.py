@@ -19,8 +19,8 @@ from ..region.recovery import replay_start
 from ..revisions import CONFIG_MANIFEST_COLLECTION, STRICT, Interpretation
 from ..table.state import TableState
 from . import mem_wal, snapshot
-from .discovery import active_spec, discover, known, spec_of, unregistered
-from .registration import Registered, register, register_all
+from .discovery import active_spec, discover, folders, known, spec_of, unregistered
+from .registration import Registered, register, register_all, the_manual_region
 from .snapshot import RegionRow, Stored, Written
 
 __all__ = [
@@ -28,10 +28,12 @@ __all__ = [
     "active_spec",
     "build_snapshot",
     "discover",
+    "folders",
     "known",
     "register",
     "register_all",
     "spec_of",
+    "the_manual_region",
     "unregistered",
 ]
 

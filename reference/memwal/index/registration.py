@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from .. import paths
 from ..clauses import implements
 from ..codec.index_details import IndexDetails, RegionSpec
 from ..codec.region_manifest import RegionManifest
 from ..effects import Io
 from ..errors import ArtifactError, InvalidArgument
-from ..ids import RegionId, SpecId, region_id, region_id_from_random
+from ..ids import RegionId, SpecId, region_id_from_random
 from ..region import manifest as manifests
 from ..revisions import STRICT, Interpretation
 from ..table.state import TableState
@@ -24,6 +23,8 @@ from .snapshot import RegionRow, Stored, Written
 
 Wanted = Mapping[str, object] | None
 """Region value by field id of the active spec; None: a new manual region."""
+SHOWN = 5
+"""Regions that a message names; it counts the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,51 @@ async def register(
     return await register_all(io, [wanted], beside_spec=beside_spec, interpretation=interpretation)
 
 
+@implements("REGION-003", "REGION-012", "AMB-56")
+async def the_manual_region(io: Io, interpretation: Interpretation = STRICT) -> Registered:
+    """Get or create the one manual region of a table without a region spec: that of every writer that names none.
+
+    As in `register_all`, the commit is derived anew from the version that it is built on, so that of two first writers
+    the second gets the region of the first; a region that is there and not registered counts, and is registered.
+    Raises `InvalidArgument` for a table that has a spec, and for one with several manual regions, naming them: whoever
+    has several has to say which, since no key may be in two of them.
+    """
+    fresh: list[RegionId] = []
+    chosen: list[RegionId] = []
+    written = Written()
+
+    async def derive(state: TableState, details: IndexDetails) -> Stored | None:
+        if discovery.active_spec(details) is not None:
+            raise InvalidArgument("the table has a region spec: name the region's values", clause="AMB-56")
+        before = {row.region_id: row for row in await snapshot.load(io, state)}
+        rows = before | await _unlisted(io, state, before, interpretation)
+        manual = sorted(region for region, row in rows.items() if not row.spec_id)
+        if len(manual) > 1:
+            raise InvalidArgument(_several(manual), clause="REGION-003")
+        if not manual:
+            if not fresh:
+                fresh.append(region_id_from_random(await io.random_hex(32)))
+            manual = fresh
+            rows[fresh[0]] = RegionRow(region_id=fresh[0], spec_id=SpecId(0), values=(), manifest=None)
+        chosen[:] = manual
+        if rows == before:
+            return None
+        return await snapshot.store(
+            io, state, details, tuple(rows.values()), written=written, interpretation=interpretation
+        )
+
+    state = await mem_wal.change(io, derive, interpretation)
+    return Registered(tuple(chosen), state)
+
+
+def _several(manual: Sequence[RegionId]) -> str:
+    shown = ", ".join(manual[:SHOWN]) + (f" and {len(manual) - SHOWN} more" if len(manual) > SHOWN else "")
+    return (
+        f"the table has {len(manual)} manual regions, and a key belongs to one of them only: name the one to write to, "
+        f"as in writer({manual[0]!r}); there are {shown}"
+    )
+
+
 def _wanted(values: Wanted, spec: RegionSpec | None, state: TableState, *, beside_spec: bool) -> Values | None:
     if values is None:
         if spec is not None and not beside_spec:
@@ -125,11 +171,7 @@ async def _unlisted(
 ) -> dict[RegionId, RegionRow]:
     """Regions that have a folder and a manifest and are not registered."""
     found: dict[RegionId, RegionManifest] = {}
-    for folder in await io.list_folders(paths.MEM_WAL):
-        try:
-            region = region_id(folder)
-        except ValueError:
-            continue
+    for region in await discovery.folders(io):
         if region in rows:
             continue
         manifest = await manifests.latest(manifests.folder(io, region), state.revision, interpretation)

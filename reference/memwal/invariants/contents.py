@@ -14,12 +14,13 @@ from ..codec.index_details import RegionSpec
 from ..codec.pb.lance import table_pb2
 from ..effects import Io
 from ..errors import InvalidArgument
-from ..ids import FieldId, RegionId, SpecId
+from ..ids import FieldId, FragmentId, RegionId, SpecId
 from ..index.snapshot import RegionRow
 from ..index.transforms import RegionKey
 from ..region.recovery import read_entry
 from ..region.rows import Rows
 from ..table import read
+from ..table.owners import owners
 from ..table.state import TableState
 from . import keys, registration
 from . import rows as checks
@@ -63,6 +64,7 @@ async def look_at_rows(io: Io, regions: Mapping[RegionId, RegionView], base: Bas
     ledger.add(registration.regions_have_distinct_values(values, io.path(paths.MEM_WAL)))
     if not rows.key:
         return
+    parts += await _merged_parts(io, state, regions)
     if len({part.owner for part in parts}) > 1:
         await io.note("verifying", keys="of all regions")
         found_twice = await attempted(keys.repeated(parts, across_owners=True), io.root)
@@ -193,6 +195,24 @@ def _generation_part(context: _Context, generation: GenerationView) -> keys.Part
     assert generation.state is not None
     reading = partial(_generation_keys, generation, context.rows.key)
     return keys.Part(context.view.region_id, generation.io.root, generation.state.rows, reading)
+
+
+async def _merged_parts(io: Io, state: TableState, regions: Mapping[RegionId, RegionView]) -> list[keys.Part]:
+    """The base rows that manual regions merged, as far as that can be told, where there are several such regions."""
+    manual = {region for region, view in regions.items() if view.newest is not None and not view.newest.spec_id}
+    if len(manual) < 2:
+        return []
+    known = await attempted(owners(io, state, state.fragments, back_most=None), io.root)
+    if isinstance(known, Damaged):
+        return []
+    parts, key = [], list(state.primary_key)
+    for fragment in state.fragments:
+        owner = known.get(FragmentId(fragment.id))
+        if owner in manual and owner is not None:
+            path = io.path(read.file_path(io, state, fragment.files[0]))
+            reading = partial(_fragment_keys, io, state, fragment, key)
+            parts.append(keys.Part(owner, path, fragment.physical_rows, reading))
+    return parts
 
 
 async def _look_at_base(io: Io, state: TableState, ledger: Ledger) -> None:

@@ -149,10 +149,10 @@ def base_keys_are_not_null(nulls: Sequence[tuple[str, str, int]]) -> Iterator[Br
     about="rows",
     rows=True,
     remedy="The order of merging decides which row wins. Stop the writers of both regions, and merge the region with "
-    "the older row first.",
+    "the older row first; the other one then needs replace_rows_of_others.",
 )
 def keys_are_in_one_region(found: Sequence[Repeated]) -> Iterator[Broken]:
-    """No key has rows that are not merged in two regions."""
+    """No key has rows in two regions: not merged ones, and merged ones where it is known which region merged them."""
     for one in found:
         regions = sorted({owner for owner, _ in one.places})
         for path in sorted({path for _, path in one.places}):

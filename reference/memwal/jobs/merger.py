@@ -15,10 +15,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from ..clauses import implements
-from ..codec.region_manifest import FlushedGeneration
+from ..codec.region_manifest import FlushedGeneration, RegionManifest
 from ..effects import Io
 from ..errors import AlreadyMerged, ArtifactError, Conflict, InvalidArgument, NotFound, Unmergeable
 from ..ids import Generation, RegionId
+from ..index import discovery
 from ..read.generation import GenerationSource, open_source
 from ..read.sources import unmerged
 from ..region import manifest as manifests
@@ -66,11 +67,16 @@ class _Run:
 
 @implements("MERGE-007", "MERGE-009", "MERGE-011", "MERGE-012", "MERGE-014", "MERGE-015", "AMB-81", "AMB-82", "AMB-84")
 async def merge_region(
-    io: Io, region: RegionId, interpretation: Interpretation = STRICT, until: Generation | None = None
+    io: Io,
+    region: RegionId,
+    interpretation: Interpretation = STRICT,
+    until: Generation | None = None,
+    beside: Collection[RegionId] = (),
 ) -> tuple[Merged, ...]:
     """Merge every generation of ``region`` that is listed and not merged; returns those that this call committed.
 
-    ``until``: the last one to merge; None: all. A commit counts when the newest version has its progress. A generation
+    ``until``: the last one to merge; None: all. ``beside``: manual regions that the caller knows of beside the
+    registered ones. A commit counts when the newest version has its progress. A generation
     that another merger committed first is skipped. One that cannot be opened stops the merge with an error: a merger
     never goes on to the next. Raises `ArtifactError` for missing or damaged files, `Unmergeable` for a generation that
     does not fit the table, and `Conflict` if the table cannot be merged into or changed too often.
@@ -78,7 +84,7 @@ async def merge_region(
     run = _Run()
     while True:
         try:
-            if not await _step(io, region, run, interpretation, until):
+            if not await _step(io, region, run, interpretation, until, beside):
                 await _give_up(io, run)
                 return tuple(run.done)
         except AlreadyMerged as merged:
@@ -97,20 +103,30 @@ async def merge_region(
             run.lost.add(run.trying)
 
 
-async def _step(io: Io, region: RegionId, run: _Run, interpretation: Interpretation, until: Generation | None) -> bool:
+async def _step(
+    io: Io,
+    region: RegionId,
+    run: _Run,
+    interpretation: Interpretation,
+    until: Generation | None,
+    beside: Collection[RegionId],
+) -> bool:
     """Merge the generation after the progress of the newest version; False if there is none up to ``until``."""
     run.trying = None
     state = await latest(io)
     if run.done and state.mem_wal.progress(region) < run.done[-1].generation:
         await io.note("merge_void", region=region, generation=run.done.pop().generation)
-    listed = await _following(io, state, region, run.lost, interpretation)
-    if listed is None or (until is not None and listed.generation > until):
+    following = await _following(io, state, region, run.lost, interpretation)
+    if following is None or (until is not None and following[1].generation > until):
         return False
+    manifest, listed = following
     run.trying = listed.generation
     try:
         if run.attempt is None or run.attempt.listed != listed or not fits(run.attempt.work, state):
             await _give_up(io, run)
             run.attempt = await _opened(io, state, region, listed)
+        if interpretation.manual_regions_apart:
+            run.attempt.work.owner = await _owner(io, state, manifest, beside)
         await _commit(io, state, region, run.attempt, interpretation)
     except Unmergeable:
         await _check_columns(io, state)
@@ -125,20 +141,32 @@ async def _step(io: Io, region: RegionId, run: _Run, interpretation: Interpretat
 @implements("MERGE-001", "MERGE-003", "MERGE-004", "MERGE-010", "MERGE-021", "AMB-80", "AMB-81")
 async def _following(
     io: Io, state: TableState, region: RegionId, lost: Collection[Generation], interpretation: Interpretation
-) -> FlushedGeneration | None:
-    """The generation after the progress of ``state``, ``lost`` ones left out; None if no later one is listed."""
+) -> tuple[RegionManifest, FlushedGeneration] | None:
+    """The generation after the progress of ``state``, ``lost`` ones left out; None if no later one is listed.
+
+    With the manifest that lists it.
+    """
     collected = state.config.get(CONFIG_MANIFEST_COLLECTION) == "on"
     folder = manifests.folder(io, region)
     manifest = await manifests.latest(folder, state.revision, interpretation, collected=collected)
     progress = state.mem_wal.progress(region)
     listed = [g for g in unmerged(manifest, progress) if g.generation not in lost] if manifest is not None else []
-    if not listed:
+    if manifest is None or not listed:
         return None
     if interpretation.contiguous_merge and listed[0].generation != progress + 1:
         await _check_not_merged(io, state, region, listed[0].generation)
         reason = f"generation {progress + 1} is neither merged nor listed, and generation {listed[0].generation} is"
         raise ArtifactError("MERGE-001", folder.root, reason)
-    return listed[0]
+    return manifest, listed[0]
+
+
+@implements("REGION-003", "AMB-56")
+async def _owner(io: Io, state: TableState, manifest: RegionManifest, beside: Collection[RegionId]) -> RegionId | None:
+    """The region of ``manifest`` if it is one of several manual ones: its rows may replace its own only."""
+    if manifest.spec_id:
+        return None
+    manual = {row.region_id for row in await discovery.known(io, state) if not row.spec_id}
+    return manifest.region_id if (manual | set(beside)) - {manifest.region_id} else None
 
 
 async def _check_not_merged(io: Io, state: TableState, region: RegionId, generation: Generation) -> None:

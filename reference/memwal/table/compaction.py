@@ -13,13 +13,15 @@ from ..clauses import implements
 from ..codec.pb.lance import table_pb2
 from ..effects import Io
 from ..errors import InvalidArgument
-from ..ids import FragmentId
-from . import read, schema
+from ..ids import FragmentId, RegionId
+from . import owners, read, schema
 from .commit import commit
 from .fragments import FRAGMENT_ROWS, write_fragments
 from .state import TableState, latest
 from .transactions import Transaction
 from .write import retried
+
+_Fragments = list[table_pb2.DataFragment]
 
 
 @implements("TXN-036")
@@ -37,26 +39,27 @@ async def reserve(io: Io, count: int) -> tuple[TableState, range]:
 async def compact(io: Io, fragments: Collection[FragmentId] | None = None) -> TableState:
     """Rewrite the live rows of ``fragments`` (all if None) into as few as possible; deletions are materialised.
 
+    Rows of several manual regions stay in fragments of their own, since their names say whose they are (AMB-56).
     Indexes lose the fragments that are gone, and have to be brought up to date. Nothing is committed where there is
     nothing to gain. Raises `InvalidArgument` for a fragment that is not there, and for a table with a fragment reuse
     index, which this engine does not maintain.
     """
 
     async def attempt(before: TableState) -> TableState:
-        if not _worth_it(_chosen(before, fragments)):
+        if not _groups(_chosen(before, fragments)):
             return before
-        rows = sum(f.physical_rows - f.deletion_file.num_deleted_rows for f in _chosen(before, fragments))
-        state, ids = await reserve(io, -(-rows // FRAGMENT_ROWS)) if rows else (await latest(io), range(0))
-        chosen, names = _chosen(state, fragments), state.schema.names
-        parts = [await read.read_fragment(io, state, f, names, with_row_address=False) for f in chosen]
-        table = pa.concat_tables([state.schema.empty_table(), *parts])
-        new = await write_fragments(io, table, schema.leaf_ids(state.fields), state.file_version)
-        if len(new) > len(ids):
-            state, ids = await reserve(io, len(new))
-        for fragment, number in zip(new, ids, strict=False):
+        needed = sum(-(-_live_rows(group) // FRAGMENT_ROWS) for _, group in _groups(_chosen(before, fragments)))
+        state, ids = await reserve(io, needed) if needed else (await latest(io), range(0))
+        groups = []
+        for owner, group in _groups(_chosen(state, fragments)):
+            new = await _rewritten(io, state, group, owner)
+            groups.append(Transaction.Rewrite.RewriteGroup(old_fragments=group, new_fragments=new))
+        fresh = [fragment for group in groups for fragment in group.new_fragments]
+        if len(fresh) > len(ids):
+            state, ids = await reserve(io, len(fresh))
+        for fragment, number in zip(fresh, ids, strict=False):
             fragment.id = number
-        group = Transaction.Rewrite.RewriteGroup(old_fragments=chosen, new_fragments=new)
-        return await commit(io, state, Transaction(rewrite=Transaction.Rewrite(groups=[group])))
+        return await commit(io, state, Transaction(rewrite=Transaction.Rewrite(groups=groups)))
 
     return await retried(io, attempt)
 
@@ -70,5 +73,25 @@ def _chosen(state: TableState, fragments: Collection[FragmentId] | None) -> list
     return [f for f in state.fragments if fragments is None or f.id in fragments]
 
 
-def _worth_it(chosen: list[table_pb2.DataFragment]) -> bool:
+def _groups(chosen: _Fragments) -> list[tuple[RegionId | None, _Fragments]]:
+    """``chosen`` by the region that their names tell, in the order in which these come first."""
+    found: dict[RegionId | None, _Fragments] = {}
+    for fragment in chosen:
+        found.setdefault(owners.named_owner(fragment), []).append(fragment)
+    return [(owner, group) for owner, group in found.items() if _worth_it(group)]
+
+
+def _live_rows(group: _Fragments) -> int:
+    return sum(f.physical_rows - f.deletion_file.num_deleted_rows for f in group)
+
+
+async def _rewritten(io: Io, state: TableState, group: _Fragments, owner: RegionId | None) -> _Fragments:
+    names = state.schema.names
+    parts = [await read.read_fragment(io, state, f, names, with_row_address=False) for f in group]
+    table = pa.concat_tables([state.schema.empty_table(), *parts])
+    leaves = schema.leaf_ids(state.fields)
+    return await write_fragments(io, table, leaves, state.file_version, owners.prefix(owner))
+
+
+def _worth_it(chosen: _Fragments) -> bool:
     return len(chosen) > 1 or any(f.HasField("deletion_file") for f in chosen)

@@ -45,24 +45,29 @@ def fragment_message(
 
 
 async def write_fragments(
-    io: Io, table: pa.Table, field_ids: Sequence[int], version: data_file.FileVersion = data_file.FILE_VERSION
+    io: Io,
+    table: pa.Table,
+    field_ids: Sequence[int],
+    version: data_file.FileVersion = data_file.FILE_VERSION,
+    prefix: str = "",
 ) -> list[table_pb2.DataFragment]:
     """Write ``table`` as data files of at most `FRAGMENT_ROWS` rows; ids are assigned at commit. Empty: no fragment.
 
-    ``version``: the table's file version; pylance opens no table with mixed ones.
+    ``version``: the table's file version; pylance opens no table with mixed ones. ``prefix``: what the names of
+    the data files begin with.
     """
     fragments = []
     for start in range(0, table.num_rows, FRAGMENT_ROWS):
         part = table.slice(start, FRAGMENT_ROWS)
         data = data_file.encode(part, version)
-        fragments.append(await _stored(io, data, part.num_rows, field_ids, version))
+        fragments.append(await _stored(io, data, part.num_rows, field_ids, version, prefix))
     return fragments
 
 
 async def _stored(
-    io: Io, data: bytes, rows: int, field_ids: Sequence[int], version: data_file.FileVersion
+    io: Io, data: bytes, rows: int, field_ids: Sequence[int], version: data_file.FileVersion, prefix: str = ""
 ) -> table_pb2.DataFragment:
-    name = f"{await io.random_hex(32)}.lance"
+    name = f"{prefix}{await io.random_hex(32)}.lance"
     await confirm.create_fresh(io, paths.data_file(name), data)
     return fragment_message(rows, name, len(data), field_ids, version)
 
@@ -86,8 +91,10 @@ class FragmentWriter:
         schema: pa.Schema,
         field_ids: Sequence[int],
         version: data_file.FileVersion = data_file.FILE_VERSION,
+        prefix: str = "",
     ) -> None:
         self._io, self._schema, self._field_ids, self._version = io, schema, field_ids, version
+        self._prefix = prefix
         self._encoder: data_file.Encoder | None = None
         self._rows = self._bytes = 0
         self.fragments: list[table_pb2.DataFragment] = []
@@ -121,7 +128,7 @@ class FragmentWriter:
         data, rows = self._encoder.finish(), self._rows
         self._encoder.close()
         self._encoder, self._rows, self._bytes = None, 0, 0
-        self.fragments.append(await _stored(self._io, data, rows, self._field_ids, self._version))
+        self.fragments.append(await _stored(self._io, data, rows, self._field_ids, self._version, self._prefix))
 
 
 @implements("FORMAT-036", "FORMAT-040", "FORMAT-052")

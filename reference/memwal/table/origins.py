@@ -22,10 +22,13 @@ _Files = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 @implements("AMB-113")
-async def merge_origins(io: Io, state: TableState, fragments: Collection[FragmentId]) -> dict[FragmentId, Origin]:
+async def merge_origins(
+    io: Io, state: TableState, fragments: Collection[FragmentId], *, back_most: int | None = None
+) -> dict[FragmentId, Origin]:
     """The merges that made ``fragments`` of ``state``; a fragment of unknown or other origin has no entry.
 
-    Versions are read from ``state`` backwards until every fragment is explained or a version is gone. A fragment whose
+    Versions are read from ``state`` backwards until every fragment is explained or a version is gone, ``back_most`` of
+    them at most. A fragment whose
     data files changed since its merge counts as of unknown origin: its values are no longer the generation's.
     """
     wanted = {_files(f): FragmentId(f.id) for f in state.fragments if f.id in set(fragments)}
@@ -44,6 +47,8 @@ async def merge_origins(io: Io, state: TableState, fragments: Collection[Fragmen
             number = wanted.pop(_files(fragment), None)
             if number is not None and origin:
                 found[number] = origin
+        if back_most is not None and state.version - current.version + 1 >= back_most:
+            break
         if current.version == 1 or transaction.WhichOneof("operation") in ("restore", "clone"):
             break
         try:

@@ -6,7 +6,7 @@ Memory is bounded by the keys of the source, the rows that they match, and the b
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -18,11 +18,11 @@ from ..clauses import implements
 from ..codec import deletion, protobuf
 from ..codec.pb.lance import table_pb2, transaction_pb2
 from ..effects import Io
-from ..errors import NotFound, OutcomeUnknown, StorageError, Throttled, Unmergeable
-from ..ids import Generation, RegionId, region_id_to_bytes
+from ..errors import EngineBug, NotFound, OutcomeUnknown, StorageError, Throttled, Unmergeable
+from ..ids import FragmentId, Generation, RegionId, region_id_to_bytes
 from ..keys import KeySet
 from ..revisions import STRICT, Interpretation
-from . import read, schema
+from . import owners, read, schema
 from .commit import commit
 from .fragments import FragmentWriter, write_deletions
 from .state import TableState, load, versions
@@ -65,6 +65,8 @@ class Work:
     """Fields, metadata and file version of the table for which the source was opened."""
     keys: KeySet | None
     """None for a source without keys."""
+    owner: RegionId | None = None
+    """The manual region that the rows are of, where the table has several: they may replace no other one's (AMB-56)."""
     new: list[table_pb2.DataFragment] | None = None
     """Fragments with the rows of the source; None until they are written."""
     masked: dict[bytes, table_pb2.DataFragment | None] = field(default_factory=dict)
@@ -113,7 +115,7 @@ async def upsert(
     """
     change = await _masked(io, state, work)
     if work.new is None:
-        work.new = await _written(io, state, work.source)
+        work.new = await _written(io, state, work)
     body = Transaction.Update(
         updated_fragments=change.updated,
         removed_fragment_ids=change.removed,
@@ -133,9 +135,9 @@ def merged_message(region: RegionId, generation: Generation) -> Any:
     return message
 
 
-async def _written(io: Io, state: TableState, source: Source) -> list[table_pb2.DataFragment]:
-    done = 0
-    with FragmentWriter(io, state.schema, schema.leaf_ids(state.fields), state.file_version) as writer:
+async def _written(io: Io, state: TableState, work: Work) -> list[table_pb2.DataFragment]:
+    done, source, leaves = 0, work.source, schema.leaf_ids(state.fields)
+    with FragmentWriter(io, state.schema, leaves, state.file_version, owners.prefix(work.owner)) as writer:
         async for batch in source.batches():
             await writer.write(batch)
             done += batch.num_rows
@@ -151,6 +153,7 @@ async def _masked(io: Io, state: TableState, work: Work) -> _Change:
     known = {fragment.id: protobuf.serialise(fragment) for fragment in state.fragments}
     missing = [fragment for fragment in state.fragments if known[fragment.id] not in work.masked]
     matched = await _matched(io, state, missing, work.keys)
+    await _check_own(io, state, [fragment for fragment in missing if fragment.id in matched], matched, work)
     for fragment in missing:
         work.masked[known[fragment.id]] = await _without(io, state, fragment, matched.get(fragment.id), work.source)
     updated, removed = [], []
@@ -217,6 +220,43 @@ async def _without(
     if len(after) == fragment.physical_rows:
         return None
     return await write_deletions(io, fragment, after, state.version)
+
+
+@implements("REGION-003", "AMB-56")
+async def _check_own(
+    io: Io,
+    state: TableState,
+    fragments: Sequence[table_pb2.DataFragment],
+    matched: Mapping[int, deletion.Offsets],
+    work: Work,
+) -> None:
+    """Raise `Unmergeable` if a row to be replaced was merged by another manual region."""
+    if work.owner is None or work.keys is None or not fragments:
+        return
+    known = await owners.owners(io, state, fragments)
+    for fragment in fragments:
+        owner = known.get(FragmentId(fragment.id), work.owner)
+        if owner == work.owner:
+            continue
+        replaced = np.setdiff1d(matched[fragment.id], await read.deleted_offsets(io, fragment, state))
+        if len(replaced):
+            key = await _key_at(io, state, fragment, int(replaced[0]), work.keys.names)
+            reason = (
+                f"the key {key} is in two manual regions: the row in the base is of region {owner}, and this merge of "
+                f"region {work.owner} would replace {len(replaced)} rows of it"
+            )
+            raise Unmergeable(work.source.path, reason, "REGION-003")
+
+
+async def _key_at(
+    io: Io, state: TableState, fragment: table_pb2.DataFragment, offset: int, names: Sequence[str]
+) -> dict[str, object]:
+    """The key of the physical row at ``offset``."""
+    async for batch in read.batches(io, state, fragment, names):
+        if offset < batch.num_rows:
+            return dict(batch.slice(offset, 1).to_pylist()[0])
+        offset -= batch.num_rows
+    raise EngineBug(f"fragment {fragment.id} has no row {offset}")
 
 
 @implements("AMB-50")
