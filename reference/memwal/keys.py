@@ -99,6 +99,40 @@ class KeySet:
         return found
 
 
+class Seen:
+    """Keys that have come, batch by batch, of which later rows are asked whether theirs is among them.
+
+    Batches become a set when they are asked for the first time, and sets of like size one set, so that n batches make
+    about log2(n) sets.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[pa.Table] = []
+        self._sets: list[tuple[pa.Table, KeySet]] = []
+
+    def add(self, keys: pa.Table) -> None:
+        """``keys``: a table of the key columns."""
+        if keys.num_rows:
+            self._waiting.append(keys)
+
+    def join(self, other: Seen) -> None:
+        """Add what has come to ``other``."""
+        self._waiting += [*(keys for keys, _ in other._sets), *other._waiting]
+
+    def mask(self, rows: pa.Table) -> Mask:
+        """Whether the key of each row has come. ``rows`` has the key columns, and may have others."""
+        if self._waiting:
+            keys = pa.concat_tables(self._waiting)
+            self._waiting = []
+            while self._sets and self._sets[-1][0].num_rows <= 2 * keys.num_rows:
+                keys = pa.concat_tables([self._sets.pop()[0], keys])
+            self._sets.append((keys, KeySet(keys)))
+        found: Mask = np.zeros(rows.num_rows, dtype=np.bool_)
+        for _, each in self._sets:
+            found |= each.mask(rows)
+        return found
+
+
 def _span(codes: Codes) -> tuple[int, int]:
     """The least code, and how many codes there are from it up to the largest."""
     low, high = int(codes.min()), int(codes.max())

@@ -419,10 +419,10 @@ def test_a_foreign_generation_without_ids_is_mapped_by_name_and_one_with_marked_
     assert values(tmp_path) == [(1, "base", None), (2, "base", None), *expected]
 
 
-def written_by_native(folder: Path, stored: pa.Table, version: bytes) -> None:
+def written_by_native(folder: Path, stored: pa.Table, version: bytes, *, rows_per_fragment: int = 1 << 20) -> None:
     """Put a table in place of a generation, as a version of the native writer that begins so would have left it."""
     plain = pa.schema([(f.name, f.type) for f in stored.schema])
-    foreign(folder, stored.replace_schema_metadata(None).cast(plain))
+    foreign(folder, stored.replace_schema_metadata(None).cast(plain), rows_per_fragment=rows_per_fragment)
     (manifest,) = (folder / "_versions").glob("*.manifest")
     data, here = manifest.read_bytes(), lance.__version__.encode()
     assert here in data
@@ -445,14 +445,16 @@ def test_a_native_generation_is_mapped_by_id_from_the_version_on_that_gives_it_t
     folder = tmp_path / "t" / "_mem_wal" / region / listed.path
     written_by_native(folder, lance.dataset(str(folder)).to_table(), version)
     assert table.scan().to_pylist() == [{"id": 5, "c": expected[0], "d": expected[1]}]
+    assert table.get(pa.table({"id": [5]})).to_pylist() == [{"id": 5, "c": expected[0], "d": expected[1]}]
     table.merge()
     assert values(tmp_path) == [(5, *expected)]
 
 
 @pytest.mark.clause("READ-005", "AMB-46")
+@pytest.mark.parametrize("rows_per_fragment", [3, 2], ids=["one fragment", "two fragments"])
 @pytest.mark.parametrize(("version", "seen"), [(b"7.0.", "first"), (b"7.1.", "last")])
 def test_native_generations_of_the_first_version_have_their_newest_row_first(
-    tmp_path: Path, version: bytes, seen: str
+    tmp_path: Path, version: bytes, seen: str, rows_per_fragment: int
 ) -> None:
     table, _ = evolved(tmp_path, "R", rows((3, "first", 1), (4, "only", 1)))
     region = table.regions()[0]
@@ -460,18 +462,21 @@ def test_native_generations_of_the_first_version_have_their_newest_row_first(
     folder = tmp_path / "t" / "_mem_wal" / region.region_id / listed.path
     held = lance.dataset(str(folder)).to_table()
     last = held.slice(0, 1).set_column(1, "name", pa.array(["last"]))
-    written_by_native(folder, pa.concat_tables([held, last]).combine_chunks(), version)
+    stacked = pa.concat_tables([held, last]).combine_chunks()
+    written_by_native(folder, stacked, version, rows_per_fragment=rows_per_fragment)
     expected = [(1, "base", 0), (2, "base", 0), (3, seen, 1), (4, "only", 1)]
     assert sorted(tuple(row.values()) for row in table.scan().to_pylist()) == expected
     assert table.get(pa.table({"id": [3]})).column("name").to_pylist() == [seen]
+    batches = pa.concat_tables(table.batches())
+    assert sorted(tuple(row.values()) for row in batches.to_pylist()) == expected
     table.merge()
     assert values(tmp_path) == expected
 
 
-def foreign(folder: Path, stored: pa.Table) -> None:
+def foreign(folder: Path, stored: pa.Table, *, rows_per_fragment: int = 1 << 20) -> None:
     """Put a table that nobody of ours wrote in place of a generation."""
     shutil.rmtree(folder)
-    lance.write_dataset(stored, str(folder), data_storage_version="2.1")
+    lance.write_dataset(stored, str(folder), data_storage_version="2.1", max_rows_per_file=rows_per_fragment)
 
 
 def rows_of(table: memwal.Table, key: int) -> pa.Table:

@@ -1,16 +1,15 @@
 """Reads find no row."""
 
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pyarrow as pa
-from memwal.effects import Io
-from memwal.read.scan import View
+from memwal.read.nodes import Deduplicate
 from memwal_sim.bugs import Bug
 
 
-async def _nothing(_io: Io, view: View, *_: Any) -> pa.Table:
+async def _nothing(node: Deduplicate) -> AsyncIterator[pa.Table]:
     """In place of merging the sources."""
-    return view.base.schema.empty_table()
+    yield pa.schema([node.base.schema.field(name) for name in node.columns]).empty_table()
 
 
 BUG = Bug(
@@ -21,5 +20,5 @@ BUG = Bug(
     scenario="two_mergers",
     oracle="acknowledged writes survive",
     violated="WAL-001",
-    replaced={"memwal.read.scan:_merged": _nothing},
+    replaced={"memwal.read.nodes:Deduplicate.stream": _nothing},
 )

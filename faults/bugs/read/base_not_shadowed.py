@@ -1,12 +1,11 @@
 """Rows of the base table are returned beside newer ones."""
 
-import pyarrow as pa
+from memwal.keys import Seen
 from memwal_sim.bugs import Bug
 
 
-def _all(rows: pa.Table, _keys: pa.Table) -> pa.Table:
-    """In place of the rows with other keys."""
-    return rows
+def _forget(_above: Seen, _region: Seen) -> None:
+    """In place of keeping the keys of a region for the base table."""
 
 
 BUG = Bug(
@@ -19,5 +18,5 @@ BUG = Bug(
     scenario="strong_reader",
     oracle="each key is there once",
     violated="READ-002",
-    replaced={"memwal.read.scan:without": _all},
+    replaced={"memwal.keys:Seen.join": _forget},
 )

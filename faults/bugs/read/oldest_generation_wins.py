@@ -2,25 +2,26 @@
 
 from typing import Any
 
-import pyarrow as pa
 from memwal.read import scan
+from memwal.read.parts import Parts
 from memwal_sim.bugs import Bug
 
-_sources = scan._region_sources
+_collect = scan.collect
 
 
-async def _backwards(*arguments: Any) -> list[pa.Table]:
-    """In place of the oldest source first."""
-    return (await _sources(*arguments))[::-1]
+def _backwards(*arguments: Any) -> Parts:
+    """In place of the newest source of each region first."""
+    found = _collect(*arguments)
+    return Parts(found.base, {region: above[::-1] for region, above in found.regions.items()})
 
 
 BUG = Bug(
     name="oldest_generation_wins",
     clause="READ-004",
-    what=("A reader stacks generations from the newest to the oldest, so that the last row of a key is the oldest."),
+    what="A reader takes the sources of a region from the oldest to the newest, so that the oldest row of a key stays.",
     why="An overwritten value is read until the generations are merged.",
     scenario="one_writer_duplicates",
     oracle="acknowledged writes survive",
     violated="WAL-001",
-    replaced={"memwal.read.scan:_region_sources": _backwards},
+    replaced={"memwal.read.scan:collect": _backwards},
 )

@@ -1,14 +1,15 @@
 """A tombstone is read as a row."""
 
+from collections.abc import Sequence
+
 import pyarrow as pa
-from memwal.region.rows import TOMBSTONE, Rows
+from memwal.table.state import TableState
 from memwal_sim.bugs import Bug
 
 
-def _all_live(rows: Rows, stored: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """In place of telling live rows from tombstones."""
-    live = stored.drop_columns([TOMBSTONE]).cast(rows.plain)
-    return live, live.slice(0, 0).select(list(rows.key))
+def _all(found: pa.Table, base: TableState, names: Sequence[str]) -> pa.Table:
+    """In place of the rows that do not delete their key."""
+    return found.select(list(names)).cast(pa.schema([base.schema.field(name) for name in names]))
 
 
 BUG = Bug(
@@ -23,5 +24,5 @@ BUG = Bug(
     oracle="a merge keeps all rows",
     violated="MERGE-001",
     revision="R",
-    replaced={"memwal.region.rows:Rows.split": _all_live},
+    replaced={"memwal.read.nodes:live": _all},
 )

@@ -24,11 +24,10 @@ from ..jobs import collector, index_builder, merger, opening, spec_change
 from ..jobs.merger import Merged
 from ..read import filters, lookup, predicates
 from ..read import scan as reading
-from ..read import stream as streaming
 from ..read import text as text_search
 from ..read import vector as vector_search
-from ..read.nodes import Node
-from ..read.plan import explain, scan_plan
+from ..read.nodes import Node, explain
+from ..read.query import Query
 from ..region import writer as writing
 from ..region.limits import Limits
 from ..region.rows import Belongs
@@ -294,17 +293,7 @@ class Table:
         """
         if limit is not None and limit < 0:
             raise InvalidArgument(f"limit={limit} is negative")
-        rows = self._run(
-            reading.scan(
-                self._io,
-                columns=columns,
-                keep=filters.parse(filter, self.schema) if filter is not None else None,
-                predicate=predicates.extract(filter, self.schema),
-                version=self._version_read(consistency, writers),
-                memory=[writer.memory() for writer in writers],
-                interpretation=named_profile(profile),
-            )
-        )
+        rows, _ = self._run(reading.query(self._io, self._query(columns, filter, consistency, writers, profile)))
         return rows if limit is None else rows.slice(0, limit)
 
     def batches(
@@ -320,15 +309,7 @@ class Table:
 
         Raises `ReadRaced` if a generation that is still to be read was collected meanwhile.
         """
-        rows = streaming.stream(
-            self._io,
-            columns=columns,
-            keep=filters.parse(filter, self.schema) if filter is not None else None,
-            predicate=predicates.extract(filter, self.schema),
-            version=self._version_read(consistency, writers),
-            memory=[writer.memory() for writer in writers],
-            interpretation=named_profile(profile),
-        )
+        rows = reading.stream(self._io, self._query(columns, filter, consistency, writers, profile))
 
         async def following() -> pa.Table | None:
             async for part in rows:
@@ -373,8 +354,8 @@ class Table:
         if the key filter of a newer generation only may have its key (AMB-107).
         """
         asked = vector_search.Nearest(column=column, vector=vector, k=k, metric=metric, index=index, exact=exact)
-        ranked = self._ranked(columns, filter, approximate, consistency, writers, profile)
-        return self._run(vector_search.search(self._io, asked, **ranked))[0]
+        rows = self._query(columns, filter, consistency, writers, profile)
+        return self._run(vector_search.search(self._io, asked, rows, approximate=approximate))[0]
 
     def search_text(
         self,
@@ -397,8 +378,8 @@ class Table:
         other options are those of `search`.
         """
         asked = text_search.Matching(column=column, query=query, k=k, index=index, every_term=every_term)
-        ranked = self._ranked(columns, filter, approximate, consistency, writers, profile)
-        return self._run(text_search.search(self._io, asked, **ranked))[0]
+        rows = self._query(columns, filter, consistency, writers, profile)
+        return self._run(text_search.search(self._io, asked, rows, approximate=approximate))[0]
 
     def explain(
         self,
@@ -419,41 +400,37 @@ class Table:
         """The plan of a query as text, a line per node.
 
         It is that of `get` for ``keys``, of `search` for ``vector``, of `search_text` for ``text``, else of `scan`.
-        ``analyse``: run lookups and searches, and say behind each node what became of it.
+        ``analyse``: run it, and say behind each node what became of it.
         """
         if sum(given is not None for given in (keys, vector, text)) > 1:
             raise InvalidArgument("a plan is of keys, of a vector or of a text")
         if keys is not None:
             return explain(self._lookup(keys, None, writers, profile, run=analyse)[1])
-        ranked = self._ranked(None, filter, False, consistency, writers, profile)
+        query = self._query(None, filter, consistency, writers, profile)
         if vector is not None:
             nearest = vector_search.Nearest(column=column, vector=vector, k=k, index=index, exact=exact)
-            return explain(self._run(vector_search.search(self._io, nearest, run=analyse, **ranked))[1])
+            return explain(self._run(vector_search.search(self._io, nearest, query, run=analyse))[1])
         if text is not None:
             matching = text_search.Matching(column=column, query=text, k=k, index=index)
-            return explain(self._run(text_search.search(self._io, matching, run=analyse, **ranked))[1])
-        shared = {name: ranked[name] for name in ("predicate", "version", "memory", "interpretation")}
-        return explain(self._run(scan_plan(self._io, filtered=filter is not None, **shared)))
+            return explain(self._run(text_search.search(self._io, matching, query, run=analyse))[1])
+        return explain(self._run(reading.query(self._io, query, run=analyse))[1])
 
-    def _ranked(
+    def _query(
         self,
         columns: Sequence[str] | None,
         condition: Any,
-        approximate: bool,
         consistency: str,
         writers: Sequence[Writer],
         profile: str | Interpretation,
-    ) -> dict[str, Any]:
-        """What both searches take besides what they search for."""
-        return {
-            "columns": columns,
-            "keep": filters.parse(condition, self.schema) if condition is not None else None,
-            "predicate": predicates.extract(condition, self.schema),
-            "version": self._version_read(consistency, writers),
-            "memory": [writer.memory() for writer in writers],
-            "approximate": approximate,
-            "interpretation": named_profile(profile),
-        }
+    ) -> Query:
+        return Query(
+            columns=columns,
+            keep=filters.parse(condition, self.schema) if condition is not None else None,
+            predicate=predicates.extract(condition, self.schema),
+            version=self._version_read(consistency, writers),
+            memory=[writer.memory() for writer in writers],
+            interpretation=named_profile(profile),
+        )
 
     def _lookup(
         self,
@@ -464,18 +441,9 @@ class Table:
         *,
         run: bool = True,
     ) -> tuple[pa.Table, Node]:
-        version = self._version_read("eventual" if self._pinned else "strong", writers)
-        return self._run(
-            lookup.lookup(
-                self._io,
-                door.admitted(keys, pa.schema([self.schema.field(name) for name in self.primary_key])),
-                columns=columns,
-                version=version,
-                memory=[writer.memory() for writer in writers],
-                run=run,
-                interpretation=named_profile(profile),
-            )
-        )
+        query = self._query(columns, None, "eventual" if self._pinned else "strong", writers, profile)
+        wanted = door.admitted(keys, pa.schema([self.schema.field(name) for name in self.primary_key]))
+        return self._run(lookup.lookup(self._io, wanted, query, run=run))
 
     def _version_read(self, consistency: str, writers: Sequence[Writer]) -> TableState | None:
         """The version to read from, None for the newest state of everything."""

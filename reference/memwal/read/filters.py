@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InvalidArgument
-from .scan import Keep
+from .nodes import Keep
 
 _POSITION = "__memwal_position"
 

@@ -252,9 +252,14 @@ def _written_before(generation: TableState, version: tuple[int, int]) -> bool:
     return native and len(numbers) == 2 and all(map(str.isdecimal, numbers)) and tuple(map(int, numbers)) < version
 
 
+def newest_first(generation: TableState) -> bool:
+    """Whether later rows of a generation are older, in its fragments and from fragment to fragment."""
+    return _written_before(generation, NATIVE_IN_WRITE_ORDER)
+
+
 @implements("READ-005", "AMB-46")
 def in_write_order(rows: pa.Table, generation: TableState) -> pa.Table:
     """All rows of a generation, given as they are stored; later ones are newer."""
-    if not _written_before(generation, NATIVE_IN_WRITE_ORDER):
+    if not newest_first(generation):
         return rows
     return rows.take(pa.array(np.arange(rows.num_rows)[::-1]))

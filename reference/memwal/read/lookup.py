@@ -8,18 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..clauses import implements
 from ..effects import Io
-from ..region.rows import TOMBSTONE
-from ..revisions import STRICT, Interpretation
-from ..table.schema import check_columns
-from ..table.state import TableState
-from .nodes import BloomFilterGuard, CoalesceFirst, Lookup, OfRegion, TakeLast
+from .nodes import BloomFilterGuard, CoalesceFirst, Lookup, OfRegion, TakeLast, live
 from .parts import Parts, collect
 from .pruning import targets
-from .sources import MemoryView
+from .query import Query
 from .view import View, over
 
 
@@ -40,12 +35,9 @@ async def plan(io: Io, view: View, parts: Parts, keys: pa.Table, columns: Sequen
 async def lookup(
     io: Io,
     keys: pa.Table,
+    query: Query,
     *,
-    columns: Sequence[str] | None = None,
-    version: TableState | None = None,
-    memory: Sequence[MemoryView] = (),
     run: bool = True,
-    interpretation: Interpretation = STRICT,
 ) -> tuple[pa.Table, CoalesceFirst]:
     """The newest rows of ``keys``, those that exist, in no particular order; and the plan as it ran.
 
@@ -54,20 +46,9 @@ async def lookup(
     """
 
     async def body(view: View) -> tuple[pa.Table, CoalesceFirst]:
-        names = list(view.base.schema.names if columns is None else columns)
-        check_columns(view.base.schema, names)
-        planned = await plan(io, view, collect(io, view, memory, interpretation), keys, names)
+        names = query.names(view.base)
+        planned = await plan(io, view, collect(io, view, query.memory, query.interpretation), keys, names)
         found = await planned.find(keys) if run else keys.slice(0, 0)
         return live(found, view.base, names), planned
 
-    return await over(io, version, interpretation, body)
-
-
-def live(found: pa.Table, base: TableState, names: Sequence[str]) -> pa.Table:
-    """``found`` without the rows that delete their key, in the columns asked for."""
-    shape = pa.schema([base.schema.field(name) for name in names])
-    if not found.num_rows:
-        return shape.empty_table()
-    if TOMBSTONE in found.schema.names:
-        found = found.filter(pc.invert(pc.fill_null(found.column(TOMBSTONE), False)))
-    return found.select(list(names)).cast(shape)
+    return await over(io, query.version, query.interpretation, body)

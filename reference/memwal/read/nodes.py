@@ -1,24 +1,30 @@
 """Execution nodes of plans, and how a plan is printed.
 
-A node of a lookup is asked for keys and gives what it found of them; it runs its inputs only as far as it has to. Each
-node remembers whether it ran, so that a printed plan shows what was read and what was skipped.
-Source: MemWAL revision A, "Query Execution" and appendix 3; AMB-46, 111, 112.
+A node of a scan streams its rows; a node of a lookup is asked for keys and gives what it found of them. Each runs its
+inputs only as far as it has to, and remembers what became of it, so that a printed plan shows what was read and what
+was skipped.
+Source: MemWAL revision A, "Query Execution" and appendix 3; AMB-46, 99, 111, 112.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..clauses import implements
-from ..keys import KeySet, among, without
+from ..keys import Seen, among, newest, without
+from ..region.rows import TOMBSTONE
+from ..table.state import TableState
 from .parts import Part, last_of_each
-from .predicates import Predicate, comparable
+from .predicates import NOTHING, Predicate, comparable
+
+Keep = Callable[[pa.Table], pa.Table]
+"""The rows of a table that a filter keeps."""
 
 _MOST_VALUES = 1_000
 """Most keys of one lookup that a btree is asked for; more are looked for in every fragment."""
@@ -44,15 +50,6 @@ def explain(node: Node, depth: int = 0) -> str:
     said = f"  [{node.outcome}]" if node.outcome else ""
     lines = [f"{'  ' * depth}{node.text}{said}", *(explain(each, depth + 1) for each in node.inputs)]
     return "\n".join(lines)
-
-
-@dataclass(slots=True)
-class Listed:
-    """A node that is only shown: what it stands for is done by the node above it."""
-
-    text: str
-    inputs: Sequence[Node] = ()
-    outcome: str = ""
 
 
 class Lookup(Node, Protocol):
@@ -187,26 +184,143 @@ def _predicate(keys: pa.Table) -> Predicate:
     }
 
 
+class Streamed(Node, Protocol):
+    """A node that gives its rows as they come."""
+
+    def stream(self) -> AsyncIterator[pa.Table]:
+        """The rows, in parts."""
+
+
+@dataclass(slots=True)
+class Scan:
+    """ScanExec: the rows of one source, its last fragment first; of each fragment in write order."""
+
+    part: Part
+    columns: tuple[str, ...]
+    keep: Keep | None = None
+    """A filter below deduplication (AMB-99, literal)."""
+    more: str = ""
+    """What else the plan says of it."""
+    inputs: Sequence[Node] = ()
+    outcome: str = ""
+
+    @property
+    def text(self) -> str:
+        below = ", filter=[pushed_down]" if self.keep is not None else ""
+        return f"ScanExec: {self.part.name}{self.more}{below}"
+
+    async def stream(self) -> AsyncIterator[pa.Table]:
+        rows = fragments = 0
+        for fragment in reversed(await self.part.fragments(NOTHING)):
+            found = await self.part.rows(self.columns, [fragment])
+            rows, fragments = rows + found.num_rows, fragments + 1
+            self.outcome = f"{rows} rows of {fragments} fragments"
+            yield self.keep(found) if self.keep is not None else found
+
+
+@dataclass(slots=True)
+class Union:
+    """UnionExec: the rows of all sources. The base table is listed first, and read last."""
+
+    base: Scan
+    regions: Sequence[Sequence[Scan]]
+    """Sources of each region above the base, newest first."""
+    text: str = "UnionExec"
+    outcome: str = ""
+
+    @property
+    def inputs(self) -> Sequence[Scan]:
+        return (self.base, *(scan for region in self.regions for scan in region))
+
+
 @dataclass(slots=True)
 class Deduplicate:
-    """DeduplicateExec as a stream: of each key the row with the highest pair of generation and row address.
+    """DeduplicateExec: of each key the row with the highest pair of generation and row address, unless it deletes.
 
-    Rows come from the newest generation to the oldest, and of one generation in batches from the last to the first,
-    each in write order. In memory are the keys that have come, not their rows.
+    Each region comes from its newest source to its oldest; the base table, which all regions share, comes last. In
+    memory are the keys that have come, not their rows.
     """
 
-    key: tuple[str, ...]
-    seen: list[KeySet] = field(default_factory=list)
+    base: TableState
+    columns: tuple[str, ...]
+    """Columns of the answer."""
+    union: Union
+    outcome: str = ""
 
-    @implements("PLAN-025", "PLAN-026", "AMB-112")
-    async def stream(self, batches: AsyncIterator[pa.Table]) -> AsyncIterator[pa.Table]:
-        """Of each batch the rows that no row before hides, as soon as it comes."""
-        async for batch in batches:
-            last = last_of_each(batch, self.key)
-            keys = last.select(list(self.key))
-            new: npt.NDArray[np.bool_] = np.ones(last.num_rows, np.bool_)
-            for before in self.seen:
-                new &= ~before.mask(keys)
-            if last.num_rows:
-                self.seen.append(KeySet(keys))
-            yield last.filter(pa.array(new))
+    @property
+    def text(self) -> str:
+        key = ", ".join(self.base.primary_key)
+        return f"DeduplicateExec: partition_by=[{key}], order_by=[_gen DESC, _rowaddr DESC]"
+
+    @property
+    def inputs(self) -> Sequence[Node]:
+        return (self.union,)
+
+    @implements("PLAN-012", "PLAN-013", "PLAN-014")
+    async def stream(self) -> AsyncIterator[pa.Table]:
+        key, above, rows = self.base.primary_key, Seen(), 0
+        for scans in (*self.union.regions, (self.union.base,)):
+            seen = above if scans[0] is self.union.base else Seen()
+            for scan in scans:
+                async for batch in newest_rows(scan.stream(), key, seen):
+                    found = live(batch, self.base, self.columns)
+                    rows += found.num_rows
+                    self.outcome = f"{rows} rows"
+                    yield found
+            if seen is not above:
+                above.join(seen)
+
+
+@implements("PLAN-025", "PLAN-026", "AMB-112")
+async def newest_rows(batches: AsyncIterator[pa.Table], key: Sequence[str], seen: Seen) -> AsyncIterator[pa.Table]:
+    """Of each batch, as soon as it comes, the last row of each key that has not been ``seen``; and then it has.
+
+    Batches come from the newest to the oldest, each in write order. Without a key all rows stay.
+    """
+    async for batch in batches:
+        if not key:
+            yield batch
+            continue
+        keys = batch.select(list(key))
+        kept = ~seen.mask(keys)
+        last = newest(keys, key)
+        if len(last) < batch.num_rows:
+            is_last = np.zeros(batch.num_rows, np.bool_)
+            is_last[last] = True
+            kept &= is_last
+        seen.add(keys)
+        yield batch if kept.all() else batch.filter(pa.array(kept))
+
+
+@dataclass(slots=True)
+class Filter:
+    """FilterExec: the rows that match, of each batch."""
+
+    child: Streamed
+    keep: Keep
+    columns: tuple[str, ...]
+    """Columns of the answer; the filter may need others."""
+    outcome: str = ""
+    text: str = "FilterExec"
+
+    @property
+    def inputs(self) -> Sequence[Node]:
+        return (self.child,)
+
+    async def stream(self) -> AsyncIterator[pa.Table]:
+        rows = 0
+        async for batch in self.child.stream():
+            found = self.keep(batch)
+            rows += found.num_rows
+            self.outcome = f"{rows} rows"
+            yield found.select(list(self.columns))
+
+
+def live(found: pa.Table, base: TableState, names: Sequence[str]) -> pa.Table:
+    """``found`` without the rows that delete their key, in the columns ``names`` of ``base``."""
+    shape = pa.schema([base.schema.field(name) for name in names])
+    if not found.num_rows:
+        return shape.empty_table()
+    if TOMBSTONE in found.schema.names:
+        found = found.filter(pc.invert(pc.fill_null(found.column(TOMBSTONE), False)))
+    return found.select(list(names)).cast(shape)

@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .. import paths
 from ..clauses import implements
@@ -31,7 +32,7 @@ from ..table import read
 from ..table.read import ROW_ADDRESS
 from ..table.state import TableState, latest
 from .fragments import empty, holding
-from .generation import in_write_order, mapped_columns
+from .generation import in_write_order, mapped_columns, newest_first
 from .predicates import Predicate
 from .sources import BASE_GENERATION, HeldIndexes, MemoryView, unmerged
 from .tail import wal_tail
@@ -78,7 +79,7 @@ class Stored:
     base: TableState
     state: TableState | None = None
     lenient: bool = False
-    """A generation that is gone counts as empty (AMB-100, literal)."""
+    """A generation that is gone counts as empty: it is merged, or the reading is the literal one (AMB-100)."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Column of the base -> own column; known once it is opened."""
     known: Filter | None = None
@@ -112,15 +113,26 @@ class Stored:
                 self.columns = mapped_columns(self.io.root, found, self.base)
             except Unmergeable as misfit:
                 raise ArtifactError(misfit.clause, self.io.root, str(misfit.fields["reason"])) from misfit
+            self._check_absent()
             self.state = found
         elif not self.columns:
             self.columns = {name: name for name in self.state.schema.names}
         return self.state
 
+    @implements("AMB-50")
+    def _check_absent(self) -> None:
+        strict = [field.name for field in self.base.schema if not field.nullable and field.name not in self.columns]
+        if strict:
+            raise ArtifactError(
+                "AMB-50", self.io.root, f"columns {strict} are not in the generation, and have no NULLs"
+            )
+
     async def fragments(self, predicate: Predicate) -> Sequence[FragmentId]:
         state = await self.opened()
         own = {self.columns[name]: values for name, values in predicate.items() if name in self.columns}
-        return sorted(await holding(self.io, state, own, own))
+        return sorted(
+            await holding(self.io, state, own, own), reverse=self.region_id is not None and newest_first(state)
+        )
 
     async def rows(self, names: Sequence[str], fragments: Sequence[FragmentId] | None = None) -> pa.Table:
         state = await self.opened()
@@ -135,14 +147,29 @@ class Stored:
 
     async def _rows(self, state: TableState, fragment: table_pb2.DataFragment, names: Sequence[str]) -> pa.Table:
         schema = self._schema(state, names)
-        own = [self.columns.get(name, name) for name in schema.names if name in self.columns or name == TOMBSTONE]
+        held = {name: self.columns[name] for name in names if name in self.columns}
+        held |= {TOMBSTONE: TOMBSTONE} if TOMBSTONE in schema.names else {}
+        own = list(dict.fromkeys(held.values()))
         found = await read.read_fragment(self.io, state, fragment, own, with_row_address=True)
-        read_columns = dict(zip(found.schema.names, found.columns, strict=True))
-        columns = []
-        for column in schema:
-            values = read_columns.get(self.columns.get(column.name, column.name))
-            columns.append(pa.nulls(found.num_rows, column.type) if values is None else values)
-        return pa.table(columns, schema=schema)
+        held[ROW_ADDRESS] = ROW_ADDRESS
+        values = dict(zip(found.schema.names, found.columns, strict=True))
+        columns = [
+            values[held[column.name]] if column.name in held else pa.nulls(found.num_rows, column.type)
+            for column in schema
+        ]
+        rows = pa.table(columns, schema=schema)
+        self._check_nulls(rows)
+        return rows
+
+    @implements("AMB-50")
+    def _check_nulls(self, rows: pa.Table) -> None:
+        strict = {field.name for field in self.base.schema if not field.nullable}
+        for name, column in zip(rows.schema.names, rows.columns, strict=True):
+            null = column.is_null() if name in strict and column.null_count else None
+            if null is not None and TOMBSTONE in rows.schema.names:
+                null = pc.and_not(null, rows.column(TOMBSTONE))
+            if null is not None and pc.any(null).as_py():
+                raise ArtifactError("AMB-50", self.io.root, f"column {name!r} has NULLs, and the table has none in it")
 
     def _schema(self, state: TableState, names: Sequence[str]) -> pa.Schema:
         marked = [pa.field(TOMBSTONE, pa.bool_())] if TOMBSTONE in state.schema.names else []
@@ -232,16 +259,17 @@ def collect(io: Io, view: View, memory: Sequence[MemoryView], interpretation: In
 def _stored(
     io: Io, view: View, region: RegionId, manifest: RegionManifest | None, interpretation: Interpretation
 ) -> list[Stored]:
-    progress = view.base.mem_wal.progress(region) if interpretation.merged_out_of_resolution else Generation(0)
+    merged = view.base.mem_wal.progress(region)
+    floor = merged if interpretation.merged_out_of_resolution else Generation(0)
     return [
         Stored(
             io=manifests.folder(io, region).child(listed.path),
             generation=listed.generation,
             region_id=region,
             base=view.base,
-            lenient=not interpretation.skip_only_merged,
+            lenient=not interpretation.skip_only_merged or listed.generation <= merged,
         )
-        for listed in (unmerged(manifest, progress) if manifest is not None else ())
+        for listed in (unmerged(manifest, floor) if manifest is not None else ())
     ]
 
 

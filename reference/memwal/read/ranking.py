@@ -19,10 +19,9 @@ from ..effects import Io
 from ..ids import FragmentId, RegionId
 from ..keys import KeySet
 from ..table.read import ROW_ADDRESS
-from .nodes import Node
+from .nodes import Keep, Node
 from .parts import Addresses, Mask, Part, Parts, Stored, last_of_each
 from .pruning import targets
-from .scan import Keep
 from .view import View
 
 _FIRST = 64

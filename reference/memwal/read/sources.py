@@ -13,14 +13,10 @@ import pyarrow as pa
 from ..clauses import implements
 from ..codec.region_manifest import FlushedGeneration, RegionManifest
 from ..effects import Io
-from ..errors import ArtifactError, Unmergeable
 from ..ids import Epoch, Generation, RegionId
 from ..maintained.key_filter import KeyFilter
 from ..maintained.vector_code import Encoded, VectorCode
-from ..region.rows import TOMBSTONE
 from ..table import read, state
-from ..table.state import TableState
-from .generation import in_write_order, mapped_columns
 
 BASE_GENERATION = -1
 """Generation of the base table in reads; a reader-side number that is never stored (AMB-104)."""
@@ -59,27 +55,3 @@ async def open_generation(region: Io, folder: str, columns: Sequence[str] | None
     """Rows of a generation, in write order. Raises `NotFound` if the folder holds no table."""
     io = region.child(folder)
     return await read.scan(io, await state.latest(io), columns)
-
-
-@implements("MERGE-005", "GEN-012", "AMB-50")
-async def generation_rows(region: Io, folder: str, base: TableState, names: Sequence[str]) -> pa.Table:
-    """Rows of a generation in write order, in the columns ``names`` of ``base``, and with the mark of deletes (R).
-
-    Columns are mapped as for a merge; one that the generation does not have is NULL. Raises `NotFound` if the folder
-    holds no table, and `ArtifactError` if its columns do not fit.
-    """
-    io = region.child(folder)
-    generation = await state.latest(io)
-    try:
-        mapped = mapped_columns(io.root, generation, base)
-    except Unmergeable as misfit:
-        raise ArtifactError(misfit.clause, io.root, str(misfit.fields["reason"])) from misfit
-    found = {name: mapped[name] for name in names if name in mapped}
-    if TOMBSTONE in generation.schema.names:
-        found[TOMBSTONE] = TOMBSTONE
-    rows = in_write_order(await read.scan(io, generation, list(found.values())), generation)
-    columns = {name: rows.column(held) for name, held in found.items()}
-    for name in names:
-        if name not in columns:
-            columns[name] = pa.nulls(rows.num_rows, base.schema.field(name).type)
-    return pa.table(columns)

@@ -20,20 +20,16 @@ from ..errors import InvalidArgument
 from ..maintained import corpus, stored_text
 from ..maintained.base_index import MaintainedIndex
 from ..maintained.text_index import CorpusStatistics, TextIndex
-from ..revisions import STRICT, Interpretation
 from ..table.read import ROW_ADDRESS
 from ..table.schema import check_columns
-from ..table.state import TableState
 from . import gap
 from .choosing import chosen_index
 from .indexed import Coverage, counted, in_base, of_base, of_part
-from .nodes import Node
+from .nodes import Keep, Node
 from .parts import Addresses, Part, Parts, collect
-from .predicates import NOTHING, Predicate
 from .pruning import narrowed
+from .query import Query
 from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Ranked, Sort, Union, ranked, take
-from .scan import Keep
-from .sources import MemoryView
 from .view import View, over
 
 SCORE = "_score"
@@ -140,42 +136,37 @@ class GlobalBM25:
 async def search(
     io: Io,
     asked: Matching,
+    query: Query,
     *,
-    columns: Sequence[str] | None = None,
-    keep: Keep | None = None,
-    predicate: Predicate = NOTHING,
-    version: TableState | None = None,
-    memory: Sequence[MemoryView] = (),
     approximate: bool = False,
     run: bool = True,
-    interpretation: Interpretation = STRICT,
 ) -> tuple[pa.Table, GlobalLimit]:
-    """The ``k`` newest rows that match a query best among those that ``keep`` keeps, best first; and the plan.
+    """The ``k`` newest rows that match a query best of a ``query``, best first; and the plan.
 
-    The answer has ``columns`` and `SCORE`. ``run``: False only plans. ``approximate``: the filters of newer
-    generations drop candidates unconfirmed. Raises as `memwal.read.view.over` does.
+    The answer has the columns of the query and `SCORE`. ``run``: False only plans. ``approximate``: the
+    filters of newer generations drop candidates unconfirmed. Raises as `memwal.read.view.over` does.
     """
 
     async def body(view: View) -> tuple[pa.Table, GlobalLimit]:
-        names = list(view.base.schema.names if columns is None else columns)
-        check_columns(view.base.schema, [*names, asked.column])
+        names = query.names(view.base)
+        check_columns(view.base.schema, [asked.column])
         index = await chosen_index(io, view.base, asked.column, asked.index, "text")
         if index is None or index.tokenizer is None:
             raise InvalidArgument(f"no full-text index over column {asked.column!r} of the base table", clause="AMB-48")
-        chosen, held = await narrowed(io, view, memory, predicate)
-        parts = collect(io, chosen, held, interpretation)
-        lag = await gap.plan(io, chosen, index.name, memory=held, interpretation=interpretation)
+        chosen, held = await narrowed(io, view, query.memory, query.predicate)
+        parts = collect(io, chosen, held, query.interpretation)
+        lag = await gap.plan(io, chosen, index.name, memory=held, interpretation=query.interpretation)
         sources: list[Part] = [parts.base, *(part for region in parts.regions.values() for part in region)]
         documents = []
         for part in sources:
             coverage = await (of_base(io, parts, index, lag) if part is parts.base else of_part(part, index))
             documents.append(Documents(part, coverage, index, asked, parts))
-        plan = _plan(io, chosen, parts, documents, asked, names, keep, approximate)
+        plan = _plan(io, chosen, parts, documents, asked, names, query.keep, approximate)
         return (await plan.run() if run else pa.table({})), plan
 
     if asked.k < 1:
         raise InvalidArgument("a search asks for at least one row")
-    return await over(io, version, interpretation, body)
+    return await over(io, query.version, query.interpretation, body)
 
 
 def _plan(

@@ -7,7 +7,6 @@ Source: MemWAL revision A, "Vector Search Queries" and "Vector Index Configurati
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,7 +21,6 @@ from ..errors import InvalidArgument
 from ..maintained import stored_vectors
 from ..maintained.base_index import MaintainedIndex
 from ..maintained.vector_code import METRICS, Encoded, VectorCode
-from ..revisions import STRICT, Interpretation
 from ..table.read import ROW_ADDRESS
 from ..table.schema import check_columns
 from ..table.state import TableState
@@ -30,11 +28,9 @@ from . import gap
 from .choosing import chosen_index
 from .indexed import Answered, Coverage, counted, in_base, of_base, of_part
 from .parts import Addresses, Held, Part, Parts, collect
-from .predicates import NOTHING, Predicate
 from .pruning import narrowed
+from .query import Query
 from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Ranked, Sort, Union, Values, ranked
-from .scan import Keep
-from .sources import MemoryView
 from .view import View, over
 
 DISTANCE = "_distance"
@@ -60,41 +56,36 @@ class Nearest:
 async def search(
     io: Io,
     asked: Nearest,
+    query: Query,
     *,
-    columns: Sequence[str] | None = None,
-    keep: Keep | None = None,
-    predicate: Predicate = NOTHING,
-    version: TableState | None = None,
-    memory: Sequence[MemoryView] = (),
     approximate: bool = False,
     run: bool = True,
-    interpretation: Interpretation = STRICT,
 ) -> tuple[pa.Table, GlobalLimit]:
-    """The ``k`` newest rows nearest to a vector among those that ``keep`` keeps, nearest first; and the plan.
+    """The ``k`` newest rows nearest to a vector of a ``query``, nearest first; and the plan.
 
-    The answer has ``columns`` and `DISTANCE`. ``run``: False only plans. ``approximate``: the filters of newer
-    generations drop candidates unconfirmed. Raises as `memwal.read.view.over` does.
+    The answer has the columns of the query and `DISTANCE`. ``run``: False only plans. ``approximate``: the
+    filters of newer generations drop candidates unconfirmed. Raises as `memwal.read.view.over` does.
     """
 
     async def body(view: View) -> tuple[pa.Table, GlobalLimit]:
-        names = list(view.base.schema.names if columns is None else columns)
-        check_columns(view.base.schema, [*names, asked.column])
+        names = query.names(view.base)
+        check_columns(view.base.schema, [asked.column])
         index = None if asked.exact else await chosen_index(io, view.base, asked.column, asked.index, "vector")
         code = _code(asked, index, view.base)
-        chosen, held = await narrowed(io, view, memory, predicate)
-        parts = collect(io, chosen, held, interpretation)
+        chosen, held = await narrowed(io, view, query.memory, query.predicate)
+        parts = collect(io, chosen, held, query.interpretation)
         lag = None
         if index is not None:
-            lag = await gap.plan(io, chosen, index.name, memory=held, interpretation=interpretation)
+            lag = await gap.plan(io, chosen, index.name, memory=held, interpretation=query.interpretation)
         leaves = [await _leaf(io, part, parts, code, asked, index, lag) for part in _sources(parts)]
         union = Union(leaves)
-        filtering = FilterStale(union, union, Freshness(io, chosen, parts, approximate), keep, tuple(names))
+        filtering = FilterStale(union, union, Freshness(io, chosen, parts, approximate), query.keep, tuple(names))
         plan = GlobalLimit(Sort(filtering, DISTANCE, greatest=False), asked.k)
         return (await plan.run() if run else pa.table({})), plan
 
     if asked.k < 1:
         raise InvalidArgument("a search asks for at least one row")
-    return await over(io, version, interpretation, body)
+    return await over(io, query.version, query.interpretation, body)
 
 
 def _sources(parts: Parts) -> list[Part]:

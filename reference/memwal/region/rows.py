@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..clauses import implements
 from ..errors import ArtifactError, InvalidArgument
@@ -139,14 +138,6 @@ class Rows:
         }
         marks = {TOMBSTONE: rows.column(TOMBSTONE)} if TOMBSTONE in rows.schema.names else {}
         return pa.table({**columns, **marks})
-
-    def split(self, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """Stored rows as (live rows in the base table's schema, keys of deleted rows)."""
-        if not self.revision.tombstones:
-            return rows, rows.slice(0, 0).select(list(self.key))
-        deleted = rows.column(TOMBSTONE)
-        live = rows.filter(pc.invert(deleted)).drop_columns([TOMBSTONE]).cast(self.plain)
-        return live, rows.filter(deleted).select(list(self.key))
 
 
 def field_id(column: pa.Field) -> FieldId | None:

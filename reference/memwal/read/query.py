@@ -1,0 +1,39 @@
+"""What a read asks for, whether it scans, looks keys up or searches.
+
+Source: MemWAL revisions A and B, "Reader Expectations"; AMB-99, 117.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..revisions import STRICT, Interpretation
+from ..table.schema import check_columns
+from ..table.state import TableState
+from .nodes import Keep
+from .predicates import Predicate
+from .sources import MemoryView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """The rows, columns and state of a read."""
+
+    columns: Sequence[str] | None = None
+    """Of the answer, in this order; None: all of the base table."""
+    keep: Keep | None = None
+    """A filter over whole rows; above deduplication, unless the reading is the literal one (AMB-99)."""
+    predicate: Predicate = field(default_factory=dict)
+    """What is known of rows that ``keep`` keeps, by which regions and fragments of the base are left out."""
+    version: TableState | None = None
+    """None reads strongly: manifests, newest base, and above them the ``memory`` of open writers or, for regions
+    without one, the WAL after the replay pointer. A version reads eventually, from its own snapshot."""
+    memory: Sequence[MemoryView] = ()
+    interpretation: Interpretation = STRICT
+
+    def names(self, base: TableState) -> list[str]:
+        """Columns of the answer; raises `InvalidArgument` for one that the base table does not have."""
+        names = list(base.schema.names if self.columns is None else self.columns)
+        check_columns(base.schema, names)
+        return names
