@@ -1,20 +1,38 @@
-"""Conditional creates whose outcome has to be known before the protocol goes on.
+"""What has to be certain before the protocol goes on: that a create succeeded, that an object is damaged or lost.
 
-Only for objects whose bytes no other process can write: those with a fresh random part in name or content, and WAL
+Conditional creates are only for objects whose bytes no other process can write: those with a fresh random part in name or content, and WAL
 entries, which carry the epoch of a confirmed claim. Then finding the own bytes after an unanswered attempt proves that
 the attempt succeeded. A claim has no such part (AMB-28) and must not come here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
 from .clauses import implements
 from .effects import Commits, Copy, Io
-from .errors import AlreadyExists, NotFound, OutcomeUnknown, Throttled
+from .errors import AlreadyExists, ArtifactError, NotFound, OutcomeUnknown, Throttled
 from .ids import Milliseconds
+
+T = TypeVar("T")
 
 ATTEMPTS = 12
 """Attempts before the outcome is reported as unknown; with doubling pauses about 20 seconds on a real store."""
 _PAUSE_MS = 10
+
+
+@implements("AMB-06", "AMB-14", "AMB-143")
+async def damage(look: Callable[[], Awaitable[T]]) -> T:
+    """What ``look`` finds; damage is believed when two looks, one after the other, find it.
+
+    One look is several requests, and no listing is of one moment: where the first thing is missing and the second is
+    there, both may have come in between. A second look finds the first thing, or it was lost.
+    """
+    try:
+        return await look()
+    except ArtifactError:
+        return await look()
 
 
 @implements("AMB-14")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from memwal.codec import wal
-from memwal.effects import Get, Head, Io, List, PutIfAbsent
+from memwal.effects import Get, Head, Io, List, ListFolders, PutIfAbsent, StoreRequest
 from memwal.errors import ArtifactError, Fenced
 from memwal.ids import UINT64_MAX
 from memwal.read.tail import wal_tail
+from memwal.region import manifest as manifests
 from memwal.region import wal_folder
 from memwal.region.claim import claim
 from memwal.region.recovery import recover, replay_start
@@ -289,6 +291,64 @@ def test_a_wal_that_starts_where_the_revision_does_is_accepted(revision: Revisio
     tail = ground.run(wal_tail(Io(ROOT), versions(ground)[1], region(revision).rows, revision, STRICT))
     assert tail is not None
     assert keys(tail) == list(held) == opened_keys(ground, revision)
+
+
+@pytest.mark.clause("AMB-06")
+def test_a_reader_beside_the_first_claim_and_the_first_put_of_a_region_finds_no_damage() -> None:
+    ground = Ground()
+    put_manifests(ground, B, manifest(1), hint_at=1)
+
+    def beside(request: object) -> None:
+        if isinstance(request, Head) and request.path == entry_name(B, 1) and not ground.below("wal/"):
+            for position in (0, 1):
+                put_entry(ground, B, position, 1, row(position))
+
+    ground.fault = beside
+    tail = ground.run(wal_tail(Io(ROOT), versions(ground)[1], region(B).rows, B, STRICT))
+    assert tail is not None
+    assert keys(tail) == [0, 1]
+
+
+class PassedOver(Ground):
+    """A store whose first listing lacks one name, as if it came where the listing had passed, and later ones after."""
+
+    missing = ""
+
+    def apply(self, request: StoreRequest[Any]) -> Any:
+        reply = super().apply(request)
+        if isinstance(request, List | ListFolders) and self.missing in reply:
+            reply = tuple(name for name in reply if name != self.missing)
+            self.missing = ""
+        return reply
+
+
+@pytest.mark.clause("WAL-007", "AMB-14", "AMB-139")
+@REVISIONS
+def test_an_entry_that_came_where_the_listing_had_passed_is_no_hole(revision: Revision) -> None:
+    ground = PassedOver()
+    put_manifests(ground, revision, manifest(1), hint_at=1)
+    first = revision.first_position
+
+    def beside(request: object) -> None:
+        if isinstance(request, List) and request.path.endswith("/wal") and not ground.below("wal/"):
+            for position in (first, first + 1):
+                put_entry(ground, revision, position, 1, row(position))
+            ground.missing = entry_name(revision, first)
+
+    ground.fault = beside
+    assert opened_keys(ground, revision) == [first, first + 1]
+    assert ground.missing == ""
+
+
+@pytest.mark.clause("AMB-143")
+def test_a_manifest_that_came_where_the_listing_had_passed_is_not_lost() -> None:
+    ground = PassedOver()
+    put_manifests(ground, B, manifest(1))
+    put_entry(ground, B, 0, 1, row(0))
+    ground.missing = "manifest"
+    found = ground.run(manifests.newest_listed(Io(ROOT), B))
+    assert found == manifest(1)
+    assert ground.missing == ""
 
 
 @pytest.mark.clause("AMB-06")

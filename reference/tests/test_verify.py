@@ -15,7 +15,7 @@ import lance
 import memwal
 import pyarrow as pa
 import pytest
-from memwal.effects import Get, Io, StoreRequest
+from memwal.effects import Get, Io, List, StoreRequest
 from memwal.errors import NotFound, StorageError
 from memwal.invariants import INVARIANTS, keys, runner
 from memwal.invariants import report as reports
@@ -406,6 +406,23 @@ def test_a_table_that_changes_while_it_is_looked_at_is_looked_at_again() -> None
     scene.store.before = lambda request: change(request) if times < 1 else None
     report = scene.verify(fast=True)
     assert (times, report.moved) == (1, False)
+
+
+@pytest.mark.clause("WAL-007")
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("revision", ALL)
+def test_an_entry_that_came_where_a_listing_had_passed_is_no_hole(revision: str, fast: bool) -> None:
+    scene = whole(revision)
+    target, hidden = scene.wal_path(6), dict[str, bytes]()
+
+    def passed(request: StoreRequest[Any]) -> None:
+        scene.objects.update(hidden)
+        if isinstance(request, List) and target.startswith(f"{request.path}/") and not hidden:
+            hidden[target] = scene.objects.pop(target)
+
+    scene.store.before = passed
+    assert scene.verify(fast=fast).findings == ()
+    assert hidden
 
 
 def test_keys_are_compared_in_as_many_passes_as_their_number_needs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from ..effects import Io
 from ..errors import ArtifactError, NotFound
 from ..ids import Epoch, Generation, ManifestVersion, RegionId, WalPosition
 from ..region import manifest as manifests
+from ..region import wal_folder
 from ..region.recovery import replay_start
 from ..region.rows import TOMBSTONE, Rows
 from ..revisions import Revision
@@ -114,8 +115,11 @@ async def view(
     names = await io.list()
     numbers = sorted(v for name in names if (v := _manifest_version(name)) is not None)
     newest, damaged, found = await _manifests(io, numbers[-recent:] if recent else numbers, revision)
-    positions = sorted(p for name in names if (p := _position(name, revision.wal_suffix)) is not None)
+    positions = wal_folder.positions(names, revision)
     start = replay_start(newest, revision) if newest is not None else revision.first_position
+    if wal_folder.first_hole(min((start, *positions[:1])), positions):
+        # A listing is not of one moment: where it had passed, the missing entry may have come before the next one.
+        positions = wal_folder.positions(await io.list("wal"), revision)
     wanted = [p for p in positions if p >= start - 1] if recent else positions
     entries, damaged_entries = await _entries(io, wanted, revision, rows)
     listed = newest.flushed if newest is not None else ()
@@ -129,7 +133,7 @@ async def view(
         damaged_manifests=tuple(damaged),
         found_in_manifests=tuple(found),
         hint=await _hint(io, names),
-        positions=tuple(positions),
+        positions=positions,
         entries=tuple(entries),
         damaged_entries=tuple(damaged_entries),
         generations=tuple([await _generation(io, one, names) for one in listed]),
@@ -138,10 +142,6 @@ async def view(
 
 def _manifest_version(name: str) -> ManifestVersion | None:
     return paths.manifest_version(name) if name.startswith("manifest/") else None
-
-
-def _position(name: str, suffix: str) -> WalPosition | None:
-    return paths.wal_position(name, suffix) if name.startswith("wal/") else None
 
 
 async def _manifests(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pyarrow as pa
 
-from .. import paths
+from .. import confirm, paths
 from ..clauses import implements
 from ..codec.region_manifest import RegionManifest
 from ..effects import Io
@@ -24,11 +26,11 @@ async def wal_tail(
     """Rows of the entries after the replay pointer, in write order; None if the region moved on while they were read.
 
     Equal to the memory of a writer that writes durably. Read-only: no claim and no barrier. Raises `ArtifactError` for
-    a damaged entry, and for a WAL that does not start where the revision does or ends before the last-seen hint; who
-    only reads does not list the folder.
+    a damaged entry, and for a WAL that does not start where the revision does or ends before the last-seen hint, each
+    seen twice; who only reads does not list the folder.
     """
     try:
-        tail = await _rows(region, manifest, rows, revision)
+        tail = await confirm.damage(partial(_rows, region, manifest, rows, revision))
     except ArtifactError:
         if await _moved(region, manifest, revision, interpretation):
             return None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from .. import confirm, paths
 from ..clauses import implements
@@ -111,8 +112,12 @@ async def newest_listed(io: Io, revision: Revision) -> RegionManifest | None:
     """The newest manifest by listing, whatever the hint says; None if the region is new. Gaps are noted.
 
     A region has a manifest before it has anything else: raises `ArtifactError` if it has WAL entries or generations
-    and no manifest. Whatever held them was lost, and creating the region anew would begin a second history.
+    and no manifest, seen twice. Whatever held them was lost, and creating the region anew would begin a second history.
     """
+    return await confirm.damage(partial(_newest_listed, io, revision))
+
+
+async def _newest_listed(io: Io, revision: Revision) -> RegionManifest | None:
     gone = ManifestVersion(0)
     for _ in range(confirm.ATTEMPTS):
         folders = await io.list_folders()

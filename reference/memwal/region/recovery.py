@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -126,8 +127,7 @@ async def _replayed(region: Region, manifest: RegionManifest) -> Recovered:
             entry = await read_entry(region.io, position, revision, schema)
         except NotFound:
             if not checked:
-                known = await _listed(region, manifest)
-                wal_folder.check_end(position, known, manifest, revision, region.io.root)
+                await confirm.damage(partial(_check_names, region, manifest, position))
                 checked = True
             found = _rebuilt(manifest, schema, replayed)
             if not needs_barrier or not region.interpretation.claim_barrier:
@@ -184,18 +184,19 @@ def _rebuilt(manifest: RegionManifest, schema: pa.Schema, replayed: Sequence[_Re
     return Recovered(frozen=tuple(frozen), memtable=memtable)
 
 
-async def _listed(region: Region, manifest: RegionManifest) -> tuple[WalPosition, ...]:
-    """Positions of all entries, after what their names say was checked; none where nothing is to be listed.
+async def _check_names(region: Region, manifest: RegionManifest, tip: WalPosition) -> None:
+    """Raise `ArtifactError` for what the names of the entries say, none where nothing is to be listed.
 
-    To be asked before the barrier is put, which would fill a hole and so hide what is behind it.
+    ``tip``: where replay met no entry. To be asked before the barrier is put there, which would fill a hole and so hide
+    what is behind it.
     """
-    if not region.interpretation.list_wal_tail:
-        return ()
-    names = await region.io.list("wal")
-    wal_folder.refuse_strangers(names, region.revision, region.io.root)
-    found = wal_folder.positions(names, region.revision)
-    wal_folder.check_first_position(manifest, region.revision, region.io.root, zero=0 in found, one=1 in found)
-    return found
+    found: tuple[WalPosition, ...] = ()
+    if region.interpretation.list_wal_tail:
+        names = await region.io.list("wal")
+        wal_folder.refuse_strangers(names, region.revision, region.io.root)
+        found = wal_folder.positions(names, region.revision)
+        wal_folder.check_first_position(manifest, region.revision, region.io.root, zero=0 in found, one=1 in found)
+    wal_folder.check_end(tip, found, manifest, region.revision, region.io.root)
 
 
 async def _put_barrier(region: Region, manifest: RegionManifest, generation: Generation, position: WalPosition) -> None:

@@ -19,6 +19,8 @@ COLLECTED = {"wal_collection": "on", "manifest_collection": "on"}
 """Config of a table whose WAL and region manifests may be collected."""
 
 
+NOBODY = Writes()
+"""Nobody has written anything yet."""
 FINISH = "everything can finish"
 """Name of the oracle for liveness."""
 
@@ -59,9 +61,11 @@ def world(
     )
 
 
-def after_all(contents: Contents, before: Sequence[Process]) -> tuple[Contents, Writes]:
-    """Contents and ghosts after each of ``before`` ran alone on ``contents``, one after another."""
-    ghosts = Writes()
+def after_all(contents: Contents, before: Sequence[Process], ghosts: Writes = NOBODY) -> tuple[Contents, Writes]:
+    """Contents and ghosts after each of ``before`` ran alone on ``contents``, one after another.
+
+    ``ghosts``: of what was written to ``contents`` before.
+    """
     for process_ in before:
         alone = ground.after(contents, process_)
         contents = alone.contents

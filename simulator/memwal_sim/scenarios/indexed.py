@@ -30,6 +30,7 @@ from ..store import Contents
 from ..world import Oracle, Violation, World
 from . import ground, searching
 from .actors import Acting, Place, Step, memory_of
+from .clients import after_all
 from .ground import TABLE
 from .scenario import Setting
 from .searching import Hit
@@ -40,6 +41,8 @@ BY_VALUE, BY_ID = "by_value", "by_id"
 FIXTURE = "indexed_table"
 BASE = Write("fixture/1", (("base", "v0"),))
 """The write of the row that the table begins with."""
+BEGUN = Writes(invoked=frozenset({BASE}), acknowledged=frozenset({BASE}))
+"""What was written to the table before anything else."""
 SEARCH = "a search equals a scan"
 CREDIT = "an index covers what it is credited with"
 KEPT = "a generation stays until indexes cover it"
@@ -206,12 +209,15 @@ async def _gone(io: Io, state: TableState, name: str, missing: set[tuple[Any, An
 _AUDIT = ("catch_up_never_goes_back", "catch_up_is_not_ahead_of_merging", CREDIT, KEPT)
 
 
+def audited() -> tuple[Oracle, ...]:
+    """What must hold of what the indexes are credited with."""
+    return inspected(Process("auditor", partial(_audit, TABLE)), _AUDIT)
+
+
 def index_oracles(here: Place) -> tuple[Oracle, ...]:
     """What must hold of the indexes: searches by them, and what they are credited with."""
-    return (
-        after_crash(Process("searcher", partial(looking, here)), judge, clause="CATCHUP-012", name=SEARCH),
-        *inspected(Process("auditor", partial(_audit, TABLE)), _AUDIT),
-    )
+    searcher = Process("searcher", partial(looking, here))
+    return (after_crash(searcher, judge, clause="CATCHUP-012", name=SEARCH), *audited())
 
 
 def world(
@@ -222,12 +228,7 @@ def world(
     oracles: Sequence[Oracle] = (),
 ) -> World:
     """``processes`` on a table with indexes, after those of ``before`` ran alone, one after another."""
-    ghosts = Writes(invoked=frozenset({BASE}), acknowledged=frozenset({BASE}))
-    for process in before:
-        alone = ground.after(contents, process)
-        contents = alone.contents
-        for note in alone.notes:
-            ghosts = observe_writes(ghosts, process.name, note)
+    contents, ghosts = after_all(contents, before, BEGUN)
     here = place(setting)
     return World(
         contents=contents,

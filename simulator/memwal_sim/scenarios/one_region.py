@@ -27,9 +27,9 @@ from memwal.table.state import latest, load, versions
 from ..oracles import after_crash, inspected
 from ..process import Process
 from ..store import Contents
-from ..world import Violation, World
+from ..world import Oracle, Violation, World
 from . import ground, writes
-from .clients import after_all
+from .clients import NOBODY, after_all
 from .ground import KEY, TABLE, Pairs
 from .scenario import Setting
 from .writes import HEARD, Writes, observe_writes
@@ -110,9 +110,19 @@ async def _registration(io: Io) -> list[invariants.Violation]:
     return found
 
 
-def world(setting: Setting, contents: Contents, *processes: Process, before: Sequence[Process] = ()) -> World:
-    """``processes`` on a table, after those of ``before`` ran alone, one after another; with the oracles of all."""
-    contents, ghosts = after_all(contents, before)
+def world(
+    setting: Setting,
+    contents: Contents,
+    *processes: Process,
+    before: Sequence[Process] = (),
+    ghosts: Writes = NOBODY,
+    oracles: Sequence[Oracle] = (),
+) -> World:
+    """``processes`` on a table, after those of ``before`` ran alone, one after another; with the oracles of all.
+
+    ``ghosts``: of what was written to ``contents`` before. ``oracles``: more than those of all.
+    """
+    contents, ghosts = after_all(contents, before, ghosts)
     survivor = Process("survivor", partial(surviving, TABLE, setting.interpretation))
     return World(
         contents=contents,
@@ -122,6 +132,7 @@ def world(setting: Setting, contents: Contents, *processes: Process, before: Seq
         heard=HEARD,
         oracles=(
             after_crash(survivor, judge),
+            *oracles,
             *inspected(Process("registrar", partial(_registration, TABLE)), _REGISTRATION),
             *ground.stored_invariants(),
         ),

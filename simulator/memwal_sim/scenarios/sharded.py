@@ -68,18 +68,18 @@ def place(setting: Setting) -> Place:
     return Place(region=ground.region(setting))
 
 
-def table(revision: Revision, *requests: SpecRequest) -> Contents:
+def table(revision: Revision, *requests: SpecRequest, schema: pa.Schema = SCHEMA) -> Contents:
     """Contents of a store with an empty table that has the specs ``requests``, the last one active."""
-    return _table(revision, requests)
+    return _table(revision, requests, schema)
 
 
 @lru_cache
-def _table(revision: Revision, requests: tuple[SpecRequest, ...]) -> Contents:
-    return ground.after(Contents(), Process("creator", partial(_enabled, revision, requests))).contents
+def _table(revision: Revision, requests: tuple[SpecRequest, ...], schema: pa.Schema) -> Contents:
+    return ground.after(Contents(), Process("creator", partial(_enabled, revision, requests, schema))).contents
 
 
-async def _enabled(revision: Revision, requests: Sequence[SpecRequest]) -> TableState:
-    created = await write.create(TABLE, SCHEMA, None, {CONFIG_REVISION: revision.name})
+async def _enabled(revision: Revision, requests: Sequence[SpecRequest], schema: pa.Schema) -> TableState:
+    created = await write.create(TABLE, schema, None, {CONFIG_REVISION: revision.name})
     specs = tuple(
         transforms.resolve(request, SpecId(number), created.schema, created.field_ids, revision)
         for number, request in enumerate(requests, 1)
@@ -88,8 +88,12 @@ async def _enabled(revision: Revision, requests: Sequence[SpecRequest]) -> Table
     return await mem_wal.enable(TABLE, created, details)
 
 
-def put(key: str, value: str, route: Route = by_engine) -> Step:
+def put(
+    key: str, value: str, route: Route = by_engine, *, rows: Callable[[str, str], pa.Table] = rows_table
+) -> Step:
     """The step that writes one row, durably, through the region that ``route`` names; it is registered if it is new.
+
+    ``rows``: the one row of a key and a value.
 
     A writer that the process has stays open, and takes the row, whatever became of the specs since.
     """
@@ -99,10 +103,10 @@ def put(key: str, value: str, route: Route = by_engine) -> Step:
         acting.writes += 1
         name = f"{acting.name}/{acting.writes}"
         await io.note(WRITE_INVOKED, write=name, rows=((key, value),))
-        rows = rows_table(key, value)
+        row = rows(key, value)
         if acting.writer is None:
-            acting.writer = await open_for(acting, rows, route)
-        await acting.writer.put(_known(rows, acting.writer))
+            acting.writer = await open_for(acting, row, route)
+        await acting.writer.put(_known(row, acting.writer))
         await io.note(WRITE_ACKNOWLEDGED, write=name)
 
     return step
