@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         StorageError,
         Throttled,
         Unmergeable,
+        Unreachable,
         WriterStopped,
     )
     from .index.transforms import bucket, day, expression, hour, identity, month, region_spec, truncate, year
@@ -66,7 +67,7 @@ _HOME = {
     "errors": (
         "AlreadyExists", "AlreadyMerged", "ArtifactError", "CloseFailed", "Conflict", "EngineBug", "Fenced",
         "InvalidArgument", "MemwalError", "NotFound", "Outcome", "OutcomeUnknown", "StorageError", "Throttled",
-        "Unmergeable", "WriterStopped",
+        "Unmergeable", "Unreachable", "WriterStopped",
     ),
     "region.limits": ("Limits",),
     "index.transforms": (
@@ -100,6 +101,7 @@ __all__ = [
     "Table",
     "Throttled",
     "Unmergeable",
+    "Unreachable",
     "Writer",
     "WriterStopped",
     "base_table",

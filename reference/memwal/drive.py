@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from .effects import Note, Now, Protocol, RandomHex, Request, Sleep, StoreRequest, run
-from .errors import EngineBug
+from .errors import EngineBug, Outcome, Unreachable
 from .stores.base import Store
 
 T = TypeVar("T")
@@ -22,12 +22,25 @@ def _no_listener(event: str, fields: dict[str, object]) -> None:
 
 
 def drive(coroutine: Protocol[T], store: Store, listener: Listener = _no_listener) -> T:
-    """Run a protocol coroutine to its end on ``store``; returns its result or raises its error."""
+    """Run a protocol coroutine to its end on ``store``; returns its result or raises its error.
+
+    Protocol code sleeps before it repeats a request. A store that has been silent for as long as the caller allows is
+    not asked again: instead of sleeping the coroutine is told so.
+    """
+    last: Outcome | None = None
 
     def perform(request: Request[Any]) -> Any:
+        nonlocal last
         match request:
             case StoreRequest():
-                return store.perform(request)
+                try:
+                    reply, last = store.perform(request), None
+                except Outcome as outcome:
+                    last = outcome
+                    raise
+                return reply
+            case Sleep() if isinstance(last, Unreachable) and last.lasting:
+                raise last
             case Now():
                 return int(time.time() * 1000)
             case Sleep(duration_ms):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
-from .errors import Outcome, Throttled
+from .errors import Outcome, Throttled, Unreachable
 from .ids import Milliseconds
 
 Reply = TypeVar("Reply", covariant=True)
@@ -135,16 +135,16 @@ class Note(Request[None]):
 
 
 async def patiently(read: StoreRequest[T]) -> T:
-    """Await a read, and again while the store throttles it: `READ_ATTEMPTS` times, with doubling pauses from 50 ms.
+    """Await a read, and again while it is throttled or not answered: `READ_ATTEMPTS` times, pauses doubling from 50 ms.
 
     A read changes nothing, so that repeating it is no new step of the protocol. The pauses are requests themselves, so
-    that every driver sees them. Raises `Throttled` after the last attempt. Requests that change something are left
+    that every driver sees them. Raises the outcome of the last attempt. Requests that change something are left
     to the code that makes them: only it knows what a second attempt would mean.
     """
     for attempt in range(READ_ATTEMPTS - 1):
         try:
             return await read
-        except Throttled:
+        except (Throttled, Unreachable):
             await Sleep(Milliseconds(_READ_PAUSE_MS * 2**attempt))
     return await read
 

@@ -74,6 +74,17 @@ class OutcomeUnknown(Outcome):
         self.path = path
 
 
+class Unreachable(OutcomeUnknown):
+    """Nobody answered, a read or a change: the store cannot be reached, or did not answer in time.
+
+    ``lasting``: nothing was answered for as long as the caller allows, so that nobody waits to try again.
+    """
+
+    def __init__(self, path: str, reason: str = "no answer", *, lasting: bool = False) -> None:
+        super().__init__(path, reason)
+        self.lasting = lasting
+
+
 class Throttled(Outcome):
     """The store refused the request for now; it was not applied."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,15 +16,19 @@ from typing import Any, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
+import memwal
 import obstore.store
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memwal.drive import drive
 from memwal.effects import (
     Copy,
     Delete,
     Get,
     Head,
+    Io,
     List,
     ListFolders,
     Now,
@@ -39,6 +45,7 @@ from memwal.errors import (
     OutcomeUnknown,
     StorageError,
     Throttled,
+    Unreachable,
 )
 from memwal.stores import LocalStore, Store, files, open_store
 from memwal.stores.objects import ObjectStore
@@ -568,13 +575,13 @@ def failing(error: Exception) -> ObjectStore:
     ("error", "change", "read"),
     [
         (exceptions.GenericError("nobody knows"), OutcomeUnknown, StorageError),
-        (exceptions.GenericError("Generic S3 error: HTTP error: error sending request"), OutcomeUnknown, Throttled),
+        (exceptions.GenericError("Generic S3 error: HTTP error: error sending request"), Unreachable, Unreachable),
         (exceptions.GenericError("Generic S3 error: HTTP error: builder error"), StorageError, StorageError),
         (exceptions.GenericError("Server returned non-2xx status code: 304 Not Modified"), StorageError, StorageError),
         (exceptions.JoinError("task panicked"), OutcomeUnknown, Throttled),
         (exceptions.BaseError("new kind of error"), OutcomeUnknown, StorageError),
-        (TimeoutError("late"), OutcomeUnknown, Throttled),
-        (ConnectionResetError("reset"), OutcomeUnknown, Throttled),
+        (TimeoutError("late"), Unreachable, Unreachable),
+        (ConnectionResetError("reset"), Unreachable, Unreachable),
         (OSError("device"), OutcomeUnknown, StorageError),
         (exceptions.PermissionDeniedError("403"), StorageError, StorageError),
         (exceptions.UnauthenticatedError("401"), StorageError, StorageError),
@@ -649,7 +656,7 @@ def test_a_store_that_repeats_changes_is_refused() -> None:
         ((500, ""), OutcomeUnknown, Throttled),
         ((503, "<Error><Code>SlowDown</Code></Error>"), OutcomeUnknown, Throttled),
         ((408, ""), OutcomeUnknown, Throttled),
-        (DROP, OutcomeUnknown, Throttled),
+        (DROP, Unreachable, Unreachable),
         ((429, ""), Throttled, Throttled),
         ((409, "<Error><Code>OperationAborted</Code></Error>"), Throttled, Throttled),
         ((501, "<Error><Code>NotImplemented</Code></Error>"), StorageError, StorageError),
@@ -700,10 +707,78 @@ def test_a_create_that_is_not_answered_in_time_is_unknown(s3: S3Server) -> None:
     store = s3.store(timeout="200ms")
     store._probed = True
     s3.faults.extend([HOLD, HOLD])
-    with pytest.raises(OutcomeUnknown):
+    with pytest.raises(OutcomeUnknown, match="nothing was answered for 0.2"):
         store.perform(PutIfAbsent("a", b""))
-    with pytest.raises(Throttled):
+    with pytest.raises(Unreachable, match="nothing was answered for 0.4"):
         store.perform(Get("a"))
+
+
+def test_one_answer_ends_the_silence_of_a_store(s3: S3Server) -> None:
+    store = s3.store(timeout="10s")
+    store._patience_s = 0.0
+    s3.faults.extend([DROP, (404, ""), DROP])
+    lasting = []
+    for _ in range(3):
+        with pytest.raises(Outcome) as found:
+            store.perform(Get("a"))
+        lasting.append(getattr(found.value, "lasting", None))
+    assert lasting == [True, None, True]
+    store._patience_s = 60.0
+    s3.faults.append(DROP)
+    with pytest.raises(Unreachable) as brief:
+        store.perform(Get("a"))
+    assert not brief.value.lasting
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    """Options for an endpoint that accepts connections and never answers."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield {"aws_endpoint": f"http://127.0.0.1:{listening.getsockname()[1]}"}
+
+
+@pytest.fixture
+def closed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Options for an endpoint at which nobody listens."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    return {"aws_endpoint": f"http://127.0.0.1:{port}"}
+
+
+@pytest.mark.parametrize("endpoint", ["silent", "closed"])
+@pytest.mark.parametrize(
+    "use",
+    [lambda url, options: memwal.open(url, storage_options=options), lambda url, options: memwal.create(
+        url, pa.schema([pa.field("id", pa.int64(), nullable=False)]), primary_key=["id"], storage_options=options
+    )],
+    ids=["open", "create"],
+)  # fmt: skip
+def test_an_endpoint_that_does_not_answer_is_said_to_be_unreachable_in_the_time_that_the_caller_sets(
+    endpoint: str, use: Callable[[str, dict[str, str]], Any], request: pytest.FixtureRequest
+) -> None:
+    keys = {"aws_access_key_id": "key", "aws_secret_access_key": "secret", "aws_region": "us-east-1"}
+    options = {**keys, **request.getfixturevalue(endpoint), "allow_http": "true", "timeout": "400ms"}
+    began = time.monotonic()
+    with pytest.raises(Unreachable, match="unreachable: .*nothing was answered for"):
+        use("s3://b/t", options)
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("lasting", [False, True])
+def test_protocol_code_repeats_requests_until_the_silence_has_lasted(lasting: bool) -> None:
+    class Silent:
+        asked = 0
+
+        def perform(self, request: StoreRequest[Any]) -> Any:
+            self.asked += 1
+            raise Unreachable(request.path, lasting=lasting and self.asked == 3)
+
+    store = Silent()
+    with pytest.raises(Unreachable):
+        drive(Io().get("a"), cast(Store, store))
+    assert store.asked == (3 if lasting else 6)
 
 
 def test_a_conflict_with_a_create_under_way_is_no_defeat(s3: S3Server) -> None:
@@ -841,7 +916,8 @@ def test_a_bucket_is_opened_without_repetition_of_changes(url: str, kind: str, o
     assert isinstance(store, ObjectStore)
     assert (type(store._store).__name__, found, store.describe()) == (kind, root, url)
     assert cast(Any, store._store).retry_config["max_retries"] == 0
-    assert cast(Any, store._reads).retry_config is None
+    patience = 3 if options.get("timeout") else 30
+    assert cast(Any, store._reads).retry_config["retry_timeout"].total_seconds() == patience == store._patience_s
 
 
 @pytest.mark.parametrize(

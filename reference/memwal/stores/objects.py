@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,7 +23,16 @@ from ..effects import (
     RenameIfAbsent,
     StoreRequest,
 )
-from ..errors import AlreadyExists, InvalidArgument, NotFound, Outcome, OutcomeUnknown, StorageError, Throttled
+from ..errors import (
+    AlreadyExists,
+    InvalidArgument,
+    NotFound,
+    Outcome,
+    OutcomeUnknown,
+    StorageError,
+    Throttled,
+    Unreachable,
+)
 from .base import Handlers, check_name, handler, slice_of
 from .verdicts import RAISED, Verdict, reason, status, verdict
 
@@ -32,6 +42,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+PATIENCE_S = 30.0
+"""How long a store may be silent where the caller does not say."""
+
 
 class ObjectStore:
     """A bucket, or the part of it below ``prefix``, as obstore reaches it.
@@ -40,6 +53,7 @@ class ObjectStore:
     could find the object that the first attempt has created, and report the winner of a conditional put as its loser
     (AMB-14, AMB-28); the protocol repeats what may be repeated. Raises `InvalidArgument` for a store that retries.
     ``reads``: a second obstore store over the same bucket for requests that change nothing; it may retry.
+    ``patience_s``: how long the store may be silent; then `Unreachable` is ``lasting``.
     ``probe_folder``: where `probe` puts its object, relative to ``prefix``. ``description``: what `describe` returns.
 
     An object store cannot move. `RenameIfAbsent` creates the target from the source's bytes under the condition that it
@@ -53,6 +67,7 @@ class ObjectStore:
         prefix: str = "",
         *,
         reads: Obstore | None = None,
+        patience_s: float = PATIENCE_S,
         probe_folder: str = "_memwal_probe",
         description: str = "",
     ) -> None:
@@ -68,12 +83,29 @@ class ObjectStore:
         self._prefix = f"{prefix}/" if prefix else ""
         self._probe_folder = probe_folder
         self._description = description or f"{store!r} {prefix}".rstrip()
+        self._patience_s = patience_s
+        self._silent_since: float | None = None
         self._probed = False
         self._probing = threading.Lock()
 
     def perform(self, request: StoreRequest[Any]) -> Any:
         """Perform ``request``; see `Store.perform`. The first `PutIfAbsent` performs `probe` before."""
-        return handler(_HANDLERS, request)(self, request)
+        began = time.monotonic()
+        try:
+            reply = handler(_HANDLERS, request)(self, request)
+        except Unreachable as silent:
+            if self._silent_since is None:
+                self._silent_since = began
+            waited_s = time.monotonic() - self._silent_since
+            if waited_s < self._patience_s:
+                raise
+            told = f"nothing was answered for {waited_s:.3g} s: {silent.fields['reason']}"
+            raise Unreachable(silent.path, told, lasting=True) from None
+        except Outcome:
+            self._silent_since = None
+            raise
+        self._silent_since = None
+        return reply
 
     def describe(self) -> str:
         """The URL, or whatever the store was described as."""
@@ -98,8 +130,12 @@ class ObjectStore:
                     answers.append("success")
                 except AlreadyExists:
                     answers.append("already exists")
-        finally:
-            kept = None if self._deleted(path) else path
+        except Unreachable:
+            raise  # a delete would only wait once more
+        except (Outcome, InvalidArgument):
+            self._deleted(path)
+            raise
+        kept = None if self._deleted(path) else path
         if answers != ["success", "already exists"]:
             found = " and ".join(answers)
             raise StorageError(path, f"no conditional put: creating one name twice gave {found} [AMB-38]")
@@ -216,6 +252,8 @@ class ObjectStore:
             if not self._probed:
                 try:
                     self.probe()
+                except Unreachable as silent:
+                    raise Unreachable(path, str(silent.fields["reason"])) from None
                 except OutcomeUnknown as unknown:  # of the probe's object: nothing was asked for ``path`` yet
                     raise Throttled(path) from unknown
                 self._probed = True
@@ -251,6 +289,8 @@ def _outcome(error: BaseException, path: str, *, changes: bool, hint: str = "") 
             return _noted(Throttled(path), error)
         case Verdict.OPEN:
             return OutcomeUnknown(path, reason(error))
+        case Verdict.SILENT:
+            return Unreachable(path, reason(error))
 
 
 def _noted(outcome: Outcome, error: BaseException) -> Outcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import threading
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -36,9 +37,11 @@ def open_store(url: str, storage_options: Options | None = None) -> tuple[Store,
     whose folder is taken as it stands, without percent decoding.
 
     ``storage_options``: for buckets what obstore takes as configuration and client options (``aws_region``,
-    ``endpoint``, ``allow_http``, ``timeout``, …), and ``client_max_retries`` and ``client_retry_timeout`` (seconds) for
-    requests that only read; requests that change something are never retried here. For directories ``fsync``: ``true``
-    or ``false`` (see `LocalStore`). Memory takes none.
+    ``endpoint``, ``allow_http``, …), and ``client_max_retries`` and ``client_retry_timeout`` (seconds) for requests that
+    only read; requests that change something are never retried here. ``timeout`` (``30s`` unless given, ``500ms``,
+    ``2m``, or a number of seconds): how long one attempt may take, how long reads are retried, and how long a store may
+    be silent before `Unreachable` ends whatever is under way. For directories ``fsync``: ``true`` or ``false`` (see
+    `LocalStore`). Memory takes none.
 
     Raises `InvalidArgument` for an unknown scheme or option and when obstore is needed and not installed.
     """
@@ -87,7 +90,9 @@ def _bucket(scheme: str, rest: str, options: dict[str, str]) -> tuple[Store, str
     stores, objects = _obstore(scheme)
     kind, defaults = _BUCKETS[scheme]
     config = {key.lower(): value for key, value in options.items()}
-    retry = _retry_of_reads(config)
+    patience = _patience(config)
+    config["timeout"] = f"{patience // timedelta(milliseconds=1)}ms"
+    retry = {"retry_timeout": patience, **_retry_of_reads(config)}
     for key, value in defaults.items():
         if not any(given.endswith(key) for given in config):
             config[key] = value
@@ -99,7 +104,14 @@ def _bucket(scheme: str, rest: str, options: dict[str, str]) -> tuple[Store, str
         raise InvalidArgument(f"{scheme}://{rest}: {objects.reason(error)}") from None
     probe_folder = f"{folder}/_memwal_probe".lstrip("/")  # inside the table: rights may end there
     description = f"{scheme}://{rest}"
-    return objects.ObjectStore(writing, reads=reading, probe_folder=probe_folder, description=description), folder
+    store = objects.ObjectStore(
+        writing,
+        reads=reading,
+        patience_s=patience.total_seconds(),
+        probe_folder=probe_folder,
+        description=description,
+    )
+    return store, folder
 
 
 def _split(scheme: str, rest: str) -> tuple[str, str]:
@@ -110,8 +122,23 @@ def _split(scheme: str, rest: str) -> tuple[str, str]:
     return bucket, folder
 
 
-def _retry_of_reads(config: dict[str, str]) -> dict[str, Any] | None:
-    """Take the two retry options out of ``config``; None means obstore's default."""
+_UNITS_MS = {"ms": 1, "": 1_000, "s": 1_000, "m": 60_000, "h": 3_600_000}
+
+
+def _patience(config: dict[str, str]) -> timedelta:
+    """Take the option ``timeout`` out of ``config``."""
+    text = config.pop("timeout", "30s")
+    found = re.fullmatch(r"([0-9]+) *([a-z]*)", text.strip().lower())
+    if found is None or found[2] not in _UNITS_MS or int(found[1]) == 0:
+        raise InvalidArgument(f"storage option timeout is a time like 30s or 500ms, not {text!r}")
+    try:
+        return timedelta(milliseconds=int(found[1]) * _UNITS_MS[found[2]])
+    except OverflowError as error:
+        raise InvalidArgument(f"storage option timeout is too long: {text!r}") from error
+
+
+def _retry_of_reads(config: dict[str, str]) -> dict[str, Any]:
+    """Take the two retry options out of ``config``."""
     retry: dict[str, Any] = {}
     converters: dict[str, tuple[str, Callable[[str], Any]]] = {
         "client_max_retries": ("max_retries", int),
@@ -124,7 +151,7 @@ def _retry_of_reads(config: dict[str, str]) -> dict[str, Any] | None:
                 retry[name] = convert(value)
             except ValueError as error:
                 raise InvalidArgument(f"storage option {key} is a whole number, not {value!r}") from error
-    return retry or None
+    return retry
 
 
 def _obstore(scheme: str) -> tuple[Any, Any]:

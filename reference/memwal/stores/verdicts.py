@@ -23,6 +23,7 @@ class Verdict(Enum):
     REFUSED = "refused for good, not applied"
     LATER = "refused for now, not applied"
     OPEN = "may have been applied, now or later, or not at all"
+    SILENT = "the same, and nobody answered"
 
 
 _BY_CLASS: dict[type[BaseException], Verdict] = {
@@ -38,8 +39,8 @@ _BY_CLASS: dict[type[BaseException], Verdict] = {
     NotImplementedError: Verdict.REFUSED,
     ValueError: Verdict.REFUSED,
     exceptions.JoinError: Verdict.OPEN,
-    TimeoutError: Verdict.OPEN,
-    ConnectionError: Verdict.OPEN,
+    TimeoutError: Verdict.SILENT,
+    ConnectionError: Verdict.SILENT,
 }
 _BY_STATUS = {408: Verdict.OPEN, 409: Verdict.LATER, 429: Verdict.LATER, 501: Verdict.REFUSED}
 _BY_HUNDRED = {3: Verdict.REFUSED, 4: Verdict.REFUSED, 5: Verdict.OPEN}
@@ -77,4 +78,6 @@ def _by_text(error: BaseException, changes: bool) -> Verdict:
         return _BY_STATUS.get(number) or _BY_HUNDRED.get(number // 100, Verdict.OPEN)
     if any(words in text for words in _NOT_APPLIED):
         return Verdict.REFUSED
-    return Verdict.OPEN if changes or _TRANSPORT in text else Verdict.REFUSED
+    if _TRANSPORT in text:
+        return Verdict.SILENT
+    return Verdict.OPEN if changes else Verdict.REFUSED
