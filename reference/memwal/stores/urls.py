@@ -37,10 +37,10 @@ def open_store(url: str, storage_options: Options | None = None) -> tuple[Store,
     whose folder is taken as it stands, without percent decoding.
 
     ``storage_options``: for buckets what obstore takes as configuration and client options (``aws_region``,
-    ``endpoint``, ``allow_http``, …), and ``client_max_retries`` and ``client_retry_timeout`` (seconds) for requests that
-    only read; requests that change something are never retried here. ``timeout`` (``30s`` unless given, ``500ms``,
-    ``2m``, or a number of seconds): how long one attempt may take, how long reads are retried, and how long a store may
-    be silent before `Unreachable` ends whatever is under way. For directories ``fsync``: ``true`` or ``false`` (see
+    ``endpoint``, ``allow_http``, …), and ``client_max_retries`` and ``client_retry_timeout`` (seconds) for requests
+    that only read; requests that change something are never retried here. ``timeout`` (``30s`` unless given; ``500ms``,
+    ``2m``, a number of seconds): how long one attempt may take, how long reads are retried, and how long a store may be
+    silent before `Unreachable` ends whatever is under way. For directories ``fsync``: ``true`` or ``false`` (see
     `LocalStore`). Memory takes none.
 
     Raises `InvalidArgument` for an unknown scheme or option and when obstore is needed and not installed.

@@ -1,4 +1,4 @@
-"""Scenarios of a region's first seconds: each kind of reader beside registration, first claim, first entry, first flush.
+"""Scenarios of a region's first seconds: each kind of reader beside registration, claim, first entry and first flush.
 
 A table that nobody damaged is never called damaged, and what a reader finds is explained by the writes around it.
 """
@@ -25,7 +25,8 @@ from .writes import reads_are_explained
 AT = "at"
 """A column of vectors, so that the table can be searched."""
 SCHEMA = schemas.with_primary_key(
-    pa.schema([pa.field(KEY, pa.string()), pa.field(VALUE, pa.string()), pa.field(AT, pa.list_(pa.float32(), 1))]), [KEY]
+    pa.schema([pa.field(KEY, pa.string()), pa.field(VALUE, pa.string()), pa.field(AT, pa.list_(pa.float32(), 1))]),
+    [KEY],
 )
 SPEC = bucket("one", KEY, 1)
 """One region for all rows: the first write registers it."""

@@ -88,9 +88,7 @@ async def _enabled(revision: Revision, requests: Sequence[SpecRequest], schema: 
     return await mem_wal.enable(TABLE, created, details)
 
 
-def put(
-    key: str, value: str, route: Route = by_engine, *, rows: Callable[[str, str], pa.Table] = rows_table
-) -> Step:
+def put(key: str, value: str, route: Route = by_engine, *, rows: Callable[[str, str], pa.Table] = rows_table) -> Step:
     """The step that writes one row, durably, through the region that ``route`` names; it is registered if it is new.
 
     ``rows``: the one row of a key and a value.
