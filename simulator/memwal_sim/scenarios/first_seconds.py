@@ -11,7 +11,8 @@ import pyarrow as pa
 from memwal import invariants
 from memwal.errors import ArtifactError
 from memwal.index.transforms import bucket
-from memwal.read import lookup, stream, vector
+from memwal.read import lookup, scan, vector
+from memwal.read.query import Query
 from memwal.table import schema as schemas
 
 from ..world import World
@@ -38,18 +39,22 @@ def _row(key: str, value: str) -> pa.Table:
     return pa.table([[key], [value], pa.array([[1.0]], SCHEMA.field(AT).type)], schema=SCHEMA)
 
 
+def _query(place: Place) -> Query:
+    return Query(interpretation=place.interpretation)
+
+
 async def _streamed(place: Place) -> pa.Table:
-    parts = [part async for part in stream.stream(place.table, interpretation=place.interpretation)]
+    parts = [part async for part in scan.stream(place.table, _query(place))]
     return pa.concat_tables([SCHEMA.remove_metadata().empty_table(), *parts])
 
 
 async def _looked_up(place: Place) -> pa.Table:
-    return (await lookup.lookup(place.table, pa.table({KEY: list(WRITTEN)}), interpretation=place.interpretation))[0]
+    return (await lookup.lookup(place.table, pa.table({KEY: list(WRITTEN)}), _query(place)))[0]
 
 
 async def _searched(place: Place) -> pa.Table:
     asked = vector.Nearest(column=AT, vector=[0.0], k=len(WRITTEN) + 1)
-    return (await vector.search(place.table, asked, interpretation=place.interpretation))[0]
+    return (await vector.search(place.table, asked, _query(place)))[0]
 
 
 async def batches(acting: Acting) -> None:
