@@ -12,9 +12,11 @@ from memwal_sim.bugs import Bug
 _KNOWN = origins.merge_origins
 
 
-async def _all_merged(io: Io, state: TableState, fragments: Collection[FragmentId]) -> dict[FragmentId, Origin]:
+async def _all_merged(
+    io: Io, state: TableState, fragments: Collection[FragmentId], *, back_most: int | None = None
+) -> dict[FragmentId, Origin]:
     """In place of the generations whose merges made fragments: those of unknown origin count as merged, too."""
-    known = await _KNOWN(io, state, fragments)
+    known = await _KNOWN(io, state, fragments, back_most=back_most)
     every = next(iter(known.values()), None)
     return known if every is None else {fragment: known.get(fragment, every) for fragment in fragments}
 

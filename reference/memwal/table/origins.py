@@ -28,8 +28,8 @@ async def merge_origins(
     """The merges that made ``fragments`` of ``state``; a fragment of unknown or other origin has no entry.
 
     Versions are read from ``state`` backwards until every fragment is explained or a version is gone, ``back_most`` of
-    them at most. A fragment whose
-    data files changed since its merge counts as of unknown origin: its values are no longer the generation's.
+    them at most. A fragment whose data files changed since its merge counts as of unknown origin: its values are no
+    longer the generation's.
     """
     wanted = {_files(f): FragmentId(f.id) for f in state.fragments if f.id in set(fragments)}
     found: dict[FragmentId, Origin] = {}
