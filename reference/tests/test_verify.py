@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -517,45 +514,6 @@ def test_the_command_lists_every_invariant_with_its_clauses() -> None:
     assert set(listed) == set(INVARIANTS)
     assert all(one["says"].endswith(".") and one["remedy"] and one["clauses"] for one in listed.values())
     assert run_cli("--list")[0] == 0
-
-
-def test_a_file_that_ends_the_process_of_the_native_reader_is_a_finding(
-    folder: Callable[[Scene], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    scene = whole("B")
-    scene.objects[scene.wal_path(6)] = b""
-    place = folder(scene)
-    deadly = scene.below(f"{scene.generation(2)}/data")[0]
-    # Stands for a damage that makes the native reader end its process: which bytes do that differs between versions.
-    patch = tmp_path / "sitecustomize.py"
-    patch.write_text(
-        "import os, memwal.codec.data_file as d\n"
-        "real = d.decode\n"
-        "def decode(data, path, **options):\n"
-        f"    if path.endswith({deadly[-40:]!r}):\n        os.abort()\n"
-        "    return real(data, path, **options)\n"
-        "d.decode = decode\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    code, output = run_cli(str(place), "--json")
-    assert code == 1
-    findings = {(f["invariant"], f["path"]) for f in json.loads(output)["findings"]}
-    assert findings == {
-        ("named_files_are_whole", deadly.removeprefix("t/")),
-        ("wal_entries_open", scene.wal_path(6).removeprefix("t/")),
-    }
-
-
-def test_the_inspector_runs_as_a_process_of_its_own(folder: Callable[[Scene], Path]) -> None:
-    place = folder(whole("B"))
-    asked = json.dumps({"url": str(place), "revision": None, "fast": True, "skip": []})
-    done = subprocess.run(
-        [sys.executable, "-c", "from memwal.cli.inspector import main; main()"],
-        input=asked, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert {next(iter(line)) for line in lines} == {"note", "reading", "report"}
-    assert lines[-1]["report"]["clean"]
 
 
 # The document

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from ..codec.index_details import RegionSpec
 from ..effects import Io, Protocol
-from ..errors import InvalidArgument
+from ..errors import ArtifactError, InvalidArgument, Unmergeable
 from ..ids import FieldId, Generation, Milliseconds, RegionId, SpecId, TableVersion, region_id
 from ..index import drained, maintaining, regions, transforms
 from ..index.snapshot import RegionRow
@@ -468,7 +468,8 @@ class Table:
 
         ``until``: the last generation of ``region`` to merge; None merges all that are listed. Any number of processes
         may do so at once. What was merged stays merged if a later generation raises: `Unmergeable` for one that does
-        not fit the table as it is now, `ArtifactError` for a damaged one.
+        not fit the table as it is now, `ArtifactError` for a damaged one. The other regions are merged before it is
+        raised, with a note of each further failure.
 
         No key may be in two manual regions, since the order of merging would decide which row wins: a merge that would
         replace a row of another manual region is `Unmergeable` too, and names both. Delete the row of the base that is
@@ -483,9 +484,17 @@ class Table:
         wanted, beside = self._to_merge(region)
         last = None if until is None else Generation(until)
         done: list[Merged] = []
+        failures: list[ArtifactError | Unmergeable] = []
         for one in wanted:
-            done += self._run(merger.merge_region(self._io, one, reading, last, beside))
+            try:
+                done += self._run(merger.merge_region(self._io, one, reading, last, beside))
+            except (ArtifactError, Unmergeable) as failure:
+                failures.append(failure)
         self.refresh()
+        for further in failures[1:]:
+            failures[0].add_note(f"in another region: {further}")
+        if failures:
+            raise failures[0]
         return MergeReport(
             merged=tuple((m.region_id, m.generation) for m in done),
             rows=sum(m.rows for m in done),

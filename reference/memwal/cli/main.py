@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
+from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import Annotated, Any
 
@@ -11,13 +13,35 @@ import pyarrow as pa
 import typer
 from rich.console import Console
 from rich.table import Table as Grid
+from typer.core import TyperGroup
 
 import memwal
-from memwal.cli import catch_up, gc, inspect, merge, migrate, repair, specs, verify
+from memwal.cli import catch_up, gc, guard, inspect, merge, migrate, repair, specs, verify
 from memwal.cli.options import ManifestStore
 from memwal.errors import ArtifactError, MemwalError
 
+_INTERRUPTED = 128 + signal.SIGINT
+"""With which Typer ends a command that was interrupted, without a word."""
+
+
+class _Commands(TyperGroup):
+    """The engine's commands, and those of other packages, which are loaded when another one is asked for."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return super().get_command(ctx, cmd_name) or self._others().get(cmd_name)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*super().list_commands(ctx), *self._others()]
+
+    def _others(self) -> Mapping[str, Any]:
+        joined = typer.Typer()
+        for entry in entry_points(group="memwal.commands"):
+            entry.load()(joined)
+        return typer.main.get_group(joined).commands
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="Lance MemWAL: a reference engine, its simulator, recorded faults and conformance suite.",
     no_args_is_help=True,
     add_completion=False,
@@ -34,6 +58,10 @@ def _progress(event: str, fields: dict[str, object]) -> None:
     """Show what long work is doing, on standard error and only to a person."""
     if err.is_terminal:
         err.print(f"[dim]{event} {' '.join(f'{k}={v}' for k, v in fields.items())}[/dim]")
+
+
+def _tell(line: str) -> None:
+    err.print(line, style="red", soft_wrap=True, highlight=False, markup=False)
 
 
 def _print_json(value: Any) -> None:
@@ -121,17 +149,19 @@ repair.register(app, out, _progress)
 specs.register(app, out, _progress)
 migrate.register(app, out, _progress)
 inspect.register(app, out, _progress)
-for _entry in entry_points(group="memwal.commands"):
-    _entry.load()(app)
 
 
 def main() -> None:
-    """Run the command line; exit 1 with one line for an expected failure, 2 for a usage error."""
+    """Run the command line; exit 1 with one line for an expected failure, 2 for a usage error, 130 when interrupted."""
+    guard.enter(next(iter(sys.argv[1:]), ""), _tell)
     try:
         app()
-    except ArtifactError as error:
-        err.print(f"[red]damaged:[/red] {error}", soft_wrap=True, highlight=False)
-        sys.exit(1)
+    except SystemExit as end:
+        if end.code == _INTERRUPTED:
+            _tell("interrupted")
+        raise
     except (MemwalError, pa.ArrowException) as error:
-        err.print(f"[red]error:[/red] {error}", soft_wrap=True, highlight=False)
+        _tell(f"{'damaged' if isinstance(error, ArtifactError) else 'error'}: {error}")
+        for note in getattr(error, "__notes__", ()):
+            _tell(note)
         sys.exit(1)

@@ -1,15 +1,8 @@
-"""`memwal verify`: every invariant over a table, read only.
-
-The work is done in a process of its own, since damage inside of a Lance file can end the process of the native reader:
-then the file that was read last is a finding, and the run starts again without it.
-"""
+"""`memwal verify`: every invariant over a table, read only."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import tempfile
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -17,12 +10,10 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
+from memwal.api.verifying import verify as run_verify
 from memwal.drive import Listener
-from memwal.errors import EngineBug, InvalidArgument, NotFound
-from memwal.invariants import ABOUT, INVARIANTS
-
-CRASHES_MAX = 20
-"""Files that may end the process before the run is given up."""
+from memwal.errors import InvalidArgument, NotFound
+from memwal.invariants import ABOUT, INVARIANTS, Report
 
 Found = dict[str, Any]
 """A report as JSON: see docs/verify.md."""
@@ -50,7 +41,7 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
         if not table:
             raise typer.BadParameter("name a table, or use --list", param_hint="TABLE")
         try:
-            found = inspect({"url": table, "revision": revision, "fast": fast}, progress)
+            found = _as_json(table, run_verify(table, revision=revision, fast=fast, listener=progress))
         except (NotFound, InvalidArgument) as error:
             Console(stderr=True).print(f"error: {error}", soft_wrap=True, highlight=False, markup=False)
             raise typer.Exit(2) from None
@@ -62,67 +53,21 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
             raise typer.Exit(1)
 
 
-def inspect(asked: dict[str, Any], progress: Listener) -> Found:
-    """Run the inspection in processes of their own until one comes to its end."""
-    crashed: list[Found] = []
-    while True:
-        end = _run({**asked, "skip": [one["full_path"] for one in crashed]}, progress)
-        if "report" in end:
-            report: Found = end["report"]
-            known = {one["path"]: one for one in crashed}
-            others = [one for one in report["findings"] if one["path"] not in known]
-            found = [{k: v for k, v in one.items() if k != "full_path"} for one in crashed]
-            report["findings"] = found + others
-            report["clean"] = not report["findings"]
-            return {"table": asked["url"], **report}
-        if "refused" in end:
-            kind = {"NotFound": NotFound, "InvalidArgument": InvalidArgument}.get(end["refused"]["kind"])
-            if kind is None:
-                raise EngineBug(f"the inspection failed: {end['refused']['text']}")
-            raise kind(end["refused"]["text"])
-        if not end["reading"] or len(crashed) == CRASHES_MAX:
-            raise EngineBug(f"the inspection ended with {end['code']}: {end['said']}")
-        reason = f"reading it ends the process of the native reader (exit code {end['code']})"
-        crashed.append(
-            {
-                "invariant": "named_files_are_whole",
-                "clause": "FORMAT-024",
-                "path": end["reading"]["path"],
-                "full_path": end["reading"]["full_path"],
-                "reason": reason,
-                "severity": "error",
-                "offset": None,
-            }
-        )
-
-
-def _run(asked: dict[str, Any], progress: Listener) -> dict[str, Any]:
-    """One inspection; what came last of report, refusal, and object read when the process ended."""
-    command = [sys.executable, "-c", "from memwal.cli.inspector import main; main()"]
-    with (
-        tempfile.TemporaryFile("w+") as errors,
-        subprocess.Popen(  # noqa: S603 - our own interpreter with our own code
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
-        ) as process,
-    ):
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(json.dumps(asked))
-        process.stdin.close()
-        reading: dict[str, str] = {}
-        for line in process.stdout:
-            said = json.loads(line)
-            if "note" in said:
-                progress(said["note"], said["fields"])
-            elif "reading" in said:
-                reading = said["reading"]
-            else:
-                process.wait()
-                end: dict[str, Any] = said
-                return end
-        code = process.wait()
-        errors.seek(0)
-        return {"reading": reading, "code": code, "said": errors.read().strip().rpartition("\n")[2]}
+def _as_json(table: str, report: Report) -> Found:
+    """The report with the stable field names of docs/verify.md."""
+    return {
+        "table": table,
+        "clean": report.clean,
+        "revision": report.revision,
+        "version": report.version,
+        "mem_wal": report.mem_wal,
+        "fast": report.fast,
+        "moved": report.moved,
+        "findings": [asdict(one) for one in report.findings],
+        "suppressed": dict(report.suppressed),
+        "looked_at": dict(report.looked_at),
+        "notes": list(report.notes),
+    }
 
 
 def _print(found: Found, out: Console) -> None:

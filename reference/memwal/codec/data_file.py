@@ -10,8 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import pyarrow as pa
 
 from ..clauses import implements
 from ..errors import ArtifactError, EngineBug, InvalidArgument
+from . import native
 from .file_layout import FOOTER, GLOBAL_BUFFER, MAGIC, check_footer
 from .pb.lance import file_pb2
 
@@ -42,6 +42,7 @@ WRITTEN_VERSIONS = (FLAT_VERSION, *LEAF_VERSIONS)
 
 PAGE_CACHE_BYTES: int | None = None
 """Bytes of one file that the native writer collects before it writes pages; None: 8 MiB for each column."""
+_REFUSAL = "not a readable Lance file"
 _DECODED_ROWS = 1 << 18
 """Rows that the native reader decodes into one batch; fewer or more take longer."""
 
@@ -163,7 +164,7 @@ class Decoder:
         self._path, self._clause = path, clause
         self._scratch = os.path.join(_scratch(os.getpid()).name, _unique_name())
         try:
-            with _native_errors(path, clause):
+            with native.reading(path, clause, refusal=_REFUSAL):
                 with open(self._scratch, "wb") as file:
                     file.truncate(size_bytes)
                     for position, data in parts:
@@ -189,13 +190,17 @@ class Decoder:
     def read(self, start: int = 0, rows: int | None = None) -> pa.Table:
         """``rows`` rows from ``start`` on (all that follow if None), with the schema and metadata of the file."""
         wanted = self.rows - start if rows is None else rows
-        with _native_errors(self._path, self._clause):
+        with native.reading(self._path, self._clause, refusal=_REFUSAL):
             if wanted:
                 batch_rows = min(wanted, _DECODED_ROWS)
                 found = self._reader.read_range(start, wanted, batch_size=batch_rows).to_table()
             else:
                 found = self._reader.read_all().to_table().slice(0, 0)
-            return found.replace_schema_metadata(self._reader.metadata().schema.metadata)
+            metadata = self._reader.metadata().schema.metadata
+        if found.num_rows != wanted:
+            reason = f"{_REFUSAL}: the native reader gives {found.num_rows} of {wanted} rows"
+            raise ArtifactError(self._clause, self._path, reason)
+        return found.replace_schema_metadata(metadata)
 
 
 def decode(data: bytes, path: str, *, clause: str = "FORMAT-024", columns: Sequence[str] | None = None) -> pa.Table:
@@ -203,20 +208,3 @@ def decode(data: bytes, path: str, *, clause: str = "FORMAT-024", columns: Seque
     check_footer(data, path, clause=clause)
     with Decoder([(0, data)], len(data), path, clause=clause, columns=columns) as decoder:
         return decoder.read()
-
-
-@contextmanager
-def _native_errors(path: str, clause: str) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, ValueError, RuntimeError, pa.ArrowException) as error:
-        raise ArtifactError(clause, path, f"not a readable Lance file: {_first_line(error)}") from error
-    except BaseException as error:
-        # The native reader panics on some damaged files; its panic type is no Exception.
-        if type(error).__name__ != "PanicException":
-            raise
-        raise ArtifactError(clause, path, "not a readable Lance file: the native reader panicked") from error
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0].partition(", /")[0]

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from ..clauses import implements
+from ..codec import native
 from ..codec.pb.lance import table_pb2
 from ..errors import ArtifactError
 from ..table.coverage import fragment_ids, named_fragments
@@ -66,18 +65,6 @@ def _merged_segments(before: Segments) -> int:
 def _optimise(mirror: Mirror, state: TableState, name: str, merged_segments: int) -> None:
     import lance
 
-    try:
+    with native.reading(state.path, "CATCHUP-006", refusal=f"index {name!r} cannot be extended"):
         opened = lance.dataset(mirror.location)
         opened.optimize.optimize_indices(index_names=[name], num_indices_to_merge=merged_segments)
-    except (OSError, ValueError, RuntimeError, NotImplementedError, pa.ArrowException) as error:
-        raise ArtifactError("CATCHUP-006", state.path, _reason(name, error)) from error
-    except BaseException as error:
-        # The native package panics on some damaged files; its panic type is no Exception.
-        if type(error).__name__ != "PanicException":
-            raise
-        raise ArtifactError("CATCHUP-006", state.path, _reason(name, error)) from error
-
-
-def _reason(name: str, error: BaseException) -> str:
-    first = str(error).partition("\n")[0].partition(", /")[0]
-    return f"index {name!r} cannot be extended: {first}"

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from .. import paths
 from ..clauses import implements
-from ..codec import table_manifest
+from ..codec import native, table_manifest
 from ..codec.pb.lance import table_pb2
 from ..codec.table_manifest import TableManifest
 from ..effects import Io
-from ..errors import ArtifactError
 from ..table.mirror import Mirror, fetch_index
 from ..table.state import TableState
 
@@ -53,7 +51,7 @@ async def matching(
         manifest = TableManifest(message=message, indices=(entry,))
         mirror.write(paths.table_manifest(state.version), table_manifest.encode(manifest))
         await fetch_index(io, state, mirror, entry)
-        try:
+        with native.reading(io.root, "PLAN-023", refusal=f"index {entry.name!r} is not readable"):
             scanner = dataset(mirror.location).scanner(
                 columns=["_score"],
                 full_text_query=MatchQuery(query, column),
@@ -62,7 +60,4 @@ async def matching(
                 limit=documents,
             )
             found = scanner.to_table()
-        except (OSError, ValueError, RuntimeError, pa.ArrowException) as error:
-            first = str(error).partition("\n")[0]
-            raise ArtifactError("PLAN-023", io.root, f"index {entry.name!r} is not readable: {first}") from error
     return np.unique(found.column("_rowid").to_numpy()).astype(np.uint64)
