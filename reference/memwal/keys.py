@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from . import cellwise
 from .clauses import implements
 
 Codes = npt.NDArray[np.int64]
@@ -49,6 +50,12 @@ def newest(rows: pa.Table, key: Sequence[str]) -> Codes:
     return np.sort(order[ends])
 
 
+@implements("AMB-46", "AMB-109")
+def last_of_each(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """The last row of each key, of rows in write order."""
+    return cellwise.at(rows, newest(rows, key))
+
+
 def _are_distinct(codes: Codes) -> bool:
     """Whether no code repeats, where that can be told cheaply; false also if it cannot."""
     low, span = _span(codes)
@@ -63,14 +70,14 @@ def without(rows: pa.Table, keys: pa.Table) -> pa.Table:
     """``rows`` whose key is not among ``keys`` (a table of the key columns), in their order."""
     if not rows.num_rows or not keys.num_rows:
         return rows
-    return rows.filter(pa.array(~KeySet(keys).mask(rows)))
+    return cellwise.where(rows, ~KeySet(keys).mask(rows))
 
 
 def among(rows: pa.Table, keys: pa.Table) -> pa.Table:
     """``rows`` whose key is among ``keys`` (a table of the key columns), in their order."""
     if not rows.num_rows or not keys.num_rows:
         return rows.slice(0, 0)
-    return rows.filter(pa.array(KeySet(keys).mask(rows)))
+    return cellwise.where(rows, KeySet(keys).mask(rows))
 
 
 class KeySet:

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
+from ..cellwise import from_start
 from ..clauses import implements
-from ..errors import ArtifactError, EngineBug, InvalidArgument
-from . import native
+from ..errors import ArtifactError, InvalidArgument
+from . import native, protobuf
 from .file_layout import FOOTER, GLOBAL_BUFFER, MAGIC, check_footer
 from .pb.lance import file_pb2
 
@@ -97,7 +97,7 @@ class Encoder:
         """Add rows; ``table`` has the encoder's schema."""
         for batch in table.to_batches():
             if batch.num_rows:
-                self._writer.write_batch(_from_its_start(batch))
+                self._writer.write_batch(_from_start(batch))
 
     @implements("FORMAT-024")
     def finish(self) -> bytes:
@@ -113,11 +113,10 @@ def _is_nested(arrow: pa.DataType) -> bool:
     return bool(pa.types.is_nested(inner))
 
 
-def _from_its_start(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """``batch`` with nested columns copied that begin inside of their memory: the native writer panics on some."""
-    if not any(pa.types.is_nested(column.type) and column.offset for column in batch.columns):
-        return batch
-    return batch.take(pa.array(np.arange(batch.num_rows)))
+def _from_start(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """``batch`` with nested columns copied: the native writer panics on some that begin inside of their memory."""
+    columns = [from_start(column) if pa.types.is_nested(column.type) else column for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def encode(table: pa.Table, version: FileVersion = FILE_VERSION) -> bytes:
@@ -127,6 +126,10 @@ def encode(table: pa.Table, version: FileVersion = FILE_VERSION) -> bytes:
         return encoder.finish()
 
 
+_SCHEMA_MAPS: protobuf.MapFields = {1: {1: {10: None}, 5: None}}
+"""Maps of a `FileDescriptor`: its schema's metadata, and those of each field."""
+
+
 def _with_ordered_maps(read: Any, size_bytes: int) -> bytes:
     """The file's bytes with the metadata maps of its schema in key order: the native writer stores them in any order.
 
@@ -134,10 +137,8 @@ def _with_ordered_maps(read: Any, size_bytes: int) -> bytes:
     """
     footer = read(size_bytes - FOOTER.size, FOOTER.size)
     position, size = GLOBAL_BUFFER.unpack(read(FOOTER.unpack(footer)[2], GLOBAL_BUFFER.size))
-    schema = file_pb2.FileDescriptor.FromString(read(position, size))
-    ordered = schema.SerializeToString(deterministic=True)
-    if len(ordered) != size:
-        raise EngineBug(f"reordering the schema of a Lance file changed its length from {size} to {len(ordered)}")
+    ordered = protobuf.with_sorted_maps(read(position, size), _SCHEMA_MAPS)
+    assert file_pb2.FileDescriptor.FromString(ordered).IsInitialized(), "the schema of a Lance file is no message"
     pages = read(0, position) if position else b""
     return b"".join((pages, ordered, read(position + size, size_bytes - position - size)))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -25,6 +26,55 @@ def parse(kind: type[M], data: bytes, *, clause: str, path: str) -> M:
 def serialise(message: Message) -> bytes:
     """Bytes of ``message``; equal messages give equal bytes."""
     return message.SerializeToString(deterministic=True)
+
+
+MapFields: TypeAlias = "Mapping[int, MapFields | None]"
+"""Which fields of a message are maps: field number -> None; or hold messages with maps: field number -> these."""
+
+
+def with_sorted_maps(data: bytes, maps: MapFields) -> bytes:
+    """``data`` with the entries of its maps in the order of their keys; all else stays, byte for byte."""
+    records = list(_records(data))
+    for number, below in maps.items():
+        places = [at for at, (found, _, _) in enumerate(records) if found == number]
+        held = [records[at] for at in places]
+        if below is None:
+            held.sort(key=lambda record: next((key for part, key, _ in _records(record[1]) if part == 1), b""))
+        else:
+            inner = [(payload, raw, with_sorted_maps(payload, below)) for _, payload, raw in held]
+            held = [(number, now, raw[: len(raw) - len(payload)] + now) for payload, raw, now in inner]
+        for at, record in zip(places, held, strict=True):
+            records[at] = record
+    return b"".join(raw for _, _, raw in records)
+
+
+def _records(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
+    """The fields of a message: number, content if it has a length (else empty), and the bytes with tag and length."""
+    at = 0
+    while at < len(data):
+        start = at
+        tag, at = _varint(data, at)
+        content = at
+        match tag & 7:
+            case 0:
+                _, at = _varint(data, at)
+                content = at
+            case 2:
+                size, content = _varint(data, at)
+                at = content + size
+            case kind:
+                at = content = at + {1: 8, 5: 4}[kind]
+        yield tag >> 3, data[content:at], data[start:at]
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number of variable length, and where it ends."""
+    number = shift = 0
+    while True:
+        number |= (data[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if data[at - 1] < 0x80:
+            return number, at
 
 
 def unknown(message: Message, foreign: frozenset[str] = frozenset()) -> bytes:

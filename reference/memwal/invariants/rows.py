@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .. import paths
+from .. import cellwise, paths
 from ..codec import bloom, data_file, key_index
 from ..codec.index_details import RegionSpec
 from ..codec.pb.lance import table_pb2
@@ -303,7 +303,7 @@ def region_values(
     if vouched and TOMBSTONE in rows.schema.names:
         kept = pc.invert(rows.column(TOMBSTONE))
         offsets = offsets[kept.to_numpy()]
-        rows = rows.filter(kept)
+        rows = cellwise.where(rows, kept)
     held = rows.select([name for name in rows.schema.names if name in sources])
     if not rows.num_rows:
         return {}

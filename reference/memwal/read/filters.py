@@ -1,4 +1,7 @@
-"""Filters on whole rows: pyarrow compute expressions, or SQL text evaluated by DataFusion."""
+"""Filters on whole rows: pyarrow compute expressions, or SQL text evaluated by DataFusion.
+
+Either only says which rows match: they are taken from the rows as they came, cell for cell.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import acero
 
+from .. import cellwise
 from ..errors import InvalidArgument
 from .nodes import Keep
 
 _POSITION = "__memwal_position"
+
+Matching = Callable[[pa.Table], npt.NDArray[np.bool_]]
+"""Says for each row of a table whether it matches. Shape (rows,)."""
 
 
 def parse(condition: pc.Expression | str, schema: pa.Schema) -> Keep:
@@ -20,43 +28,44 @@ def parse(condition: pc.Expression | str, schema: pa.Schema) -> Keep:
 
     The condition is checked against ``schema`` at once, not when the first rows arrive.
     """
+    matching = mask(condition, schema)
+    return lambda rows: cellwise.where(rows, matching(rows))
+
+
+def mask(condition: pc.Expression | str, schema: pa.Schema) -> Matching:
+    """A function that says for each row of a table whether it matches; raises as `parse` does."""
     if isinstance(condition, pc.Expression):
-        keep: Keep = lambda rows: _kept(rows, condition)  # noqa: E731 - one of two forms of the same thing
+        matching: Matching = lambda rows: _by_expression(rows, condition)  # noqa: E731 - one of two forms of the same
     elif isinstance(condition, str):
-        keep = lambda rows: _kept_by_sql(rows, condition)  # noqa: E731
+        matching = lambda rows: _by_sql(rows, condition)  # noqa: E731
     else:
         raise InvalidArgument(f"a filter is a pyarrow expression or SQL text, not {type(condition).__name__}")
-    keep(schema.empty_table())
-    return keep
-
-
-def mask(condition: pc.Expression | str, schema: pa.Schema) -> Callable[[pa.Table], npt.NDArray[np.bool_]]:
-    """A function that says for each row of a table whether it matches."""
-    keep = parse(condition, schema)
-
-    def matching(rows: pa.Table) -> npt.NDArray[np.bool_]:
-        numbered = rows.append_column(_POSITION, pa.array(np.arange(rows.num_rows)))
-        found = np.zeros(rows.num_rows, dtype=bool)
-        found[keep(numbered).column(_POSITION).to_numpy()] = True
-        return found
-
+    matching(schema.empty_table())
     return matching
 
 
-def _kept(rows: pa.Table, condition: pc.Expression) -> pa.Table:
+def _by_expression(rows: pa.Table, condition: pc.Expression) -> npt.NDArray[np.bool_]:
+    source = acero.Declaration("table_source", acero.TableSourceNodeOptions(rows))
+    shown = acero.Declaration("project", acero.ProjectNodeOptions([condition], [_POSITION]))
     try:
-        return rows.filter(condition)
+        (found,) = acero.Declaration.from_sequence([source, shown]).to_table(use_threads=False).columns
     except (pa.ArrowException, KeyError) as error:
         raise InvalidArgument(f"the filter does not fit the table: {error}") from error
+    if not pa.types.is_boolean(found.type):
+        raise InvalidArgument(f"the filter does not fit the table: it gives {found.type}, not truth values")
+    matches: npt.NDArray[np.bool_] = pc.fill_null(found, False).to_numpy()
+    return matches
 
 
-def _kept_by_sql(rows: pa.Table, condition: str) -> pa.Table:
+def _by_sql(rows: pa.Table, condition: str) -> npt.NDArray[np.bool_]:
     from datafusion import SessionContext
 
     context = SessionContext()
-    context.from_arrow(rows, name="rows")
+    context.from_arrow(rows.append_column(_POSITION, pa.array(np.arange(rows.num_rows))), name="rows")
     try:
-        found = context.sql(f"SELECT * FROM rows WHERE {condition}").to_arrow_table()
+        found = context.sql(f"SELECT {_POSITION} FROM rows WHERE {condition}").to_arrow_table()
     except Exception as error:
         raise InvalidArgument(f"the filter {condition!r} does not fit the table: {error}") from error
-    return found.cast(rows.schema)
+    matches = np.zeros(rows.num_rows, np.bool_)
+    matches[found.column(_POSITION).to_numpy()] = True
+    return matches

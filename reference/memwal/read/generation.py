@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .. import cellwise
 from ..clauses import implements
 from ..codec.pb.lance import table_pb2
 from ..effects import Io
@@ -84,7 +85,7 @@ class GenerationSource:
             async for batch in read.batches(self.io, self.generation, fragment, list(self.columns.values())):
                 here = kept[first : first + batch.num_rows]
                 first += batch.num_rows
-                yield self._conformed(batch if here.all() else batch.filter(pa.array(here)), schema)
+                yield self._conformed(batch if here.all() else cellwise.where(batch, here), schema)
 
     def _conformed(self, batch: pa.Table, schema: pa.Schema) -> pa.Table:
         columns = []
@@ -142,7 +143,7 @@ async def open_source(region: Io, folder: str, base: TableState) -> GenerationSo
         keys=keys,
         kept=live,
         deleted=deleted,
-        held=(stacked if kept is None else stacked.filter(pa.array(kept))) if small else None,
+        held=(stacked if kept is None else cellwise.where(stacked, kept)) if small else None,
     )
 
 
@@ -163,7 +164,7 @@ async def _undeleted(
         async for batch in read.batches(io, generation, fragment, columns):
             here = live[first : first + batch.num_rows]
             first += batch.num_rows
-            parts.append(batch if here.all() else batch.filter(pa.array(here)))
+            parts.append(batch if here.all() else cellwise.where(batch, here))
     return _stacked(parts, generation, columns), live
 
 
@@ -262,4 +263,4 @@ def in_write_order(rows: pa.Table, generation: TableState) -> pa.Table:
     """All rows of a generation, given as they are stored; later ones are newer."""
     if not newest_first(generation):
         return rows
-    return rows.take(pa.array(np.arange(rows.num_rows)[::-1]))
+    return cellwise.at(rows, np.arange(rows.num_rows)[::-1])

@@ -16,11 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .. import cellwise
 from ..clauses import implements
-from ..keys import Seen, among, newest, without
+from ..keys import Seen, among, last_of_each, newest, without
 from ..region.rows import TOMBSTONE
 from ..table.state import TableState
-from .parts import Part, last_of_each
+from .parts import Part
 from .predicates import NOTHING, Predicate, comparable
 
 Keep = Callable[[pa.Table], pa.Table]
@@ -289,7 +290,7 @@ async def newest_rows(batches: AsyncIterator[pa.Table], key: Sequence[str], seen
             is_last[last] = True
             kept &= is_last
         seen.add(keys)
-        yield batch if kept.all() else batch.filter(pa.array(kept))
+        yield batch if kept.all() else cellwise.where(batch, kept)
 
 
 @dataclass(slots=True)
@@ -322,5 +323,5 @@ def live(found: pa.Table, base: TableState, names: Sequence[str]) -> pa.Table:
     if not found.num_rows:
         return shape.empty_table()
     if TOMBSTONE in found.schema.names:
-        found = found.filter(pc.invert(pc.fill_null(found.column(TOMBSTONE), False)))
-    return found.select(list(names)).cast(shape)
+        found = cellwise.where(found, pc.invert(pc.fill_null(found.column(TOMBSTONE), False)))
+    return cellwise.under(found.select(list(names)), shape)

@@ -24,7 +24,7 @@ from ..codec.region_manifest import RegionManifest
 from ..effects import Io
 from ..errors import ArtifactError, Fenced, NotFound, Unmergeable
 from ..ids import FragmentId, Generation, RegionId
-from ..keys import KeySet, newest
+from ..keys import KeySet
 from ..region import manifest as manifests
 from ..region.rows import TOMBSTONE, Rows
 from ..revisions import Interpretation
@@ -306,12 +306,6 @@ def _held(
 
 def _owner(region: RegionId | None) -> str:
     return "base_table" if region is None else f"region {region[:8]}"
-
-
-@implements("AMB-46", "AMB-109")
-def last_of_each(rows: pa.Table, key: Sequence[str]) -> pa.Table:
-    """The last row of each key, of rows in write order."""
-    return rows.take(pa.array(newest(rows, key)))
 
 
 def holds(keys: pa.Table, asked: pa.Table) -> Mask:

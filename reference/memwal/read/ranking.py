@@ -14,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from .. import cellwise
 from ..clauses import implements
 from ..effects import Io
 from ..ids import FragmentId, RegionId
-from ..keys import KeySet
+from ..keys import KeySet, last_of_each
 from ..table.read import ROW_ADDRESS
 from .nodes import Keep, Node
-from .parts import Addresses, Mask, Part, Parts, Stored, last_of_each
+from .parts import Addresses, Mask, Part, Parts, Stored
 from .pruning import targets
 from .view import View
 
@@ -139,11 +140,11 @@ class FilterStale:
                 rows = self.keep(rows)
             stale = await self.fresh.stale(part, rows.select(key))
             dropped += int(stale.sum())
-            found.append(rows.filter(pa.array(~stale)).select([*self.columns, value]))
+            found.append(cellwise.where(rows, ~stale).select([*self.columns, value]))
             at, size = at + size, 2 * size
         source.outcome = f"{len(addresses)} candidates, {dropped} stale"
         shape = pa.schema([*(base.schema.field(name) for name in self.columns), pa.field(value, pa.float32())])
-        return pa.concat_tables([shape.empty_table(), *(rows.cast(shape) for rows in found)]).slice(0, k)
+        return pa.concat_tables([shape.empty_table(), *(cellwise.under(rows, shape) for rows in found)]).slice(0, k)
 
 
 @dataclass(slots=True)
@@ -191,7 +192,7 @@ class GlobalLimit:
         values = rows.column(sort.value).to_numpy()
         order = np.argsort(-values if sort.greatest else values, kind="stable")[: self.k]
         self.outcome = f"{len(order)} rows"
-        return rows.take(pa.array(order))
+        return cellwise.at(rows, order)
 
 
 async def take(part: Part, addresses: Addresses, values: Values, names: Sequence[str], value: str) -> pa.Table:
@@ -207,7 +208,7 @@ async def take(part: Part, addresses: Addresses, values: Values, names: Sequence
         at, values = order[at][live], values[live]
     else:
         at, values = order, values[:0]
-    chosen = rows.take(pa.array(at)).select([*names, ROW_ADDRESS])
+    chosen = cellwise.at(rows, at).select([*names, ROW_ADDRESS])
     return chosen.append_column(value, pa.array(values, pa.float32()))
 
 

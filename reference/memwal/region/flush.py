@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from .. import confirm, paths
+from .. import cellwise, confirm, paths
 from ..clauses import implements
 from ..codec import bloom, key_index
 from ..codec.pb.lance import table_pb2, transaction_pb2
@@ -55,7 +55,7 @@ async def write_generation(region: Region, epoch: Epoch, sealed: MemTable, start
     stored = region.rows.stored_schema
     fields = schemas.numbered(schemas.to_fields(stored), dict(region.rows.field_ids))
     if region.revision.self_contained:
-        fragments = await write_fragments(io, rows.cast(stored), schemas.leaf_ids(fields))
+        fragments = await write_fragments(io, cellwise.under(rows, stored), schemas.leaf_ids(fields))
     else:
         fragments = await _wal_fragments(region, sealed, schemas.leaf_ids(fields))
     if region.revision.mask_older:

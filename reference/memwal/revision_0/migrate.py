@@ -20,7 +20,7 @@ from ..effects import Io
 from ..errors import InvalidArgument
 from ..ids import Generation, TableVersion
 from ..index import mem_wal
-from ..keys import newest
+from ..keys import last_of_each, newest
 from ..revisions import CONFIG_MANIFEST_COLLECTION, CONFIG_REVISION, CONFIG_WAL_COLLECTION, Revision
 from ..table import read, schema
 from ..table.state import TableState, check_flags, files_written, latest
@@ -204,7 +204,7 @@ async def _merge(io: Io, record: records.MemWal, rows: pa.Table) -> None:
     """Rows first, state after: a crash in between merges the same rows again, which changes nothing."""
     if rows.num_rows:
         state = await latest(io)
-        await merge_insert(io, state, rows.take(pa.array(newest(rows, state.primary_key))))
+        await merge_insert(io, state, last_of_each(rows, state.primary_key))
     await index.change(io, lambda found, version: _merged(found, record, version))
 
 

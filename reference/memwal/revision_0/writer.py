@@ -12,11 +12,12 @@ from functools import partial
 
 import pyarrow as pa
 
+from .. import cellwise
 from ..clauses import implements
 from ..effects import Io
 from ..errors import ArtifactError, InvalidArgument, NotFound
 from ..ids import Generation, TableVersion
-from ..keys import newest, without
+from ..keys import last_of_each, without
 from ..table import read as reading
 from ..table.door import admitted
 from ..table.state import latest
@@ -136,7 +137,7 @@ async def merge(io: Io, region: str) -> tuple[Generation, ...]:
         state = await latest(io)
         rows = await _flushed(io, record)
         key = state.primary_key
-        await merge_insert(io, state, rows.take(pa.array(newest(rows, key))))
+        await merge_insert(io, state, last_of_each(rows, key))
         await index.change(io, partial(_advanced, record, State.MERGED))
         done.append(record.generation)
     return tuple(done)
@@ -165,7 +166,7 @@ async def scan(io: Io) -> pa.Table:
     state = await latest(io)
     found = await reading.scan(io, state)
     plain, key = found.schema.remove_metadata(), state.primary_key
-    merged = found.replace_schema_metadata(None).cast(plain)
+    merged = cellwise.under(found, plain)
     all_records = index.of(state)
     for region in sorted({record.region for record in all_records}):
         parts = [
@@ -175,8 +176,8 @@ async def scan(io: Io) -> pa.Table:
             for part in await entries.replay(io, record)
         ]
         if parts:
-            rows = pa.concat_tables([part.cast(plain) for part in parts])
-            rows = rows.take(pa.array(newest(rows, key)))
+            rows = pa.concat_tables([cellwise.under(part, plain) for part in parts])
+            rows = last_of_each(rows, key)
             merged = pa.concat_tables([without(merged, rows.select(list(key))), rows])
     return merged
 

@@ -13,7 +13,9 @@ import pyarrow as pa
 
 from ..clauses import implements
 from ..errors import InvalidArgument
+from .carried import refusal
 from .fragments import arrow, conform
+from .schema import PRIMARY_KEY
 
 OWN_NAMES = frozenset({"_tombstone"})
 """Columns that the engine or the native writer adds to a region's rows."""
@@ -42,8 +44,23 @@ def _check_field(field: pa.Field, where: str) -> None:
     for mark, said in MARKS.items():
         if mark in field.name:
             raise InvalidArgument(f"a name has {said} in it: {where}", clause="AMB-136")
-    for child in _children(field.type):
+    _check_type(field, where)
+    children = _children(field.type)
+    if len({child.name for child in children}) < len(children):
+        raise InvalidArgument(f"names are not unique in {where}", clause="AMB-136")
+    for child in children:
+        if PRIMARY_KEY in (child.metadata or {}):
+            raise InvalidArgument(f"a primary key below a column: {child.name!r} in {where}", clause="AMB-136")
         _check_field(child, f"{child.name!r} in {where}")
+
+
+def _check_type(field: pa.Field, where: str) -> None:
+    try:
+        why, clause = refusal(field), "AMB-136"
+    except InvalidArgument as unknown:
+        why, clause = f"no table of this engine has type {field.type}", unknown.clause
+    if why:
+        raise InvalidArgument(f"column {where}: {why}", clause=clause)
 
 
 def _children(arrow: pa.DataType) -> list[pa.Field]:

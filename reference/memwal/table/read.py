@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import numpy as np
 import pyarrow as pa
 
-from .. import paths
+from .. import cellwise, paths
 from ..clauses import implements
 from ..codec import deletion
 from ..codec.pb.lance import table_pb2
@@ -230,7 +230,7 @@ async def read_fragment(
     if len(deleted):
         live = np.ones(fragment.physical_rows, dtype=bool)
         live[deleted] = False
-        out = out.filter(pa.array(live))
+        out = cellwise.where(out, live)
     return out
 
 

@@ -246,7 +246,7 @@ def primary_key(fields: Iterable[file_pb2.Field]) -> tuple[str, ...]:
 
 @implements("WRITER-015", "AMB-136")
 def with_primary_key(schema: pa.Schema, key: Sequence[str]) -> pa.Schema:
-    """``schema`` with ``key`` marked as unenforced primary key and not nullable.
+    """``schema`` with ``key``, and no other column, marked as unenforced primary key and not nullable.
 
     Raises `InvalidArgument` for a missing, repeated, nested or floating key column, or a repeated column name.
     """
@@ -260,8 +260,11 @@ def with_primary_key(schema: pa.Schema, key: Sequence[str]) -> pa.Schema:
         arrow = schema.field(name).type
         if pa.types.is_floating(arrow) or pa.types.is_nested(arrow) or pa.types.is_null(arrow):
             raise InvalidArgument(f"a column of type {arrow} cannot be a key: {name!r}", clause="AMB-136")
-    fields = [
-        f.with_nullable(False).with_metadata({**(f.metadata or {}), PRIMARY_KEY: b"true"}) if f.name in key else f
-        for f in schema
-    ]
+    fields = []
+    for field in schema:
+        marks = {name: value for name, value in (field.metadata or {}).items() if name != PRIMARY_KEY}
+        if field.name in key:
+            fields.append(field.with_nullable(False).with_metadata({**marks, PRIMARY_KEY: b"true"}))
+        else:
+            fields.append(field.with_metadata(marks or None))
     return pa.schema(fields, schema.metadata)

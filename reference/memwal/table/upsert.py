@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from .. import paths
+from .. import cellwise, paths
 from ..clauses import implements
 from ..codec import deletion, protobuf
 from ..codec.pb.lance import table_pb2, transaction_pb2
@@ -268,7 +268,7 @@ async def _check_not_erased(
     async for batch in read.batches(io, state, fragment, source.absent):
         here = replaced[(replaced >= start) & (replaced < start + batch.num_rows)] - np.uint32(start)
         start += batch.num_rows
-        taken = batch.take(pa.array(here))
+        taken = cellwise.at(batch, here)
         for name in source.absent:
             values = len(here) - taken.column(name).null_count
             if values:

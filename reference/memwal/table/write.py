@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .. import paths
+from .. import cellwise, paths
 from ..clauses import implements
 from ..codec.pb.lance import table_pb2
 from ..effects import Io
@@ -186,7 +186,7 @@ async def update(
 
     async def attempt(state: TableState) -> TableState:
         rows = await read.scan(io, state, with_row_address=True)
-        chosen = rows.filter(pa.array(select(rows.drop_columns([read.ROW_ADDRESS]))))
+        chosen = cellwise.where(rows, select(rows.drop_columns([read.ROW_ADDRESS])))
         addresses = chosen.column(read.ROW_ADDRESS).to_numpy()
         before = chosen.drop_columns([read.ROW_ADDRESS])
         after = admitted(compute(before), state.schema)
