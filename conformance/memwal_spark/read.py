@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from memwal import cellwise
 from memwal.errors import InvalidArgument
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -56,7 +57,7 @@ def read_share(options: ReadOptions, schema: StructType, share: Share) -> Iterat
         )
     else:
         whole = table.scan(list(dict.fromkeys([*names, *table.primary_key])), consistency=options.consistency)
-        rows = whole.filter(_in_share(table.region_values(whole), share))
+        rows = cellwise.where(whole, _in_share(table.region_values(whole), share))
     wanted = to_arrow_schema(schema, timezone="UTC")
     yield from rows.select(names).cast(wanted).to_batches(max_chunksize=BATCH_ROWS)
 

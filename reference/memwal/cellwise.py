@@ -13,17 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Mask = npt.NDArray[np.bool_] | pa.BooleanArray | pa.ChunkedArray
-"""One truth value per row; NULL counts as false. Shape (rows,)."""
-
 
 def at(rows: pa.Table, positions: npt.NDArray[np.integer[Any]]) -> pa.Table:
     """The rows at ``positions``, in that order."""
     return _sound(rows).take(pa.array(positions))
 
 
-def where(rows: pa.Table, mask: Mask) -> pa.Table:
-    """The rows for which ``mask`` is true, in their order."""
+def where(rows: pa.Table, mask: npt.NDArray[np.bool_] | pa.Array | pa.ChunkedArray) -> pa.Table:
+    """The rows for which ``mask`` is true, in their order; NULL counts as false."""
     return _sound(rows).filter(pa.array(mask) if isinstance(mask, np.ndarray) else mask)
 
 

@@ -33,19 +33,26 @@ MapFields: TypeAlias = "Mapping[int, MapFields | None]"
 
 
 def with_sorted_maps(data: bytes, maps: MapFields) -> bytes:
-    """``data`` with the entries of its maps in the order of their keys; all else stays, byte for byte."""
+    """``data`` with the entries of its maps in the order that `serialise` gives them; all else stays, byte for byte.
+
+    Of a message that another library wrote, `serialise` may make one of another length: here it keeps its own.
+    """
     records = list(_records(data))
     for number, below in maps.items():
         places = [at for at, (found, _, _) in enumerate(records) if found == number]
         held = [records[at] for at in places]
         if below is None:
-            held.sort(key=lambda record: next((key for part, key, _ in _records(record[1]) if part == 1), b""))
+            held.sort(key=lambda record: _map_key(record[1]) + b"\xff")  # a key before what it begins with
         else:
             inner = [(payload, raw, with_sorted_maps(payload, below)) for _, payload, raw in held]
             held = [(number, now, raw[: len(raw) - len(payload)] + now) for payload, raw, now in inner]
         for at, record in zip(places, held, strict=True):
             records[at] = record
     return b"".join(raw for _, _, raw in records)
+
+
+def _map_key(entry: bytes) -> bytes:
+    return next((content for number, content, _ in _records(entry) if number == 1), b"")
 
 
 def _records(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
