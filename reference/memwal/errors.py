@@ -101,6 +101,10 @@ class StorageError(Outcome):
         self.path = path
 
 
+class NoRoom(StorageError):
+    """The machine lacks the memory, disk or open files to work on an object, which says nothing about the object."""
+
+
 class Fenced(Outcome):
     """A higher epoch owns the region; the writer must stop."""
 

@@ -1,17 +1,15 @@
 """Lance data files: bytes <-> Arrow tables, through pylance's file writer and reader.
 
-pylance writes and reads files by name only, so bytes pass through a private in-memory session (writing) and a scratch
-file in memory-backed temporary storage (reading). A scratch file may have holes: what is not read need not be there.
-Nothing else of the engine touches a file; the store sees bytes.
+pylance writes and reads files by name only, so bytes pass through a private in-memory session (writing) and a `Scratch`
+file (reading), which holds what is decoded and no more. Nothing else of the engine touches a file; the store sees
+bytes.
 """
 
 from __future__ import annotations
 
 import functools
 import os
-import tempfile
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +19,7 @@ from ..clauses import implements
 from ..errors import ArtifactError, InvalidArgument
 from . import native, protobuf
 from .file_layout import FOOTER, GLOBAL_BUFFER, MAGIC, check_footer
+from .scratch import Scratch
 
 __all__ = [
     "FILE_VERSION", "FLAT_VERSION", "LEAF_VERSIONS", "MAGIC", "WRITTEN_VERSIONS", "Decoder", "Encoder", "FileVersion",
@@ -51,13 +50,6 @@ def _session(_process: int) -> Any:
     from lance.file import LanceFileSession
 
     return LanceFileSession("memory://memwal-scratch")
-
-
-@functools.cache
-def _scratch(_process: int) -> tempfile.TemporaryDirectory[str]:
-    memory = Path("/dev/shm")
-    parent = str(memory) if memory.is_dir() and os.access(memory, os.W_OK) else None
-    return tempfile.TemporaryDirectory(prefix="memwal-", dir=parent)
 
 
 def _unique_name() -> str:
@@ -146,7 +138,8 @@ class Decoder:
     """Rows of one Lance file, or of some of its columns, from those of its parts that hold them. A context manager.
 
     ``parts``: position and bytes each, together everything that the rows to be read need (`Layout.ranges`), or the
-    whole file. Raises `ArtifactError` naming ``clause`` if the bytes are not such a file.
+    whole file. Raises `ArtifactError` naming ``clause`` if the bytes are not such a file, and `NoRoom` if there is
+    none to decode them.
     """
 
     def __init__(
@@ -162,15 +155,11 @@ class Decoder:
 
         self.columns = columns
         self._path, self._clause = path, clause
-        self._scratch = os.path.join(_scratch(os.getpid()).name, _unique_name())
+        self._scratch = Scratch(parts, size_bytes, path)
         try:
             with native.reading(path, clause, refusal=_REFUSAL):
-                with open(self._scratch, "wb") as file:
-                    file.truncate(size_bytes)
-                    for position, data in parts:
-                        file.seek(position)
-                        file.write(data)
-                self._reader = LanceFileReader(self._scratch, columns=list(columns) if columns is not None else None)
+                wanted = list(columns) if columns is not None else None
+                self._reader = LanceFileReader(self._scratch.name, columns=wanted)
                 self.rows = int(self._reader.num_rows())
         except BaseException:
             self.close()
@@ -184,8 +173,7 @@ class Decoder:
 
     def close(self) -> None:
         """Drop the scratch file; afterwards nothing can be read."""
-        if os.path.exists(self._scratch):
-            os.unlink(self._scratch)
+        self._scratch.close()
 
     def read(self, start: int = 0, rows: int | None = None) -> pa.Table:
         """``rows`` rows from ``start`` on (all that follow if None), with the schema and metadata of the file."""

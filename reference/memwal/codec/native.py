@@ -7,6 +7,8 @@ can prevent. Therefore a call leaves a mark, by which another process can tell w
 
 from __future__ import annotations
 
+import errno
+import re
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,8 +18,10 @@ from types import FrameType
 
 import pyarrow as pa
 
-from ..errors import ArtifactError
+from ..errors import ArtifactError, NoRoom
 
+_OUT_OF_SOMETHING = frozenset((errno.EIO, errno.ENOMEM, errno.ENFILE, errno.EMFILE, errno.ENOSPC, errno.EDQUOT))
+"""Errors of this machine, not of a file."""
 _HELD = (signal.SIGINT, signal.SIGTERM)
 """Signals whose handlers raise: by default, and in many programs."""
 MARK_BYTES = 4096
@@ -58,6 +62,7 @@ def _mark(memory: mmap, path: str) -> None:
 def reading(path: str, clause: str, *, refusal: str) -> Iterator[None]:
     """Native code reads ``path`` inside: raises `ArtifactError` naming ``clause`` for what it raises or panics on.
 
+    Raises `NoRoom` for what the system refuses it.
     ``refusal``: what the error says first: that the bytes are not what they should be.
     """
     watch = _watches[0] if _watches else None
@@ -109,12 +114,20 @@ def _typed(path: str, clause: str, refusal: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, RuntimeError, NotImplementedError, pa.ArrowException) as error:
+        if _is_refused(error):
+            raise NoRoom(path, f"cannot be decoded now: {_first_line(error)}") from error
         raise ArtifactError(clause, path, f"{refusal}: {_first_line(error)}") from error
     except BaseException as error:
         # The type of a panic is no Exception.
         if type(error).__name__ != "PanicException":
             raise
         raise ArtifactError(clause, path, f"{refusal}: the native reader panicked") from error
+
+
+def _is_refused(error: BaseException) -> bool:
+    """Whether the system refused something: native code gives the number of its error."""
+    found = re.search(r"\(os error (\d+)\)", str(error))
+    return found is not None and int(found[1]) in _OUT_OF_SOMETHING
 
 
 def _first_line(error: BaseException) -> str:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, ParamSpec, TypeVar
 
 from ..clauses import implements
 from ..effects import Protocol
-from ..errors import ArtifactError, EngineBug, InvalidArgument, NotFound, StorageError
+from ..errors import ArtifactError, EngineBug, InvalidArgument, NoRoom, NotFound, StorageError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -122,5 +122,7 @@ async def attempted(step: Protocol[T], path: str) -> T | Damaged:
         return Damaged(missing.path or path, "it is not there")
     except InvalidArgument as error:
         return Damaged(path, str(error), error.clause)
+    except NoRoom:
+        raise  # nothing is known about the object
     except StorageError as refused:
         return Damaged(refused.path, f"the store does not give it: {refused.fields['reason']}")

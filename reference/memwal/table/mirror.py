@@ -19,7 +19,7 @@ from ..codec import table_manifest
 from ..codec.pb.lance import table_pb2
 from ..codec.table_manifest import TableManifest
 from ..effects import Io
-from ..errors import ArtifactError, InvalidArgument, NotFound, StorageError
+from ..errors import ArtifactError, InvalidArgument, NoRoom, NotFound
 from ..ids import FragmentId
 from . import read
 from .state import TableState
@@ -53,13 +53,13 @@ class Mirror:
         return str(self._root / _BASES / str(number))
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file. Raises `ArtifactError` for a name that leaves the mirror, `StorageError` for a full disk."""
+        """Write a file. Raises `ArtifactError` for a name that leaves the mirror, `NoRoom` for a full disk."""
         target = self._inside(name)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
         except OSError as error:
-            raise StorageError(name, f"cannot be mirrored in the local scratch folder: {error.strerror}") from error
+            raise NoRoom(name, f"cannot be mirrored in the local scratch folder: {error.strerror}") from error
 
     def path(self, name: str) -> Path:
         """Where a file of the mirrored table is."""

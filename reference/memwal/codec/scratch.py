@@ -1,0 +1,76 @@
+"""Files that only this process sees: the native reader opens files by name and takes no bytes.
+
+They are in memory where the system has files without a folder (Linux), which no shared-memory folder bounds, and else
+in the temporary folder. A file may have holes: what is not read need not be there.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+
+from ..errors import NoRoom
+
+
+class Scratch:
+    """One file of ``size_bytes`` bytes that holds ``parts``: position and bytes each. A context manager.
+
+    ``path``: the object whose bytes they are. Raises `NoRoom` naming it if neither place takes them: that says
+    nothing about the bytes.
+    """
+
+    def __init__(self, parts: Iterable[tuple[int, bytes]], size_bytes: int, path: str) -> None:
+        held = tuple(parts)
+        self._descriptor = -1
+        self._linked = ""
+        """Name in the temporary folder; empty for a file in memory."""
+        refused = ""
+        for place in (self._in_memory, self._in_temporary_folder):
+            try:
+                place()
+                if self._descriptor >= 0:
+                    _fill(self._descriptor, held, size_bytes)
+                    return
+            except OSError as error:
+                refused = error.strerror or str(error)
+                self.close()
+        raise NoRoom(path, f"cannot be decoded in memory nor in {tempfile.gettempdir()}: {refused}")
+
+    def __enter__(self) -> Scratch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def name(self) -> str:
+        """Where it can be opened, in this process."""
+        return self._linked or f"/proc/self/fd/{self._descriptor}"
+
+    def close(self) -> None:
+        """Drop the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+        if self._linked:
+            with suppress(FileNotFoundError):
+                os.unlink(self._linked)
+            self._linked = ""
+
+    def _in_memory(self) -> None:
+        if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
+            self._descriptor = os.memfd_create("memwal")
+
+    def _in_temporary_folder(self) -> None:
+        self._descriptor, self._linked = tempfile.mkstemp(prefix="memwal-", suffix=".lance")
+
+
+def _fill(descriptor: int, parts: Iterable[tuple[int, bytes]], size_bytes: int) -> None:
+    os.truncate(descriptor, size_bytes)
+    for position, data in parts:
+        left = memoryview(data)
+        while left:
+            written = os.pwrite(descriptor, left, position)
+            left, position = left[written:], position + written
