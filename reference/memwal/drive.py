@@ -1,13 +1,15 @@
-"""Runs protocol coroutines against a real store, blocking. The only place with a clock, randomness and sleep."""
+"""Runs protocol coroutines against a real store, blocking: the only place with a clock, randomness and threads."""
 
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from .effects import Note, Now, Protocol, RandomHex, Request, Sleep, StoreRequest, run
+from .effects import Join, Note, Now, Protocol, RandomHex, Request, Sleep, Spawn, StoreRequest, Task, Until, run
 from .errors import EngineBug, Outcome, Unreachable
 from .stores.base import Store
 
@@ -16,31 +18,43 @@ T = TypeVar("T")
 Listener = Callable[[str, dict[str, object]], None]
 """Receives the ghost events of protocol code, for progress displays: name and fields."""
 
+LOOK_S = 1.0
+"""Longest wait for a time without a look at whether the program has ended."""
+
 
 def _no_listener(event: str, fields: dict[str, object]) -> None:
     """Nobody listens."""
 
 
 def drive(coroutine: Protocol[T], store: Store, listener: Listener = _no_listener) -> T:
-    """Run a protocol coroutine to its end on ``store``; returns its result or raises its error.
+    """Run a protocol coroutine to its end on ``store``; returns its result or raises its error."""
+    return run(coroutine, _Performing(store, listener).perform)
+
+
+@dataclass(slots=True)
+class _Performing:
+    """Performs the requests of one coroutine.
 
     Protocol code sleeps before it repeats a request. A store that has been silent for as long as the caller allows is
     not asked again: instead of sleeping the coroutine is told so.
     """
-    last: Outcome | None = None
 
-    def perform(request: Request[Any]) -> Any:
-        nonlocal last
+    store: Store
+    listener: Listener
+    last: Outcome | None = None
+    """What the last request to the store raised, if it did."""
+
+    def perform(self, request: Request[Any]) -> Any:
         match request:
             case StoreRequest():
                 try:
-                    reply, last = store.perform(request), None
+                    reply, self.last = self.store.perform(request), None
                 except Outcome as outcome:
-                    last = outcome
+                    self.last = outcome
                     raise
                 return reply
-            case Sleep() if isinstance(last, Unreachable) and last.lasting:
-                raise last
+            case Sleep() if isinstance(self.last, Unreachable) and self.last.lasting:
+                raise self.last
             case Now():
                 return int(time.time() * 1000)
             case Sleep(duration_ms):
@@ -48,9 +62,147 @@ def drive(coroutine: Protocol[T], store: Store, listener: Listener = _no_listene
             case RandomHex(digits):
                 return secrets.token_hex((digits + 1) // 2)[:digits]
             case Note(event, fields):
-                listener(event, dict(fields))
+                self.listener(event, dict(fields))
             case _:
                 raise EngineBug(f"no driver knows the request {request!r}")
         return None
 
-    return run(coroutine, perform)
+
+@dataclass(slots=True)
+class _Spawned:
+    """A coroutine that has a thread of its own."""
+
+    thread: threading.Thread
+    ended: bool = False
+    result: Any = None
+    failure: BaseException | None = None
+
+
+class Threads:
+    """The coroutines of one process, each run by a thread: that of its caller, or one of its own if it was spawned.
+
+    What a coroutine does between two requests is a step under ``changed``, which is let go while a request is
+    performed, and on which coroutines wait for each other. So they interleave as they do under the simulator's
+    explorer. A thread of a spawned coroutine keeps the program from ending before it has ended, too.
+    """
+
+    def __init__(self, store: Store, listener: Listener = _no_listener, name: str = "memwal") -> None:
+        """``name``: of the threads of spawned coroutines."""
+        self.changed = threading.Condition(threading.Lock())
+        """Held by whoever looks at what the coroutines share; notified after every step."""
+        self._store, self._listener, self._name = store, listener, name
+        self._spawned: dict[int, _Spawned] = {}
+        self._count = 0
+        self._waiting = 0
+
+    def run(self, coroutine: Protocol[T]) -> T:
+        """Run a coroutine to its end; returns its result or raises its error.
+
+        Whatever is raised in a request, an interruption too, is raised in the coroutine.
+        """
+        performing = _Performing(self._store, self._listener)
+        reply: Any = None
+        failure: BaseException | None = None
+        try:
+            while True:
+                notes: list[Note] = []
+                try:
+                    with self.changed:
+                        request = self._step(coroutine, reply, failure, performing, notes)
+                finally:
+                    for note in notes:
+                        performing.perform(note)
+                reply, failure = None, None
+                try:
+                    reply = performing.perform(request)
+                except BaseException as raised:  # noqa: BLE001 - it is handed on to the coroutine
+                    failure = raised
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        except BaseException:
+            with self.changed:
+                coroutine.close()  # of no effect where it has ended in what is raised
+                self.changed.notify_all()
+            raise
+
+    def _step(
+        self,
+        coroutine: Protocol[Any],
+        reply: Any,
+        failure: BaseException | None,
+        performing: _Performing,
+        notes: list[Note],
+    ) -> Any:
+        """Run to the next request during which others may go on; the caller holds ``changed``."""
+        while True:
+            try:
+                request = coroutine.throw(failure) if failure is not None else coroutine.send(reply)
+            finally:
+                if self._waiting:
+                    self.changed.notify_all()
+            reply, failure = None, None
+            try:
+                match request:
+                    case StoreRequest() | Sleep():
+                        return request
+                    case Note():
+                        notes.append(request)
+                    case Spawn(spawned):
+                        reply = self._spawn(spawned)
+                    case Join(task):
+                        reply = self._join(task)
+                    case Until():
+                        reply = self._wait(request)
+                    case _:
+                        reply = performing.perform(request)
+            except BaseException as raised:  # noqa: BLE001 - it is handed on to the coroutine
+                failure = raised
+
+    def _spawn(self, coroutine: Protocol[T]) -> Task[T]:
+        self._count += 1
+        thread = threading.Thread(target=self._work, args=(self._count, coroutine), name=self._name, daemon=False)
+        self._spawned[self._count] = _Spawned(thread)
+        thread.start()
+        return Task(self._count)
+
+    def _work(self, number: int, coroutine: Protocol[Any]) -> None:
+        spawned = self._spawned[number]
+        try:
+            spawned.result = self.run(coroutine)
+        except BaseException as failure:  # noqa: BLE001 - it is handed on, to the coroutine that joins
+            spawned.failure = failure
+        with self.changed:
+            spawned.ended = True
+            self.changed.notify_all()
+
+    def _join(self, task: Task[T]) -> T:
+        spawned = self._spawned[task.number]
+        while not spawned.ended:
+            self._sleep(None)
+        del self._spawned[task.number]
+        spawned.thread.join()
+        if spawned.failure is not None:
+            raise spawned.failure
+        return spawned.result  # type: ignore[no-any-return]
+
+    def _wait(self, request: Until) -> bool:
+        ends = None if request.timeout_ms is None else time.monotonic() + request.timeout_ms / 1000
+        while not request.holds():
+            if ends is None:
+                self._sleep(None)
+                continue
+            left = ends - time.monotonic()
+            if left <= 0:
+                return True
+            if not threading.main_thread().is_alive():
+                return False
+            self._sleep(min(left, LOOK_S))
+        return True
+
+    def _sleep(self, timeout_s: float | None) -> None:
+        """Let others go on until one of them has made a step."""
+        self._waiting += 1
+        try:
+            self.changed.wait(timeout_s)
+        finally:
+            self._waiting -= 1

@@ -4,6 +4,10 @@ Protocol code is ``async def`` code that touches the outside world only by await
 (`memwal.drive`, or one of the simulator's) receives each request from the suspended coroutine, performs it on some
 store, and resumes the coroutine with the reply or throws an `Outcome` into it.
 
+A process may be several coroutines (`Spawn`, `Join`) that share state in memory. Only one of them runs at a time, and
+another one goes on only where this one awaits a request to the store, a `Sleep`, a `Join` or an `Until` that does not
+hold yet. So what stands between two such requests is one step, under every driver.
+
 `Io` is what protocol functions receive: a root folder inside the store and one method per request. It has no state
 besides the root and how tables are committed there, so that a protocol function is a pure function of the replies.
 """
@@ -15,7 +19,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
-from .errors import Outcome, Throttled, Unreachable
+from .errors import EngineBug, Outcome, Throttled, Unreachable
 from .ids import Milliseconds
 
 Reply = TypeVar("Reply", covariant=True)
@@ -124,6 +128,58 @@ class RandomHex(Request[str]):
     """``digits`` random lower-case hexadecimal digits."""
 
     digits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Task(Generic[Reply]):
+    """A coroutine that was spawned."""
+
+    number: int
+    """Among those of its process, from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spawn(Request["Task[T]"], Generic[T]):
+    """Let one more coroutine of this process run; it begins at any later moment. It should be joined."""
+
+    coroutine: Protocol[T]
+
+
+@dataclass(frozen=True, slots=True)
+class Join(Request[T]):
+    """Wait for the end of a coroutine that was spawned: its result, or its failure, which is raised."""
+
+    task: Task[T]
+
+
+@dataclass(frozen=True, slots=True)
+class Until(Request[bool]):
+    """Wait until ``holds``, which looks at memory that coroutines of this process share, or until the time is over.
+
+    False if the program ends and nobody will change anything any more: what can be done should not wait for its time.
+    """
+
+    holds: Callable[[], bool]
+    timeout_ms: Milliseconds | None = None
+
+
+async def until(holds: Callable[[], bool], timeout_ms: Milliseconds | None = None) -> bool:
+    """As `Until`; where it holds already nobody else goes on first."""
+    return holds() or await Until(holds, timeout_ms)
+
+
+@dataclass(slots=True)
+class Turn:
+    """What one coroutine of a process has at a time; an asynchronous context manager that waits for it."""
+
+    taken: bool = False
+
+    async def __aenter__(self) -> None:
+        await until(lambda: not self.taken)
+        self.taken = True
+
+    async def __aexit__(self, *_: object) -> None:
+        self.taken = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,16 +310,21 @@ class Io:
 def run(coroutine: Protocol[T], perform: Callable[[Request[Any]], Any]) -> T:
     """Drive ``coroutine`` to its end, performing each request with ``perform``.
 
-    ``perform`` returns the reply, or raises an `Outcome`, which is thrown into the coroutine at the request.
+    ``perform`` returns the reply, or raises an `Outcome`, which is thrown into the coroutine at the request. The
+    coroutine is alone in its process: to wait for another one (`Until`) is an `EngineBug`.
     """
     reply: Any = None
-    failure: Outcome | None = None
+    failure: Outcome | EngineBug | None = None
     while True:
         try:
             request = coroutine.throw(failure) if failure is not None else coroutine.send(reply)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
         reply, failure = None, None
+        if isinstance(request, Until):
+            reply = request.holds() or request.timeout_ms is not None
+            failure = None if reply else EngineBug("a coroutine waits for others, and there are none")
+            continue
         try:
             reply = perform(request)
         except Outcome as outcome:

@@ -15,7 +15,7 @@ from typing import Any
 
 import memwal
 import pytest
-from memwal.effects import PutIfAbsent
+from memwal.effects import PutIfAbsent, Turn
 from memwal.errors import CloseFailed, Fenced, StorageError, WriterStopped
 from memwal.ids import Milliseconds
 from memwal.region.limits import Limits
@@ -117,33 +117,31 @@ def in_thread(call: Callable[[], object]) -> tuple[threading.Thread, list[BaseEx
     return thread, ended
 
 
-class Queue:
-    """Takes the place of a lock of the writer; ``complete`` is set when so many asked for it."""
+class Queue(Turn):
+    """Takes the place of a turn of the writer; ``complete`` is set when so many asked for it."""
 
-    def __init__(self, writer: memwal.Writer, lock: str, wanted: int) -> None:
-        self.inner, self.wanted, self.arrivals = threading.Lock(), wanted, itertools.count(1)
+    def __init__(self, writer: memwal.Writer, turn: str, wanted: int) -> None:
+        super().__init__()
+        self.wanted, self.arrivals = wanted, itertools.count(1)
         self.complete = threading.Event()
-        setattr(writer, lock, self)
+        setattr(writer._writer, turn, self)
 
-    def __enter__(self) -> None:
+    async def __aenter__(self) -> None:
         if next(self.arrivals) == self.wanted:
             self.complete.set()
-        self.inner.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self.inner.release()
+        await super().__aenter__()
 
 
 def waiting(writer: memwal.Writer) -> threading.Event:
     """An event that is set when a call begins to wait for the writer to change."""
-    event, wait = threading.Event(), writer._changed.wait
+    event, wait = threading.Event(), writer._threads.changed.wait
 
     def noted(timeout: float | None = None) -> bool:
         if timeout is None:
             event.set()
         return wait(timeout)
 
-    writer._changed.wait = noted  # type: ignore[method-assign]
+    writer._threads.changed.wait = noted  # type: ignore[method-assign]
     return event
 
 
@@ -290,7 +288,7 @@ def test_without_a_background_the_puts_of_other_threads_wait_for_the_one_that_fl
 def test_a_memtable_that_another_thread_froze_meanwhile_is_not_frozen_again(table: memwal.Table) -> None:
     writer = table.writer(limits=Limits(memtable_rows=2))
     writer.put(rows((1, "a")))
-    writer._freeze_if_due()
+    writer._threads.run(writer._writer.freeze_if_due())
     assert (writer.generation, writer.rows, writer.frozen) == (1, 1, ())
     writer.close()
 
@@ -401,10 +399,10 @@ def test_a_bug_in_the_background_is_raised_and_not_printed(
 ) -> None:
     writer = table.writer(limits=Limits(memtable_rows=1))
 
-    def broken() -> None:
+    async def broken(_writer: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(writer, "_flush_oldest", broken)
+    monkeypatch.setattr(type(writer._writer), "flush_oldest", broken)
     writer.put(rows((1, "a")))
     for thread in ours():
         thread.join(PATIENCE_S)
@@ -451,7 +449,7 @@ def test_a_memtable_that_the_background_is_flushing_is_not_flushed_by_anybody_el
 ) -> None:
     gate = store.gate("_gen_1/_versions")
     writer = table.writer(limits=Limits(memtable_rows=1))
-    queue = Queue(writer, "_flushing", 2)
+    queue = Queue(writer, "flushing", 2)
     writer.put(rows((1, "a")))
     gate.arrive()
     flushing, ended = in_thread(writer.flush)
@@ -484,7 +482,7 @@ def test_writes_of_many_threads_are_all_stored_each_thread_in_its_order(table: m
 def test_durable_puts_that_wait_for_each_other_share_an_entry(store: Gated, table: memwal.Table) -> None:
     writer = table.writer(limits=Limits(wal_interval_ms=None))
     gate = store.gate("/wal/")
-    queue = Queue(writer, "_turn", 4)
+    queue = Queue(writer, "storing", 4)
     first, first_ended = in_thread(lambda: writer.put(rows((1, "a"))))
     gate.arrive()
     others = [in_thread(lambda n=n: writer.put(rows((n, "b")))) for n in (2, 3, 4)]  # type: ignore[misc]

@@ -1,7 +1,11 @@
-"""A protocol coroutine under simulation, and the answers that it gets without the store.
+"""Protocol coroutines of one process under simulation, and the answers that they get without the store.
 
 Time, randomness and sleep are functions of the process's name and of how often it asked, so that the same replies
 always lead to the same next request.
+
+A process of several coroutines is one history, too. Of those that can go on, the first is asked for its request, and
+`TURNED` is the reply that gives the turn to the next one instead; after each step it is the first one's turn again.
+What a coroutine waits for besides the store is the request `GO_ON`.
 """
 
 from __future__ import annotations
@@ -15,12 +19,12 @@ from types import CoroutineType
 from typing import Any
 
 from memwal import effects
-from memwal.effects import Note, Now, Protocol, RandomHex, Request, Sleep, StoreRequest
+from memwal.effects import Join, Note, Now, Protocol, RandomHex, Request, Sleep, Spawn, StoreRequest, Task, Until
 from memwal.errors import ArtifactError, EngineBug, InvalidArgument, Outcome
 from memwal.ids import Milliseconds
 
 from .fingerprint import fingerprint
-from .store import Contents, Raised, Reply, perform
+from .store import GO_ON, TURNED, Contents, Raised, Reply, perform
 
 EPOCH_MS = Milliseconds(1_700_000_000_000)
 """What a process's clock shows first; each look at it is one millisecond later than the last."""
@@ -72,11 +76,12 @@ INVOKED = "_invoked"
 """Suffix of events that announce an operation."""
 
 
-def deferred(notes: tuple[Note, ...]) -> tuple[tuple[Note, ...], tuple[Note, ...]]:
+def _deferred(notes: tuple[Note, ...]) -> tuple[tuple[Note, ...], tuple[Note, ...]]:
     """Notes made between a reply and the next request: those that happened with the reply, and those that come later.
 
     An operation begins as late as it can, with its first request: a client that waits before it calls is no other
     history, and intervals that are as short as can be order the most. So announcements at the end wait for the request.
+    Not so where a process has several coroutines: another one may act on what the operation has done in memory already.
     """
     told = len(notes)
     while told and notes[told - 1].event.endswith(INVOKED):
@@ -84,35 +89,67 @@ def deferred(notes: tuple[Note, ...]) -> tuple[tuple[Note, ...], tuple[Note, ...
     return notes[:told], notes[told:]
 
 
+@dataclass(slots=True)
+class _Coroutine:
+    """One coroutine of a process."""
+
+    runs: Protocol[Any]
+    waits_for: Request[Any] | None
+    """None at its end."""
+    result: object = None
+    error: Exception | None = None
+    joined: bool = False
+
+    def __del__(self) -> None:
+        """Python complains of a coroutine that never began, unless it is closed."""
+        self.runs.close()
+
+
+_BEGIN = Sleep(Milliseconds(0))
+"""What a coroutine waits for that was spawned and has not begun."""
+
+
 class Running:
     """A started process. Not thread-safe, and of no use after its end."""
 
-    __slots__ = ("_coroutine", "_looks", "_name", "_rolls", "notes", "pause")
+    __slots__ = ("_all", "_front", "_looks", "_name", "_rolls", "announced", "notes", "pause", "turns")
 
     def __init__(self, process: Process) -> None:
         self._name = process.name
-        self._coroutine = process.start()
+        self._all = [_Coroutine(process.start(), _BEGIN)]
+        self._front = 0
+        """Number of the coroutine whose turn it is."""
         self._looks = 0
         self._rolls = 0
         self.notes: tuple[Note, ...] = ()
-        """Notes made since the last reply, in order; replaced by `resume`."""
+        """Notes made since the last reply, in order, without those in ``announced``; replaced by `resume`."""
+        self.announced: tuple[Note, ...] = ()
+        """Notes that follow them and happen with the next request, see `_deferred`; replaced by `resume`."""
         self.pause: Pause = Ended()
         """The request that waits, or the end; replaced by `resume`."""
-        self._advance(None, None)
+        self.turns = False
+        """Whether another coroutine can have the turn instead, by the reply `TURNED`; replaced by `resume`."""
+        self._advance(self._all[0], None, None)
 
     def resume(self, reply: Reply) -> Pause:
         """Hand ``reply`` to the waiting request; returns where the process stands then."""
         if isinstance(self.pause, Ended):
             raise EngineBug(f"{self._name} has ended and cannot take a reply")
-        if isinstance(reply, Raised):
-            self._advance(None, reply.error())
+        current = self._all[self._front]
+        if reply is TURNED:
+            self.notes = self.announced = ()
+            self._stand(self._front + 1)
+        elif isinstance(reply, Raised):
+            self._advance(current, None, reply.error())
+        elif self.pause is GO_ON:
+            self._advance(current, *self._awaited(current.waits_for))
         else:
-            self._advance(reply.value, None)
+            self._advance(current, reply.value, None)
         return self.pause
 
     def site(self) -> str:
         """Qualified name of the protocol function that waits, such as ``region.claim.claim``; empty at the end."""
-        coroutine: Any = self._coroutine
+        coroutine: Any = self._all[self._front].runs
         site = ""
         while isinstance(coroutine, CoroutineType) and coroutine.cr_frame is not None:
             module = coroutine.cr_frame.f_globals["__name__"]
@@ -127,45 +164,122 @@ class Running:
 
         ``heard``: the events of notes that anybody listens to; None: all.
         """
-        notes = [note for note in self.notes if heard is None or note.event in heard]
-        return fingerprint(self._coroutine, self._looks, self._rolls, notes, self.pause)
+        notes = [note for note in (*self.notes, *self.announced) if heard is None or note.event in heard]
+        first, *others = self._all
+        more = [
+            (each.runs, each.waits_for, each.result, each.error, each.joined)
+            for each in (first if others else None, *others)
+            if each is not None
+        ]
+        return fingerprint(first.runs, self._looks, self._rolls, notes, self.pause, *([self._front, more] * bool(more)))
 
     def close(self) -> None:
-        """Let go of the coroutine where it stands."""
-        self._coroutine.close()
+        """Let go of the coroutines where they stand."""
+        for each in self._all:
+            each.runs.close()
 
-    def _advance(self, value: Any, error: Exception | None) -> None:
-        self.notes = ()
+    def _advance(self, current: _Coroutine, value: Any, error: Exception | None) -> None:
+        """Run ``current`` to its next request during which others may go on, or to its end."""
+        notes: tuple[Note, ...] = ()
         for _ in range(LOCAL_LIMIT):
             try:
-                request = self._coroutine.throw(error) if error is not None else self._coroutine.send(value)
+                request = current.runs.throw(error) if error is not None else current.runs.send(value)
             except StopIteration as stop:
-                self.pause = Ended(stop.value)
-                return
+                current.waits_for, current.result = None, stop.value
+                break
             except Exception as failure:  # noqa: BLE001 - where the code under test ends: its crash is a finding
-                self.pause = Ended(failure=_failure(failure))
-                return
-            if isinstance(request, StoreRequest):
-                self.pause = request
-                return
-            value, error = self._local(request), None
-        reason = f"{LOCAL_LIMIT} requests in a row without one to the store"
-        self.pause = Ended(failure=Failure("EndlessLoop", reason, expected=False))
+                current.waits_for, current.error = None, failure
+                break
+            if isinstance(request, Note):
+                notes, value, error = (*notes, request), None, None
+            elif self._lets_others_on(current, request):
+                current.waits_for = request
+                break
+            else:
+                value, error = self._local(request)
+        else:
+            reason = f"{LOCAL_LIMIT} requests in a row without one to the store"
+            current.waits_for, current.error = None, _EndlessLoop(reason)
+        self.notes, self.announced = _deferred(notes) if len(self._all) == 1 else (notes, ())
+        self._stand(0)
 
-    def _local(self, request: Request[Any]) -> object:
+    def _stand(self, first: int) -> None:
+        """Give the turn to the first that can go on, from number ``first`` on."""
+        able = [number for number, each in enumerate(self._all) if number >= first and self._can_go_on(each)]
+        broken = next(
+            (each.error for each in self._all if each.error is not None and not _is_expected(each.error)), None
+        )
+        self.turns = len(able) > 1
+        if broken is not None:
+            self.pause, self.turns = Ended(failure=_failure(broken)), False
+            self.close()
+        elif able:
+            self._front = able[0]
+            current = self._all[able[0]]
+            self.pause = current.waits_for if isinstance(current.waits_for, StoreRequest) else GO_ON
+        else:
+            self.pause = self._end()
+            self.close()
+
+    def _can_go_on(self, each: _Coroutine) -> bool:
+        match each.waits_for:
+            case None:
+                return False
+            case Until(holds, timeout_ms):
+                return timeout_ms is not None or holds()
+            case Join(task):
+                return self._all[task.number].waits_for is None
+        return True
+
+    def _end(self) -> Ended:
+        if any(each.waits_for is not None for each in self._all):
+            return Ended(failure=Failure("Deadlock", "its coroutines wait for each other", expected=False))
+        failed = next((each for each in self._all if each.error is not None and not each.joined), None)
+        if failed is not None and failed.error is not None:
+            return Ended(failure=_failure(failed.error))
+        return Ended(self._all[0].result)
+
+    def _lets_others_on(self, current: _Coroutine, request: Request[Any]) -> bool:
         match request:
-            case Note():
-                self.notes += (request,)
-                return None
+            case StoreRequest():
+                return True
             case Sleep():
-                return None
+                return any(each.waits_for is not None for each in self._all if each is not current)
+            case Until(holds):
+                return not holds()
+            case Join(task):
+                return self._all[task.number].waits_for is not None
+        return False
+
+    def _local(self, request: Request[Any]) -> tuple[object, Exception | None]:
+        match request:
             case Now():
                 self._looks += 1
-                return Milliseconds(EPOCH_MS + self._looks - 1)
+                return Milliseconds(EPOCH_MS + self._looks - 1), None
             case RandomHex(digits=digits):
                 self._rolls += 1
-                return _random_hex(f"{self._name}/{self._rolls}", digits)
+                return _random_hex(f"{self._name}/{self._rolls}", digits), None
+            case Spawn(coroutine):
+                self._all.append(_Coroutine(coroutine, _BEGIN))
+                return Task(len(self._all) - 1), None
+        return self._awaited(request)
+
+    def _awaited(self, request: Request[Any] | None) -> tuple[object, Exception | None]:
+        """What a request that is none to the store gives once it need not wait."""
+        match request:
+            case Sleep():
+                return None, None
+            case Until():
+                return True, None
+            case Join(task):
+                joined = self._all[task.number]
+                joined.joined = True
+                return joined.result, joined.error
         raise EngineBug(f"the simulator does not know the request {request!r}")
+
+
+class _EndlessLoop(Exception):
+    """A coroutine asks for things without end, and none of them is in the store."""
 
 
 def _random_hex(seed: str, digits: int) -> str:
@@ -173,9 +287,15 @@ def _random_hex(seed: str, digits: int) -> str:
     return "".join(blocks)[:digits]
 
 
+def _is_expected(error: Exception) -> bool:
+    return isinstance(error, (Outcome, InvalidArgument))
+
+
 def _failure(error: Exception) -> Failure:
-    if isinstance(error, (Outcome, InvalidArgument)):
+    if _is_expected(error):
         return Failure(type(error).__name__, str(error), expected=True)
+    if isinstance(error, _EndlessLoop):
+        return Failure("EndlessLoop", str(error), expected=False)
     last = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{PurePath(last.filename).name}:{last.lineno} in {last.name}"
     clause = error.clause if isinstance(error, ArtifactError) else ENGINE_CLAUSE
@@ -197,8 +317,9 @@ def run_alone(process: Process, contents: Contents) -> Alone:
     notes = running.notes
     for _ in range(STORE_LIMIT):
         if isinstance(running.pause, Ended):
-            return Alone(contents, running.pause, notes)
+            return Alone(contents, running.pause, (*notes, *running.announced))
         contents, reply = perform(contents, running.pause)
+        notes += running.announced
         running.resume(reply)
         notes += running.notes
     running.close()

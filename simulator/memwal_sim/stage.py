@@ -13,7 +13,7 @@ from memwal.effects import Note, StoreRequest
 from memwal.errors import InvalidArgument
 
 from .outcomes import Fate, fates, meet
-from .process import Ended, Process, Running, deferred
+from .process import Ended, Process, Running
 from .store import Reply, perform
 from .world import Violation, World
 
@@ -56,7 +56,7 @@ class Stage:
         self.under_way: list[tuple[str, StoreRequest[Any]]] = []
         """Requests that may still land, with the process that made them, oldest first."""
         for name, running in self.running.items():
-            self._observe(name, deferred(running.notes)[0])
+            self._observe(name, running.notes)
 
     def enter(self, process: Process) -> None:
         """Start one more process; raises `InvalidArgument` if there was one of that name."""
@@ -67,7 +67,7 @@ class Stage:
         if name in self.running:
             raise InvalidArgument(f"there is a process {name!r} already")
         self.running[name] = running
-        self._observe(name, deferred(running.notes)[0])
+        self._observe(name, running.notes)
 
     def waiting(self, actor: str) -> StoreRequest[Any] | None:
         """The next request of ``actor``, or None at its end; raises `InvalidArgument` for an unknown name."""
@@ -84,18 +84,19 @@ class Stage:
         request = self.waiting(actor)
         if request is None:
             raise InvalidArgument(f"{actor} has ended and makes no request")
-        if fate not in fates(request, frozenset(Fate)):
-            raise InvalidArgument(f"a {type(request).__name__} cannot be {fate.label}")
         running = self.running[actor]
+        if fate not in fates(request, frozenset(Fate), turns=running.turns):
+            raise InvalidArgument(f"a {type(request).__name__} cannot be {fate.label}")
         site = running.site()
-        self._observe(actor, deferred(running.notes)[1])
+        if fate is not Fate.TURN:
+            self._observe(actor, running.announced)
         met = meet(self.contents, request, fate)
         self.contents = met.contents
         if met.orphaned:
             self.under_way.append((actor, request))
         running.resume(met.reply)
-        self._observe(actor, deferred(running.notes)[0])
-        return Played(actor, site, request, fate, met.reply, running.notes)
+        self._observe(actor, running.notes)
+        return Played(actor, site, request, fate, met.reply, (*running.notes, *running.announced))
 
     def land(self, actor: str, request: StoreRequest[Any]) -> Played:
         """Apply a request that is under way; raises `InvalidArgument` if there is no such one."""

@@ -173,6 +173,17 @@ class Raised:
 Reply: TypeAlias = Returned | Raised
 """What the store answers to a request."""
 
+
+@dataclass(frozen=True, slots=True)
+class GoOn(StoreRequest[None]):
+    """In place of a request: one of several coroutines of a process goes on that does not wait for the store."""
+
+
+GO_ON = GoOn("")
+"""It touches nothing."""
+TURNED = Returned(("the turn of another coroutine",))
+"""In place of a reply: nothing is performed, and another coroutine of the process has its turn."""
+
 Effect: TypeAlias = tuple[Contents, Reply]
 
 
@@ -264,6 +275,7 @@ _PERFORM: dict[type[Request[Any]], Callable[[Contents, Any], Effect]] = {
     Delete: _delete,
     Copy: _copy,
     RenameIfAbsent: _rename_if_absent,
+    GoOn: lambda contents, _request: (contents, _DONE),
 }
 
 

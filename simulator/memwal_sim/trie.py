@@ -16,7 +16,7 @@ from memwal.errors import EngineBug
 
 from .book import Book
 from .fingerprint import Unknown
-from .process import Ended, Pause, Process, Running, deferred
+from .process import Ended, Pause, Process, Running
 
 ROOT = 0
 """The node of a process that has had no reply yet."""
@@ -52,9 +52,11 @@ class Trie:
         self.notes: list[tuple[Note, ...]] = []
         """Node -> notes that happened with the reply that led here."""
         self.invocations: list[tuple[Note, ...]] = []
-        """Node -> announcements of operations that begin with the next request, see `process.deferred`."""
+        """Node -> announcements of operations that begin with the next request, see `memwal_sim.process.Running`."""
         self.sites: list[str] = []
         """Node -> the protocol function that makes the request."""
+        self.turns: list[bool] = []
+        """Node -> whether another coroutine of the process can have the turn instead."""
         self.ends: dict[int, Ended] = {}
         """Node -> end, for nodes that have one."""
         self.edges: list[tuple[int, int]] = []
@@ -77,7 +79,7 @@ class Trie:
         """Node -> the node and reply by which it was first reached."""
         self._standing: OrderedDict[int, Running] = OrderedDict()
         started = Running(process)
-        self.events.update(note.event for note in started.notes)
+        self.events.update(note.event for note in (*started.notes, *started.announced))
         self._add(started, (-1, -1))
 
     def __len__(self) -> int:
@@ -99,7 +101,7 @@ class Trie:
     def _grow(self, node: int, reply: int) -> int:
         running = self._standing.pop(node, None) or self._fed_again(node)
         self._feed(running, reply)
-        self.events.update(note.event for note in running.notes)
+        self.events.update(note.event for note in (*running.notes, *running.announced))
         state = self._state(running)
         same = self._states.get(state) if state is not None else None
         if same is not None:
@@ -113,7 +115,7 @@ class Trie:
             self._states[state] = new
         if self._check:
             again = self._fed_again(new)
-            if again.notes != running.notes:
+            if (again.notes, again.announced) != (running.notes, running.announced):
                 raise self._unlike(new, again)
             again.close()
         self.children[node][reply] = new
@@ -166,9 +168,9 @@ class Trie:
             self._stand(node, running)
         self.children.append({})
         self.sites.append(running.site())
-        told, invocations = deferred(running.notes)
-        self.notes.append(told)
-        self.invocations.append(invocations)
+        self.turns.append(running.turns)
+        self.notes.append(running.notes)
+        self.invocations.append(running.announced)
         self._origin.append(origin)
         self.parents.append([] if origin[0] < 0 else [origin[0]])
         if origin[0] >= 0:

@@ -21,5 +21,5 @@ BUG = Bug(
     scenario="one_writer",
     oracle="acknowledged writes survive",
     violated="WAL-001",
-    replaced={"memwal.region.writer:Writer._write": _buffered},
+    replaced={"memwal.region.writer:Writer.write": _buffered},
 )

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
-from contextlib import suppress
-from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from ..clauses import implements
-from ..effects import Protocol
+from ..drive import Threads
 from ..errors import CloseFailed, InvalidArgument, MemwalError, WriterStopped
-from ..ids import Epoch, Generation, Milliseconds, RegionId, WalPosition
+from ..ids import Epoch, Generation, RegionId, WalPosition
 from ..keys import among
 from ..read.sources import HeldIndexes, MemoryView
 from ..region import writer as writing
-from ..region.limits import Trigger
 from ..region.memtable import MemTable
-from .background import Background, Job
-from .stepping import Stepped
 
 if TYPE_CHECKING:
     from .table import Table
-
-T = TypeVar("T")
-
-_LENIENCY = 2
-"""How many times a WAL limit is reached before a put does what the background thread is late with."""
 
 
 class Writer:
@@ -39,9 +28,8 @@ class Writer:
     which starts when there is something to do and ends when that is done; puts go on meanwhile, until the limits of
     frozen MemTables or unflushed bytes are reached. Without one, the put that reaches a limit flushes.
 
-    Who owns what: the state of the region's writer is changed in steps under ``_lock``, except for what `flush_oldest`
-    owns. ``_turn`` is held by the one thread that stores WAL entries, ``_flushing`` by the one that flushes a MemTable.
-    Both are taken before the lock, and ``_flushing`` never before ``_turn``.
+    Each call runs a coroutine of `memwal.region.writer`, which decides everything; calls of several threads and the
+    background interleave at their requests.
     """
 
     def __init__(
@@ -55,21 +43,14 @@ class Writer:
         others: Iterable[Writer] = (),
     ) -> None:
         """``others``: open writers that may hold none of this one's keys: those of other manual regions."""
-        self._table, self._writer = table, opened
+        self._writer = opened
         self._others = others
         self._durable, self._indexed = durable, indexed
-        self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
-        self._turn = threading.Lock()
-        self._flushing = threading.Lock()
-        self._sealing = False
-        self._closing = False
-        name = f"memwal writer of {opened.region.region_id}"
-        self._background = Background(self._changed, self._next_job, self._failed, name) if background else None
-        self._inherited = bool(opened.frozen) and self._background is None
-        if self._background is not None and opened.frozen:
-            with self._changed:
-                self._background.wake()
+        place = table._place
+        self._threads = Threads(place.store, place.listener, f"memwal writer of {opened.region.region_id}")
+        opened.background = background
+        if opened.frozen:
+            self._threads.run(opened.tend())
 
     def __repr__(self) -> str:
         return f"<memwal.Writer region {self.region_id} epoch {self.epoch}>"
@@ -140,7 +121,7 @@ class Writer:
 
     def _held(self, keys: pa.Table) -> pa.Table:
         """Those of ``keys`` that are in the memory of this writer; none once it is stopped."""
-        with self._lock:
+        with self._threads.changed:
             held = () if self._writer.stopped else self._writer.unflushed()
             asked = [(m, _held_indexes(m, active=m is held[-1]).key_filter) for m in held]
         found = keys.slice(0, 0)
@@ -153,69 +134,16 @@ class Writer:
     def _write(self, rows: pa.Table, durable: bool | None, indexed: bool | None) -> None:
         self._check_apart(rows)
         durable = self._durable if durable is None else durable
-        self._insert(rows)
-        if durable:
-            self.flush_wal()
-        if (self._indexed if indexed is None else indexed) and self._writer.maintains:
-            self.refresh_indexes()
-        now_ms = self._now()
-        if now_ms is not None:
-            with self._lock:
-                self._writer.start_clocks(now_ms)
-        self._keep_limits(durable, now_ms)
-
-    @implements("AMB-41")
-    def _insert(self, rows: pa.Table) -> None:
-        """Insert once there is room, and nobody is sealing the MemTable.
-
-        Without a background nobody else flushes what recovery found frozen: then that is done here.
-        """
-        if self._inherited and not self._writer.has_room():
-            self._inherited = False
-            self._flush_frozen()
-        with self._changed:
-            while not self._writer.stopped and (self._sealing or not self._writer.has_room()):
-                self._changed.wait()
-            self._writer.insert(rows)
-
-    @implements("WRITER-010", "WRITER-012", "WRITER-018", "FLUSH-001")
-    def _keep_limits(self, durable: bool, now_ms: Milliseconds | None) -> None:
-        writer, background = self._writer, self._background
-        memtable_due, wal_due = writer.memtable_due(now_ms), None if durable else writer.wal_due(now_ms)
-        if background is None:
-            if memtable_due is not None or wal_due is not None:
-                self._flush_here()
-        elif memtable_due is not None:
-            self._freeze_if_due()
-        elif not durable and (late := writer.wal_due(now_ms, leniency=_LENIENCY)) is not None:
-            self._store(late)
-        elif wal_due is not None or (now_ms is not None and not background.running):
-            with self._changed:
-                background.wake()
-
-    def _flush_here(self) -> None:
-        with self._turn, self._flushing:
-            try:
-                self._run(self._writer.keep_limits())
-            finally:
-                with self._changed:
-                    self._changed.notify_all()
-
-    def _now(self) -> Milliseconds | None:
-        """The time, where a limit asks for it."""
-        return self._table._run(self._writer.region.io.now()) if self._writer.timed else None
+        indexed = self._indexed if indexed is None else indexed
+        self._threads.run(self._writer.write(rows, durable, indexed))
 
     def flush_wal(self) -> None:
         """Store buffered rows in the WAL, as one entry if that is not too large."""
-        self._store(None)
-
-    def _store(self, trigger: Trigger | None) -> None:
-        with self._turn:
-            self._run(self._writer.flush_wal(trigger=trigger))
+        self._threads.run(self._writer.flush_wal())
 
     def refresh_indexes(self) -> None:
         """Bring the maintained indexes of the MemTable up to date with all its rows."""
-        with self._lock:
+        with self._threads.changed:
             self._writer.refresh_indexes()
 
     def flush(self) -> Generation | None:
@@ -223,16 +151,14 @@ class Writer:
 
         Returns its number; None if it has no rows.
         """
-        frozen = self._freeze()
-        self._flush_frozen()
-        return frozen
+        return self._threads.run(self._writer.flush())
 
     def memory(self) -> MemoryView:
         """What strong readers in this process may use: one table for each MemTable that is not flushed (AMB-117).
 
         Rows that are buffered only are visible too (AMB-23). Raises `WriterStopped` once the writer is.
         """
-        with self._lock:
+        with self._threads.changed:
             held = self._writer.unflushed()
             indexes = {m.generation: _held_indexes(m, active=m is held[-1]) for m in held}
         return MemoryView(self.region_id, self.epoch, tuple((m.generation, m.table()) for m in held), indexes)
@@ -244,21 +170,13 @@ class Writer:
         while the writer was open is raised here, again if a call has raised it: the failure itself if it is one, else
         `CloseFailed` with all of them. Closing again does nothing.
         """
-        with self._changed:
-            if self._closing:
-                return
-            self._closing = True
-            self._changed.notify_all()
-        if self._background is not None:
-            self._background.join()
-        with suppress(MemwalError):  # kept by `_run_freely`, and raised below with the others
-            if not self._writer.stopped:
-                self.flush_wal()
-                if flush:
-                    self._freeze()
-                self._flush_frozen()
-                self._run(self._writer.close())
         failures = self._writer.failures
+        try:
+            if not self._threads.run(self._writer.close(flush=flush)):
+                return
+        except BaseException as failure:
+            if failure not in failures and not isinstance(failure, WriterStopped):
+                raise
         if len(failures) > 1:
             raise CloseFailed(self.region_id, failures)
         if failures:
@@ -279,77 +197,6 @@ class Writer:
         except MemwalError as failure:
             if failure is not error:
                 error.add_note(f"closing the writer of region {self.region_id} failed too: {failure}")
-
-    def _run(self, coroutine: Protocol[T]) -> T:
-        """Run a coroutine of the writing side, step by step under the lock."""
-        return self._run_freely(Stepped(coroutine, self._lock))
-
-    def _run_freely(self, coroutine: Protocol[T]) -> T:
-        """Run a coroutine; an interruption stops the writer, since it leaves the coroutine where it was."""
-        try:
-            return self._table._run(coroutine)
-        except BaseException as failure:
-            self._failed(failure)
-            raise
-
-    def _freeze(self) -> Generation | None:
-        """Seal the MemTable and have it flushed."""
-        with self._turn:
-            return self._seal(None)
-
-    def _freeze_if_due(self) -> None:
-        """As `_freeze`, unless another thread did it before this one's turn came."""
-        with self._turn:
-            trigger = self._writer.memtable_due(self._now())
-            if trigger is not None:
-                self._seal(trigger)
-
-    def _seal(self, trigger: Trigger | None) -> Generation | None:
-        """The caller has the turn. Writes wait meanwhile, or there might always be one more to store before."""
-        self._sealing = True
-        try:
-            return self._run(self._writer.freeze(trigger=trigger))
-        finally:
-            with self._changed:
-                self._sealing = False
-                self._changed.notify_all()
-                if self._background is not None and self._writer.frozen and not self._closing:
-                    self._background.wake()
-
-    def _flush_frozen(self) -> None:
-        while self._flush_oldest():
-            pass
-
-    def _flush_oldest(self) -> bool:
-        with self._flushing:
-            try:
-                return self._run_freely(self._writer.flush_oldest()) is not None
-            finally:
-                with self._changed:
-                    self._writer.release()
-                    self._changed.notify_all()
-
-    def _next_job(self, ended: bool) -> Job | float | None:
-        """For the background; the lock is held. Flushes first: they make room."""
-        writer, now_ms = self._writer, self._now()
-        if writer.stopped or self._closing:
-            return None
-        if writer.frozen:
-            return self._flush_oldest
-        if writer.memtable_due(now_ms) is not None:
-            return self._freeze_if_due
-        if (trigger := writer.wal_due(now_ms)) is not None or (ended and writer.memtable.waiting.rows):
-            return partial(self._store, trigger)
-        deadline_ms = writer.deadline_ms()
-        if deadline_ms is None or now_ms is None or ended:
-            return None
-        return max(0.001, (deadline_ms - now_ms) / 1000)
-
-    def _failed(self, failure: BaseException) -> None:
-        """Keep a failure for the next call; most are there already, since the step that failed has kept them."""
-        failures = self._writer.failures
-        if failure not in failures and not isinstance(failure, (InvalidArgument, WriterStopped)):
-            failures.append(failure)
 
 
 def _held_indexes(memtable: MemTable, *, active: bool) -> HeldIndexes:

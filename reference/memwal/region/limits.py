@@ -7,7 +7,7 @@ options are given for comparison.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from ..clauses import implements
@@ -60,6 +60,45 @@ class Limits:
             raise InvalidArgument(f"{reason}: a MemTable could never be filled")
 
 
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Since when time limits run; None: not measured, or nothing to measure."""
+
+    waiting_since_ms: Milliseconds | None = None
+    """When the oldest write that waits for a WAL flush came."""
+    opened_ms: Milliseconds | None = None
+    """When the active MemTable got its first rows."""
+
+    def started(self, limits: Limits, waiting: int, rows: int, now_ms: Milliseconds | None) -> Clocks:
+        """After noting the time for those time limits that run, unless it is noted already.
+
+        ``waiting``: rows that wait for a WAL flush; ``rows``: those of the MemTable; ``now_ms``: None if none runs.
+        """
+        started = self
+        if now_ms is not None and waiting and limits.wal_interval_ms is not None and self.waiting_since_ms is None:
+            started = replace(started, waiting_since_ms=now_ms)
+        if now_ms is not None and rows and limits.memtable_age_ms is not None and self.opened_ms is None:
+            started = replace(started, opened_ms=now_ms)
+        return started
+
+    def waited_ms(self, now_ms: Milliseconds | None) -> Milliseconds | None:
+        """How long the oldest write has waited."""
+        return _between(self.waiting_since_ms, now_ms)
+
+    def age_ms(self, now_ms: Milliseconds | None) -> Milliseconds | None:
+        """How old the first rows of the MemTable are."""
+        return _between(self.opened_ms, now_ms)
+
+    def deadline_ms(self, limits: Limits, waiting: int, rows: int) -> Milliseconds | None:
+        """When the next time limit is reached; None if none runs. ``waiting``, ``rows``: as for `started`."""
+        ends = []
+        if limits.wal_interval_ms is not None and self.waiting_since_ms is not None and waiting:
+            ends.append(Milliseconds(self.waiting_since_ms + limits.wal_interval_ms))
+        if limits.memtable_age_ms is not None and self.opened_ms is not None and rows:
+            ends.append(Milliseconds(self.opened_ms + limits.memtable_age_ms))
+        return min(ends, default=None)
+
+
 @implements("WRITER-018")
 def wal_due(limits: Limits, *, rows: int, size_bytes: int, waited_ms: Milliseconds | None) -> Trigger | None:
     """The limit that makes a WAL flush due; None if there is none.
@@ -103,3 +142,7 @@ def has_room(limits: Limits, *, frozen: int, size_bytes: int) -> bool:
 
 def _elapsed(waited_ms: Milliseconds | None, limit_ms: Milliseconds | None) -> bool:
     return waited_ms is not None and limit_ms is not None and not 0 <= waited_ms < limit_ms
+
+
+def _between(then_ms: Milliseconds | None, now_ms: Milliseconds | None) -> Milliseconds | None:
+    return None if then_ms is None or now_ms is None else Milliseconds(now_ms - then_ms)

@@ -1,5 +1,8 @@
 """The writer of one region: put, WAL flush, MemTable flush, and what happens when any of it fails.
 
+Its steps may be run by several coroutines of one process at a time, with or without one more of its own in the
+background; they interleave at their requests, see `memwal.effects`.
+
 Source: MemWAL revisions A and B, "Writer Expectations"; revision A, "Writer Configuration" to "MemTable Flush";
 AMB-13, 14, 16, 17, 21, 22, 23, 41, 42, 43, 45, 102, 116, 117.
 """
@@ -17,6 +20,7 @@ from ..clauses import implements
 from ..codec import wal
 from ..codec.region_manifest import RegionManifest
 from ..codec.wal import WalEntry
+from ..effects import Join, Spawn, Task, Turn, until
 from ..errors import AlreadyExists, ArtifactError, EngineBug, Fenced, InvalidArgument, OutcomeUnknown, WriterStopped
 from ..ids import Epoch, Generation, Milliseconds, WalPosition
 from ..maintained.base_index import MaintainedIndex, refreshed
@@ -26,19 +30,22 @@ from . import limits as limiting
 from . import manifest as manifests
 from .claim import claim, verify_epoch
 from .commit import commit_flush
-from .limits import Limits, Trigger
+from .limits import Clocks, Limits, Trigger
 from .memtable import MemTable, size_of
 from .recovery import recover, replay_start
 from .region import Region
+
+_LENIENCY = 2
+"""How many times a WAL limit is reached before a put does what the background is late with."""
 
 
 @dataclass(slots=True)
 class Writer:
     """An open writer: its state, and the steps that change it.
 
-    Each field has one owner, so that two coroutines may run at a time: one step of the *writing side* (everything but
-    `flush_oldest`), and `flush_oldest`. Steps of the writing side may also be interleaved at their requests, as long as
-    only one of `flush_wal`, `freeze` and `flush` is under way: entries are stored one after another (AMB-14).
+    All of it is changed between two requests only, so that no coroutine sees another one's step half done. Entries are
+    stored one after another (AMB-14) by the one that has the ``storing`` turn, and generations are written by the one
+    that has ``flushing``; who wants both takes ``storing`` first.
 
     A failure of anything but `InvalidArgument` stops the writer for good (AMB-21): rows that were not acknowledged may
     surface later, whole, or never (AMB-22), and memory is rebuilt from the WAL by opening the region again.
@@ -49,24 +56,36 @@ class Writer:
     limits: Limits
     """Never changes."""
     manifest: RegionManifest
-    """The newest manifest that this writer knows; carries its epoch. Set by `adopt` only, from either side."""
+    """The newest manifest that this writer knows; carries its epoch. Set by `adopt` only."""
     memtable: MemTable
-    """The active MemTable. Owned by the writing side."""
+    """The active MemTable."""
     position_next: WalPosition
-    """Position of the next WAL entry. Owned by the writing side."""
+    """Position of the next WAL entry. Changed by who has the ``storing`` turn."""
+    background: bool = False
+    """Whether a coroutine of its own flushes MemTables, and the WAL where writes are not durable, while puts go on. It
+    ends where there is nothing to do. Without it, the put that reaches a limit flushes."""
     frozen: tuple[MemTable, ...] = ()
-    """Sealed MemTables, oldest first, all their rows in the WAL. Owned by the writing side.
+    """Sealed MemTables, oldest first, all their rows in the WAL.
 
     They stay here, and readable, until `release` finds that the manifest lists their generation (AMB-102).
     """
-    waiting_since_ms: Milliseconds | None = None
-    """When the oldest write that waits for a WAL flush came, if anybody measures that. Owned by the writing side."""
-    opened_ms: Milliseconds | None = None
-    """When the active MemTable got its first rows, if anybody measures that. Owned by the writing side."""
+    clocks: Clocks = Clocks()
+    """Since when rows wait, and since when the active MemTable has any."""
+    storing: Turn = field(default_factory=Turn)
+    """Of storing WAL entries."""
+    flushing: Turn = field(default_factory=Turn)
+    """Of writing a generation and committing it."""
+    sealing: bool = False
+    """The active MemTable is being sealed: puts wait, or there might always be one more to store before."""
+    tending: bool = False
+    """The background is under way."""
+    tender: Task[None] | None = None
+    """The background, as it was begun last."""
     failures: list[BaseException] = field(default_factory=list)
-    """What stopped the writer, the first cause first. Only ever appended to, by either side."""
+    """What stopped the writer, the first cause first. Only ever appended to."""
+    closing: bool = False
+    """`close` has been called."""
     closed: bool = False
-    """Owned by the writing side."""
 
     @property
     def epoch(self) -> Epoch:
@@ -96,21 +115,38 @@ class Writer:
         may or may not surface later, whole (AMB-22), and the writer is stopped.
         """
         self.check_open()
-        await self._write(self.region.rows.upserts(rows), durable, indexed)
+        await self.write(self.region.rows.upserts(rows), durable, indexed)
 
     @implements("AMB-89")
     async def delete(self, keys: pa.Table, *, durable: bool = True, indexed: bool = True) -> None:
         """Delete the rows of ``keys`` (key columns only). Revision R; `InvalidArgument` in A and B (AMB-89)."""
         self.check_open()
-        await self._write(self.region.rows.tombstones(keys), durable, indexed)
+        await self.write(self.region.rows.tombstones(keys), durable, indexed)
 
-    async def _write(self, rows: pa.Table, durable: bool, indexed: bool) -> None:
+    @implements("WRITER-010", "WRITER-018", "AMB-41")
+    async def write(self, rows: pa.Table, durable: bool, indexed: bool) -> None:
+        """As `put`, of rows that were validated."""
+        await self._room()
         self.insert(rows)
         if durable:
             await self.flush_wal()
-        self.start_clocks(await self._now())
-        if indexed:
+        if indexed and self.maintains:
             self.refresh_indexes()
+        now_ms = await self._now()
+        self.clocks = self.clocks.started(self.limits, self.memtable.waiting.rows, self.memtable.rows, now_ms)
+        await self._keep_limits(durable, now_ms)
+
+    @implements("AMB-41")
+    async def _room(self) -> None:
+        """Wait until nobody is sealing the MemTable, and frozen MemTables leave room for another write.
+
+        Without a background nobody else flushes what recovery found frozen: then that is done here.
+        """
+        while not self.stopped and (self.sealing or not self.has_room()):
+            if self.sealing or self.background:
+                await until(lambda: bool(self.stopped) or (not self.sealing and self.has_room()))
+            else:
+                await self._flush_frozen()
 
     @implements("WRITER-009", "WRITER-016", "WRITER-017", "AMB-16")
     def insert(self, rows: pa.Table) -> None:
@@ -137,15 +173,6 @@ class Writer:
 
     async def _now(self) -> Milliseconds | None:
         return await self.region.io.now() if self.timed else None
-
-    def start_clocks(self, now_ms: Milliseconds | None) -> None:
-        """Note the time for those time limits that run, unless it is noted already. ``now_ms``: None if none runs."""
-        if now_ms is None:
-            return
-        if self.limits.wal_interval_ms is not None and self.waiting_since_ms is None and self.memtable.waiting.rows:
-            self.waiting_since_ms = now_ms
-        if self.limits.memtable_age_ms is not None and self.opened_ms is None and self.memtable.rows:
-            self.opened_ms = now_ms
 
     @property
     def maintains(self) -> bool:
@@ -179,6 +206,12 @@ class Writer:
         ``trigger``: the limit that made it due; then it is noted.
         """
         self.check_open()
+        async with self.storing:
+            await self._store_waiting(trigger)
+
+    async def _store_waiting(self, trigger: Trigger | None = None) -> None:
+        """The caller has the ``storing`` turn."""
+        self.check_open()
         wanted = self.memtable.written.fragments
         while self.memtable.handed.fragments < wanted:
             with _Stopping(self):
@@ -193,7 +226,7 @@ class Writer:
     async def _store_entry(self) -> None:
         self.memtable, rows = self.memtable.handing_over(self.limits.entry_bytes)
         if not self.memtable.waiting.rows:
-            self.waiting_since_ms = None
+            self.clocks = replace(self.clocks, waiting_since_ms=None)
         entry = WalEntry(epoch=self.epoch, generation=self.memtable.generation, rows=rows)
         data = wal.encode(entry, self.region.revision)
         position = self.position_next
@@ -251,20 +284,38 @@ class Writer:
         it due, None: somebody asked.
         """
         self.check_open()
-        maintained = await self._maintained_next()
-        while self.memtable.waiting.fragments:
-            await self.flush_wal()
-        sealed = self.memtable
-        if not sealed.rows:
-            return None
-        self.refresh_indexes()
-        self.frozen = (*self.frozen, sealed)
-        self.memtable = sealed.successor(maintained)
-        self.opened_ms = None
+        async with self.storing:
+            return await self._seal(trigger)
+
+    async def freeze_if_due(self) -> None:
+        """As `freeze`, unless somebody else did it before this one's turn came, so that it is not due any more."""
+        async with self.storing:
+            if (trigger := self.memtable_due(await self._now())) is not None:
+                await self._seal(trigger)
+
+    async def _seal(self, trigger: Trigger | None) -> Generation | None:
+        """The caller has the ``storing`` turn."""
+        self.check_open()
+        self.sealing = True
+        try:
+            with _Stopping(self):
+                maintained = await self._maintained_next()
+            while self.memtable.waiting.fragments:
+                await self._store_waiting()
+            sealed = self.memtable
+            if not sealed.rows:
+                return None
+            self.refresh_indexes()
+            self.frozen = (*self.frozen, sealed)
+            self.memtable = sealed.successor(maintained)
+            self.clocks = replace(self.clocks, opened_ms=None)
+        finally:
+            self.sealing = False
         held = sealed.written
         await self._note(
             "frozen", generation=sealed.generation, rows=held.rows, size_bytes=held.size_bytes, trigger=trigger
         )
+        await self.tend()
         return sealed.generation
 
     @implements("AMB-142")
@@ -280,18 +331,19 @@ class Writer:
 
         In order: the commit of g needs current_generation = g, so that a failed flush is never overtaken (AMB-41).
         """
-        self.check_open()
-        sealed = next((m for m in self.frozen if m.generation >= self.manifest.generation_current), None)
-        if sealed is None:
-            return None
-        covered = sealed.position_covered
-        if covered is None or sealed.pending_rows:
-            raise EngineBug(f"generation {sealed.generation} was frozen with rows that are not in the WAL")
-        start = replay_start(self.manifest, self.region.revision)
-        with _Stopping(self):
-            listed = await flushing.write_generation(self.region, self.epoch, sealed, start)
-            self.adopt(await commit_flush(self.region, self.epoch, start, listed, covered))
-        return sealed.generation
+        async with self.flushing:
+            self.check_open()
+            sealed = next((m for m in self.frozen if m.generation >= self.manifest.generation_current), None)
+            if sealed is None:
+                return None
+            covered = sealed.position_covered
+            if covered is None or sealed.pending_rows:
+                raise EngineBug(f"generation {sealed.generation} was frozen with rows that are not in the WAL")
+            start = replay_start(self.manifest, self.region.revision)
+            with _Stopping(self):
+                listed = await flushing.write_generation(self.region, self.epoch, sealed, start)
+                self.adopt(await commit_flush(self.region, self.epoch, start, listed, covered))
+            return sealed.generation
 
     @implements("FLUSH-026", "AMB-102")
     def release(self) -> None:
@@ -301,14 +353,17 @@ class Writer:
     async def flush(self, *, trigger: Trigger | None = None) -> Generation | None:
         """Freeze the MemTable and flush all frozen ones; returns its generation, None if it has no rows."""
         frozen = await self.freeze(trigger=trigger)
+        await self._flush_frozen()
+        return frozen
+
+    async def _flush_frozen(self) -> None:
         while await self.flush_oldest() is not None:
             self.release()
-        return frozen
 
     def wal_due(self, now_ms: Milliseconds | None, *, leniency: int = 1) -> Trigger | None:
         """The limit that makes a WAL flush due now; None if there is none. ``leniency``: so many times each limit."""
         waiting = self.memtable.waiting
-        waited_ms = _between(self.waiting_since_ms, now_ms)
+        waited_ms = self.clocks.waited_ms(now_ms)
         return limiting.wal_due(
             self.limits,
             rows=waiting.rows // leniency,
@@ -323,17 +378,12 @@ class Writer:
             rows=self.memtable.rows,
             size_bytes=self.memtable.written.size_bytes,
             entries=len(self.memtable.stored),
-            age_ms=_between(self.opened_ms, now_ms),
+            age_ms=self.clocks.age_ms(now_ms),
         )
 
     def deadline_ms(self) -> Milliseconds | None:
         """When the next time limit is reached, in the time that `Io.now` tells; None if no such limit runs."""
-        limits, ends = self.limits, []
-        if limits.wal_interval_ms is not None and self.waiting_since_ms is not None and self.memtable.waiting.rows:
-            ends.append(Milliseconds(self.waiting_since_ms + limits.wal_interval_ms))
-        if limits.memtable_age_ms is not None and self.opened_ms is not None and self.memtable.rows:
-            ends.append(Milliseconds(self.opened_ms + limits.memtable_age_ms))
-        return min(ends, default=None)
+        return self.clocks.deadline_ms(self.limits, self.memtable.waiting.rows, self.memtable.rows)
 
     def has_room(self) -> bool:
         """Whether a put may go on, rather than wait until a frozen MemTable is flushed."""
@@ -345,22 +395,89 @@ class Writer:
 
     @implements("WRITER-018", "FLUSH-001")
     async def keep_limits(self) -> None:
-        """Flush whatever has reached a limit: what a writer without a background does after each write."""
+        """Do whatever has reached a limit, or have the background do it: what every write ends with."""
+        await self._keep_limits(False, await self._now())
+
+    @implements("WRITER-010", "WRITER-012", "WRITER-018", "FLUSH-001")
+    async def _keep_limits(self, durable: bool, now_ms: Milliseconds | None) -> None:
+        memtable_due, wal_due = self.memtable_due(now_ms), None if durable else self.wal_due(now_ms)
+        if memtable_due is not None:
+            await self.freeze_if_due()
+            if not self.background:
+                await self._flush_frozen()
+        elif wal_due is not None and not self.background:
+            await self.flush_wal(trigger=wal_due)
+        elif not durable and (late := self.wal_due(now_ms, leniency=_LENIENCY)) is not None:
+            await self.flush_wal(trigger=late)
+        elif wal_due is not None or now_ms is not None:
+            await self.tend()
+
+    async def tend(self) -> None:
+        """Begin the background, if there is to be one that is not under way."""
+        if not self.background or self.tending or self.stopped or self.closing:
+            return
+        self.tending = True
+        await self._join_tender()
+        if self.closing:
+            self.tending = False
+        else:
+            self.tender = await Spawn(self._tend())
+
+    async def _join_tender(self) -> None:
+        """Wait until the background has ended that was begun last. What failed there is kept, and raised here."""
+        tender, self.tender = self.tender, None
+        if tender is not None:
+            await Join(tender)
+
+    async def _tend(self) -> None:
+        """The background: does one thing after another while there is any to do, or a time limit to wait for."""
+        try:
+            with _Stopping(self):
+                while not self.stopped and not self.closing and await self._do_next():
+                    pass
+        finally:
+            self.tending = False
+
+    async def _do_next(self) -> bool:
+        """Do what is due, or wait; false if there is nothing to wait for. Flushes first: they make room."""
         now_ms = await self._now()
-        if (trigger := self.memtable_due(now_ms)) is not None:
-            await self.flush(trigger=trigger)
+        if self.frozen:
+            await self.flush_oldest()
+            self.release()
+        elif self.memtable_due(now_ms) is not None:
+            await self.freeze_if_due()
         elif (trigger := self.wal_due(now_ms)) is not None:
             await self.flush_wal(trigger=trigger)
+        elif (deadline_ms := self.deadline_ms()) is None or now_ms is None:
+            return False
+        elif not await until(lambda: self._news(deadline_ms), Milliseconds(max(1, deadline_ms - now_ms))):
+            if not self.memtable.waiting.rows:
+                return False
+            await self.flush_wal()  # the program ends: this is the last that anybody does
+        return True
 
-    async def close(self, *, flush: bool = False) -> None:
-        """Store buffered rows and stop. Rows that are not flushed stay in the WAL for the next writer.
+    def _news(self, deadline_ms: Milliseconds) -> bool:
+        """Whether there is anything that may not wait for ``deadline_ms``."""
+        due = self.memtable_due(None) or self.wal_due(None)
+        return bool(self.stopped or self.closing or self.frozen or due) or self.deadline_ms() != deadline_ms
 
-        ``flush``: flush the MemTable too. A writer that has stopped stays as it is.
+    async def close(self, *, flush: bool = False) -> bool:
+        """Store buffered rows, flush the MemTables that are frozen, and stop; the background ends before.
+
+        Rows of the active MemTable stay in the WAL for the next writer; ``flush`` flushes them too. A writer that has
+        stopped stays as it is. Closing again does nothing: then it is false.
         """
-        if self.stopped:
-            return
-        await (self.flush() if flush else self.flush_wal())
-        self.closed = True
+        if self.closing:
+            return False
+        self.closing = True
+        await self._join_tender()
+        if not self.stopped:
+            await self.flush_wal()
+            if flush:
+                await self.freeze()
+            await self._flush_frozen()
+            self.closed = True
+        return True
 
 
 @dataclass(slots=True)
@@ -379,7 +496,7 @@ class _Stopping:
         if isinstance(failure, GeneratorExit):
             if not failures:
                 failures.append(OutcomeUnknown(self.writer.region.io.root, "a step was begun and abandoned"))
-        elif failure is not None:
+        elif failure is not None and failure not in failures and not isinstance(failure, WriterStopped):
             failures.append(failure)
 
 
@@ -419,9 +536,6 @@ async def recovered(
         frozen=tuple(frozen),
         position_next=following,
     )
-    writer.start_clocks(await writer._now())
+    now_ms = await writer._now()
+    writer.clocks = writer.clocks.started(writer.limits, memtable.waiting.rows, memtable.rows, now_ms)
     return writer
-
-
-def _between(then_ms: Milliseconds | None, now_ms: Milliseconds | None) -> Milliseconds | None:
-    return None if then_ms is None or now_ms is None else Milliseconds(now_ms - then_ms)

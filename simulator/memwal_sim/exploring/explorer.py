@@ -21,8 +21,9 @@ import numpy as np
 
 from ..book import Book
 from ..names import operation
-from ..outcomes import MUTATING, Fate
+from ..outcomes import FREE, MUTATING, Fate
 from ..stage import broken
+from ..store import GO_ON
 from ..trie import AT_END, ROOT, Trie
 from ..world import Violation, World
 from .exploration import Bounds, Exploration, Move, Progress, Site
@@ -257,10 +258,11 @@ class _Search:
             used = self.preempted(rows, places, actor)
             places = places[used <= self.bounds.preemptions]
         for fate in Fate:
-            if fate and not self.bounds.faults:
-                return
+            fault = fate not in FREE
+            if (fault and not self.bounds.faults) or (fate is Fate.TURN and not behaviour.turns):
+                continue
             some = places[behaviour.meets(rows[places, column], fate)]
-            if fate:
+            if fault:
                 some = some[rows[some, _LEFT] > 0]
             if not len(some):
                 continue
@@ -271,11 +273,13 @@ class _Search:
                 after[:, self.end + 1] = self.preempted(rows, some, actor)
             nodes = before[:, column]
             after[:, _STORE], after[:, column] = behaviour.step(before[:, _STORE], nodes, fate)
-            issued = behaviour.tell(before[:, _GHOST], nodes, invoked=True)
-            after[:, _GHOST] = behaviour.tell(issued, after[:, column], invoked=False)
+            after[:, _GHOST] = before[:, _GHOST]
+            if fate is not Fate.TURN:
+                issued = behaviour.tell(before[:, _GHOST], nodes, invoked=True)
+                after[:, _GHOST] = behaviour.tell(issued, after[:, column], invoked=False)
             if fate is Fate.LATE:
                 after[:, _ORPHANS] = self.landing.issued(before[:, _ORPHANS], actor, behaviour.requests[nodes])
-            if fate:
+            if fault:
                 after[:, _LEFT] -= 1
             yield _Steps(some, after, actor, actor << FATE_BITS | fate)
 
@@ -325,11 +329,12 @@ class _Search:
 
     def note_faults(self, rows: Array, places: Array, moves: Array) -> None:
         """Remember which request has met which fault."""
-        met = (moves >= 0) & (moves & ((1 << FATE_BITS) - 1) > 0)
+        fates = moves & ((1 << FATE_BITS) - 1)
+        met = (moves >= 0) & (fates > 0) & (fates != Fate.TURN)
         if met.any():
             actors = moves[met].astype(np.int32) >> FATE_BITS
             nodes = rows[places[met], _FIRST_NODE + actors]
-            seen = np.unique(np.stack([actors, nodes, moves[met] & ((1 << FATE_BITS) - 1)]), axis=1)
+            seen = np.unique(np.stack([actors, nodes, fates[met]]), axis=1)
             self.met.update(map(tuple, seen.T.tolist()))
 
     def ending(self, states: Array, actors: Array, new: Array) -> Array:
@@ -430,7 +435,7 @@ class _Search:
         found: dict[Site, set[Fate]] = {}
         for actor, trie in enumerate(self.tries):
             for node, request in enumerate(trie.requests):
-                if request != AT_END:
+                if request != AT_END and self.book.requests[request] is not GO_ON:
                     fates = found.setdefault(self.site(actor, node), set())
                     fates.update([Fate.NORMAL] if trie.children[node] else [])
         for actor, node, fate in self.met:

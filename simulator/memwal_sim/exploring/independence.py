@@ -30,7 +30,7 @@ from memwal.effects import (
 )
 from memwal.errors import EngineBug
 
-from ..store import Contents
+from ..store import Contents, GoOn
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,8 @@ class Accesses:
                 return self._path(request.path).read | self._changing(target)
             case RenameIfAbsent(target=target):
                 return self._changing(request.path) | self._creating(target)
+            case GoOn():
+                return 0
         raise EngineBug(f"nothing is known of what {type(request).__name__} touches")
 
     def noticed(self, request: StoreRequest[Any], contents: Contents) -> int:
@@ -115,6 +117,8 @@ class Accesses:
             case RenameIfAbsent(target=target):
                 ends = (self._path(request.path), self._path(target))
                 return ends[0].all | ends[1].all | self._everything_above(ends[0]) | self._everything_above(ends[1])
+            case GoOn():
+                return 0
         raise EngineBug(f"nothing is known of what {type(request).__name__} notices")
 
     def _noticed_creation(self, name: str, contents: Contents) -> int:

@@ -17,7 +17,9 @@ class Behaviour:
 
     def __init__(self, actor: int, trie: Trie, stores: Stores, ghosts: GhostTable, kinds: frozenset[Fate]) -> None:
         self._trie = trie
-        self._kinds = kinds
+        self._allowed = kinds | {Fate.TURN}
+        self.turns = False
+        """Whether the process was ever seen to have several coroutines that can go on."""
         self._request = Column(np.int32)
         self._meets = Column(np.bool_, FATES)
         self._says = Column(np.bool_, 2)
@@ -64,7 +66,8 @@ class Behaviour:
             request = trie.requests[node]
             meets = np.zeros(FATES, np.bool_)
             if request != AT_END:
-                meets[list(fates(trie.book.requests[request], self._kinds))] = True
+                meets[list(fates(trie.book.requests[request], self._allowed, turns=trie.turns[node]))] = True
+                self.turns |= trie.turns[node]
             self._request.append(request)
             self._meets.append(meets)
             self._says.append((bool(trie.notes[node]), bool(trie.invocations[node])))

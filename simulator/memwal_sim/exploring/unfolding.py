@@ -59,7 +59,7 @@ class Unfolding:
         self._states: list[_State] = []
         self._index: dict[_State, int] = {}
         self._verdicts: dict[tuple[int, int], Violation | None] = {}
-        self._fates: dict[int, tuple[int, ...]] = {}
+        self._fates: dict[tuple[int, bool], tuple[int, ...]] = {}
         self._begin()
 
     def __len__(self) -> int:
@@ -77,10 +77,12 @@ class Unfolding:
 
     def faults(self, state: int, lane: int) -> tuple[int, ...]:
         """The fates other than the normal one that the next request of process ``lane`` may meet."""
-        request = self.tries[lane].requests[self._states[state][_FIRST_NODE + lane]]
-        found = self._fates.get(request)
+        node = self._states[state][_FIRST_NODE + lane]
+        request, turns = self.tries[lane].requests[node], self.tries[lane].turns[node]
+        found = self._fates.get((request, turns))
         if found is None:
-            found = self._fates[request] = tuple(map(int, fates(self._book.requests[request], self.kinds)))[1:]
+            possible = fates(self._book.requests[request], self.kinds, turns=turns)
+            found = self._fates[request, turns] = tuple(map(int, possible))[1:]
         return found
 
     def under_way(self, state: int) -> tuple[tuple[str, StoreRequest[Any]], ...]:
@@ -127,7 +129,7 @@ class Unfolding:
         request = trie.requests[node]
         store, reply = self.stores.effect(store, request, fate)
         child = trie.child(node, reply)
-        if trie.invocations[node]:
+        if trie.invocations[node] and fate != Fate.TURN:
             ghost = self._ghosts.after(ghost, actor, node, invoked=True)
         if trie.notes[child]:
             ghost = self._ghosts.after(ghost, actor, child, invoked=False)

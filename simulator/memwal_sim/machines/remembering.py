@@ -40,7 +40,8 @@ class Remembered(Running):
     def _stand(self, node: int) -> None:
         trie = self._trie
         self._node = node
-        self.notes = (*trie.notes[node], *trie.invocations[node])
+        self.notes, self.announced = trie.notes[node], trie.invocations[node]
+        self.turns = trie.turns[node]
         self.pause = trie.ends[node] if node in trie.ends else self._book.requests[trie.requests[node]]
 
 

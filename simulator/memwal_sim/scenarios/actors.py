@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 from memwal import paths
-from memwal.effects import Io
+from memwal.effects import Io, Join, Spawn
 from memwal.errors import ArtifactError, InvalidArgument, NotFound, Outcome
 from memwal.ids import TableVersion
 from memwal.index import guards, regions
@@ -25,6 +25,7 @@ from memwal.jobs.index_builder import catch_up
 from memwal.jobs.merger import merge_region
 from memwal.read import scan
 from memwal.read.sources import MemoryView
+from memwal.region.limits import Limits
 from memwal.region.region import Region
 from memwal.region.writer import Writer, open_writer
 from memwal.revisions import Interpretation
@@ -64,6 +65,8 @@ class Acting:
     """The table version that it has read last."""
     writes: int = 0
     reads: int = 0
+    buffered: tuple[str, ...] = ()
+    """Its writes that were not asked to be durable, and that nothing said to be stored yet."""
 
     async def opened(self) -> Writer:
         """Its writer; opens the region if it has none."""
@@ -101,8 +104,43 @@ async def opened(acting: Acting) -> None:
     await acting.opened()
 
 
-def put(values: Mapping[str, str | None]) -> Step:
-    """The step that writes ``values`` (key -> value, None deletes the key) as one durable write."""
+def opened_with(limits: Limits, *, background: bool = False) -> Step:
+    """As `opened`, with other limits, and with a background if there is to be one."""
+
+    async def step(acting: Acting) -> None:
+        acting.writer = await open_writer(acting.place.region, limits=limits)
+        acting.writer.background = background
+
+    return step
+
+
+def together(*branches: Sequence[Step]) -> Step:
+    """The step that does the steps of each branch in a coroutine of its own, and waits for all, whatever fails."""
+
+    async def step(acting: Acting) -> None:
+        tasks = [await Spawn(_in_turn(acting, branch)) for branch in branches]
+        failures = []
+        for task in tasks:
+            try:
+                await Join(task)
+            except Outcome as failure:
+                failures.append(failure)
+        if failures:
+            raise failures[0]
+
+    return step
+
+
+async def _in_turn(acting: Acting, steps: Sequence[Step]) -> None:
+    for step in steps:
+        await step(acting)
+
+
+def put(values: Mapping[str, str | None], *, durable: bool = True) -> Step:
+    """The step that writes ``values`` (key -> value, None deletes the key) as one write.
+
+    One that is not ``durable`` is acknowledged by `stored` or `closed`.
+    """
 
     async def step(acting: Acting) -> None:
         writer = await acting.opened()
@@ -111,12 +149,35 @@ def put(values: Mapping[str, str | None]) -> Step:
         await acting.place.table.note(WRITE_INVOKED, write=name, rows=tuple(values.items()))
         kept = {key: value for key, value in values.items() if value is not None}
         if kept:
-            await writer.put(ground.rows_table(kept))
+            await writer.put(ground.rows_table(kept), durable=durable)
         else:
-            await writer.delete(pa.table({ground.KEY: list(values)}))
-        await acting.place.table.note(WRITE_ACKNOWLEDGED, write=name)
+            await writer.delete(pa.table({ground.KEY: list(values)}), durable=durable)
+        if durable:
+            await acting.place.table.note(WRITE_ACKNOWLEDGED, write=name)
+        else:
+            acting.buffered = (*acting.buffered, name)
 
     return step
+
+
+async def stored(acting: Acting) -> None:
+    """Store what is buffered in the WAL."""
+    waited = acting.buffered
+    await (await acting.opened()).flush_wal()
+    await _acknowledged(acting, waited)
+
+
+async def closed(acting: Acting) -> None:
+    """Close the writer."""
+    waited = acting.buffered
+    await (await acting.opened()).close()
+    await _acknowledged(acting, waited)
+
+
+async def _acknowledged(acting: Acting, writes: Sequence[str]) -> None:
+    acting.buffered = tuple(name for name in acting.buffered if name not in writes)
+    for name in writes:
+        await acting.place.table.note(WRITE_ACKNOWLEDGED, write=name)
 
 
 async def flush(acting: Acting) -> None:

@@ -60,7 +60,7 @@ class Scenario:
     """Ambiguities whose hazard it can show, as AMB numbers."""
 
 
-MODULES = ("writers", "jobs", "commits", "specs", "columns", "index", "first_seconds")
+MODULES = ("writers", "putters", "jobs", "commits", "specs", "columns", "index", "first_seconds")
 """Modules that define scenarios: each has a tuple ``SCENARIOS``."""
 
 

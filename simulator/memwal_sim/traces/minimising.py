@@ -13,7 +13,7 @@ from ..bugs import planted
 from ..exploring.exploration import Bounds, Move
 from ..exploring.exploration import Progress as Exploring
 from ..exploring.explorer import explore
-from ..outcomes import FATES, FAULTS, Fate
+from ..outcomes import FATES, FAULTS, FREE
 from ..stage import Played, Stage
 from .recording import engine_digest, record
 from .references import Recorded, opened, resolved
@@ -161,7 +161,7 @@ def _recorded_again(found: Recorded, moves: Moves, *, explored: bool) -> Trace:
 
 def _kinds(header: Header, moves: Moves) -> tuple[str, ...]:
     """The recorded kinds of faults, and those that ``moves`` have; none where these are all that are faults."""
-    met = {move.fate for move in moves if move.fate not in (None, Fate.NORMAL)}
+    met = {move.fate for move in moves if move.fate is not None} - FREE
     known = {FATES[label] for label in header.kinds} or set(FAULTS)
     kinds = sorted(fate for fate in known | met if fate is not None)
     return () if set(kinds) == FAULTS else tuple(fate.label for fate in kinds)

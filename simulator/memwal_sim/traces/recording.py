@@ -14,7 +14,7 @@ from memwal.errors import EngineBug
 from ..exploring.exploration import Move
 from ..names import operation, symbolic, words
 from ..stage import Played, Stage
-from ..store import Contents, Raised, Reply, Returned, reply_digest
+from ..store import TURNED, Contents, Raised, Reply, Returned, reply_digest
 from ..world import Violation, World
 from .trace import LANDED, Step
 
@@ -75,6 +75,8 @@ def _sources(folder: Traversable, prefix: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _answer(reply: Reply) -> str:
+    if reply is TURNED:
+        return "nothing yet"
     match reply:
         case Raised(kind=kind):
             return words(kind.__name__, " ")

@@ -222,7 +222,7 @@ class _Playing:
 
     def perform(self, wanted: Step, request: StoreRequest[Any]) -> None:
         fate = FATES[wanted.outcome]
-        if fate not in fates(request, frozenset(Fate)):
+        if fate not in fates(request, frozenset(Fate), turns=self.stage.running[wanted.actor].turns):
             raise InvalidArgument(f"step {wanted.index}: a {wanted.operation} cannot be {wanted.outcome}")
         self.compare(wanted, self.done(self.stage.play(wanted.actor, fate)))
 

@@ -19,7 +19,7 @@ from memwal.errors import InvalidArgument
 from ..exploring.exploration import Move
 from ..exploring.tables import FATE_BITS
 from ..exploring.unfolding import START, Unfolding
-from ..outcomes import Fate
+from ..outcomes import FREE, Fate
 from ..world import Violation, World
 
 TRIES_MAX = 20_000
@@ -74,7 +74,7 @@ def size(moves: Sequence[Move]) -> Size:
     actors = [move.actor for move in moves]
     return Size(
         steps=len(moves),
-        faults=sum(move.fate not in (None, Fate.NORMAL) for move in moves),
+        faults=sum(move.fate is not None and move.fate not in FREE for move in moves),
         late=sum(move.fate is Fate.LATE for move in moves),
         changes=sum(one != other for one, other in zip(actors, actors[1:], strict=False)),
     )

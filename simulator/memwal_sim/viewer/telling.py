@@ -14,7 +14,7 @@ from memwal.effects import StoreRequest
 from memwal.errors import OutcomeUnknown
 
 from ..names import operation
-from ..outcomes import Fate
+from ..outcomes import FREE, Fate
 from ..process import Ended
 from ..stage import Played
 from ..store import Raised
@@ -118,7 +118,7 @@ def path_of(film: Film, number: int) -> Path:
 
 def is_fault(played: Played) -> bool:
     """Whether the step is not the normal one, or lands late."""
-    return played.fate is not Fate.NORMAL
+    return played.fate not in FREE
 
 
 def flights(film: Film) -> list[Flight]:

@@ -1,0 +1,90 @@
+"""Scenarios of one writer that several coroutines of its process use at once: puts, WAL flushes, freezes, flushes."""
+
+from __future__ import annotations
+
+from memwal.ids import Milliseconds
+from memwal.region.limits import Limits
+
+from ..world import World
+from .actors import closed, flush, flush_frozen, freeze, opened, opened_with, process, put, stored, together
+from .clients import place, world
+from .scenario import Scenario, Setting
+
+TIMED = Limits(wal_interval_ms=Milliseconds(2))
+"""A simulated clock goes on by a millisecond with each look: what is buffered waits for one look more, or for none."""
+SMALL = Limits(memtable_rows=1, frozen_memtables=1, wal_interval_ms=None)
+"""Every write fills a MemTable, and the next one waits until that is flushed."""
+
+
+def _two_putters(setting: Setting) -> World:
+    """Two threads put the same key durably, through one writer."""
+    here = place(setting)
+    branches = ((put({"k": "v1"}),), (put({"k": "v2"}),))
+    return world(setting, process(here, "writer-1", opened, together(*branches)))
+
+
+def _timed_putters(setting: Setting) -> World:
+    """A thread puts durably, another one does not, and the background stores what has waited long enough."""
+    here = place(setting)
+    branches = ((put({"k1": "v1"}),), (put({"k1": "v2", "k2": "v2"}, durable=False), stored))
+    steps = (opened_with(TIMED, background=True), together(*branches), closed)
+    return world(setting, process(here, "writer-1", *steps))
+
+
+def _frozen_putters(setting: Setting) -> World:
+    """A thread puts durably, one does not, and another one freezes the MemTable and flushes what is frozen."""
+    here = place(setting)
+    branches = ((put({"k1": "v1"}),), (put({"k2": "v2"}, durable=False), stored), (freeze, flush_frozen))
+    steps = (opened, put({"k1": "v0"}), together(*branches))
+    return world(setting, process(here, "writer-1", *steps))
+
+
+def _crowded_putters(setting: Setting) -> World:
+    """Two threads put, every put fills a MemTable, and waits until the background has flushed the one before."""
+    here = place(setting)
+    branches = ((put({"k": "v1"}),), (put({"k": "v2"}),))
+    steps = (opened_with(SMALL, background=True), together(*branches), closed)
+    return world(setting, process(here, "writer-1", *steps))
+
+
+def _fenced_putters(setting: Setting) -> World:
+    """A thread puts and another one flushes, through one writer, while another process claims the region and puts."""
+    here = place(setting)
+    branches = ((put({"k1": "v1"}),), (flush,))
+    return world(
+        setting,
+        process(here, "writer-1", opened, put({"k1": "v0"}), together(*branches)),
+        process(here, "writer-2", put({"k2": "v2"})),
+    )
+
+
+SCENARIOS = (
+    Scenario(name="two_putters", title="two threads put the same key through one writer", build=_two_putters),
+    Scenario(
+        name="timed_putters",
+        title="two threads put through one writer whose background stores what has waited",
+        sometimes=("wal_flushed",),
+        build=_timed_putters,
+    ),
+    Scenario(
+        name="frozen_putters",
+        title="two threads put through one writer that a third one freezes and flushes",
+        sometimes=("frozen",),
+        build=_frozen_putters,
+        hazards=("AMB-17", "AMB-41"),
+    ),
+    Scenario(
+        name="crowded_putters",
+        title="two threads put through one writer, each waits for room until the background has flushed",
+        sometimes=("frozen",),
+        build=_crowded_putters,
+        hazards=("AMB-41",),
+    ),
+    Scenario(
+        name="fenced_putters",
+        title="two threads put and flush through one writer beside another writer",
+        sometimes=("Fenced",),
+        build=_fenced_putters,
+        hazards=("AMB-13", "AMB-21"),
+    ),
+)
