@@ -25,6 +25,7 @@ DATA = "data"
 DELETIONS = "_deletions"
 INDICES = "_indices"
 BLOOM_FILTER = "bloom_filter.bin"
+LATEST = "_latest.manifest"
 
 _BITS = re.compile(r"[01]{64}")
 _GENERATION = re.compile(r"([0-9a-fA-F]{8})_gen_(0|[1-9][0-9]{0,19})")

@@ -63,6 +63,19 @@ def _(scene: Scene) -> Iterator[tuple[Scene, str]]:
         yield damaged, damaged.change_version(edit)
 
 
+@plants("data_files_have_one_version")
+def _(scene: Scene) -> Iterator[tuple[Scene, str]]:
+    def one_file(message: Any, indices: list[Any]) -> None:
+        message.fragments[0].files[0].file_minor_version = 0
+
+    def all_files(message: Any, indices: list[Any]) -> None:
+        message.data_format.version = "2.2"
+
+    for edit in (one_file, all_files):
+        damaged = scene.copy()
+        yield damaged, damaged.change_version(edit)
+
+
 @plants("deletion_files_are_announced")
 def _(scene: Scene) -> Iterator[tuple[Scene, str]]:
     for flags in ("reader_feature_flags", "writer_feature_flags"):

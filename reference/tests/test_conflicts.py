@@ -14,7 +14,7 @@ import pytest
 from memwal.codec import deletion, table_manifest
 from memwal.codec.pb.lance import table_pb2
 from memwal.effects import Io, Protocol, PutIfAbsent
-from memwal.errors import Conflict, InvalidArgument
+from memwal.errors import Conflict
 from memwal.ids import RegionId, TableVersion, region_id_to_bytes
 from memwal.table import columns, compaction, conflict_table, fragments, read, schema, state, transactions, whole, write
 from memwal.table.commit import commit
@@ -466,7 +466,8 @@ def test_merged_deletions_take_the_dense_form_where_they_are_many(folder: Folder
     assert len(seen(folder)) == 14_000
 
 
-def test_a_fragment_reuse_index_of_others_is_carried_over_and_its_table_is_not_compacted(folder: Folder) -> None:
+@pytest.mark.clause("TXN-054")
+def test_a_fragment_reuse_index_of_others_is_carried_over_also_by_a_compaction(folder: Folder) -> None:
     place = str(folder.root / "t")
     begun(folder, (1, 2), (3, 4))
     lance.dataset(place).create_scalar_index("id", "BTREE")
@@ -475,8 +476,8 @@ def test_a_fragment_reuse_index_of_others_is_carried_over_and_its_table_is_not_c
     folder.run(write.append(T, rows(5)))
     folder.run(deleting(1))
     assert entry in latest(folder).manifest.indices
-    with pytest.raises(InvalidArgument, match="fragment reuse index"):
-        folder.run(compaction.compact(T))
+    assert [fragment.id for fragment in folder.run(compaction.compact(T)).fragments] == [4]
+    assert entry in latest(folder).manifest.indices
     assert seen(folder) == {2: "x", 3: "x", 4: "x", 5: "x"}
     assert lance.dataset(place).to_table(filter="id = 3").num_rows == 1
 

@@ -22,7 +22,7 @@ from ..jobs import column_change
 from ..read import filters
 from ..stores import ManifestStore
 from ..stores.base import Store
-from ..table import cloning, columns, compaction, read, state, tags, whole, write
+from ..table import cloning, columns, compaction, read, state, tags, upgrade, whole, write
 from ..table.columns import Compute
 from ..table.state import TableState
 from ..table.write import Changes
@@ -156,6 +156,14 @@ class BaseTable:
         """Replace all rows and the schema, which has to stay as it is where MemWAL is enabled."""
         io = self._place.io
         return self._changed(whole.overwrite(io, rows, config, guards.may_replace(io)))
+
+    def upgrade(self) -> BaseTable:
+        """Write all rows anew, if the table has data files of a version, or of several, that are read only.
+
+        Indexes over columns have to be built again; earlier versions stay as they are. Costs as much as copying the
+        table.
+        """
+        return self._changed(upgrade.upgrade(self._place.io))
 
     def restore(self, version: int) -> BaseTable:
         """Make the content of an earlier version the newest again; rows of MemWAL merged since are merged again.

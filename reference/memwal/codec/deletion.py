@@ -32,6 +32,12 @@ EXTENSIONS = {ARROW: "arrow", BITMAP: "bin"}
 _SCHEMA = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
 
 
+def name(fragment: table_pb2.DataFragment) -> str:
+    """File name of the fragment's deletion file (FORMAT-036)."""
+    file = fragment.deletion_file
+    return f"{fragment.id}-{file.read_version}-{file.id}.{EXTENSIONS[file.file_type]}"
+
+
 @implements("FORMAT-037", "FORMAT-038", "FORMAT-039")
 def encode(offsets: Offsets) -> tuple[int, bytes]:
     """File type (`ARROW` or `BITMAP`) and bytes for ``offsets``."""

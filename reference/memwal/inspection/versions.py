@@ -16,7 +16,7 @@ from ..effects import Io
 from ..errors import ArtifactError, NotFound
 from ..invariants.finding import Damaged
 from ..revisions import CONFIG_REVISION, REVISIONS, R
-from ..table import read, transactions
+from ..table import older, read, transactions
 from ..table.state import TableState
 from . import kinds, lance_files
 from .details import of_details
@@ -49,13 +49,14 @@ def manifest_fields(manifest: TableManifest) -> Fields:
     message = manifest.message
     writer = message.writer_version
     deleted = sum(f.deletion_file.num_deleted_rows for f in message.fragments)
+    physical = sum(f.physical_rows for f in message.fragments)
     bases = {str(b.id): f"{b.path}{' (a table)' if b.is_dataset_root else ''}" for b in message.base_paths}
     return (
         ("version", U64(message.version)),
         ("timestamp", _time(message) if message.HasField("timestamp") else None),
         ("writer", f"{writer.library} {writer.version}".strip() or None),
         ("file_version", message.data_format.version or None),
-        ("rows", U64(max(0, sum(f.physical_rows for f in message.fragments) - deleted))),
+        ("rows", None if any(map(older.unknown_rows, message.fragments)) else U64(max(0, physical - deleted))),
         ("fragments", len(message.fragments)),
         ("deleted_rows", U64(deleted)),
         ("reader_feature_flags", _flags(message.reader_feature_flags)),
@@ -97,7 +98,7 @@ def _fragment(fragment: table_pb2.DataFragment) -> Node:
         children.append(_deletion_file(fragment))
     fields: Fields = (
         ("id", U64(fragment.id)),
-        ("physical_rows", U64(fragment.physical_rows)),
+        ("physical_rows", None if older.unknown_rows(fragment) else U64(fragment.physical_rows)),
         ("deleted_rows", U64(fragment.deletion_file.num_deleted_rows)),
         ("row_ids", fragment.WhichOneof("row_id_sequence")),
     )
@@ -256,7 +257,7 @@ async def _there(io: Io, state: TableState, file: table_pb2.DataFile) -> None:
     except NotFound:
         reason = "the table manifest names this file, and it is not there"
         raise ArtifactError("FORMAT-018", path, reason) from None
-    if file.file_size_bytes and size != file.file_size_bytes:
+    if older.size_recorded(file) not in {0, size}:
         reason = f"{size} bytes, the table manifest says {file.file_size_bytes}"
         raise ArtifactError("FORMAT-024", path, reason, size)
 

@@ -118,6 +118,7 @@ async def _look_at_version(io: Io, state: TableState, transactions: frozenset[st
     transaction = await attempted(transaction_of(io, state), state.path)
     ledger.add(table.transactions_are_there(state, transactions, transaction))
     ledger.add(table.fragment_ids_are_unique(state))
+    ledger.add(table.data_files_have_one_version(state))
     ledger.add(table.deletion_files_are_announced(state))
     ledger.add(index.one_mem_wal_index(state))
 

@@ -17,7 +17,7 @@ from ..codec import data_file, protobuf
 from ..codec.pb.lance import index_pb2, table_pb2
 from ..effects import Io, Protocol
 from ..errors import ArtifactError, InvalidArgument, NotFound
-from ..table import legacy_file, read
+from ..table import legacy_file, older, read
 from ..table.state import TableState
 from ..table.stored_file import open_file, open_rows
 from .finding import Broken, Damaged, attempted, invariant
@@ -89,7 +89,7 @@ async def look_at_files(io: Io, state: TableState, seen: set[str], *, rows: bool
                 continue
             seen.add(path)
             looked_at += 1
-            absent = await _absent(io, name, file.file_size_bytes)
+            absent = await _absent(io, name, older.size_recorded(file))
             if absent is not None:
                 missing.append(absent)
             elif rows:

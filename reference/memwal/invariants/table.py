@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from .. import paths
 from ..ids import TableVersion
+from ..table import older
 from ..table.state import TableState
 from ..table.transactions import Transaction
 from ..table.versions import Listing
@@ -112,6 +113,20 @@ def fragment_ids_are_unique(state: TableState) -> Iterator[Broken]:
     if ids and message.HasField("max_fragment_id") and max(ids) > message.max_fragment_id:
         reason = f"fragment {max(ids)} is above {message.max_fragment_id}, the highest id of version {state.version}"
         yield Broken(state.path, reason, "FORMAT-011")
+
+
+@invariant(
+    "FORMAT-021",
+    about="table",
+    remedy="No pylance opens this version. Restore the one before, or have `memwal.base_table(...).upgrade()` write "
+    "all rows anew.",
+)
+def data_files_have_one_version(state: TableState) -> Iterator[Broken]:
+    """All data files of a table version have the file version that its manifest names."""
+    found = sorted(older.file_versions(state.manifest.message) | {state.file_version})
+    if len(found) > 1:
+        named = ", ".join(map(older.version_text, found))
+        yield Broken(state.path, f"version {state.version} has data files, or names them, of versions {named}")
 
 
 @invariant(

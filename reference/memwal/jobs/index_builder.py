@@ -20,10 +20,10 @@ from ..errors import Conflict, EngineBug, InvalidArgument, NotFound, OutcomeUnkn
 from ..ids import FragmentId, TableVersion
 from ..index import snapshot
 from ..revisions import STRICT, Interpretation, R
-from ..table import vector_models
+from ..table import reuse, vector_models
 from ..table.commit import commit, transaction_of
 from ..table.conflicts import Verdict, verdict
-from ..table.coverage import index_names, segments, uncovered, with_credit
+from ..table.coverage import index_names, segments, settled, uncovered, with_credit
 from ..table.mirror import Mirror, fill, index_folder
 from ..table.state import TableState, check_writable, latest, load, versions
 from ..table.vector_models import is_vector
@@ -107,10 +107,12 @@ async def _build(io: Io, state: TableState, name: str, before: Segments) -> _Bui
     """
     missing = tuple(sorted(uncovered(state, name)))
     if not missing:
-        return _Build(name=name, indexed=state, fragments=(), added=before, removed=before, files=())
+        kept = tuple(settled(state, entry) for entry in before)
+        return _Build(name=name, indexed=state, fragments=(), added=kept, removed=before, files=())
     await io.note("indexing", index=name, version=state.version, fragments=len(missing))
     with Mirror() as mirror:
-        await fill(io, state, mirror, fragments=missing, indices=before)
+        moved = tuple(filter(reuse.is_reuse, state.manifest.indices))
+        await fill(io, state, mirror, fragments=missing, indices=(*before, *moved))
         extension = extend(mirror, state, name, before)
         added, files = await _store(io, mirror, extension)
     await _check_models(io, name, before, added)

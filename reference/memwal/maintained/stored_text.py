@@ -16,6 +16,7 @@ from ..codec import native, table_manifest
 from ..codec.pb.lance import table_pb2
 from ..codec.table_manifest import TableManifest
 from ..effects import Io
+from ..table import reuse
 from ..table.mirror import Mirror, fetch_index
 from ..table.state import TableState
 
@@ -48,7 +49,8 @@ async def matching(
     with Mirror() as mirror:
         for base in message.base_paths:
             base.path = mirror.base(base.id)
-        manifest = TableManifest(message=message, indices=(entry,))
+        moved = filter(reuse.is_reuse, state.manifest.indices)
+        manifest = TableManifest(message=message, indices=(entry, *moved))
         mirror.write(paths.table_manifest(state.version), table_manifest.encode(manifest))
         await fetch_index(io, state, mirror, entry)
         with native.reading(io.root, "PLAN-023", refusal=f"index {entry.name!r} is not readable"):

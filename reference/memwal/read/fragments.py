@@ -19,6 +19,7 @@ from ..effects import Io
 from ..errors import NotFound
 from ..ids import FragmentId
 from ..index.region_values import exact
+from ..table import reuse
 from ..table.coverage import fragment_ids, index_names, named_fragments, segments
 from ..table.mirror import index_folder
 from ..table.state import TableState
@@ -95,7 +96,7 @@ async def _of_index(
         except NotFound:
             continue  # a part that covers nothing yet may have no files
         same = pc.is_in(pages.column("values"), value_set=wanted.cast(pages.schema.field("values").type))
-        addresses = pages.column("ids").filter(same).to_numpy()
+        addresses = reuse.addresses(pages.column("ids").filter(same).to_numpy(), state.moves)
         hits |= {FragmentId(int(number)) for number in np.unique(addresses >> np.uint64(32))}
         covered |= named_fragments(state, entry)
     return (fragment_ids(state) - covered) | (fragment_ids(state) & hits)

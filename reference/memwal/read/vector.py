@@ -21,6 +21,7 @@ from ..errors import InvalidArgument
 from ..maintained import stored_vectors
 from ..maintained.base_index import MaintainedIndex
 from ..maintained.vector_code import METRICS, Encoded, VectorCode
+from ..table import reuse
 from ..table.read import ROW_ADDRESS
 from ..table.schema import check_columns
 from ..table.state import TableState
@@ -148,7 +149,8 @@ async def _rank(
 async def _stored(answered: Answered, code: VectorCode, parts: Parts) -> list[tuple[Addresses, Encoded]]:
     found = []
     for entry in answered.entries:
-        addresses, encoded = await stored_vectors.load(answered.io, entry, code)
+        stored, encoded = await stored_vectors.load(answered.io, entry, code)
+        addresses = reuse.addresses(stored, answered.state.moves)
         own = counted(answered, entry, addresses)
         if answered.merged is not None:
             generation, fragments = answered.merged

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 
 from ..clauses import implements
 from ..codec import fragment_bitmap as bitmap
-from ..codec.data_file import FILE_VERSION, LEAF_VERSIONS, WRITTEN_VERSIONS, FileVersion
+from ..codec.data_file import FILE_VERSION, LEAF_VERSIONS, WRITTEN_VERSIONS
 from ..codec.pb.lance import table_pb2
 from ..codec.table_manifest import TableManifest
 from ..errors import EngineBug, InvalidArgument
 from ..revisions import CONFIG_COLLECTED, CONFIG_COMMITS, STRICT, Interpretation
-from . import metadata, progress
+from . import metadata, older, progress
 from .draft import SYSTEM_DETAILS, Draft, begin, copied_index
 from .transactions import Transaction, is_mem_wal, merged_generations, operation, rewrite_groups
 
@@ -23,11 +23,7 @@ ENGINE_CONFIG = "memwal."
 """Prefix of the config keys of MemWAL, which belong to one table and not to its copies."""
 
 
-def _text(version: FileVersion) -> str:
-    return ".".join(map(str, version))
-
-
-_LEAF_VERSIONS = {_text(version) for version in LEAF_VERSIONS}
+_LEAF_VERSIONS = {older.version_text(version) for version in LEAF_VERSIONS}
 
 
 def build(
@@ -46,6 +42,7 @@ def build(
         raise InvalidArgument(f"not an operation that can be committed: {operation(transaction) or 'none'}")
     draft = begin(base, path, source, interpretation)
     apply(draft, transaction)
+    draft.check_fragments()
     draft.set_flags()
     return draft
 
@@ -70,7 +67,7 @@ def _overwrite(draft: Draft, transaction: Transaction) -> None:
     body = transaction.overwrite
     if draft.is_first:
         draft.message.data_format.file_format = "lance"
-        draft.message.data_format.version = _text(FILE_VERSION)
+        draft.message.data_format.version = older.version_text(FILE_VERSION)
     else:
         _set_file_version(draft, body.fragments)
     draft.set_schema(body.schema, dict(body.schema_metadata))
@@ -90,9 +87,9 @@ def _set_file_version(draft: Draft, fragments: Sequence[table_pb2.DataFragment])
     files = [file for fragment in fragments for file in fragment.files]
     versions = {(file.file_major_version, file.file_minor_version) for file in files}
     if not files and draft.message.data_format.version not in _LEAF_VERSIONS:
-        draft.message.data_format.version = _text(FILE_VERSION)
+        draft.message.data_format.version = older.version_text(FILE_VERSION)
     elif versions and versions <= set(WRITTEN_VERSIONS):
-        draft.message.data_format.version = _text(min(versions))
+        draft.message.data_format.version = older.version_text(min(versions))
 
 
 @implements("TXN-029")
@@ -139,7 +136,7 @@ def _rewrite(draft: Draft, transaction: Transaction) -> None:
 def _replace_group(draft: Draft, old: Sequence[int], new: Sequence[table_pb2.DataFragment]) -> None:
     draft.require_fragments(set(old))
     fragments = list(draft.message.fragments)
-    reserved = draft.message.max_fragment_id if draft.message.HasField("max_fragment_id") else -1
+    reserved = older.highest_fragment_id(draft.message)
     taken = {f.id for f in fragments}
     wrong = sorted(f.id for f in new if f.id in taken or f.id > reserved)
     if wrong:
@@ -184,8 +181,8 @@ def _restore(draft: Draft, transaction: Transaction) -> None:
     draft.message.CopyFrom(draft.source.message)
     draft.message.version = now.version
     draft.indices = [copied_index(index) for index in draft.source.indices]
-    if now.HasField("max_fragment_id"):
-        draft.message.max_fragment_id = max(now.max_fragment_id, draft.message.max_fragment_id)
+    draft.message.max_fragment_id = max(older.highest_fragment_id(now), draft.message.max_fragment_id)
+    draft.keep_ids()
     draft.message.writer_feature_flags |= now.writer_feature_flags
     draft.message.reader_feature_flags |= now.reader_feature_flags
     bases = {base.id: base for base in (*draft.message.base_paths, *now.base_paths)}
@@ -202,9 +199,8 @@ def _restore(draft: Draft, transaction: Transaction) -> None:
 @implements("TXN-036")
 def _reserve_fragments(draft: Draft, transaction: Transaction) -> None:
     count = transaction.reserve_fragments.num_fragments
-    used = draft.message.max_fragment_id + 1 if draft.message.HasField("max_fragment_id") else 0
     if count:
-        draft.message.max_fragment_id = used + count - 1
+        draft.message.max_fragment_id = older.highest_fragment_id(draft.message) + count
 
 
 @implements("TXN-037", "TXN-038", "AMB-40", "AMB-87")
@@ -219,6 +215,7 @@ def _clone(draft: Draft, transaction: Transaction) -> None:
         raise EngineBug(f"{draft.path}: a clone is the first version of a table, made from another's")
     body = transaction.clone
     draft.message.CopyFrom(draft.source.message)
+    draft.keep_ids()
     draft.message.ClearField("branch")
     draft.indices = [copied_index(index) for index in draft.source.indices if not is_mem_wal(index)]
     for key in [key for key in draft.message.config if key.startswith(ENGINE_CONFIG)]:

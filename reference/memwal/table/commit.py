@@ -17,7 +17,7 @@ from ..effects import Commits, Io
 from ..errors import AlreadyExists, AlreadyMerged, Conflict, InvalidArgument, NotFound
 from ..ids import Milliseconds, TableVersion
 from ..revisions import CONFIG_COMMITS, STRICT, Interpretation
-from . import apply, transactions, versions
+from . import apply, pointer, transactions, versions
 from . import rebase as rebasing
 from .conflicts import Verdict, verdict
 from .draft import Draft
@@ -58,8 +58,9 @@ async def commit(
         _stamp(draft, name, await io.now())
         version = TableVersion(draft.message.version)
         manifest = TableManifest(message=draft.message, indices=tuple(draft.indices))
+        data = table_manifest.encode(manifest)
         try:
-            await versions.create(io, version, table_manifest.encode(manifest), scheme)
+            await versions.create(io, version, data, scheme)
         except AlreadyExists:
             if base is None:
                 raise
@@ -70,6 +71,8 @@ async def commit(
             if carried is not transaction:
                 transaction, name = carried, await _stored(io, carried)
             continue
+        if scheme is versions.Scheme.V1:
+            await pointer.follow(io, version, data)
         return TableState(manifest, io.path(versions.name(version, scheme)))
 
 

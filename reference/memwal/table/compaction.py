@@ -41,8 +41,8 @@ async def compact(io: Io, fragments: Collection[FragmentId] | None = None) -> Ta
 
     Rows of several manual regions stay in fragments of their own, since their names say whose they are (AMB-56).
     Indexes lose the fragments that are gone, and have to be brought up to date. Nothing is committed where there is
-    nothing to gain. Raises `InvalidArgument` for a fragment that is not there, and for a table with a fragment reuse
-    index, which this engine does not maintain.
+    nothing to gain. A fragment reuse index stays as it is: the new fragments are not in it. Raises `InvalidArgument`
+    for a fragment that is not there.
     """
 
     async def attempt(before: TableState) -> TableState:
@@ -68,8 +68,6 @@ def _chosen(state: TableState, fragments: Collection[FragmentId] | None) -> list
     missing = set(fragments or ()) - {f.id for f in state.fragments}
     if missing:
         raise InvalidArgument(f"there are no fragments {sorted(missing)}", clause="TXN-030")
-    if any(index.index_details.type_url.endswith("FragmentReuseIndexDetails") for index in state.manifest.indices):
-        raise InvalidArgument("the table has a fragment reuse index, which is not maintained here", clause="TXN-054")
     return [f for f in state.fragments if fragments is None or f.id in fragments]
 
 

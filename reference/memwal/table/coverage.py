@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 import pyroaring
 
 from ..clauses import implements
+from ..codec import fragment_bitmap
 from ..codec.index_details import INDEX_NAME, IndexCatchup, IndexDetails, Progress
 from ..codec.pb.lance import table_pb2
 from ..errors import ArtifactError, InvalidArgument
 from ..ids import FragmentId, Generation, RegionId
 from ..revisions import STRICT, Interpretation
-from .draft import SYSTEM_DETAILS
+from . import reuse
+from .draft import SYSTEM_DETAILS, copied_index
 from .state import TableState
 
 Origin = frozenset[tuple[RegionId, Generation]]
@@ -58,15 +60,23 @@ def segments(state: TableState, name: str) -> tuple[table_pb2.IndexMetadata, ...
 def named_fragments(state: TableState, entry: table_pb2.IndexMetadata) -> frozenset[FragmentId]:
     """Fragments that an entry's bitmap names, those included that the table no longer has.
 
+    For fragments that were rewritten while the remapping was put off, those count that they became.
     Raises `ArtifactError` for a damaged bitmap and for an entry without one, which tells nothing about its coverage.
     """
     if not entry.fragment_bitmap:
         raise ArtifactError("AMB-78", state.path, f"index {entry.name!r} does not record which fragments it covers")
     try:
-        named = pyroaring.BitMap.deserialize(entry.fragment_bitmap)
+        named = frozenset(pyroaring.BitMap.deserialize(entry.fragment_bitmap))
     except ValueError as error:
         raise ArtifactError("AMB-78", state.path, f"bitmap of index {entry.name!r} is not readable: {error}") from error
-    return frozenset(FragmentId(number) for number in named)
+    return frozenset(map(FragmentId, reuse.fragments(named, state.moves)))
+
+
+def settled(state: TableState, entry: table_pb2.IndexMetadata) -> table_pb2.IndexMetadata:
+    """A copy of ``entry`` whose bitmap names the fragments of ``state`` that it covers."""
+    copy = copied_index(entry)
+    copy.fragment_bitmap = fragment_bitmap.encode(named_fragments(state, entry) & fragment_ids(state))
+    return copy
 
 
 def covered(state: TableState, name: str) -> frozenset[FragmentId]:

@@ -11,6 +11,7 @@ from ..codec.pb.lance import file_pb2, table_pb2
 from ..codec.table_manifest import TableManifest
 from ..errors import EngineBug
 from ..revisions import STRICT, Interpretation
+from . import older, reuse
 
 _FLAG_DELETION_FILES = 1
 _FLAG_TABLE_CONFIG = 8
@@ -39,13 +40,19 @@ class Draft:
     @implements("TXN-025", "FORMAT-011", "FORMAT-015")
     def add_fragments(self, fragments: Iterable[table_pb2.DataFragment]) -> None:
         """Append ``fragments`` under fresh ids."""
-        following = self.message.max_fragment_id + 1 if self.message.HasField("max_fragment_id") else 0
+        following = older.highest_fragment_id(self.message) + 1
         for fragment in fragments:
             added = self.message.fragments.add()
             added.CopyFrom(fragment)
             added.id = following
             self.message.max_fragment_id = following
             following += 1
+
+    def keep_ids(self) -> None:
+        """Record the highest fragment id that is known, so that fragments that go take their ids with them."""
+        highest = older.highest_fragment_id(self.message)
+        if highest >= 0:
+            self.message.max_fragment_id = highest
 
     def change_fragments(self, updated: Sequence[table_pb2.DataFragment], removed: Iterable[int]) -> None:
         """Replace fragments by id and drop others; raises `EngineBug` if one of them is not there."""
@@ -79,11 +86,23 @@ class Draft:
     def uncover(self, fields: Iterable[int], fragments: Iterable[int]) -> None:
         """Indexes on one of ``fields`` no longer cover ``fragments``: values under them have changed."""
         changed, gone = set(fields), set(fragments)
+        moves = reuse.of(self.indices, self.path)
         for index in self.indices:
             if changed & set(index.fields) and index.fragment_bitmap:
-                covered = bitmap.decode(index.fragment_bitmap, self.path)
+                covered = reuse.fragments(bitmap.decode(index.fragment_bitmap, self.path), moves)
                 if covered & gone:
                     index.fragment_bitmap = bitmap.encode(covered - gone)
+
+    @implements("FORMAT-015", "FORMAT-021")
+    def check_fragments(self) -> None:
+        """Raise `EngineBug` for a fragment id that is given twice, and for files of more versions than one."""
+        twice = older.doubled(self.message)
+        if twice:
+            raise EngineBug(f"{self.path}: fragments {twice} would be in the next version more than once")
+        versions = {older.version_text(version) for version in older.file_versions(self.message)}
+        if versions - {self.message.data_format.version}:
+            told = self.message.data_format.version
+            raise EngineBug(f"{self.path}: files of versions {sorted(versions)} in a table with files of {told}")
 
     @implements("FORMAT-010")
     def set_flags(self) -> None:
@@ -105,6 +124,7 @@ def begin(base: TableManifest | None, path: str, source: TableManifest | None, i
     if base is not None:
         draft.message.CopyFrom(base.message)
         draft.message.version = base.message.version + 1
+        draft.keep_ids()
         draft.indices = [copied_index(index) for index in base.indices]
     return draft
 

@@ -34,6 +34,8 @@ FOOTER = struct.Struct("<QHH4s")
 """Position of the metadata; version; magic."""
 VERSIONS = ((0, 0), (0, 1), (0, 2))
 """Versions of the layout; a table manifest may say 0.0 for either of the others (FORMAT-021)."""
+_PAGES_FROM_0 = ((0, 0), (0, 1))
+"""Versions at the end of a file whose page table begins with the id 0, whatever the least id of its fields is."""
 
 _LENGTH = struct.Struct("<I")
 _DEPTH_MAX = 64
@@ -190,6 +192,8 @@ def decode(
         span = None
     elif fields is None:
         raise ArtifactError("FORMAT-025", path, "the file holds no schema, and none was given", position)
+    if version in _PAGES_FROM_0 and fields:
+        span = range(max(field.id for field in fields) + 1 if span is None else span.stop)
     offsets = tuple(metadata.batch_offsets)
     if not offsets or offsets[0] != 0 or any(a > b for a, b in zip(offsets, offsets[1:], strict=False)):
         shown = ", ".join(map(str, offsets[:8])) + (", …" if len(offsets) > 8 else "")

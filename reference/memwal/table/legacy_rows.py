@@ -31,6 +31,15 @@ async def get(io: Io, name: str, clause: str, offset: int = 0, length: int | Non
         raise ArtifactError(clause, io.path(name), "the table manifest names this file, and it is not there") from None
 
 
+async def size(io: Io, name: str) -> int:
+    """How many bytes a file has that the table manifest names; raises `ArtifactError` if it is not there."""
+    try:
+        return await io.head(name)
+    except NotFound:
+        reason = "the table manifest names this file, and it is not there"
+        raise ArtifactError("FORMAT-018", io.path(name), reason) from None
+
+
 async def part(io: Io, name: str, wanted: Range, size_bytes: int) -> bytes:
     """Bytes of a file of ``size_bytes``; raises `ArtifactError` if it is shorter."""
     data = await get(io, name, "FORMAT-018", *wanted)

@@ -34,8 +34,7 @@ _FIRST_ROWS = 1 << 13
 
 def deletion_path(fragment: table_pb2.DataFragment) -> str:
     """Name of the fragment's deletion file, relative to the table (FORMAT-036)."""
-    file = fragment.deletion_file
-    return f"{paths.DELETIONS}/{fragment.id}-{file.read_version}-{file.id}.{deletion.EXTENSIONS[file.file_type]}"
+    return f"{paths.DELETIONS}/{deletion.name(fragment)}"
 
 
 def deletion_name(io: Io, state: TableState, fragment: table_pb2.DataFragment) -> str:

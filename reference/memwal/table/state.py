@@ -12,7 +12,7 @@ import pyarrow as pa
 from .. import paths
 from ..clauses import implements
 from ..codec import index_details, table_manifest
-from ..codec.data_file import FILE_VERSION, FLAT_VERSION, WRITTEN_VERSIONS, FileVersion
+from ..codec.data_file import FLAT_VERSION, WRITTEN_VERSIONS, FileVersion
 from ..codec.index_details import IndexDetails
 from ..codec.pb.lance import file_pb2, table_pb2
 from ..codec.table_manifest import TableManifest
@@ -20,6 +20,7 @@ from ..effects import Io
 from ..errors import ArtifactError, InvalidArgument, NotFound
 from ..ids import FieldId, TableVersion
 from ..revisions import CONFIG_REVISION, REVISIONS, R, Revision
+from . import older, reuse
 from . import schema as schemas
 from . import versions as naming
 
@@ -28,6 +29,9 @@ READ_FLAGS = 1 | 2 | 4 | 8 | 16 | 32
 transaction file. None of the last five changes how rows are read here."""
 WRITE_FLAGS = READ_FLAGS & ~2
 """Writer feature flags understood; stable row ids are not maintained, so such tables are not written."""
+
+
+_UPGRADE = ": write all rows anew first, with memwal.base_table(...).upgrade()"
 
 
 @dataclass(frozen=True)
@@ -80,16 +84,23 @@ class TableState:
     @property
     def file_version(self) -> FileVersion:
         """Version of the table's data files, which is the same for all of them."""
-        text = self.manifest.message.data_format.version or ".".join(map(str, FILE_VERSION))
+        text = self.manifest.message.data_format.version
+        if not text:
+            return older.told_by_files(self.manifest.message)
         major, _, minor = text.partition(".")
         if not (major.isdecimal() and minor.isdecimal()):
             raise ArtifactError("FORMAT-021", self.path, f"data format version {text!r} is not understood")
-        return int(major), int(minor)
+        return older.table_version((int(major), int(minor)))
 
     @property
     def rows(self) -> int:
         """Rows of this version, deletions subtracted."""
         return sum(f.physical_rows - f.deletion_file.num_deleted_rows for f in self.fragments)
+
+    @cached_property
+    def moves(self) -> tuple[reuse.Moved, ...]:
+        """Rewrites of fragments that the indexes have yet to follow."""
+        return reuse.of(self.manifest.indices, self.path)
 
     @property
     def mem_wal_entry(self) -> table_pb2.IndexMetadata | None:
@@ -144,16 +155,27 @@ def files_written(state: TableState) -> bool:
 
 
 def check_writable(state: TableState) -> None:
-    """Raise `InvalidArgument` for a writer feature flag or a file version that this engine does not write."""
+    """Raise `InvalidArgument` for a writer feature flag or a file version that this engine does not write.
+
+    Raises `ArtifactError` for a fragment id that occurs twice: a deletion file of one would delete rows of both.
+    """
     check_flags(state)
     check_files(state)
+    twice = older.doubled(state.manifest.message)
+    if twice:
+        reason = f"fragments {twice} occur more than once: restore an earlier version, or overwrite the table"
+        raise ArtifactError("FORMAT-015", state.path, reason)
 
 
 @implements("FORMAT-021")
 def check_files(state: TableState) -> None:
-    """Raise `InvalidArgument` for a file version that this engine does not write."""
+    """Raise `InvalidArgument` for a file version that this engine does not write, or for files of several versions."""
+    found = sorted(older.file_versions(state.manifest.message) | {state.file_version})
+    if len(found) > 1:
+        reason = f"data files of versions {', '.join(map(older.version_text, found))} in one table are read, but"
+        raise InvalidArgument(f"{state.path}: {reason} nothing is added to them{_UPGRADE}", clause="FORMAT-021")
     if state.file_version not in WRITTEN_VERSIONS:
-        reason = f"data files of version {state.manifest.message.data_format.version} are read, but not written"
+        reason = f"data files of version {older.version_text(state.file_version)} are read, but not written{_UPGRADE}"
         raise InvalidArgument(f"{state.path}: {reason}", clause="FORMAT-021")
     nested = [field.name for field in state.fields if field.parent_id != -1]
     if state.file_version == FLAT_VERSION and nested:
@@ -185,7 +207,7 @@ async def _load(io: Io, version: TableVersion, final: str) -> TableState:
     if state.version != version:
         raise ArtifactError("FORMAT-007", state.path, f"the manifest says version {state.version}, its name {version}")
     check_readable(state)
-    return state
+    return TableState(await older.completed(io, manifest, state.path), state.path)
 
 
 @implements("TXN-021")

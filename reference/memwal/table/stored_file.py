@@ -15,7 +15,7 @@ from ..codec.data_file import Decoder
 from ..codec.file_layout import Layout
 from ..codec.pb.lance import file_pb2, table_pb2
 from ..effects import Io
-from ..errors import ArtifactError, NotFound
+from ..errors import ArtifactError
 from . import legacy_file, legacy_pages, legacy_rows
 from . import schema as schemas
 from .legacy_file import LegacyFile
@@ -86,7 +86,7 @@ async def open_file(
     size = file.file_size_bytes
     indices = column_numbers(file, columns, fields) if not size or size > WHOLE_BYTES else None
     if indices is not None and not size:
-        size = await _size(io, name)
+        size = await legacy_rows.size(io, name)
     whole = StoredFile(
         name=name,
         columns=tuple(columns),
@@ -104,10 +104,20 @@ async def open_file(
     return replace(whole, layout=layout, indices=indices, ends=ends)
 
 
+async def rows(io: Io, name: str, file: table_pb2.DataFile, fields: Sequence[file_pb2.Field]) -> int:
+    """How many rows ``file``, whose object is ``name``, says that it has. Raises `ArtifactError`."""
+    size = await legacy_rows.size(io, name)
+    if (file.file_major_version, file.file_minor_version) not in legacy_file.VERSIONS:
+        return (await _layout(io, name, size))[0].rows
+    return (await legacy_rows.open_legacy(io, name, size, 0, *legacy_rows.own_fields(file, fields))).rows
+
+
+@implements("FORMAT-021")
 async def _open_legacy(
     io: Io, name: str, file: table_pb2.DataFile, columns: Sequence[str], fields: Sequence[file_pb2.Field]
 ) -> StoredFile:
-    size = file.file_size_bytes or await _size(io, name)
+    """The size is asked for: versions of pylance from 0.33 to 7.0 record a wrong one for these files."""
+    size = await legacy_rows.size(io, name)
     found = await legacy_rows.open_legacy(io, name, size, WHOLE_BYTES, *legacy_rows.own_fields(file, fields))
     return StoredFile(
         name=name,
@@ -195,14 +205,6 @@ def column_numbers(
         return None
     numbers = zip(file.fields, file.column_indices, strict=True)
     return tuple(index for field, index in numbers if field in wanted and index >= 0) or None
-
-
-async def _size(io: Io, name: str) -> int:
-    try:
-        return await io.head(name)
-    except NotFound:
-        reason = "the table manifest names this file, and it is not there"
-        raise ArtifactError("FORMAT-018", io.path(name), reason) from None
 
 
 async def _layout(io: Io, name: str, size: int) -> tuple[Layout, tuple[tuple[int, bytes], ...]]:
