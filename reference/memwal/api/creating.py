@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..codec import key_index
 from ..codec.index_details import IndexDetails, RegionSpec
 from ..drive import Listener, _no_listener
 from ..effects import Commits
@@ -59,9 +58,9 @@ def create(
     if not isinstance(data, pa.Schema | pa.Table):
         raise InvalidArgument(f"a table is made of a pyarrow Schema or Table, not of {type(data).__name__}")
     schema = data if isinstance(data, pa.Schema) else data.schema
-    door.check_schema(schema)
+    door.check_schema(schema, key=primary_key)
     keyed = schemas.with_primary_key(schema, primary_key)
-    _check_key_index(keyed, primary_key, chosen)
+    door.check_key(keyed, primary_key, chosen)
     if maintained_indexes:
         reason = f"no such indexes: a new table has none to maintain, and is to maintain {list(maintained_indexes)}"
         raise InvalidArgument(reason, clause="AMB-48")
@@ -98,9 +97,9 @@ def enable(
     chosen = named_revision(revision)
     mem_wal.may_enable(current)
     key = current.primary_key
-    door.check_schema(current.schema)
+    door.check_schema(current.schema, key=key)
     schemas.with_primary_key(current.schema, key)
-    _check_key_index(current.schema, key, chosen)
+    door.check_key(current.schema, key, chosen)
     place.run(base_index.load(place.io, current, maintained_indexes))
     _resolved_spec(spec, current.schema, current.field_ids, key, chosen)
     _check_unique(place.run(read.scan(place.io, current, list(key))), key)
@@ -116,11 +115,6 @@ def _config(place: Place, revision: Revision, *, wal_collection: bool, manifest_
         CONFIG_WAL_COLLECTION: "on" if wal_collection else "off",
         CONFIG_MANIFEST_COLLECTION: "on" if manifest_collection else "off",
     }
-
-
-def _check_key_index(schema: pa.Schema, key: Sequence[str], revision: Revision) -> None:
-    if revision.key_index:
-        key_index.check(schema, key)
 
 
 def _check_unique(rows: pa.Table, key: tuple[str, ...]) -> None:

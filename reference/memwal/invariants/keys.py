@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ..codec.canonical import canonical_bytes
+from ..codec.canonical import canonical_bytes, flat, stored_numbers
 from ..codec.siphash import Hashes, siphash13_values
 from .finding import Broken, invariant
 
@@ -80,13 +80,22 @@ async def repeated(parts: Sequence[Part], *, across_owners: bool) -> tuple[Repea
     for part in parts:
         keys = _without_null(await part.read())
         chosen = keys.filter(pa.array(np.isin(hashes(keys), suspects)))
-        for row in chosen.to_pylist():
+        for row in _rows(chosen):
             places.setdefault(tuple(row.items()), Counter())[part.owner, part.path] += 1
     return tuple(
         Repeated(dict(key), where)  # type: ignore[arg-type]
         for key, where in places.items()
         if (len({owner for owner, _ in where}) if across_owners else where.total()) > 1
     )
+
+
+def _rows(keys: pa.Table) -> list[dict[str, object]]:
+    """``keys`` as Python values; days and times that Python does not have, or not all of them, as numbers."""
+    try:
+        return list(keys.to_pylist())
+    except (ValueError, OverflowError, KeyError):
+        columns = [pa.array(stored_numbers(flat(c))) if pa.types.is_temporal(c.type) else c for c in keys.columns]
+        return list(pa.table(columns, names=keys.schema.names).to_pylist())
 
 
 async def _hashed(part: Part, owner: int, number: int, passes: int) -> tuple[Hashes, npt.NDArray[np.int32]]:

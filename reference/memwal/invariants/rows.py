@@ -225,7 +225,7 @@ def key_indexes_have_every_key(
         yield Broken(path, f"lacks {int((~there).sum())} visible rows of generation {generation.number}: row {row}")
         return
     values = pages.column("values").combine_chunks().take(pa.array(order[at]))
-    same = pc.equal(values.cast(wanted.type), wanted.take(pa.array(places)))
+    same = pc.equal(_comparable(values.cast(wanted.type)), _comparable(wanted.take(pa.array(places))))
     if not pc.all(same, skip_nulls=False).as_py():
         row = int(places[np.argmin(same.fill_null(False).to_numpy(zero_copy_only=False))])
         yield Broken(path, f"has another key for row {row} of generation {generation.number}")
@@ -336,6 +336,11 @@ def manifest_values(fields: tuple[tuple[str, bytes], ...], spec: RegionSpec | No
         )
     except (KeyError, ValueError, InvalidArgument):
         return ()
+
+
+def _comparable(keys: pa.Array) -> pa.Array:
+    """``keys`` in a type that pyarrow compares: it does not decimals of a negative scale."""
+    return keys.view(pa.binary(keys.type.byte_width)) if pa.types.is_decimal(keys.type) else keys
 
 
 def bloom_path(generation: GenerationView) -> str:

@@ -9,6 +9,7 @@ Source: MemWAL revision A, "Query Execution" and appendix 3; AMB-46, 99, 111, 11
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,7 +23,7 @@ from ..keys import Seen, among, last_of_each, newest, without
 from ..region.rows import TOMBSTONE
 from ..table.state import TableState
 from .parts import Part
-from .predicates import NOTHING, Predicate, comparable
+from .predicates import NOTHING, Predicate, Values, comparable
 
 Keep = Callable[[pa.Table], pa.Table]
 """The rows of a table that a filter keeps."""
@@ -178,11 +179,13 @@ def _predicate(keys: pa.Table) -> Predicate:
     """What is known of the key columns of the rows that are looked for; nothing if there are many."""
     if keys.num_rows > _MOST_VALUES:
         return {}
-    return {
-        name: frozenset(keys.column(name).to_pylist())
-        for name in keys.schema.names
-        if comparable(keys.schema.field(name).type)
-    }
+    found: dict[str, Values] = {}
+    for name in keys.schema.names:
+        if comparable(keys.schema.field(name).type):
+            # Days and times beyond Python's, or in a time zone that it does not know, narrow nothing down.
+            with suppress(ValueError, OverflowError, KeyError):
+                found[name] = frozenset(keys.column(name).to_pylist())
+    return found
 
 
 class Streamed(Node, Protocol):

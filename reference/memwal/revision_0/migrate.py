@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..clauses import implements
-from ..codec import key_index
 from ..codec.index_details import IndexDetails, is_revision_0
 from ..effects import Io
 from ..errors import InvalidArgument
@@ -22,7 +21,7 @@ from ..ids import Generation, TableVersion
 from ..index import mem_wal
 from ..keys import last_of_each, newest
 from ..revisions import CONFIG_MANIFEST_COLLECTION, CONFIG_REVISION, CONFIG_WAL_COLLECTION, Revision
-from ..table import read, schema
+from ..table import door, read, schema
 from ..table.state import TableState, check_flags, files_written, latest
 from ..table.upgrade import upgrade
 from ..table.write import conform, merge_insert, set_config
@@ -147,8 +146,8 @@ async def _check_keys(io: Io, state: TableState, revision: Revision) -> None:
     if not key:
         raise InvalidArgument("MemWAL needs an unenforced primary key in the schema", clause="FORMAT-001")
     schema.with_primary_key(state.schema, key)
-    if revision.key_index:
-        key_index.check(state.schema, key)
+    door.check_schema(state.schema, key=key)
+    door.check_key(state.schema, key, revision)
     rows = await read.scan(io, state, list(key))
     for name in key:
         if rows.column(name).null_count:

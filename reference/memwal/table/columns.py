@@ -70,11 +70,11 @@ async def add(io: Io, new: pa.Schema, compute: Compute | None = None, may_add: M
 @implements("AMB-50")
 def check_new(state: TableState, new: pa.Schema, *, computed: bool) -> None:
     """Raise `InvalidArgument` for columns that cannot be added to this version, whatever is in regions."""
+    check_schema(new, key=())
     known = set(state.schema.names)
     there = [name for name in new.names if name in known]
     if there or len(set(new.names)) != len(new.names) or not len(new):
         raise InvalidArgument(f"columns {there or new.names} are there already, twice, or none", clause="TXN-033")
-    check_schema(new)
     strict = [field.name for field in new if not field.nullable]
     if strict and (state.mem_wal_entry is not None or (state.fragments and not computed)):
         reason = f"columns {strict} may not be NULL, and there are rows without them"

@@ -9,49 +9,98 @@ Source: MemWAL revision A, "Write Operations" ("validate"); AMB-136.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pyarrow as pa
 
 from ..clauses import implements
+from ..codec import bloom, key_index
 from ..errors import InvalidArgument
+from ..revisions import Revision
 from .carried import refusal
 from .fragments import arrow, conform
 from .schema import PRIMARY_KEY
 
-OWN_NAMES = frozenset({"_tombstone"})
-"""Columns that the engine or the native writer adds to a region's rows."""
-ROW_NAMES = frozenset({"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"})
-"""Columns that Lance readers compute for every row."""
-MARKS = {".": "a dot", "`": "a backtick", "\0": "NUL"}
-"""Characters that a column's name cannot have, at any depth."""
+RESERVED: Mapping[str, str] = {
+    "_tombstone": "marks deletes",
+    "_distance": "is what a vector search answers with",
+    "_score": "is what a text search answers with",
+    "_rowid": "is computed for every row",
+    "_rowaddr": "is computed for every row",
+    "_rowoffset": "is computed for every row",
+    "_row_created_at_version": "is computed for every row",
+    "_row_last_updated_at_version": "is computed for every row",
+    "*": "stands for all columns in a query",
+}
+"""Names that no column can have. Below a column, in a struct, they are names like any other."""
+UNQUOTABLE: Mapping[str, str] = {".": "a dot", "`": "a backtick"}
+"""What no column and nothing in a struct can have in its name: a query could not name it."""
+OWN_METADATA = b"lance:field_id"
+"""Metadata key under which Lance files and the WAL of revision R say which column of the table a column is."""
 
 
 @implements("AMB-136")
-def check_schema(schema: pa.Schema) -> None:
-    """Raise `InvalidArgument` for the first column whose name or type some later step cannot carry."""
+def check_schema(schema: pa.Schema, *, key: Sequence[str] | None = None) -> None:
+    """Raise `InvalidArgument` for the first column whose name, type or metadata some later step cannot carry.
+
+    ``key``: the key columns; no other may be marked as one. None: the marks say which they are.
+    """
     if not isinstance(schema, pa.Schema):
-        raise InvalidArgument(f"columns come as a pyarrow Schema, not as {type(schema).__name__}", clause="AMB-136")
-    if len(set(schema.names)) != len(schema.names):
-        raise InvalidArgument("column names are not unique", clause="AMB-136")
+        raise _refused(f"columns come as a pyarrow Schema, not as {type(schema).__name__}")
+    names = _names(schema)
+    if len(set(names)) != len(names):
+        raise _refused("column names are not unique")
     for field in schema:
-        if field.name in OWN_NAMES | ROW_NAMES:
-            raise InvalidArgument(f"the name {field.name!r} belongs to the table itself", clause="AMB-136")
-        _check_field(field, repr(field.name))
+        if field.name in RESERVED:
+            raise _refused(f"no column can be named {field.name!r}, which {RESERVED[field.name]}")
+        _check_field(field, repr(field.name), named=True)
+        if key is not None and field.name not in key and _is_marked(field):
+            raise _refused(f"column {field.name!r} is marked as a part of the primary key, and {list(key)} are the key")
+    _check_metadata(schema.metadata, "the schema")
 
 
-def _check_field(field: pa.Field, where: str) -> None:
-    if not field.name:
-        raise InvalidArgument(f"a column or what is below it has no name: {where}", clause="AMB-136")
-    for mark, said in MARKS.items():
+@implements("WRITER-015", "AMB-59", "AMB-136")
+def check_key(schema: pa.Schema, key: Sequence[str], revision: Revision) -> None:
+    """Raise `InvalidArgument` for key columns that no flush under ``revision`` could make a filter or an index of."""
+    bloom.encode(schema.empty_table().select(list(key)), revision)
+    if revision.key_index:
+        key_index.check(schema, key)
+
+
+def _is_marked(field: pa.Field) -> bool:
+    marks = [(field.metadata or {})[name] for name in field.metadata or {} if name.startswith(PRIMARY_KEY)]
+    return any(mark.lower() != b"false" for mark in marks)
+
+
+def _refused(reason: str) -> InvalidArgument:
+    return InvalidArgument(reason, clause="AMB-136")
+
+
+def _names(schema: pa.Schema) -> list[str]:
+    try:
+        return list(schema.names)
+    except UnicodeDecodeError as error:
+        raise _refused(f"a column's name is no UTF-8: {error}") from error
+
+
+def _check_field(field: pa.Field, where: str, *, named: bool) -> None:
+    """``named``: queries name it, as they do not name the items of a list."""
+    if named and not field.name:
+        raise _refused(f"a column, or a part of one, has no name: {where}")
+    for mark, said in UNQUOTABLE.items() if named else ():
         if mark in field.name:
-            raise InvalidArgument(f"a name has {said} in it: {where}", clause="AMB-136")
+            raise _refused(f"a name has {said} in it: {where}")
+    if "\0" in field.name:
+        raise _refused(f"a name has NUL in it: {where}")
     _check_type(field, where)
+    _check_metadata(field.metadata, where)
     children = _children(field.type)
     if len({child.name for child in children}) < len(children):
-        raise InvalidArgument(f"names are not unique in {where}", clause="AMB-136")
+        raise _refused(f"names are not unique in {where}")
     for child in children:
-        if PRIMARY_KEY in (child.metadata or {}):
-            raise InvalidArgument(f"a primary key below a column: {child.name!r} in {where}", clause="AMB-136")
-        _check_field(child, f"{child.name!r} in {where}")
+        if _is_marked(child):
+            raise _refused(f"a primary key below a column: {child.name!r} in {where}")
+        _check_field(child, f"{child.name!r} in {where}", named=pa.types.is_struct(field.type))
 
 
 def _check_type(field: pa.Field, where: str) -> None:
@@ -63,8 +112,18 @@ def _check_type(field: pa.Field, where: str) -> None:
         raise InvalidArgument(f"column {where}: {why}", clause=clause)
 
 
-def _children(arrow: pa.DataType) -> list[pa.Field]:
-    return [arrow.field(number) for number in range(arrow.num_fields)] if pa.types.is_nested(arrow) else []
+def _children(kind: pa.DataType) -> list[pa.Field]:
+    return [kind.field(number) for number in range(kind.num_fields)] if pa.types.is_nested(kind) else []
+
+
+def _check_metadata(metadata: Mapping[bytes, bytes] | None, where: str) -> None:
+    for key, value in (metadata or {}).items():
+        try:
+            _ = key.decode(), value.decode()
+        except UnicodeDecodeError as error:
+            raise _refused(f"metadata of {where} are no UTF-8: {key!r}: {value!r}") from error
+        if key == OWN_METADATA:
+            raise _refused(f"metadata of {where} have the key {key.decode()}, which is the table's own")
 
 
 @implements("WRITER-015", "AMB-136")
@@ -75,10 +134,11 @@ def admitted(rows: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table:
     one pass over the bytes of texts, times, decimals and offsets; whole numbers and floats cost nothing.
     """
     given = arrow(rows)
+    _names(given.schema)
     try:
         given.validate()
     except pa.ArrowInvalid as error:
-        raise InvalidArgument(f"the rows are no Arrow data: {error}", clause="AMB-136") from error
+        raise _refused(f"the rows are no Arrow data: {error}") from error
     table = conform(given, schema)
     for field in schema:
         for chunk in table.column(field.name).chunks:
@@ -90,24 +150,20 @@ def _check_values(values: pa.Array, field: pa.Field) -> None:
     try:
         values.validate(full=True)
     except pa.ArrowInvalid as error:
-        reason = f"column {field.name!r} holds what is no {field.type}: {error}"
-        raise InvalidArgument(reason, clause="AMB-136") from error
+        raise _refused(f"column {field.name!r} holds what is no {field.type}: {error}") from error
     where = _null_within(values, repr(field.name))
     if where:
-        raise InvalidArgument(f"NULL in {where}, which has none", clause="AMB-136")
+        raise _refused(f"NULL in {where}, which has none")
 
 
 def _null_within(values: pa.Array, where: str) -> str:
     """What below ``values`` is NULL and may not be, where its parent is not NULL; empty: nothing."""
     if not _strict_below(values.type):
         return ""
-    if pa.types.is_struct(values.type):
-        # Flattened children are NULL where the struct is.
-        below = list(zip(_children(values.type), values.flatten(), strict=True))
-        allowed = values.null_count
-    else:
-        below, allowed = [(values.type.value_field, values.flatten())], 0
-    for field, child in below:
+    # Flattened children of a struct are NULL where the struct is; NULL lists have no items.
+    allowed = values.null_count if pa.types.is_struct(values.type) else 0
+    below = values.flatten() if pa.types.is_struct(values.type) else [values.flatten()]
+    for field, child in zip(_children(values.type), below, strict=True):
         named = f"{field.name!r} in {where}"
         if not field.nullable and child.null_count > allowed:
             return named
@@ -116,6 +172,6 @@ def _null_within(values: pa.Array, where: str) -> str:
     return ""
 
 
-def _strict_below(arrow: pa.DataType) -> bool:
+def _strict_below(kind: pa.DataType) -> bool:
     """Whether something below a column of this type may not be NULL."""
-    return any(not child.nullable or _strict_below(child.type) for child in _children(arrow))
+    return any(not child.nullable or _strict_below(child.type) for child in _children(kind))
