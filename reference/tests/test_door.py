@@ -354,6 +354,7 @@ STEPS: dict[str, tuple[Callable[[memwal.Table, Path], object], type[BaseExceptio
     "_rowoffset": (native, ValueError),
     "_row_created_at_version": (native, RuntimeError),
     "_row_last_updated_at_version": (native, RuntimeError),
+    "__memwal_position": (lambda table, folder: table.scan(filter="id = 7"), Exception),
     "*": (starred, AssertionError),
     "": (lambda table, folder: table.scan(), ArtifactError),
     "a`b": (lambda table, folder: table.scan(), ArtifactError),
@@ -434,11 +435,13 @@ def test_metadata_of_the_schema_and_below_a_column_are_looked_at_too(tmp_path: P
             memwal.create(tmp_path / "t", schema, primary_key=["id"])
 
 
-@pytest.mark.parametrize("gate", ["create", "add_columns"])
-def test_a_column_beside_the_key_is_not_marked_as_one(gate: str, tmp_path: Path) -> None:
-    mark = {b"lance-schema:unenforced-primary-key": b"true"}
+@pytest.mark.parametrize("mark", [b"", b":position"])
+def test_a_column_beside_the_key_is_not_marked_as_one(mark: bytes, tmp_path: Path) -> None:
+    marks = {b"lance-schema:unenforced-primary-key" + mark: b"1"}
+    schema = pa.schema([STRICT.with_name("id"), pa.field("v", pa.int64(), metadata=marks)])
+    assert memwal.create(tmp_path / "made", schema, primary_key=["id"]).primary_key == ("id",)
     with pytest.raises(InvalidArgument, match="marked as a part of the primary key"):
-        GATES[gate](tmp_path, pa.schema([STRICT.with_name("id"), pa.field("v", pa.int64(), metadata=mark)]))
+        add(tmp_path, schema)
 
 
 @pytest.mark.clause("AMB-59", "AMB-136")

@@ -58,7 +58,7 @@ def create(
     if not isinstance(data, pa.Schema | pa.Table):
         raise InvalidArgument(f"a table is made of a pyarrow Schema or Table, not of {type(data).__name__}")
     schema = data if isinstance(data, pa.Schema) else data.schema
-    door.check_schema(schema, key=primary_key)
+    door.check_schema(schema)
     keyed = schemas.with_primary_key(schema, primary_key)
     door.check_key(keyed, primary_key, chosen)
     if maintained_indexes:
@@ -97,7 +97,7 @@ def enable(
     chosen = named_revision(revision)
     mem_wal.may_enable(current)
     key = current.primary_key
-    door.check_schema(current.schema, key=key)
+    door.check_schema(current.schema)
     schemas.with_primary_key(current.schema, key)
     door.check_key(current.schema, key, chosen)
     place.run(base_index.load(place.io, current, maintained_indexes))

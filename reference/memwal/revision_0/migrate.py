@@ -146,7 +146,7 @@ async def _check_keys(io: Io, state: TableState, revision: Revision) -> None:
     if not key:
         raise InvalidArgument("MemWAL needs an unenforced primary key in the schema", clause="FORMAT-001")
     schema.with_primary_key(state.schema, key)
-    door.check_schema(state.schema, key=key)
+    door.check_schema(state.schema)
     door.check_key(state.schema, key, revision)
     rows = await read.scan(io, state, list(key))
     for name in key:

@@ -30,6 +30,7 @@ RESERVED: Mapping[str, str] = {
     "_rowoffset": "is computed for every row",
     "_row_created_at_version": "is computed for every row",
     "_row_last_updated_at_version": "is computed for every row",
+    "__memwal_position": "numbers the rows that a filter looks at",
     "*": "stands for all columns in a query",
 }
 """Names that no column can have. Below a column, in a struct, they are names like any other."""

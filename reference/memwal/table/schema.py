@@ -262,7 +262,7 @@ def with_primary_key(schema: pa.Schema, key: Sequence[str]) -> pa.Schema:
             raise InvalidArgument(f"a column of type {arrow} cannot be a key: {name!r}", clause="AMB-136")
     fields = []
     for field in schema:
-        marks = {name: value for name, value in (field.metadata or {}).items() if name != PRIMARY_KEY}
+        marks = {name: value for name, value in (field.metadata or {}).items() if not name.startswith(PRIMARY_KEY)}
         if field.name in key:
             fields.append(field.with_nullable(False).with_metadata({**marks, PRIMARY_KEY: b"true"}))
         else:
