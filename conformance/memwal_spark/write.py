@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from memwal import cellwise
 from memwal.errors import InvalidArgument
 from memwal.ids import region_id
 from pyspark import TaskContext
@@ -134,8 +135,8 @@ class RegionTask:
         """``rows`` with the table's columns and types; NULLs are the engine's to refuse."""
         wanted = pa.schema([pa.field(column.name, column.type) for column in table.schema])
         try:
-            return rows.select(wanted.names).cast(wanted)
-        except pa.ArrowInvalid as failure:
+            return cellwise.converted(rows, wanted)
+        except InvalidArgument as failure:
             raise InvalidArgument(f"[MEMWAL_SCHEMA] the rows do not fit the table: {failure}") from failure
 
     def _written(self, writer: Writer | None, started: float) -> Written:

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from .errors import InvalidArgument
+
 
 def at(rows: pa.Table, positions: npt.NDArray[np.integer[Any]]) -> pa.Table:
     """The rows at ``positions``, in that order."""
@@ -29,6 +31,35 @@ def under(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     assert rows.schema.names == schema.names, (rows.schema, schema)
     assert rows.schema.types == schema.types, (rows.schema, schema)
     return pa.Table.from_arrays(rows.columns, schema=schema)
+
+
+def converted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The columns of ``schema`` in its types. Raises `InvalidArgument` where a value would not stay what it is."""
+    return pa.table([_converted(rows.column(field.name), field) for field in schema], schema=schema)
+
+
+def _converted(values: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    if values.type == field.type:
+        return values
+    copied = pa.chunked_array([from_start(chunk) for chunk in values.chunks], values.type)
+    try:
+        found = copied.cast(field.type)
+        same = pa.types.is_null(values.type) or _equal(copied, found.cast(values.type))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        reason = f"column {field.name!r} is {values.type}, and its values do not fit {field.type}: {error}"
+        raise InvalidArgument(reason, clause="WRITER-015") from error
+    if not same:
+        reason = f"column {field.name!r} is {values.type}, and some of its values would change as {field.type}"
+        raise InvalidArgument(reason, clause="WRITER-015")
+    return found
+
+
+def _equal(one: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
+    """Whether both have the same values; NaN equals NaN."""
+    if not pa.types.is_floating(one.type):
+        return bool(one.equals(other))
+    numbers = one.to_numpy(), other.to_numpy()
+    return bool(one.is_null().equals(other.is_null()) and np.array_equal(*numbers, equal_nan=True))
 
 
 def from_start(values: pa.Array) -> pa.Array:

@@ -190,3 +190,40 @@ def test_every_operation_on_the_base_table_keeps_cells_of_slices(tmp_path: Path)
     added = lance.dataset(str(tmp_path / "t")).to_table()
     assert cells(added.column("d")) == [_squares(10 * n + 4)[0] for n in added.column("id").to_pylist()]
     assert number == len(order)
+
+
+@pytest.mark.clause("WRITER-015")
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (pa.array([1, None, 200], pa.int64()), pa.uint8()),
+        (pa.array([0.5, float("nan"), None], pa.float64()), pa.float16()),
+        (pa.array([[1], None, []], pa.list_(pa.int64())), pa.large_list(pa.int8())),
+        (pa.array([1, 2, None], pa.timestamp("s")), pa.timestamp("ns")),
+        (pa.array([None, None]), pa.list_(pa.int8())),
+    ],
+    ids=str,
+)
+def test_values_are_converted_where_they_stay_what_they_are(given: pa.Array, wanted: pa.DataType) -> None:
+    column = cellwise.converted(pa.table({"c": given}), pa.schema([("c", wanted)])).column("c")
+    assert column.type == wanted
+    expected = [str(value) for value in given.to_pylist()]
+    assert [str(value) for value in column.to_pylist()] == expected
+
+
+@pytest.mark.clause("WRITER-015")
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (pa.array([0.1], pa.float64()), pa.float32()),
+        (pa.array([[0.1]], pa.list_(pa.float64())), pa.list_(pa.float32())),
+        (pa.array([256], pa.int64()), pa.uint8()),
+        (pa.array([1], pa.timestamp("ms")), pa.timestamp("s")),
+        (pa.array(["012"]), pa.int64()),
+        (pa.array([{"a": 1}]), pa.int64()),
+    ],
+    ids=str,
+)
+def test_a_value_that_would_change_is_refused(given: pa.Array, wanted: pa.DataType) -> None:
+    with pytest.raises(InvalidArgument, match="column 'c'"):
+        cellwise.converted(pa.table({"c": given}), pa.schema([("c", wanted)]))

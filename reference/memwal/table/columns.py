@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from .. import cellwise
 from ..clauses import implements
 from ..codec.pb.lance import file_pb2, table_pb2
 from ..effects import Io
@@ -112,15 +113,7 @@ def _checked(values: pa.Table, new: pa.Schema, fragment: table_pb2.DataFragment)
     if values.num_rows != fragment.physical_rows or values.schema.names != new.names:
         reason = f"{values.num_rows} rows of {values.schema.names} for the {fragment.physical_rows} of {new.names}"
         raise InvalidArgument(reason, clause="TXN-033")
-    try:
-        cast = pa.table([_cast(values.column(field.name), field.type) for field in new], schema=new)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
-        raise InvalidArgument(f"the computed values do not fit: {error}", clause="TXN-033") from error
-    return admitted(cast, new)
-
-
-def _cast(values: pa.ChunkedArray, arrow: pa.DataType) -> pa.ChunkedArray:
-    return values if values.type == arrow else values.cast(arrow)
+    return admitted(cellwise.converted(values, new), new)
 
 
 @implements("TXN-034", "AMB-55", "AMB-66")

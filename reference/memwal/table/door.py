@@ -108,7 +108,7 @@ def _check_type(field: pa.Field, where: str) -> None:
     try:
         why, clause = refusal(field), "AMB-136"
     except InvalidArgument as unknown:
-        why, clause = f"no table of this engine has type {field.type}", unknown.clause
+        why, clause = f"type {field.type} is not supported", unknown.clause
     if why:
         raise InvalidArgument(f"column {where}: {why}", clause=clause)
 
