@@ -25,6 +25,7 @@ from memwal.effects import (
     Put,
     PutIfAbsent,
     RandomHex,
+    RenameIfAbsent,
     Request,
     StoreRequest,
 )
@@ -116,6 +117,12 @@ class Ground:
                 objects[path] = data
             case Delete():
                 objects.pop(path, None)
+            case RenameIfAbsent(_, target):
+                if path not in objects:
+                    raise NotFound(path)
+                if target in objects:
+                    raise AlreadyExists(target)
+                objects[target] = objects.pop(path)
             case _:
                 raise AssertionError(request)
         return None

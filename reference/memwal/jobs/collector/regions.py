@@ -44,14 +44,20 @@ def plan(region: RegionId, manifest: RegionManifest, needs: Needs) -> Plan:
     return Plan(region=region, manifest=manifest, decided=tuple(decided))
 
 
+async def unlist(io: Io, planned: Plan, needs: Needs) -> None:
+    """Take the doomed generations of ``planned`` out of the region manifest: the one thing here that needs space."""
+    gone = {candidate.folder for candidate in planned.doomed}
+    if gone:
+        region = region_manifests.folder(io, planned.region)
+        await generations.unlist(region, gone, needs.newest, needs.interpretation)
+
+
 async def collect_region(
     io: Io, planned: Plan, needs: Needs, remembered: Remembered, now_ms: Milliseconds, ledger: Ledger
 ) -> None:
-    """Carry out ``planned``, and decide on everything else in the region."""
+    """Carry out ``planned``, which the manifest no longer lists, and decide on everything else in the region."""
     region = region_manifests.folder(io, planned.region)
     gone = {candidate.folder for candidate in planned.doomed}
-    if gone and not ledger.dry_run:
-        await generations.unlist(region, gone, needs.newest, needs.interpretation)
     for candidate, decision in planned.decided:
         names = await orphans.objects(region, candidate.folder) if decision.collected else ()
         await ledger.carry_out(region, decision, names)

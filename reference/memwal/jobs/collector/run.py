@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ...clauses import implements
 from ...codec.region_manifest import RegionManifest
 from ...effects import Io
+from ...errors import StorageError
 from ...ids import FragmentId, Milliseconds, RegionId, TableVersion
 from ...index import regions
 from ...revisions import STRICT, Interpretation
@@ -23,7 +24,7 @@ from .files import collect_files
 from .generations import Needs
 from .ledger import Ledger
 from .policy import KEEP_ALL, Policy
-from .regions import Plan, collect_region, plan
+from .regions import Plan, collect_region, plan, unlist
 from .snapshots import Remembered
 from .versions import Held, expire, held_versions, newer_than, revive
 
@@ -45,6 +46,9 @@ async def collect(
     run at once, beside writers, mergers and readers, and one that stops anywhere is carried on by the next.
     Raises `NotFound`, `InvalidArgument` where MemWAL is not enabled, `ArtifactError` for damaged bytes, and the store's
     last outcome when attempts are used up.
+
+    A full disk: versions, and files that nothing refers to, go without anything being written. What needs a write before
+    it may be deleted is tried again after these, and raises the store's `StorageError` only then.
     """
     ledger = Ledger(dry_run=dry_run, sizes=sizes, report=report)
     now_ms = await io.now() if policy.needs_clock else Milliseconds(0)
@@ -58,15 +62,39 @@ async def collect(
     live = await regions.discover(io, retained[-1].revision, interpretation)
     planning = _Planning(io, live, held, origins, policy, interpretation)
     needs, plans = await planning.on(retained)
-    if not dry_run and await _record(io, needs, plans):
-        retained = (*retained, *await newer_than(io, retained[-1].version))
-        needs, plans = await planning.on(retained)
+    recorded = True
+    try:
+        if not dry_run and await _record(io, needs, plans):
+            retained = (*retained, *await newer_than(io, retained[-1].version))
+            needs, plans = await planning.on(retained)
+    except StorageError as refused:
+        await io.note("collector_refused", reason=str(refused))
+        recorded = False
     remembered = Remembered(io, retained)
+    waiting: list[Plan] = []
     for planned in plans:
-        await collect_region(io, planned, needs, remembered, now_ms, ledger)
+        if planned.doomed and not dry_run and not (recorded and await _unlisted(io, planned, needs)):
+            waiting.append(planned)
+        else:
+            await collect_region(io, planned, needs, remembered, now_ms, ledger)
     expired = [one.state for one in held if one.version not in {state.version for state in retained}]
     await collect_files(io, retained, expired, policy, now_ms, ledger)
+    if not recorded:
+        await _record(io, needs, plans)
+    for planned in waiting:
+        await unlist(io, planned, needs)
+        await collect_region(io, planned, needs, remembered, now_ms, ledger)
     return tuple(ledger.decisions)
+
+
+async def _unlisted(io: Io, planned: Plan, needs: Needs) -> bool:
+    """Whether the doomed generations were taken out of the manifest; not if the store refuses it: it may be full."""
+    try:
+        await unlist(io, planned, needs)
+    except StorageError as refused:
+        await io.note("collector_refused", reason=str(refused))
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

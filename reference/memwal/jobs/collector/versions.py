@@ -26,8 +26,8 @@ from ... import confirm, paths
 from ...clauses import implements
 from ...codec import table_manifest
 from ...codec.table_manifest import TableManifest
-from ...effects import Io
-from ...errors import AlreadyExists, ArtifactError, NotFound
+from ...effects import Commits, Io
+from ...errors import AlreadyExists, ArtifactError, NotFound, StorageError
 from ...ids import Milliseconds, TableVersion
 from ...table import versions as naming
 from ...table.state import TableState, load
@@ -242,10 +242,17 @@ def _gone(held: Held) -> str:
 
 
 async def _set_aside(io: Io, held: Held) -> None:
-    """Copy the manifest to `EXPIRED`, then delete it."""
+    """Copy the manifest to `EXPIRED`, then delete it; move it where the store refuses a copy, as a full disk does."""
     name = _name(io, held)
+    aside = f"{EXPIRED}/{name.rpartition('/')[2]}"
     try:
-        await confirm.create(io, f"{EXPIRED}/{name.rpartition('/')[2]}", await io.get(name))
+        data = await io.get(name)
+        try:
+            await confirm.create(io, aside, data)
+        except StorageError:
+            if io.commits is Commits.EXTERNAL:
+                raise
+            await confirm.rename(io, name, aside, data)
     except NotFound:
         await io.note("expired_meanwhile", version=held.version)
         return
