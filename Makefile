@@ -3,10 +3,12 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 WORKERS ?= 2
+SECONDS ?= 600
+SEED    ?= 1
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-all test lint types rooms generate check-generated explore clean
+.PHONY: help run run-all test lint types rooms generate check-generated explore soak clean
 
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +62,9 @@ explore: $(READY) ## The long explorations
 	$(BIN)/memwal explore two_writers_merger_collector --faults 1 --fate late --preemptions -1 --merge --memory-max 14000
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m long
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m memwal_sim.machines
+
+soak: $(READY) ## Kill, stop and starve real processes for SECONDS (600) with SEED (1), and judge every acknowledged row
+	$(BIN)/memwal soak-processes --seconds $(SECONDS) --seed $(SEED)
 
 clean: ## Remove the virtual environment and all output
 	rm -rf $(VENV) out

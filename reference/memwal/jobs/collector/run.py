@@ -47,8 +47,8 @@ async def collect(
     Raises `NotFound`, `InvalidArgument` where MemWAL is not enabled, `ArtifactError` for damaged bytes, and the store's
     last outcome when attempts are used up.
 
-    A full disk: versions, and files that nothing refers to, go without anything being written. What needs a write before
-    it may be deleted is tried again after these, and raises the store's `StorageError` only then.
+    A full disk: versions, and files that nothing refers to, go without anything being written. What needs a write
+    before it may be deleted is tried again after these, and raises the store's `StorageError` only then.
     """
     ledger = Ledger(dry_run=dry_run, sizes=sizes, report=report)
     now_ms = await io.now() if policy.needs_clock else Milliseconds(0)
