@@ -104,7 +104,7 @@ def test_a_put_of_a_key_that_an_open_writer_of_another_manual_region_holds_is_re
     with made.writer(background=False) as one, made.writer(made.register_region(), background=False) as other:
         one.put(row(1, "one"))
         if where != "memory":
-            one._freeze()
+            one._threads.run(one._writer.freeze())
         with pytest.raises(InvalidArgument, match=one.region_id):
             other.put(pa.concat_tables([row(2, "other"), row(1, "other")]))
         other.put(row(2, "other"))
