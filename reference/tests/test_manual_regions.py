@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import lance
 import memwal
 import pyarrow as pa
 import pytest
@@ -219,3 +221,27 @@ def test_the_versions_that_a_merge_asks_for_owners_are_bounded(ground: Ground) -
     assert ground.run(owners(IO, state, state.fragments)) == {merged: one}
     assert ground.run(owners(IO, state, state.fragments, back_most=6)) == {merged: one}
     assert ground.run(owners(IO, state, state.fragments, back_most=5)) == {}
+
+
+@pytest.mark.clause("REGION-003", "AMB-56")
+def test_a_shard_of_the_native_writer_is_the_one_region_and_two_of_them_are_kept_apart(tmp_path: Path) -> None:
+    key = {b"lance-schema:unenforced-primary-key": b"true"}
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False, metadata=key), pa.field("v", pa.string())])
+    lance.write_dataset(pa.table({"id": [0], "v": ["base"]}, schema=schema), str(tmp_path / "t"))
+    memwal.enable(tmp_path / "t", revision="R")
+
+    def native(shard: str, value: str) -> None:
+        with lance.dataset(str(tmp_path / "t")).mem_wal_writer(shard, durable_write=True) as writer:
+            writer.put(pa.table({"id": [1], "v": [value]}, schema=schema))
+
+    one, other = "5b1f3c7e-9a3f-4c11-8a57-1d3f5b2c7e90", "c2d4e6f8-9a3f-4c11-8a57-1d3f5b2c7e90"
+    native(one, "native")
+    made = memwal.open(tmp_path / "t")
+    assert put(made, None, 1, "ours") == one
+    made.merge()
+    assert shown(made.scan()) == [(0, "base"), (1, "ours")]
+    native(other, "native again")
+    with pytest.raises(InvalidArgument, match="2 manual regions"):
+        made.writer()
+    with pytest.raises(Unmergeable, match=f"{one}.*{other}"):
+        made.merge(other)
