@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
+from memwal.codec import json_text
 from referencing import Registry, Resource
 
 VERSION = "1"
@@ -145,7 +146,7 @@ def reply(line: bytes, number: int, message: str) -> Json:
     Raises `AdapterError` for an error reply and `ProtocolViolation` for anything that is not a reply to that request.
     """
     try:
-        decoded = json.loads(line)
+        decoded = json_text.parse(line)
     except ValueError:
         raise ProtocolViolation(f"the answer to {message} is not JSON: {shown(line)}") from None
     wrong = problem("urn:memwal:envelope#/$defs/reply", decoded)
@@ -163,7 +164,7 @@ def reply(line: bytes, number: int, message: str) -> Json:
 def event(line: bytes) -> Json | None:
     """The event in one line of an adapter; None if the line is meant as a reply. Raises `ProtocolViolation`."""
     try:
-        decoded = json.loads(line)
+        decoded = json_text.parse(line)
     except ValueError:
         return None
     if not isinstance(decoded, dict) or "id" in decoded or "trace" not in decoded:

@@ -34,7 +34,7 @@ from pybloom_live import BloomFilter
 from ..clauses import implements
 from ..errors import ArtifactError
 from ..revisions import Revision
-from . import split_block
+from . import json_text, split_block
 from .canonical import Mask, canonical_bytes, from_matrix
 
 FALSE_POSITIVES = 0.01
@@ -215,7 +215,7 @@ class _Layout:
         ``room``: number of bits that the file has, which bounds what a header can make us allocate.
         """
         try:
-            stored = _Header(**json.loads(text))
+            stored = _Header(**json_text.parse(text))
             if stored.capacity > room:
                 return None
             layout = cls.of(stored.capacity, stored.error_rate)

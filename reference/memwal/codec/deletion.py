@@ -18,6 +18,7 @@ import pyroaring
 
 from ..clauses import implements
 from ..errors import ArtifactError
+from . import ipc
 from .pb.lance import table_pb2
 
 Offsets = npt.NDArray[np.uint32]
@@ -62,8 +63,13 @@ def decode(data: bytes, file_type: int, rows: int, path: str) -> Offsets:
     """Offsets in a deletion file of a fragment with ``rows`` physical rows; raises `ArtifactError`."""
     try:
         if file_type == BITMAP:
-            offsets = np.asarray(pyroaring.BitMap.deserialize(data).to_array(), dtype=np.uint32)
+            bitmap = pyroaring.BitMap.deserialize(data)
+            if len(bitmap) > rows:
+                reason = f"names {len(bitmap)} rows of a fragment that has {rows}"
+                raise ArtifactError("AMB-144", path, reason)
+            offsets = np.asarray(bitmap.to_array(), dtype=np.uint32)
         else:
+            ipc.check_all(data, path, "FORMAT-006")
             with pa.ipc.open_file(data) as reader:
                 column = reader.read_all().column(0)
             if not pa.types.is_integer(column.type) or column.null_count:

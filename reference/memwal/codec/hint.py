@@ -6,6 +6,7 @@ import json
 
 from ..clauses import implements
 from ..ids import UINT64_MAX, ManifestVersion
+from . import json_text
 
 
 @implements("MANIFEST-026")
@@ -21,7 +22,7 @@ def decode(data: bytes, path: str) -> ManifestVersion | None:  # noqa: ARG001 - 
     ``path`` is the hint's name; there is no error that would need it.
     """
     try:
-        found = json.loads(data)
+        found = json_text.parse(data)
     except (ValueError, RecursionError):
         return None
     version = found.get("version") if isinstance(found, dict) else None

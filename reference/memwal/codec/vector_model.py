@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArtifactError
-from . import protobuf
+from . import json_text, protobuf
 from .pb.lance import file_pb2, index_pb2
 
 INDEX_FILE = "index.idx"
@@ -76,7 +76,7 @@ def centroid_buffer(metadata: Mapping[str, bytes], path: str) -> int:
 def storage_metadata(metadata: Mapping[str, bytes], path: str) -> dict[str, Any]:
     """The storage metadata of ``auxiliary.idx``: one JSON object inside a list of texts."""
     try:
-        found = json.loads(json.loads(metadata.get(_STORAGE, b""))[0])
+        found = json_text.parse(json_text.parse(metadata.get(_STORAGE, b""))[0])
     except (ValueError, TypeError, LookupError) as error:
         raise ArtifactError("AMB-51", path, f"schema metadata {_STORAGE!r} is not readable: {error}") from error
     if not isinstance(found, dict):
@@ -92,7 +92,7 @@ def referred_buffers(storage: Mapping[str, Any]) -> dict[str, int]:
 def kind_and_metric(metadata: Mapping[str, bytes], path: str) -> tuple[str, str]:
     """Kind and metric that the schema metadata of ``index.idx`` name."""
     try:
-        found = json.loads(metadata.get(_KIND, b""))
+        found = json_text.parse(metadata.get(_KIND, b""))
         return str(found["type"]), str(found["distance_type"])
     except (ValueError, TypeError, LookupError) as error:
         raise ArtifactError("AMB-51", path, f"schema metadata {_KIND!r} is not readable: {error}") from error

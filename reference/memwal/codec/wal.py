@@ -22,7 +22,7 @@ from ..clauses import implements
 from ..errors import ArtifactError
 from ..ids import UINT64_MAX, Epoch, Generation
 from ..revisions import Revision
-from . import data_file
+from . import data_file, ipc
 
 WRITER_EPOCH = b"writer_epoch"
 GENERATION = b"generation"
@@ -134,7 +134,7 @@ def _check_framing(data: bytes, path: str) -> int:
     try:
         messages = pa.ipc.MessageReader.open_stream(source)
         while True:
-            messages.read_next_message()
+            ipc.check_expansion(messages.read_next_message(), path, "WAL-009", starts[-1])
             starts.append(source.tell())
     except StopIteration:
         end = source.tell()

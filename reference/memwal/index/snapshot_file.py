@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..clauses import implements
-from ..codec import data_file
+from ..codec import data_file, json_text
 from ..codec.index_details import IndexDetails
 from ..codec.region_manifest import FlushedGeneration, RegionManifest
 from ..errors import ArtifactError
@@ -203,7 +203,7 @@ def _known_nulls(table: pa.Table, path: str) -> Mapping[str, frozenset[str]]:
     if text is None:
         return {}
     try:
-        return {str(name): frozenset(map(str, _ids(regions))) for name, regions in json.loads(text).items()}
+        return {str(name): frozenset(map(str, _ids(regions))) for name, regions in json_text.parse(text).items()}
     except (ValueError, AttributeError, TypeError) as error:
         reason = f"metadata {KNOWN_NULL.decode()} is no object of lists: {error}"
         raise ArtifactError("AMB-57", path, reason) from error

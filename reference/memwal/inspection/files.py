@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from ..codec import bloom, deletion, hint, region_manifest, split_block, table_manifest, wal
+from ..codec import bloom, deletion, hint, json_text, region_manifest, split_block, table_manifest, wal
 from ..codec.deletion import ARROW, BITMAP
 from ..codec.pb.lance import table_pb2
 from ..codec.region_manifest import RegionManifest
@@ -145,7 +145,7 @@ def _version_hint(data: bytes, path: str, _: Revision) -> Node:
 def _json(clause: str) -> Describe:
     def describe_json(data: bytes, path: str, _: Revision) -> Node:
         try:
-            found = json.loads(data)
+            found = json_text.parse(data)
         except (ValueError, RecursionError) as error:
             raise ArtifactError(clause, path, f"not JSON: {error}") from error
         if not isinstance(found, dict):
@@ -222,7 +222,7 @@ def _bloom_filter(data: bytes, path: str, _: Revision) -> Node:
     read = bloom.decode(data, REVISIONS["B"], path)
     (length,) = struct.unpack_from("<I", data, len(bloom.MAGIC))
     start = len(bloom.MAGIC) + 4
-    header: Mapping[str, object] = json.loads(data[start : start + length])
+    header: Mapping[str, object] = json_text.parse(data[start : start + length])
     known = not isinstance(read, bloom.AlwaysPositive)
     shown: Fields = tuple((key, _of_number(header[key])) for key in sorted(header))
     return _plain("", (("form", "self-describing"), ("understood", known), *shown))

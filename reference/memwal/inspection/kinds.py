@@ -6,13 +6,12 @@ may say nothing.
 
 from __future__ import annotations
 
-import json
 import re
 import struct
 
 from google.protobuf.message import DecodeError, Message
 
-from ..codec import protobuf, split_block
+from ..codec import json_text, protobuf, split_block
 from ..codec.bloom import MAGIC as BLOOM_MAGIC
 from ..codec.data_file import MAGIC
 from ..codec.pb.lance import file_pb2, transaction_pb2
@@ -108,7 +107,7 @@ def by_content(name: str, data: bytes) -> str | None:
 
 def _json_kind(data: bytes) -> str | None:
     try:
-        found = json.loads(data)
+        found = json_text.parse(data)
     except (ValueError, RecursionError):
         return None
     keys = set(found) if isinstance(found, dict) else set()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .. import paths
+from ..codec import json_text
 from ..codec.index_details import IndexDetails, RegionSpec
 from ..effects import Io
 from ..errors import ArtifactError
@@ -109,7 +109,7 @@ async def _tags(io: Io, listing: naming.Listing, ledger: Ledger) -> None:
 
 async def _tagged(io: Io, name: str) -> TableVersion:
     try:
-        return TableVersion(int(json.loads(await io.get(name))["version"]))
+        return TableVersion(int(json_text.parse(await io.get(name))["version"]))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ArtifactError("GC-003", io.path(name), f"not a readable tag: {error!r}") from error
 

@@ -5,7 +5,6 @@ Source: MemWAL revision A, "MemTable Indexing"; AMB-110.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Collection
 from uuid import UUID
@@ -15,7 +14,7 @@ import pyarrow.compute as pc
 
 from .. import paths
 from ..clauses import implements
-from ..codec import data_file, token_fst
+from ..codec import data_file, json_text, token_fst
 from ..effects import Io
 from ..errors import ArtifactError, NotFound
 from ..table.coverage import segments
@@ -45,7 +44,7 @@ async def load(io: Io, state: TableState, name: str, terms: Collection[str] | No
 async def _partitions(io: Io, name: str) -> list[int]:
     table = await _read(io, name)
     try:
-        return [int(number) for number in json.loads((table.schema.metadata or {})[b"partitions"])]
+        return [int(number) for number in json_text.parse((table.schema.metadata or {})[b"partitions"])]
     except (ValueError, TypeError, LookupError) as error:
         raise ArtifactError(_CLAUSE, io.path(name), f"the partitions are not readable: {error}") from error
 

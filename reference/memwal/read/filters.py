@@ -5,7 +5,9 @@ Either only says which rows match: they are taken from the rows as they came, ce
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +18,19 @@ from pyarrow import acero
 from .. import cellwise
 from ..errors import InvalidArgument
 from .nodes import Keep
+from .predicates import shown
 
 _POSITION = "__memwal_position"
+
+OPERATORS_MOST = 2_500
+"""Operators and words in the text of a filter, names and literals left out: of 1,000 comparisons, 2,000. DataFusion
+takes time with the square of their number, and a part of the stack for each."""
+TEXT_MOST = 1 << 20
+"""Characters of the text of a filter."""
+_LITERAL = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|(?<=[(,])\s*-?\d[\w.]*")
+_OPERATOR = re.compile(
+    r"[^\w\s.,()]+|\b(?:and|or|not|is|in|like|ilike|between|at|case|when|div|similar)\b", re.IGNORECASE
+)
 
 Matching = Callable[[pa.Table], npt.NDArray[np.bool_]]
 """Says for each row of a table whether it matches. Shape (rows,)."""
@@ -37,11 +50,23 @@ def mask(condition: pc.Expression | str, schema: pa.Schema) -> Matching:
     if isinstance(condition, pc.Expression):
         matching: Matching = lambda rows: _by_expression(rows, condition)  # noqa: E731 - one of two forms of the same
     elif isinstance(condition, str):
+        _check_size(condition)
         matching = lambda rows: _by_sql(rows, condition)  # noqa: E731
     else:
         raise InvalidArgument(f"a filter is a pyarrow expression or SQL text, not {type(condition).__name__}")
     matching(schema.empty_table())
     return matching
+
+
+def _check_size(condition: str) -> None:
+    """Raise `InvalidArgument` for a text whose reading would take minutes, or more stack than there is."""
+    if len(condition) > TEXT_MOST:
+        reason = f"a filter of {len(condition)} characters; {TEXT_MOST} are read"
+        raise InvalidArgument(f"{reason}: {shown(condition)}")
+    operators = sum(1 for _ in islice(_OPERATOR.finditer(_LITERAL.sub("", condition)), OPERATORS_MOST + 1))
+    if operators > OPERATORS_MOST:
+        reason = f"a filter of more than {OPERATORS_MOST} operators; name many values with IN or pass a key table"
+        raise InvalidArgument(f"{reason}: {shown(condition)}")
 
 
 def _by_expression(rows: pa.Table, condition: pc.Expression) -> npt.NDArray[np.bool_]:
@@ -65,7 +90,7 @@ def _by_sql(rows: pa.Table, condition: str) -> npt.NDArray[np.bool_]:
     try:
         found = context.sql(f"SELECT {_POSITION} FROM rows WHERE {condition}").to_arrow_table()
     except Exception as error:
-        raise InvalidArgument(f"the filter {condition!r} does not fit the table: {error}") from error
+        raise InvalidArgument(f"the filter {shown(condition)} does not fit the table: {error}") from error
     matches = np.zeros(rows.num_rows, np.bool_)
     matches[found.column(_POSITION).to_numpy()] = True
     return matches

@@ -26,6 +26,11 @@ Predicate = Mapping[str, Values]
 NOTHING: Predicate = {}
 """Nothing is known of any column."""
 
+_SHOWN = 200
+"""Characters of a condition that an error message shows."""
+MOST_WEIGHT = 1 << 12
+"""Expressions that would take more than a few milliseconds to look into exclude nothing."""
+
 
 @implements("PLAN-005", "AMB-114")
 def extract(condition: Any, schema: pa.Schema) -> Predicate:
@@ -38,6 +43,11 @@ def extract(condition: Any, schema: pa.Schema) -> Predicate:
     found = _of_expression(condition, schema) if isinstance(condition, pc.Expression) else _of_sql(condition, schema)
     types = dict(zip(schema.names, schema.types, strict=True))
     return {name: values for name, values in found.items() if name in types and comparable(types[name])}
+
+
+def shown(condition: str) -> str:
+    """A condition in an error message."""
+    return repr(condition) if len(condition) <= _SHOWN else f"{condition[:_SHOWN]!r}…"
 
 
 def equals(column: str, value: object) -> Predicate:
@@ -79,8 +89,11 @@ def _of_sql(condition: str, schema: pa.Schema) -> Predicate:
     try:
         parsed = context.table("rows").parse_sql_expr(condition)
     except Exception as error:
-        raise InvalidArgument(f"the filter {condition!r} is no single condition: {error}") from error
-    return _of_node(_variant(parsed))
+        raise InvalidArgument(f"the filter {shown(condition)} is no single condition: {error}") from error
+    try:
+        return _of_node(_variant(parsed))
+    except RecursionError:  # a chain of some hundred terms
+        return NOTHING
 
 
 def _variant(expression: Any) -> Any:
@@ -132,7 +145,9 @@ def _literal(literal: Any) -> object:
 
 
 def _of_expression(condition: pc.Expression, schema: pa.Schema) -> Predicate:
-    """By way of the Substrait message of the expression; nothing for one that has none."""
+    """By way of the Substrait message of the expression; nothing for one that has none, or a very large one."""
+    if _weight(str(condition)) > MOST_WEIGHT:
+        return NOTHING
     try:
         message = _fields(bytes(condition.to_substrait(schema)))
     except (pa.ArrowException, ValueError):
@@ -143,6 +158,20 @@ def _of_expression(condition: pc.Expression, schema: pa.Schema) -> Predicate:
             parts = _fields(function)
             names[parts.get(2, [0])[0]] = parts[3][0].decode()
     return _of_substrait(_fields(_fields(message[3][0])[1][0]), names, schema)
+
+
+def _weight(text: str) -> int:
+    """About how large the Substrait message of a printed expression is: pyarrow writes each level twice."""
+    depth = weight = 0
+    for character in text:
+        if character == "(":
+            depth += 1
+            weight += 1 << depth
+        elif character == ")":
+            depth -= 1
+        if weight > MOST_WEIGHT:
+            break
+    return weight
 
 
 _LITERAL, _SELECTION, _FUNCTION, _ONE_OF = 1, 2, 3, 8

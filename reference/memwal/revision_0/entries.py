@@ -12,14 +12,13 @@ import pyarrow as pa
 
 from .. import confirm
 from ..clauses import implements
-from ..codec import data_file
+from ..codec import data_file, ipc
 from ..effects import Io
 from ..errors import AlreadyExists, ArtifactError, InvalidArgument, NotFound
 from .records import MemWal
 
 PATTERN = "{id}.arrow"
 """Name of an entry's file in the WAL's folder."""
-_IPC_FILE = b"ARROW1"
 
 
 def folder(table: Io, location: str) -> Io:
@@ -52,8 +51,9 @@ def decode(data: bytes, path: str) -> pa.Table:
     """Rows of an entry; raises `ArtifactError`."""
     if data.endswith(data_file.MAGIC):
         return data_file.decode(data, path)
-    opener = pa.ipc.open_file if data.startswith(_IPC_FILE) else pa.ipc.open_stream
+    opener = pa.ipc.open_file if data.startswith(ipc.FILE_START) else pa.ipc.open_stream
     try:
+        ipc.check_all(data, path, "LEGACY-004")
         with opener(data) as reader:
             rows = reader.read_all()
             rows.validate(full=True)

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 from .. import confirm
 from ..clauses import implements
+from ..codec import json_text
 from ..effects import Io
 from ..errors import ArtifactError, InvalidArgument, NotFound
 from ..ids import Milliseconds, TableVersion
@@ -71,7 +72,7 @@ async def versions(io: Io) -> Mapping[str, TableVersion]:
     for file in await io.list(FOLDER):
         name = file.removeprefix(f"{FOLDER}/").removesuffix(".json")
         try:
-            found[name] = TableVersion(int(json.loads(await io.get(file))["version"]))
+            found[name] = TableVersion(int(json_text.parse(await io.get(file))["version"]))
         except NotFound:
             continue
         except (ValueError, TypeError, KeyError, RecursionError) as error:

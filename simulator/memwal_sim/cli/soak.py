@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from memwal.codec import json_text
 from memwal.errors import InvalidArgument
 from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -112,7 +113,7 @@ def _recorded(path: Path) -> tuple[Settings, str]:
     from ..soak.settings import from_dict
 
     try:
-        content = json.loads(path.read_text("utf-8"))
+        content = json_text.parse(path.read_text("utf-8"))
         return from_dict(content["settings"]), str(content["digest"])
     except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, InvalidArgument):

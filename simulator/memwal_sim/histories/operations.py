@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
+from memwal.codec import json_text
 from memwal.errors import ArtifactError, InvalidArgument
 
 CLAUSE = "HISTORY"
@@ -95,7 +96,7 @@ def _line(operation: Operation) -> dict[str, Any]:
 
 def _operation(line: str, name: str, number: int) -> Operation:
     try:
-        found = json.loads(line, object_pairs_hook=_once)
+        found = json_text.parse(line, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
         raise _broken(name, number, f"not JSON: {error.msg} at column {error.colno}") from None
     except (_TwiceError, RecursionError) as error:

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, Never
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
+from memwal.codec import json_text
 from memwal.errors import ArtifactError
 
 from .. import places
@@ -242,7 +243,9 @@ def decoded(line: bytes) -> Any:
     if line.startswith(codecs.BOM_UTF8):
         raise _RefusedError("a byte order mark")
     try:
-        found = json.loads(line.decode("utf-8"), object_pairs_hook=_once, parse_float=_number, parse_constant=_constant)
+        found = json_text.parse(
+            line.decode("utf-8"), object_pairs_hook=_once, parse_float=_number, parse_constant=_constant
+        )
         json.dumps(found, ensure_ascii=False).encode("utf-8")
     except UnicodeDecodeError as error:
         raise _RefusedError(f"not UTF-8: byte {error.start + 1} of the line") from None

@@ -17,14 +17,13 @@ Source: MemWAL revisions A and B, "Garbage Collector"; table documents, "Manifes
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ... import confirm, paths
 from ...clauses import implements
-from ...codec import table_manifest
+from ...codec import json_text, table_manifest
 from ...codec.table_manifest import TableManifest
 from ...effects import Commits, Io
 from ...errors import AlreadyExists, ArtifactError, NotFound, StorageError
@@ -190,7 +189,7 @@ async def _references(io: Io) -> Mapping[TableVersion, tuple[str, ...]]:
 
 async def _named(io: Io, name: str, word: str) -> set[TableVersion]:
     try:
-        content = json.loads(await io.get(name))
+        content = json_text.parse(await io.get(name))
         return _of_tag(content) if word == "tag" else _of_branch(content)
     except NotFound:
         return set()

@@ -1,0 +1,60 @@
+"""Filters of any size give a result or an `InvalidArgument`, in seconds and without a crash."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from memwal.errors import InvalidArgument
+from memwal.read import filters, predicates
+
+ROWS = pa.table({"a": [1, 2, 5_000], "v": ["x", "y", "z"]})
+
+
+def kept(condition: pc.Expression | str) -> list[int]:
+    """Column ``a`` of the rows that are kept, after what a scan does with a condition."""
+    keep = filters.parse(condition, ROWS.schema)
+    predicates.extract(condition, ROWS.schema)
+    found: list[int] = keep(ROWS).column("a").to_pylist()
+    return found
+
+
+def test_a_chain_of_hundreds_of_comparisons_is_evaluated() -> None:
+    assert kept(" OR ".join(f"a = {number}" for number in range(400))) == [1, 2]
+    assert kept(" AND ".join(f"a <> {number}" for number in range(2, 400))) == [1, 5_000]
+
+
+def test_a_chain_of_pyarrow_comparisons_costs_no_more_for_what_it_says_of_columns() -> None:
+    few, many = (pc.field("a") == 0, pc.field("a") == 0)
+    for number in range(1, 3):
+        few = few | (pc.field("a") == number)
+    for number in range(1, 300):
+        many = many | (pc.field("a") == number)
+
+    assert predicates.extract(few, ROWS.schema) == {"a": {0, 1, 2}}
+    assert kept(many) == [1, 2]
+
+
+def test_a_list_of_many_values_is_no_large_filter() -> None:
+    assert kept(f"a IN ({', '.join(map(str, range(-3_000, 3_000)))})") == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        " OR ".join(f"a = {number}" for number in range(50_000)),
+        "a = " + " + ".join(["1"] * 50_000),
+        "NOT " * 50_000 + "a = 1",
+        "(" * 50_000 + "a = 1" + ")" * 50_000,
+        "CASE WHEN a = 1 THEN " * 5_000 + "true" + " END" * 5_000,
+        "a" + " IS NULL" * 50_000,
+        "a" + "::int" * 50_000 + " = 1",
+        "x" * 2_000_000,
+    ],
+    ids=lambda condition: condition[:12],
+)
+def test_a_filter_that_is_too_large_is_refused_in_a_short_sentence(condition: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        filters.parse(condition, ROWS.schema)
+
+    assert len(str(refused.value)) < 1_000
