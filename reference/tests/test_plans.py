@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from memwal.drive import drive
-from memwal.effects import Io, Note
+from memwal.effects import Io, Note, RandomHex, Sleep
 from memwal.effects import run as run_requests
 from memwal.errors import InvalidArgument
 from memwal.index import transforms
@@ -22,6 +22,8 @@ from memwal.keys import Seen
 from memwal.read.nodes import BloomFilterGuard, CoalesceFirst, TakeLast, newest_rows
 from memwal.read.parts import Stored
 from memwal.read.predicates import extract
+from memwal.read.view import Raced, ReadRaced, View, over
+from memwal.revisions import STRICT
 from memwal.stores.local import LocalStore
 from memwal.table import state
 
@@ -390,7 +392,7 @@ def test_a_generation_that_is_lost_stops_lookups_and_is_skipped_only_in_the_lite
     key = made.keys_b[1]
     with pytest.raises(memwal.ArtifactError, match="is gone"):
         made.get(key)
-    with pytest.raises(memwal.MemwalError, match="_gen_1"):
+    with pytest.raises(memwal.ArtifactError, match="_gen_1.*is gone"):
         list(made.table.batches(writers=made.writers))
     found = made.table.get(one(key), ["v"], writers=made.writers, profile="literal")
     assert found.column("v").to_pylist() == ["base"]
@@ -398,6 +400,60 @@ def test_a_generation_that_is_lost_stops_lookups_and_is_skipped_only_in_the_lite
     assert [part.to_pylist() for part in rows] == [[{"id": key}]]
     for writer in made.writers:
         writer.close()
+
+
+@pytest.mark.clause("READ-012")
+@pytest.mark.parametrize("lost", [True, False])
+def test_parts_of_a_scan_that_cannot_start_again_end_in_damage_or_in_a_race(lost: bool) -> None:
+    made = scene("B")
+    for writer in made.writers:
+        writer.close()
+    other = memwal.open("t", store=made.ground)
+    parts = made.table.batches()
+    next(parts)
+    if lost:
+        for name in [name for name in made.ground.objects if "_gen_" in name]:
+            del made.ground.objects[name]
+    else:
+        other.merge()
+        other.gc(retain_versions=1)
+    with pytest.raises(memwal.ArtifactError if lost else ReadRaced) as ended:
+        list(parts)
+    if lost:
+        assert ended.value.clause == "READ-012"
+
+
+class Waited(Ground):
+    """A store whose clients' pauses are kept."""
+
+    def __init__(self, jitter: str) -> None:
+        super().__init__()
+        self.jitter = jitter
+        self.pauses: list[int] = []
+
+    def local(self, request: Any) -> Any:
+        if isinstance(request, Sleep):
+            self.pauses.append(request.duration_ms)
+        if isinstance(request, RandomHex) and request.digits == 4:
+            return self.jitter
+        return super().local(request)
+
+
+@pytest.mark.clause("READ-012")
+def test_a_read_that_keeps_racing_pauses_longer_each_time_and_gives_up() -> None:
+    async def racing(_view: View) -> None:
+        raise Raced("wal", generation=False)
+
+    pauses = {}
+    for jitter in ("0000", "ffff"):
+        ground = Waited(jitter)
+        table(ground)
+        ground.pauses.clear()
+        with pytest.raises(ReadRaced, match="path=wal, attempts=20"):
+            ground.run(over(Io("t"), None, STRICT, racing))
+        pauses[jitter] = ground.pauses
+    assert pauses["0000"] == [5, 10, 20, 40, 80, 160, 320, *[500] * 12]
+    assert pauses["ffff"][:8] == [9, 19, 39, 79, 159, 319, 639, 999]
 
 
 @pytest.mark.clause("READ-012", "AMB-101")

@@ -20,7 +20,7 @@ from .parts import collect
 from .pruning import narrowed
 from .query import Query
 from .sources import MemoryView
-from .view import Raced, ReadRaced, View, eventual_view, over, strong_view
+from .view import Raced, ReadRaced, View, eventual_view, over, strong_view, too_late
 
 __all__ = ["Keep", "ReadRaced", "View", "eventual_view", "query", "scan", "stream", "strong_view"]
 
@@ -80,7 +80,8 @@ async def scan(
 async def stream(io: Io, asked: Query) -> AsyncIterator[pa.Table]:
     """The rows of `query` in parts: each region from its newest source to its oldest, the base last.
 
-    Nothing is read again once rows went out: raises `ReadRaced` if a generation was collected meanwhile.
+    Nothing is read again once rows went out: raises `ReadRaced` if a generation was collected meanwhile, and
+    `ArtifactError` if it is lost.
     """
 
     async def begun(view: View) -> tuple[pa.Table | None, AsyncIterator[pa.Table]]:
@@ -93,7 +94,7 @@ async def stream(io: Io, asked: Query) -> AsyncIterator[pa.Table]:
             yield part
             part = await _some(rest)
     except Raced as raced:
-        raise ReadRaced(path=raced.path, attempts=1) from None
+        raise await too_late(io, raced, asked.version, asked.interpretation) from None
 
 
 async def _some(parts: AsyncIterator[pa.Table]) -> pa.Table | None:

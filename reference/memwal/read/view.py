@@ -13,8 +13,9 @@ from ..clauses import implements
 from ..codec.region_manifest import RegionManifest
 from ..effects import Io
 from ..errors import ArtifactError, Outcome
-from ..ids import Generation, RegionId
+from ..ids import Generation, Milliseconds, RegionId
 from ..index import regions, snapshot
+from ..region import manifest as manifests
 from ..revisions import STRICT, Interpretation
 from ..table.state import TableState, latest, load
 
@@ -22,10 +23,13 @@ T = TypeVar("T")
 
 ATTEMPTS = 20
 """How often a read starts again because the table moved under it."""
+_PAUSE_MS, _PAUSE_MOST_MS = 10, 1_000
+"""Pauses between attempts: doubling from the one to the other, about 14 seconds together."""
+_JITTER = 1 << 16
 
 
 class ReadRaced(Outcome):
-    """The table kept changing while it was read, more often than `ATTEMPTS` times."""
+    """The table kept changing while it was read, more often than `ATTEMPTS` times; ``path``: what was gone last."""
 
 
 class Raced(Exception):
@@ -52,7 +56,8 @@ async def strong_view(io: Io, interpretation: Interpretation = STRICT) -> View:
     For each region every generation between the base's progress and the current one has to be listed. A merge and a
     collection between the two loads would break that, and a row would be in neither source.
     """
-    for _ in range(ATTEMPTS):
+    for attempt in range(ATTEMPTS):
+        await _paused(io, attempt)
         base = await latest(io)
         live = await regions.discover(io, base.revision, interpretation)
         if interpretation.regions_before_base:
@@ -89,33 +94,70 @@ async def over(
 ) -> T:
     """What ``body`` reads from one view: the newest for ``version`` None, else that version's own.
 
-    A generation that is gone is looked for in a newer state. One that this state lists too is lost and not collected,
-    since a collector takes it from the manifest first: that is an `ArtifactError`. Raises `NotFound` for a version that
-    was expired while it was read.
+    A generation or a file that is gone is looked for in a newer state. What this state names too is lost and not
+    collected, since a collector takes it from there first: that is an `ArtifactError`, and else it was a race.
+    Raises `NotFound` for a version that was expired while it was read, and `ReadRaced` after `ATTEMPTS` races.
     """
     gone: set[str] = set()
-    for _ in range(ATTEMPTS):
+    last = io.root
+    for attempt in range(ATTEMPTS):
+        await _paused(io, attempt)
         view = await (strong_view(io, interpretation) if version is None else eventual_view(io, version))
         try:
             return await body(view)
         except Raced as raced:
             if version is not None:
-                await _check_retained(io, version)
-                raise ArtifactError("READ-012", raced.path, "the version's snapshot lists it, and it is gone") from None
+                raise await too_late(io, raced, version, interpretation) from None
             if raced.path in gone:
-                reason = "the region manifest lists it, it is not merged, and it is gone"
-                raise ArtifactError("READ-012", raced.path, reason) from None
+                raise _lost(raced) from None
             if raced.generation:
                 gone.add(raced.path)
+            last = raced.path
             await io.note("read_again", reason=f"{raced.path} was collected")
         except ArtifactError as absent:
             if version is not None:
                 await _check_retained(io, version)
                 raise
-            if (await latest(io)).version == view.base.version:
+            if absent.path in gone or (await latest(io)).version == view.base.version:
                 raise
+            gone.add(absent.path)
+            last = absent.path
             await io.note("read_again", reason=f"version {view.base.version} was replaced: {absent}")
-    raise ReadRaced(path=io.root, attempts=ATTEMPTS)
+    raise ReadRaced(path=last, attempts=ATTEMPTS)
+
+
+@implements("READ-012", "AMB-92")
+async def too_late(
+    io: Io, raced: Raced, version: TableState | None, interpretation: Interpretation
+) -> ReadRaced | ArtifactError:
+    """What to raise for a read that ``raced`` and cannot start again: a race, or that the generation is lost.
+
+    Raises `NotFound` for a version that was expired while it was read.
+    """
+    if version is not None:
+        await _check_retained(io, version)
+        return ArtifactError("READ-012", raced.path, "the version's snapshot lists it, and it is gone")
+    view = await strong_view(io, interpretation)
+    unmerged = (
+        manifests.folder(io, region).path(listed.path)
+        for region, manifest in view.manifests.items()
+        for listed in manifest.flushed
+        if listed.generation > view.base.mem_wal.progress(region)
+    )
+    return _lost(raced) if raced.generation and raced.path in unmerged else ReadRaced(path=raced.path, attempts=1)
+
+
+def _lost(raced: Raced) -> ArtifactError:
+    return ArtifactError("READ-012", raced.path, "the region manifest lists it, it is not merged, and it is gone")
+
+
+async def _paused(io: Io, attempt: int) -> None:
+    """Wait before ``attempt``, counted from 0: readers that raced with one job do not come back together."""
+    if attempt == 0:
+        return
+    most_ms = min(_PAUSE_MOST_MS, _PAUSE_MS * 2 ** (attempt - 1))
+    jitter = int(await io.random_hex(4), 16)
+    await io.sleep(Milliseconds(most_ms // 2 + most_ms * jitter // (2 * _JITTER)))
 
 
 @implements("AMB-92")
