@@ -10,9 +10,10 @@ import pytest
 from memwal.effects import Get, Join, Spawn, Turn, Until, run, until
 from memwal.errors import EngineBug, InvalidArgument
 from memwal.ids import Milliseconds
+from memwal_sim.evidence.kills import row
 from memwal_sim.exploring.exploration import Bounds
 from memwal_sim.exploring.explorer import explore
-from memwal_sim.outcomes import Fate
+from memwal_sim.outcomes import FAULTS, Fate
 from memwal_sim.process import Ended, Failure, Process, Running, run_alone
 from memwal_sim.scenarios.putters import SCENARIOS
 from memwal_sim.scenarios.scenario import setting
@@ -207,3 +208,19 @@ def test_merged_histories_of_one_writers_coroutines_reach_the_same_stores(name: 
     merged = explore(scenario.build(setting(revision)), MERGED)
     assert exact.terminal_stores == merged.terminal_stores
     assert exact.states > merged.states
+
+
+@pytest.mark.parametrize("revision", ["A", "B", "R"])
+@pytest.mark.parametrize("name", ["two_putters", "timed_putters"])
+def test_nothing_goes_wrong_when_a_request_of_a_shared_writer_meets_any_fault(name: str, revision: str) -> None:
+    (scenario,) = (each for each in SCENARIOS if each.name == name)
+    found = explore(scenario.build(setting(revision)), Bounds(faults=1, reduce=True, merge=True))
+    assert found.complete
+    assert {fate for fates in found.sites.values() for fate in fates} == {Fate.NORMAL, *FAULTS}
+
+
+@pytest.mark.parametrize(
+    "bug", ["stored_by_another", "turn_not_kept", "sealed_under_a_put", "released_before_the_commit", "lost_wake_up"]
+)
+def test_what_goes_wrong_between_the_coroutines_of_a_writer_is_found(bug: str) -> None:
+    assert row(bug).killed

@@ -6,7 +6,19 @@ from memwal.ids import Milliseconds
 from memwal.region.limits import Limits
 
 from ..world import World
-from .actors import closed, flush, flush_frozen, freeze, opened, opened_with, process, put, stored, together
+from .actors import (
+    closed,
+    flush,
+    flush_frozen,
+    freeze,
+    opened,
+    opened_with,
+    process,
+    put,
+    read_with_memory,
+    stored,
+    together,
+)
 from .clients import place, world
 from .scenario import Scenario, Setting
 
@@ -42,9 +54,16 @@ def _frozen_putters(setting: Setting) -> World:
 def _crowded_putters(setting: Setting) -> World:
     """Two threads put, every put fills a MemTable, and waits until the background has flushed the one before."""
     here = place(setting)
-    branches = ((put({"k": "v1"}),), (put({"k": "v2"}),))
+    branches = ((put({"k": "v1"}),), (put({"k": "v2"}), put({"k": "v3"})))
     steps = (opened_with(SMALL, background=True), together(*branches), closed)
     return world(setting, process(here, "writer-1", *steps))
+
+
+def _observed_flush(setting: Setting) -> World:
+    """A thread reads through the writer's memory while another one freezes and flushes."""
+    here = place(setting)
+    branches = ((read_with_memory,), (flush,))
+    return world(setting, process(here, "writer-1", opened, put({"k1": "v1"}), together(*branches)))
 
 
 def _fenced_putters(setting: Setting) -> World:
@@ -79,6 +98,13 @@ SCENARIOS = (
         sometimes=("frozen",),
         build=_crowded_putters,
         hazards=("AMB-41",),
+    ),
+    Scenario(
+        name="observed_flush",
+        title="a thread reads through a writer's memory while another one flushes it",
+        sometimes=("frozen",),
+        build=_observed_flush,
+        hazards=("AMB-102", "AMB-117"),
     ),
     Scenario(
         name="fenced_putters",

@@ -1,0 +1,26 @@
+"""A MemTable is sealed while rows of it are on their way to the WAL."""
+
+from memwal.ids import Generation
+from memwal.region.limits import Trigger
+from memwal.region.writer import Writer
+from memwal_sim.bugs import Bug
+
+
+async def _at_once(writer: Writer, *, trigger: Trigger | None = None) -> Generation | None:  # noqa: ARG001
+    """In place of waiting for the entry that is under way."""
+    return await writer._seal(None)
+
+
+BUG = Bug(
+    name="sealed_under_a_put",
+    clause="WAL-018",
+    what="A freeze does not wait for a WAL flush that is under way, and seals a MemTable whose rows it is storing.",
+    why=(
+        "The rows belong to the sealed generation, and their entry is marked as one of the next. The replay pointer of "
+        "the flush does not cover it."
+    ),
+    scenario="frozen_putters",
+    oracle="no process breaks",
+    violated="ENGINE",
+    replaced={"memwal.region.writer:Writer.freeze": _at_once},
+)
