@@ -2,7 +2,7 @@
 
 pyarrow (26.0) is wrong on some nested columns. Its ``take`` and ``filter`` read beside the values of fixed-size lists
 of fixed-size lists without NULLs, at any depth, where these do not begin at the start of their memory, as they do not
-in a slice; its ``cast`` fails on lists of NULLs. Key columns alone, which cannot be nested, may be left to it.
+in a slice; its ``cast`` fails on slices of lists of NULLs. Key columns alone, never nested, may be left to it.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def test_maps_of_a_message_are_sorted_and_nothing_else_changes() -> None:
     message.schema.fields.add(name="x", id=300).metadata.update({"zz": b"", "y": b"3", "z": b"4"})
     message.schema.fields.add(name="y", logical_type="int8")
     expected = message.SerializeToString(deterministic=True)
-    shuffled = expected.replace(b"\x0a\x01y\x12\x013", b"\x0a\x01q\x12\x019")
+    shuffled = expected.replace(b"\x0a\x01y\x12\x013", b"\x0a\x01{\x12\x013")
     assert protobuf.with_sorted_maps(expected, {1: {1: {10: None}, 5: None}}) == expected
     sorted_anew = protobuf.with_sorted_maps(shuffled, {1: {1: {10: None}, 5: None}})
     assert file_pb2.FileDescriptor.FromString(sorted_anew) == file_pb2.FileDescriptor.FromString(shuffled)
@@ -140,13 +140,13 @@ def test_rows_of_a_slice_are_chosen_rightly_at_every_depth(arrow: pa.DataType) -
         assert cells(cellwise.where(rows, mask).column("c")) == [values[1], values[4], values[2]]
 
 
-def test_lists_of_nulls_come_under_a_schema_as_they_are() -> None:
+def test_slices_of_lists_of_nulls_come_under_a_schema_as_they_are() -> None:
     values = [None, [None, None], []]
     column = pa.ListArray.from_arrays(
         pa.array([0, 1, 3, 3], pa.int32()), pa.nulls(3), mask=pa.array([True, False, False])
     )
     schema = pa.schema([pa.field("c", pa.list_(pa.null()), metadata={"a": "b"})])
-    assert cells(cellwise.under(pa.table({"c": column}), schema).column("c")) == values
+    assert cells(cellwise.under(pa.table({"c": column[1:]}), schema).column("c")) == values[1:]
 
 
 @pytest.mark.clause("TXN-039", "TXN-041", "TXN-044", "TXN-033")

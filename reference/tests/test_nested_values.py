@@ -35,9 +35,8 @@ def schemas(draw: st.DrawFn) -> pa.Schema:
 Row = tuple[Cell, ...]
 
 
-def puts(schema: pa.Schema, random: Random) -> tuple[list[pa.Table], pa.Table, Rows]:
+def puts(schema: pa.Schema, random: Random, *, nulls: bool) -> tuple[list[pa.Table], pa.Table, Rows]:
     """Rows with ids of their own, rows of which some replace those, and what has to be read of both."""
-    nulls = random.random() < 0.6
     older, newer = (
         [tuple(cell(field, random, nulls=nulls) for field in list(schema)[1:]) for _ in range(count)]
         for count in (random.randrange(7), random.randrange(1, 5))
@@ -75,7 +74,7 @@ def _chunk(schema: pa.Schema, rows: Sequence[Row], first: int, random: Random) -
 
 def _comes_out(data: st.DataObject) -> None:
     schema = data.draw(schemas())
-    older, newer, expected = puts(schema, Random(data.draw(st.integers(0, 2**32))))
+    older, newer, expected = puts(schema, Random(data.draw(st.integers(0, 2**32))), nulls=data.draw(st.booleans()))
     revision = data.draw(st.sampled_from("ABR"))
     with TemporaryDirectory() as root:
         for step, rows in journey(Path(root) / "t", schema, revision, older, newer):
@@ -116,7 +115,7 @@ def _page_comes_out(place: Path, part: int, revision: str) -> None:
     carried = [arrow for _, _, arrow in types() if not verdict(arrow)][part::PARTS]
     columns = [pa.field(f"c{at}", arrow) for at, arrow in enumerate(carried)]
     schema = pa.schema([pa.field(ID, pa.int64(), nullable=False), *columns])
-    older, newer, expected = puts(schema, Random(part))
+    older, newer, expected = puts(schema, Random(part), nulls=True)
     for step, rows in journey(place, schema, revision, older, newer):
         assert found(rows) == expected, step
 
@@ -125,6 +124,17 @@ def _page_comes_out(place: Path, part: int, revision: str) -> None:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_type_of_the_page_that_may_come_in_comes_out(part: int, tmp_path: Path) -> None:
     _page_comes_out(tmp_path / "t", part, "ABR"[part % 3])
+
+
+@pytest.mark.clause("AMB-136")
+@pytest.mark.parametrize("revision", ["A", "B", "R"])
+def test_fixed_size_lists_of_fixed_size_lists_without_nulls_come_out_of_slices(revision: str, tmp_path: Path) -> None:
+    square = pa.list_(pa.list_(pa.int32(), 3), 2)
+    columns = [("c0", square), ("c1", pa.list_(square)), ("c2", pa.struct([("a", square)]))]
+    schema = pa.schema([pa.field(ID, pa.int64(), nullable=False), *(pa.field(*column) for column in columns)])
+    older, newer, expected = puts(schema, Random(3), nulls=False)
+    for step, rows in journey(tmp_path / "t", schema, revision, older, newer):
+        assert found(rows) == expected, step
 
 
 @pytest.mark.long
