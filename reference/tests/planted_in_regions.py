@@ -185,10 +185,3 @@ def _(scene: Scene) -> Iterator[tuple[Scene, str]]:
     ):
         damaged = scene.copy()
         yield damaged, damaged.change_manifest(1, **changes)
-
-
-@plants("epochs_do_not_exceed_versions")
-def _(scene: Scene) -> Iterator[tuple[Scene, str]]:
-    for version in (1, 6):
-        damaged = scene.copy()
-        yield damaged, damaged.change_manifest(version, epoch=Epoch(version + 1))

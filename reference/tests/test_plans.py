@@ -392,7 +392,7 @@ def test_a_generation_that_is_lost_stops_lookups_and_is_skipped_only_in_the_lite
     key = made.keys_b[1]
     with pytest.raises(memwal.ArtifactError, match="is gone"):
         made.get(key)
-    with pytest.raises(memwal.ArtifactError, match="_gen_1.*is gone"):
+    with pytest.raises(memwal.ArtifactError, match=r"_gen_1.*is gone"):
         list(made.table.batches(writers=made.writers))
     found = made.table.get(one(key), ["v"], writers=made.writers, profile="literal")
     assert found.column("v").to_pylist() == ["base"]

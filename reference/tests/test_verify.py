@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,13 @@ import pyarrow as pa
 import pytest
 from memwal.effects import Get, Io, List, StoreRequest
 from memwal.errors import NotFound, StorageError
-from memwal.invariants import INVARIANTS, keys, runner
+from memwal.ids import Epoch, ManifestVersion
+from memwal.invariants import INVARIANTS, keys, manifests, runner
 from memwal.invariants import report as reports
+from memwal.revisions import A, B, Revision
 from typer.testing import CliRunner
 
-from . import damaged_tables
+from . import damaged_tables, ground
 from .damaged_tables import SCHEMA, Scene, damages, rows, verify, whole
 from .dict_store import DictStore
 from .planted_damage import PLANTED, put_or_drop
@@ -172,6 +176,47 @@ def test_tables_of_pylance_have_no_findings_and_lose_no_file_unseen(kind: str, t
         path.unlink()
         assert str(path.relative_to(place)) in {f.path for f in memwal.verify(place, fast=True).findings}
         path.write_bytes(content)
+
+
+@pytest.mark.clause("TXN-002", "GC-003")
+def test_a_version_that_a_branch_of_pylance_starts_from_is_kept_and_no_gap_is_reported(tmp_path: Path) -> None:
+    place = str(tmp_path / "t")
+    for number in range(4):
+        dataset = lance.write_dataset(pa.table({"id": [number]}), place, mode="append" if number else "create")
+    dataset.create_branch("dev", 1)
+    lance.dataset(place).cleanup_old_versions(older_than=timedelta(0), delete_unverified=True)
+    kept = sorted(version["version"] for version in lance.dataset(place).versions())
+    assert kept == [1, 4]
+    assert memwal.verify(place).findings == ()
+    (tmp_path / "t" / "_refs" / "branches" / "dev.json").write_bytes(b"{")
+    found = [(one.invariant, one.path) for one in memwal.verify(place).findings]
+    assert ("tags_name_versions", "_refs/branches/dev.json") in found
+    assert "table_versions_are_dense" in dict(found)
+
+
+@pytest.mark.clause("TXN-002", "GC-003")
+@pytest.mark.parametrize(("ahead_s", "warned"), [(3_600, False), (0, True)])
+def test_a_version_from_before_a_clock_was_put_back_is_kept_by_its_age(ahead_s: int, warned: bool) -> None:
+    scene = whole("B")
+    _tagged, early, *between = scene.versions()[:5]
+
+    def later(message: Any, _indices: list[Any]) -> None:
+        message.timestamp.seconds += ahead_s
+
+    scene.change_version(later, early)
+    for version in between:
+        del scene.objects[scene.version_path(version)]
+    found = [one.invariant for one in scene.verify().findings]
+    assert ("table_versions_are_dense" in found) is warned
+
+
+@pytest.mark.clause("AMB-35")
+@pytest.mark.parametrize("revision", [A, B], ids=lambda r: r.name)
+def test_the_manifests_of_the_first_appendix_are_those_of_a_healthy_region(revision: Revision) -> None:
+    first = ground.manifest(1, 5, after=10, seen=12, generation=2)
+    second, third = (replace(first, version=ManifestVersion(n), epoch=Epoch(4 + n)) for n in (2, 3))
+    assert [manifests.look_at(one, "m", revision) for one in (first, second, third)] == [[], [], []]
+    assert manifests.look_at_step(first, second, "m") == manifests.look_at_step(second, third, "m") == []
 
 
 def test_a_place_without_any_trace_of_a_table_is_not_found(tmp_path: Path) -> None:

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .. import paths
-from ..codec import json_text
 from ..codec.index_details import IndexDetails, RegionSpec
 from ..effects import Io
-from ..errors import ArtifactError
 from ..ids import RegionId, SpecId, TableVersion
 from ..index import snapshot
 from ..index.snapshot import RegionRow
+from ..jobs.collector.versions import BRANCHES, TAGS, named, timestamp_ms
 from ..table import versions as naming
 from ..table.commit import transaction_of
 from ..table.state import TableState
@@ -22,9 +21,6 @@ from .finding import Damaged, attempted
 from .loading import opened
 from .report import Ledger
 from .view import RegionView
-
-TAGS = "_refs/tags"
-"""Folder of the table's tags: JSON objects with the member ``version``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +56,7 @@ async def look_at_versions(
 ) -> Base:
     """Look at every retained version, or at the ``recent`` newest ones, ascending."""
     listing = await naming.listing(io)
-    await _tags(io, listing, ledger)
+    await _references(io, listing, ledger)
     ledger.add(table.table_versions_have_one_naming_scheme(listing, io.path(paths.VERSIONS)))
     transactions = frozenset(await io.list(paths.TRANSACTIONS))
     seen_files: set[str] = set()
@@ -100,18 +96,34 @@ def add_files(found: files.Files, ledger: Ledger) -> None:
     ledger.add(files.named_files_are_whole(found))
 
 
-async def _tags(io: Io, listing: naming.Listing, ledger: Ledger) -> None:
-    tags = [(io.path(name), await attempted(_tagged(io, name), io.path(name))) for name in await io.list(TAGS)]
-    tagged = frozenset(version for _, version in tags if not isinstance(version, Damaged))
-    ledger.add(table.tags_name_versions(tags, listing))
-    ledger.add(table.table_versions_are_dense(listing, tagged, io.path(paths.VERSIONS)))
+async def _references(io: Io, listing: naming.Listing, ledger: Ledger) -> None:
+    """Look at tags and branches, and at whether the versions that they do not keep are one block."""
+    tags, branches = [
+        {io.path(name): await attempted(named(io, name, word), io.path(name)) for name in await io.list(folder)}
+        for folder, word in ((TAGS, "tag"), (BRANCHES, "branch"))
+    ]
+    kept = await _from_the_future(io, listing)
+    for versions in (*tags.values(), *branches.values()):
+        kept |= set() if isinstance(versions, Damaged) else versions
+    ledger.add(table.tags_name_versions(tags, branches, listing))
+    ledger.add(table.table_versions_are_dense(listing, kept, io.path(paths.VERSIONS)))
 
 
-async def _tagged(io: Io, name: str) -> TableVersion:
-    try:
-        return TableVersion(int(json_text.parse(await io.get(name))["version"]))
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise ArtifactError("GC-003", io.path(name), f"not a readable tag: {error!r}") from error
+async def _from_the_future(io: Io, listing: naming.Listing) -> set[TableVersion]:
+    """Versions below a gap that say of a later time than the first one above it.
+
+    They were committed before a clock was put back. Whoever collects by age keeps them longer than their successors.
+    """
+    versions = listing.versions
+    above = next((b for a, b in reversed(list(zip(versions, versions[1:], strict=False))) if b != a + 1), None)
+    if above is None:
+        return set()
+    stamps = {}
+    for version in versions[: versions.index(above) + 1]:
+        state = await attempted(opened(io, version), io.path(listing.name(version)))
+        stamps[version] = None if isinstance(state, Damaged) else timestamp_ms(state)
+    until = stamps.pop(above) or 0
+    return {version for version, stamp in stamps.items() if stamp is not None and until and stamp > until}
 
 
 async def _look_at_version(io: Io, state: TableState, transactions: frozenset[str], ledger: Ledger) -> None:

@@ -5,7 +5,7 @@ Source: table documents, "Manifest Naming Schemes", "Commit Algorithm" and "Tabl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 
 from .. import paths
 from ..ids import TableVersion
@@ -39,16 +39,19 @@ def table_versions_open(damaged: Iterable[Damaged]) -> Iterator[Broken]:
     about="table",
     severity="warning",
     remedy="The missing versions cannot be read any more. A collector deletes oldest versions first, and keeps those "
-    "that tags name; find out who deleted others.",
+    "that tags and branches name; find out who deleted others.",
 )
-def table_versions_are_dense(listing: Listing, tagged: frozenset[TableVersion], folder: str) -> Iterator[Broken]:
-    """Retained table versions form one block, below which only tagged ones are kept."""
+def table_versions_are_dense(listing: Listing, kept: Set[TableVersion], folder: str) -> Iterator[Broken]:
+    """Retained table versions form one block, below which a tag, a branch or a clock keeps some: ``kept``.
+
+    By age a version is kept that was committed before a clock was put back.
+    """
     versions = listing.versions
     for a, b in reversed(list(zip(versions, versions[1:], strict=False))):
         if b != a + 1:
-            kept = [version for version in versions if version <= a and version not in tagged]
-            if kept:
-                reason = f"versions {a + 1} to {b - 1} are missing, and version {kept[-1]} is there without a tag"
+            left = [version for version in versions if version <= a and version not in kept]
+            if left:
+                reason = f"versions {a + 1} to {b - 1} are missing, and nothing keeps version {left[-1]}"
                 yield Broken(f"{folder}/{listing.name(TableVersion(a + 1)).rpartition('/')[2]}", reason)
             return
 
@@ -148,12 +151,19 @@ def deletion_files_are_announced(state: TableState) -> Iterator[Broken]:
     "GC-003",
     about="table",
     severity="warning",
-    remedy="The collector refuses the table while a tag cannot be read. Delete the tag, or tag another version.",
+    remedy="The collector refuses the table while a tag or a branch cannot be read. Delete it, or tag another version.",
 )
-def tags_name_versions(tags: Iterable[tuple[str, TableVersion | Damaged]], listing: Listing) -> Iterator[Broken]:
-    """Every tag can be read and names a version that exists."""
-    for path, tagged in tags:
-        if isinstance(tagged, Damaged):
-            yield tagged.broken()
-        elif tagged not in listing.versions:
-            yield Broken(path, f"the tag names version {tagged}, which is not there")
+def tags_name_versions(
+    tags: Mapping[str, Set[TableVersion] | Damaged],
+    branches: Mapping[str, Set[TableVersion] | Damaged],
+    listing: Listing,
+) -> Iterator[Broken]:
+    """Every tag and every branch can be read, and a tag names a version that exists.
+
+    A branch of a branch names versions that are not this table's.
+    """
+    for path, named in (*tags.items(), *branches.items()):
+        if isinstance(named, Damaged):
+            yield named.broken()
+        elif path in tags and not named <= set(listing.versions):
+            yield Broken(path, f"the tag names version {min(named)}, which is not there")

@@ -182,17 +182,18 @@ async def _references(io: Io) -> Mapping[TableVersion, tuple[str, ...]]:
     for folder, word in ((TAGS, "tag"), (BRANCHES, "branch")):
         for name in await io.list(folder):
             text = f"{word} {name.removeprefix(f'{folder}/').removesuffix('.json')!r} names it"
-            for version in await _named(io, name, word):
+            for version in await named(io, name, word):
                 found[version] = (*found.get(version, ()), text)
     return found
 
 
-async def _named(io: Io, name: str, word: str) -> set[TableVersion]:
+async def named(io: Io, name: str, word: str) -> frozenset[TableVersion]:
+    """Versions that the object ``name`` keeps, a ``tag`` or ``branch``; raises `ArtifactError` if it cannot be read."""
     try:
         content = json_text.parse(await io.get(name))
-        return _of_tag(content) if word == "tag" else _of_branch(content)
+        return frozenset(_of_tag(content) if word == "tag" else _of_branch(content))
     except NotFound:
-        return set()
+        return frozenset()
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
         raise ArtifactError("GC-003", io.path(name), f"not a readable {word}: {error!r}") from error
 
