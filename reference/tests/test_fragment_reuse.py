@@ -102,9 +102,11 @@ def test_an_index_answers_for_the_rows_that_were_moved_after_it_was_built(
 
 
 @each_version
-@pytest.mark.clause("CATCHUP-006", "TXN-054")
+@pytest.mark.clause("CATCHUP-006", "GC-002", "TXN-054")
 def test_indexes_catch_up_after_merges_and_generations_are_collected(tmp_path: Path, version: str) -> None:
     place = unpacked(tmp_path, version, "deferred")
+    put_aside(place)
+    (content,) = Path(place, "_indices").glob("*/details.binpb")
     table = memwal.enable(place, maintained_indexes=INDEXES)
     region = table.register_region()
     expected = {i: row(version, "deferred", i) for i in IDS["deferred"]}
@@ -123,6 +125,11 @@ def test_indexes_catch_up_after_merges_and_generations_are_collected(tmp_path: P
         assert native.to_table(filter=f"id = {i}").to_pylist() == [expected[i]]
         assert nearest(place, i) == i
     assert matching(place, "word1") == [i for i in sorted(expected) if i % 3 == 1 and i % 5 != 2]
+    generations = "_mem_wal/*/*_gen_*/data/*"
+    assert len(list(Path(place).glob(generations))) == 2
+    memwal.open(place).gc(retain_versions=1, orphan_age_ms=0)
+    assert not list(Path(place).glob(generations))
+    assert content.exists()
     memwal.base_table(place).compact()
     assert in_order(memwal.open(place).scan()) == [expected[i] for i in sorted(expected)]
     memwal.open(place).catch_up()

@@ -73,7 +73,9 @@ def named_fragments(state: TableState, entry: table_pb2.IndexMetadata) -> frozen
 
 
 def settled(state: TableState, entry: table_pb2.IndexMetadata) -> table_pb2.IndexMetadata:
-    """A copy of ``entry`` whose bitmap names the fragments of ``state`` that it covers."""
+    """``entry`` with a bitmap of the fragments of ``state`` that it covers, where some of them were rewritten."""
+    if not state.moves:
+        return entry
     copy = copied_index(entry)
     copy.fragment_bitmap = fragment_bitmap.encode(named_fragments(state, entry) & fragment_ids(state))
     return copy
