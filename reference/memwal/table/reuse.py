@@ -68,23 +68,23 @@ def of(indices: Iterable[table_pb2.IndexMetadata], path: str) -> tuple[Moved, ..
 
 def _moved(group: Details.Group, path: str) -> Moved:
     try:
-        kept = np.asarray(pyroaring.BitMap64.deserialize(group.changed_row_addrs).to_array(), np.uint64)
+        kept = pyroaring.BitMap64.deserialize(group.changed_row_addrs)
     except (ValueError, IndexError) as error:
         reason = f"the rows of a rewritten fragment are no Roaring bitmap: {error}"
         raise ArtifactError(_CLAUSE, path, reason) from error
+    rows = sum(each.physical_rows for each in group.new_fragments)
+    if len(kept) != rows:  # before either is unpacked: a few bytes can stand for more rows than memory holds
+        reason = f"{len(kept)} rows of rewritten fragments were kept, and the new fragments have {rows}"
+        raise ArtifactError(_CLAUSE, path, reason)
     parts = [
         (np.uint64(each.id) << np.uint64(32)) + np.arange(each.physical_rows, dtype=np.uint64)
         for each in group.new_fragments
     ]
-    targets = np.concatenate([np.empty(0, np.uint64), *parts])
-    if len(kept) != len(targets):
-        reason = f"{len(kept)} rows of rewritten fragments were kept, and the new fragments have {len(targets)}"
-        raise ArtifactError(_CLAUSE, path, reason)
     return Moved(
         old=frozenset(each.id for each in group.old_fragments),
         new=frozenset(each.id for each in group.new_fragments),
-        sources=kept,
-        targets=targets,
+        sources=np.asarray(kept.to_array(), np.uint64),
+        targets=np.concatenate([np.empty(0, np.uint64), *parts]),
     )
 
 
