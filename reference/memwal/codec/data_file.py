@@ -175,6 +175,12 @@ class Decoder:
         """Drop the scratch file; afterwards nothing can be read."""
         self._scratch.close()
 
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema that the file says it has, its metadata included."""
+        with native.reading(self._path, self._clause, refusal=_REFUSAL):
+            return self._reader.metadata().schema
+
     def read(self, start: int = 0, rows: int | None = None) -> pa.Table:
         """``rows`` rows from ``start`` on (all that follow if None), with the schema and metadata of the file."""
         wanted = self.rows - start if rows is None else rows
@@ -196,3 +202,24 @@ def decode(data: bytes, path: str, *, clause: str = "FORMAT-024", columns: Seque
     check_footer(data, path, clause=clause)
     with Decoder([(0, data)], len(data), path, clause=clause, columns=columns) as decoder:
         return decoder.read()
+
+
+_TEXT_AS_BINARY = ((b"\x2a\x06string", b"\x2a\x06binary"), (b"\x2a\x0clarge_string", b"\x2a\x0clarge_binary"))
+"""The encoded logical type of a text field, and one of the same length that is stored in the same way."""
+
+
+def decode_unchecked(data: bytes, path: str, *, clause: str = "FORMAT-024") -> pa.Table:
+    """All rows of a Lance file, their texts as they are, UTF-8 or not. Raises `ArtifactError` as `decode` does.
+
+    The native reader refuses a whole page for one text that is none; it does not look at binary values.
+    """
+    check_footer(data, path, clause=clause)
+    with Decoder([(0, data)], len(data), path, clause=clause) as decoder:
+        told = decoder.schema
+    position, size = GLOBAL_BUFFER.unpack_from(data, FOOTER.unpack(data[-FOOTER.size :])[2])
+    schema = data[position : position + size]
+    for text, binary in _TEXT_AS_BINARY:
+        schema = schema.replace(text, binary)
+    rows = decode(data[:position] + schema + data[position + size :], path, clause=clause)
+    columns = [pa.chunked_array([c.view(f.type) for c in rows.column(f.name).chunks], f.type) for f in told]
+    return pa.table(columns, schema=told)

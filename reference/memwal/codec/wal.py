@@ -13,7 +13,7 @@ Source: MemWAL revision A, "WAL"; revision B, "WAL Entry Format"; AMB-11, 12, 15
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -78,7 +78,21 @@ def decode(data: bytes, revision: Revision, path: str) -> WalEntry:
 
     Accepts compressed and dictionary-encoded streams; their columns keep the types that the stream says, see `plain`.
     """
-    rows = _DECODE[revision.wal_container](data, path)
+    return _entry(_DECODE[revision.wal_container](data, path), revision, path)
+
+
+@implements("AMB-15")
+def salvage(data: bytes, revision: Revision, path: str) -> tuple[WalEntry, int]:
+    """The rows of an entry whose values are all what their types say, and how many others it has.
+
+    For entries that `decode` refuses. Raises `ArtifactError` as it does for bytes that are no whole file or stream, or
+    lack a readable epoch: nothing is known of those.
+    """
+    rows, others = _SALVAGE[revision.wal_container](data, path)
+    return _entry(rows, revision, path), others
+
+
+def _entry(rows: pa.Table, revision: Revision, path: str) -> WalEntry:
     if len(set(rows.schema.names)) != rows.num_columns:
         raise ArtifactError("WAL-009", path, f"column names are not unique: {rows.schema.names}")
     metadata = rows.schema.metadata or {}
@@ -107,16 +121,60 @@ def _number(metadata: dict[bytes, bytes], key: bytes, path: str) -> int | None:
 
 
 def _decode_stream(data: bytes, path: str) -> pa.Table:
-    start = _check_framing(data, path)
+    schema, batches, start = _batches(data, path)
     try:
-        with pa.ipc.open_stream(pa.BufferReader(data)) as reader:
-            schema, batches = reader.schema, list(reader)
-        _ = schema.names  # decodes them
         for batch in batches:
             batch.validate(full=True)
         return pa.Table.from_batches(batches, schema)
     except _UNREADABLE as error:
         raise ArtifactError("WAL-009", path, f"not a readable Arrow IPC stream: {error}", start) from error
+
+
+def _batches(data: bytes, path: str) -> tuple[pa.Schema, list[pa.RecordBatch], int]:
+    """Schema and batches, whose values nobody has looked at, and where the first message behind the schema starts."""
+    start = _check_framing(data, path)
+    try:
+        with pa.ipc.open_stream(pa.BufferReader(data)) as reader:
+            schema, batches = reader.schema, list(reader)
+        _ = schema.names  # decodes them
+        return schema, batches, start
+    except _UNREADABLE as error:
+        raise ArtifactError("WAL-009", path, f"not a readable Arrow IPC stream: {error}", start) from error
+
+
+def _salvage_stream(data: bytes, path: str) -> tuple[pa.Table, int]:
+    schema, batches, _ = _batches(data, path)
+    return _whole_rows(schema, batches)
+
+
+def _whole_rows(schema: pa.Schema, batches: list[pa.RecordBatch]) -> tuple[pa.Table, int]:
+    """The rows of ``batches`` whose values are all what their types say, in their order, and how many others."""
+    rows = pa.Table.from_batches([part for batch in batches for part in _whole_parts(batch)], schema)
+    return rows, sum(batch.num_rows for batch in batches) - rows.num_rows
+
+
+def _whole_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Those parts of ``batch`` that are whole, as large as halving finds them."""
+    found, half = _copy(batch), batch.num_rows // 2
+    if found is not None:
+        yield found
+    elif half:
+        yield from _whole_parts(batch.slice(0, half))
+        yield from _whole_parts(batch.slice(half))
+
+
+def _copy(part: pa.RecordBatch) -> pa.RecordBatch | None:
+    """``part`` in memory of its own, so that only its values are looked at; None if one is not what its type says."""
+    try:
+        part.validate()
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, part.schema) as writer:
+            writer.write_batch(part)
+        copied = pa.ipc.open_stream(sink.getvalue()).read_next_batch()
+        copied.validate(full=True)
+    except _UNREADABLE:
+        return None
+    return copied
 
 
 _UNREADABLE = (pa.ArrowException, OSError, ValueError, EOFError)
@@ -155,7 +213,13 @@ def _decode_lance(data: bytes, path: str) -> pa.Table:
     return data_file.decode(data, path, clause="WAL-008")
 
 
+def _salvage_lance(data: bytes, path: str) -> tuple[pa.Table, int]:
+    rows = data_file.decode_unchecked(data, path, clause="WAL-008")
+    return _whole_rows(rows.schema, rows.to_batches())
+
+
 _DECODE: dict[str, Callable[[bytes, str], pa.Table]] = {"arrow": _decode_stream, "lance": _decode_lance}
+_SALVAGE: dict[str, Callable[[bytes, str], tuple[pa.Table, int]]] = {"arrow": _salvage_stream, "lance": _salvage_lance}
 
 
 @implements("AMB-11")

@@ -1,4 +1,10 @@
-"""The few repairs that lose nothing: a version hint that is wrong, and an unreadable entry at the end of a WAL.
+"""The few repairs that lose nothing readable: of a wrong version hint, and of WAL entries that cannot be read.
+
+An entry that is whole, and holds values that their types do not have (a text that is no UTF-8), was acknowledged by a
+writer that did not look. Its bytes are copied into the region's folder ``quarantine``, and its position keeps its other
+rows, under the same epoch. What lies before and behind it stays, and can be read again.
+
+An unreadable entry at the end of a WAL is another matter.
 
 An unreadable entry is the end of a put on a store that does not create atomically, or damage. Its bytes are copied into
 the region's folder ``quarantine`` and its position gets a data-less entry, so that recovery can go on. Before that the
@@ -109,6 +115,7 @@ async def _repair_region(table: Io, region: RegionId, state: TableState, dry_run
     row = RegionRow(region_id=region, spec_id=newest.spec_id, values=(), manifest=newest)
     return [
         *await _repair_hint(io, newest, dry_run),
+        *await _repair_values(region_of(table, state, row), newest, dry_run),
         *await _repair_tail(region_of(table, state, row), newest, dry_run),
     ]
 
@@ -127,6 +134,121 @@ async def _repair_hint(io: Io, newest: RegionManifest, dry_run: bool) -> list[St
         await confirm.create_unconditionally(io, name, hint.encode(newest.version))
     before = f"version {named}, which is not there" if named is not None else "nothing that can be read"
     return [Step(kind="hint", path=io.path(name), reason=f"named {before}; the newest version is {newest.version}")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Salvaged:
+    """An entry that is whole, and holds values that their types do not have."""
+
+    position: WalPosition
+    data: bytes
+    entry: WalEntry
+    """Its rows without such values."""
+    others: int
+    """How many other rows it has."""
+
+
+async def _salvaged(region: Region, position: WalPosition) -> _Salvaged | None:
+    """The entry that cannot be read as far as it can be; None if nothing is known of it."""
+    name = _name(region, position)
+    data = await region.io.get(name)
+    try:
+        entry, others = wal.salvage(data, region.revision, region.io.path(name))
+    except ArtifactError:
+        return None
+    return _Salvaged(position=position, data=data, entry=entry, others=others)
+
+
+async def _unreadable(region: Region, manifest: RegionManifest) -> tuple[list[_Salvaged], WalPosition | None]:
+    """Entries with such values, and the position behind the last entry; None: entries are missing."""
+    start = replay_start(manifest, region.revision)
+    listed = [p for p in wal_folder.positions(await region.io.list("wal"), region.revision) if p >= start]
+    found = []
+    for position in listed:
+        try:
+            await read_entry(region.io, position, region.revision, region.rows.schema)
+        except ArtifactError as error:
+            salvaged = await _salvaged(region, position) if error.clause == UNREADABLE else None
+            if salvaged is not None:
+                found.append(salvaged)
+    whole = listed == list(range(start, start + len(listed)))
+    return found, WalPosition(start + len(listed)) if whole else None
+
+
+async def _repair_values(region: Region, newest: RegionManifest, dry_run: bool) -> list[Step]:
+    """Set entries aside that hold values that their types do not have, and leave their other rows where they are.
+
+    Writers of before there was a check of values were acknowledged for such entries, and for what lies behind them.
+    """
+    found, following = await _unreadable(region, newest)
+    if not found:
+        return []
+    path = region.io.path(_name(region, found[0].position))
+    if following is None:
+        return [Step(kind="refused", path=path, reason="entries are missing beside an unreadable one: restore them")]
+    if dry_run:
+        return [
+            Step(kind="entry", path=region.io.path(_name(region, each.position)), reason=_said(each, "would stay"))
+            for each in found
+        ]
+    try:
+        return await _set_aside(region)
+    except InvalidArgument as sealed:
+        return [Step(kind="refused", path=path, reason=str(sealed))]
+    except Fenced as fenced:
+        return [Step(kind="refused", path=path, reason=f"another process claimed the region meanwhile: {fenced}")]
+
+
+def _said(each: _Salvaged, stay: str) -> str:
+    rows, kept = each.entry.rows.num_rows + each.others, each.entry.rows.num_rows
+    return (
+        f"entry {each.position} has values in {each.others} of its {rows} rows that their types do not have; the other "
+        f"{kept} {stay} at its position"
+    )
+
+
+@implements("AMB-15", "AMB-24")
+async def _set_aside(region: Region) -> list[Step]:
+    """Claim, put a barrier behind the last entry, and replace each such entry by its readable rows, its bytes kept.
+
+    An entry keeps its epoch, its generation and its position. Cut short anywhere, it can be run again.
+    """
+    manifest = await claim(region)
+    found, following = await _unreadable(region, manifest)
+    barrier = _barrier(region, manifest)
+    if following is None:
+        raise InvalidArgument("entries are missing beside an unreadable one: restore them", clause="WAL-007")
+    try:
+        await confirm.create(region.io, _name(region, following), wal.encode(barrier, region.revision))
+    except AlreadyExists:
+        reason = f"entry {following} appeared meanwhile: a writer is still at work"
+        raise InvalidArgument(reason, clause="AMB-24") from None
+    await verify_epoch(region, manifest)
+    steps = []
+    for each in found:
+        kept = await _quarantined(region, manifest, each.position, each.data)
+        left = each.entry if each.entry.rows.num_rows else replace(barrier, epoch=each.entry.epoch)
+        data = wal.encode(left, region.revision)
+        await confirm.create_unconditionally(region.io, _name(region, each.position), data)
+        reason = f"{_said(each, 'stay')}, and all {len(each.data)} bytes are in {region.io.path(kept)}"
+        steps.append(Step(kind="entry", path=region.io.path(_name(region, each.position)), reason=reason))
+    return steps
+
+
+def _barrier(region: Region, manifest: RegionManifest) -> WalEntry:
+    return WalEntry(
+        epoch=manifest.epoch,
+        generation=manifest.generation_current,
+        rows=region.rows.schema.empty_table(),
+        barrier=True,
+    )
+
+
+async def _quarantined(region: Region, manifest: RegionManifest, position: WalPosition, data: bytes) -> str:
+    """Keep the bytes of an entry elsewhere in the region; returns where."""
+    kept = f"{QUARANTINE}/{manifest.epoch}-{_name(region, position).rpartition('/')[2]}"
+    await confirm.create(region.io, kept, data)
+    return kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,10 +300,13 @@ async def _tail(region: Region, manifest: RegionManifest) -> _Tail | Step | None
         try:
             entry = await read_entry(region.io, position, region.revision, region.rows.schema)
         except ArtifactError as error:
-            if error.clause != UNREADABLE or broken is not None:
+            salvaged = await _salvaged(region, position) if error.clause == UNREADABLE else None
+            if error.clause != UNREADABLE or (broken is not None and salvaged is None):
                 return Step(kind="refused", path=error.path, reason=f"not an unreadable last entry: {error.reason}")
-            broken = position
-            continue
+            if salvaged is None:
+                broken = position
+                continue
+            entry = salvaged.entry
         if broken is None:
             continue
         if entry.rows.num_rows:
@@ -210,20 +335,14 @@ async def _move_aside(region: Region, seen: _Tail) -> Step:
     if not isinstance(found, _Tail) or (found.position, found.data) != (seen.position, seen.data):
         reason = f"entry {seen.position} or what is behind it changed while it was looked at: a writer is at work"
         return Step(kind="refused", path=path, reason=reason)
-    barrier = WalEntry(
-        epoch=manifest.epoch,
-        generation=manifest.generation_current,
-        rows=region.rows.schema.empty_table(),
-        barrier=True,
-    )
+    barrier = _barrier(region, manifest)
     try:
         await confirm.create(region.io, _name(region, found.following), wal.encode(barrier, region.revision))
     except AlreadyExists:
         reason = f"entry {found.following} appeared behind it: a writer is still at work"
         return Step(kind="refused", path=path, reason=reason)
     await verify_epoch(region, manifest)
-    kept = f"{QUARANTINE}/{manifest.epoch}-{_name(region, found.position).rpartition('/')[2]}"
-    await confirm.create(region.io, kept, found.data)
+    kept = await _quarantined(region, manifest, found.position, found.data)
     # Epochs along the WAL never decrease, so that the filler takes that of the entry behind it.
     filler = replace(barrier, epoch=_epoch_behind(found, manifest))
     await confirm.create_unconditionally(region.io, _name(region, found.position), wal.encode(filler, region.revision))

@@ -59,7 +59,10 @@ async def read_entry(region: Io, position: WalPosition, revision: Revision, sche
     except ArtifactError as error:
         if error.clause not in wal.CONTAINER_CLAUSES:
             raise
-        reason = f"entry {position} cannot be read, and nothing is replayed past it: {error.reason} [{error.clause}]"
+        reason = (
+            f"entry {position} cannot be read, and nothing is replayed past it: {error.reason} [{error.clause}]; "
+            "`memwal repair` says what can be kept"
+        )
         raise ArtifactError("AMB-15", error.path, reason, error.offset) from error
     return wal.plain(entry, schema)
 
