@@ -18,7 +18,7 @@ from ..cellwise import from_start
 from ..clauses import implements
 from ..errors import ArtifactError, InvalidArgument
 from . import native, protobuf
-from .file_layout import FOOTER, GLOBAL_BUFFER, MAGIC, check_footer
+from .file_layout import FOOTER, GLOBAL_BUFFER, MAGIC, check_whole
 from .scratch import Scratch
 
 __all__ = [
@@ -199,7 +199,7 @@ class Decoder:
 
 def decode(data: bytes, path: str, *, clause: str = "FORMAT-024", columns: Sequence[str] | None = None) -> pa.Table:
     """All rows of a Lance file, or of ``columns`` of it. Raises `ArtifactError` if the bytes are not such a file."""
-    check_footer(data, path, clause=clause)
+    check_whole(data, path, clause=clause)
     with Decoder([(0, data)], len(data), path, clause=clause, columns=columns) as decoder:
         return decoder.read()
 

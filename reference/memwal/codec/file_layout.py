@@ -16,6 +16,8 @@ from . import protobuf
 from .pb.lance import file2_pb2, file_pb2
 
 MAGIC = b"LANC"
+ITEMS_VERSION = 0, 3
+"""Version in the footer of files of version 2.0, whose columns of list items have other lengths than the file."""
 FOOTER = struct.Struct("<QQQIIHH4s")
 """Positions of column metadata, column offset table and global buffer offset table; counts of both; version; magic."""
 GLOBAL_BUFFER = struct.Struct("<QQ")
@@ -81,9 +83,10 @@ def joined(wanted: Iterable[Range]) -> tuple[Range, ...]:
     return tuple(found)
 
 
-def check_footer(data: bytes, path: str, *, clause: str) -> None:
-    """Check size, magic and positions of the footer at the end of a whole file, so that a cut one is named as such."""
-    footer(data, len(data), path, clause=clause)
+def check_whole(data: bytes, path: str, *, clause: str) -> None:
+    """Check where a whole file says that its parts are: a native reader that believes it may ask for any memory."""
+    position, size = schema_range(data, len(data), path, clause=clause)
+    parse(data, data[position : position + size], len(data), path, clause=clause)
 
 
 def footer(end: bytes, size_bytes: int, path: str, *, clause: str) -> tuple[int, int, int, int, int]:
@@ -123,6 +126,7 @@ def parse(end: bytes, schema: bytes, size_bytes: int, path: str, *, clause: str 
     ``schema``: the bytes at `schema_range`. Raises `ArtifactError` where they describe no file.
     """
     _, column_table, _, _, count = footer(end, size_bytes, path, clause=clause)
+    by_leaf = FOOTER.unpack(end[-FOOTER.size :])[5:7] != ITEMS_VERSION
     described = protobuf.parse(file_pb2.FileDescriptor, schema, clause=clause, path=path)
     columns, shared = [], []
     for position, size in _entries(end, size_bytes, column_table, count, path, clause):
@@ -130,6 +134,8 @@ def parse(end: bytes, schema: bytes, size_bytes: int, path: str, *, clause: str 
         if len(held) != size:
             raise ArtifactError(clause, path, "column metadata lies outside of its place", position)
         column = protobuf.parse(file2_pb2.ColumnMetadata, held, clause=clause, path=path)
+        if by_leaf:
+            _check_lengths(column, described.length, path, clause)
         columns.append(_pages(column, described.length, size_bytes, path, clause))
         shared.append(_buffers(column, size_bytes, path, clause) + _elsewhere(column, size_bytes, path, clause))
     return Layout(
@@ -146,6 +152,17 @@ def _entries(end: bytes, size_bytes: int, table: int, count: int, path: str, cla
         raise ArtifactError(clause, path, f"an offset table of {count} entries lies beyond the file", table)
     found = [GLOBAL_BUFFER.unpack_from(end, first + number * GLOBAL_BUFFER.size) for number in range(count)]
     return [_checked((position, size), size_bytes, path, clause) for position, size in found]
+
+
+def _check_lengths(column: file2_pb2.ColumnMetadata, rows: int, path: str, clause: str) -> None:
+    """Each page starts where the one before it ends, and the last one ends with the file's rows."""
+    at = 0
+    for page in column.pages:
+        if page.priority != at:
+            raise ArtifactError(clause, path, f"a page starts at row {page.priority}, and those before it have {at}")
+        at += page.length
+    if column.pages and at != rows:
+        raise ArtifactError(clause, path, f"a column has pages of {at} rows, and the file has {rows}")
 
 
 def _pages(column: file2_pb2.ColumnMetadata, rows: int, size_bytes: int, path: str, clause: str) -> tuple[Page, ...]:

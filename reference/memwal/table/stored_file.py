@@ -239,7 +239,7 @@ async def _fetch(io: Io, file: StoredFile, start: int, rows: int) -> list[tuple[
     """The bytes that hold ``rows`` rows of the file's columns from ``start`` on: parts for `data_file.Decoder`."""
     if file.layout is None:
         data = await get(io, file.name, "FORMAT-018")
-        file_layout.check_footer(data, io.path(file.name), clause="FORMAT-024")
+        file_layout.check_whole(data, io.path(file.name), clause="FORMAT-024")
         return [(0, data)]
     wanted = file.layout.ranges(file.indices, start, rows)
     return [*file.ends, *[(place[0], await part(io, file.name, place, file.size_bytes)) for place in wanted]]

@@ -1,0 +1,51 @@
+"""What a data file says of its parts is checked before a native reader believes it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from memwal.codec import data_file
+from memwal.codec.file_layout import FOOTER, GLOBAL_BUFFER
+from memwal.codec.pb.lance import file2_pb2
+from memwal.errors import ArtifactError
+
+ROWS = pa.table({"n": pa.array(range(100), pa.int64()), "l": [[n] * (n % 3) for n in range(100)]})
+
+
+def changed(data: bytes, change: str, value: int) -> bytes:
+    """``data`` with another number in the first page of the first column; a number that takes as many bytes."""
+    column_table = FOOTER.unpack(data[-FOOTER.size :])[1]
+    position, size = GLOBAL_BUFFER.unpack_from(data, column_table)
+    column = file2_pb2.ColumnMetadata.FromString(data[position : position + size])
+    setattr(column.pages[0], change, value)
+    written = column.SerializeToString()
+    assert len(written) == size
+    return data[:position] + written + data[position + size :]
+
+
+def test_a_page_of_more_rows_than_the_file_is_damage() -> None:
+    data = changed(data_file.encode(ROWS), "length", 101)
+
+    with pytest.raises(ArtifactError, match="f: a column has pages of 101 rows, and the file has 100"):
+        data_file.decode(data, "f")
+
+
+def test_a_page_outside_of_a_whole_file_is_damage() -> None:
+    data = data_file.encode(ROWS)
+    column_table = FOOTER.unpack(data[-FOOTER.size :])[1]
+    beyond = data[:column_table] + GLOBAL_BUFFER.pack(len(data), 8) + data[column_table + GLOBAL_BUFFER.size :]
+
+    with pytest.raises(ArtifactError, match=r"f at byte \d+: a part of 8 bytes lies beyond the file"):
+        data_file.decode(beyond, "f")
+
+
+@pytest.mark.parametrize("version", data_file.WRITTEN_VERSIONS)
+def test_files_of_several_pages_are_whole(version: data_file.FileVersion, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_file, "PAGE_CACHE_BYTES", 1 << 10)
+    rows = ROWS.select(["n"]) if version == data_file.FLAT_VERSION else ROWS
+    with data_file.Encoder(rows.schema, version) as encoder:
+        for _ in range(40):
+            encoder.write(rows)
+        data = encoder.finish()
+
+    assert data_file.decode(data, "f").num_rows == 4_000
