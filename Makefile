@@ -56,7 +56,7 @@ check-generated: $(READY) ## Compare the generated files with what would be writ
 explore: $(READY) ## The long explorations
 	$(BIN)/memwal certify --check --jobs 2
 	$(BIN)/memwal bugs --kill --jobs 2
-	$(BIN)/memwal clauses prove --again --jobs 2
+	$(BIN)/memwal clauses break --again --jobs 2
 	$(BIN)/memwal explore two_writers --faults 1 --merge
 	$(BIN)/memwal explore two_writers_merger_collector --preemptions -1 --merge --memory-max 12000
 	$(BIN)/memwal explore two_writers_merger_collector --faults 1 --fate late --preemptions -1 --merge --memory-max 14000

@@ -44,11 +44,11 @@ def damage(file: Path, old: str, new: str) -> None:
 
 
 def marked(tmp_path: Path, source: str) -> dict[str, tuple[str, ...]]:
-    """What `proven` finds in one test file with this source."""
+    """What `marked` finds in one test file with this source."""
     file = tmp_path / "tests" / "test_example.py"
     file.parent.mkdir()
     file.write_text(source, "utf-8")
-    return registry.proven(tmp_path, ["tests"])
+    return registry.marked(tmp_path, ["tests"])
 
 
 def test_the_registry_has_every_clause_once() -> None:
@@ -80,7 +80,7 @@ def test_everything_that_code_claims_to_implement_is_in_the_registry() -> None:
 
 def test_everything_that_a_test_claims_to_prove_is_in_the_registry() -> None:
     known = {clause.id for clause in registry.clauses()} | {note.id for note in registry.ambiguities()}
-    assert set(registry.proven()) - known == set()
+    assert set(registry.marked()) - known == set()
 
 
 def test_every_note_that_code_names_is_in_the_registry() -> None:
@@ -117,7 +117,7 @@ def test_notes_are_found_in_lists_ranges_and_through_their_switches(tmp_path: Pa
 
 
 def test_no_clause_is_excluded_and_tested_at_once() -> None:
-    tests = registry.proven()
+    tests = registry.marked()
     statuses = {registry.status_of(clause, tests) for clause in registry.clauses()}
     assert statuses <= {"tested", "open", "excluded", "ambiguous"}
 
@@ -248,18 +248,18 @@ def test_a_page_shows_everything_that_stands_behind_a_clause(registered: tuple[S
     assert "| FENCE | 22 | 1 of 21 | 1 of 1 | – | 1 of 22 | 1 | 20 | 0 | 0 |" in page.splitlines()
     assert "| all | 531 | 1 of 478 | 1 of 34 | 0 of 19 | 1 of 531 | 1 | 523 | 0 | 6 |" in page.splitlines()
     assert "| SHOULD | 34 | 1 of 34 | 1 of 34 | 32 | 0 | 1 |" in page.splitlines()
-    assert "**2 of 531 clauses are tested, 1 of 478 MUST; 1 of 531 are proven;" in page
+    assert "**2 of 531 clauses are tested, 1 of 478 MUST; 1 of 531 are mutation-checked;" in page
 
 
-def test_a_tested_clause_without_a_dead_planted_bug_is_shown_as_unproven(registered: tuple[Standing, ...]) -> None:
+def test_a_tested_clause_without_a_dead_planted_bug_is_shown_as_unchecked(registered: tuple[Standing, ...]) -> None:
     page = clause_matrix.clauses_page(registered)
     row = next(line for line in page.splitlines() if line.startswith("| FENCE-003 |"))
-    assert row.endswith("| `t.py::test_b` |  |  | tested, *unproven* |")
+    assert row.endswith("| `t.py::test_b` |  |  | tested, *unchecked* |")
 
 
 @pytest.fixture
 def registered(folder: Path) -> tuple[Standing, ...]:
-    """The registry with nothing tested but two clauses, of which one is proven."""
+    """The registry with nothing tested but two clauses, of which one is mutation-checked."""
     cases = tuple(f"scenarios/{letter}.json" for letter in "abcde")
     known = {
         "FENCE-002": {
@@ -354,9 +354,9 @@ def small(monkeypatch: pytest.MonkeyPatch, registered: tuple[Standing, ...]) -> 
     ("words", "ids"),
     [
         (("--group", "fence", "--status", "tested"), ["FENCE-002", "FENCE-003"]),
-        (("--status", "proven"), ["FENCE-002"]),
+        (("--status", "mutation-checked"), ["FENCE-002"]),
         (("--group", "FENCE", "--level", "should"), ["FENCE-002"]),
-        (("--group", "LEGACY", "--status", "proven"), []),
+        (("--group", "LEGACY", "--status", "mutation-checked"), []),
         (("--status", "tested", "--revision", "A", "--kind", "performance-intent"), ["FENCE-002"]),
         (("--status", "tested", "--revision", "B"), []),
     ],
@@ -370,7 +370,7 @@ def test_list_chooses_by_all_filters_at_once(words: tuple[str, ...], ids: list[s
 def test_show_names_everything_and_says_what_was_not_noticed() -> None:
     status, text = run("show", "fence-002")
     assert status == 0
-    assert text.startswith("FENCE-002  SHOULD  performance-intent  tested, proven\n")
+    assert text.startswith("FENCE-002  SHOULD  performance-intent  tested, mutation-checked\n")
     for line in (
         "  MemWAL revision A: Region",
         "  memwal.region.claim.claim",
@@ -385,9 +385,12 @@ def test_show_names_everything_and_says_what_was_not_noticed() -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("show", "FENCE-999"), "there is no clause FENCE-999"),
-        (("list", "--status", "dead"), "--status is one of ambiguous, excluded, open, proven, tested, unproven"),
-        (("matrix", "--format", "pdf"), "--format is one of md, html, json"),
+        (("show", "FENCE-999"), "no clause 'FENCE-999'; there are 531 others. Did you mean 'FENCE-0"),
+        (
+            ("list", "--status", "dead"),
+            "no status 'dead'; there are ambiguous, excluded, mutation-checked, open, tested, unchecked",
+        ),
+        (("matrix", "--format", "pdf"), "no format 'pdf'; there are md, html, json"),
         (("check", "--seeds", "nowhere"), "nowhere is no folder"),
     ],
 )
@@ -539,8 +542,8 @@ def test_mutants_are_chosen_by_name_group_and_clause(
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["fourth"], "there is no mutant fourth"),
-        (["--group", "WALL"], "--group is one of REGION, WAL"),
+        (["fourth"], "no mutant 'fourth'; there are "),
+        (["--group", "WALL"], "no group 'WALL'; there are REGION, WAL"),
         (["--clause", "WAL-002"], "no mutant is written down for that"),
     ],
 )

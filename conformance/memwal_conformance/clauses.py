@@ -1,9 +1,9 @@
-"""The clause registry: what the texts demand, which code carries it, and which tests prove it.
+"""The clause registry: what the texts demand, which code carries it, and which tests are about it.
 
 The registry is data (``conformance/clauses``): one file per group of clauses, ``ambiguities.toml`` for the notes of
 SPEC_NOTES.md, ``seeds.toml`` for the texts that all of it was made from. Code and tests are never listed by hand:
 code is what `memwal.clauses.implements` recorded, tests are what carries ``@pytest.mark.clause``. Marked tests are
-found in the source (`proven`), so that a broken or missing optional dependency hides none of them.
+found in the source (`marked`), so that a broken or missing optional dependency hides none of them.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ def _clause(entry: Entry) -> Clause:
 
 
 def status_of(clause: Clause, tests: Mapping[str, tuple[str, ...]]) -> str:
-    """``tested`` where ``tests`` (of `proven`) has one for the clause, else what the registry says.
+    """``tested`` where ``tests`` (of `marked`) has one for the clause, else what the registry says.
 
     Raises `InvalidArgument` for a clause that is excluded and tested at once: one of the two is out of date.
     """
@@ -292,7 +292,7 @@ def implemented() -> dict[str, tuple[str, ...]]:
     return {id_: names for id_, names in sorted(ours.items()) if names}
 
 
-def proven(root: Path = ROOT, folders: Iterable[str] = TESTS) -> dict[str, tuple[str, ...]]:
+def marked(root: Path = ROOT, folders: Iterable[str] = TESTS) -> dict[str, tuple[str, ...]]:
     """Clause or note id -> ``<file>::<test>`` of every test that carries ``@pytest.mark.clause(<id>, …)``, sorted.
 
     Counts markers on test functions, on test classes, in ``pytestmark``, and in the parameters of ``parametrize``.

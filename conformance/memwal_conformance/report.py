@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -90,12 +90,17 @@ def by_clause(result: CaseResult, levels: Mapping[str, str]) -> dict[str, Verdic
     return {clause: merged(verdicts) for clause, verdicts in found.items()}
 
 
+NO_ROLES = "no role claimed, so that only names, values and bytes were asked for"
+
+
 def sentence(hello: Hello, tallied: Tally) -> str:
     """The one sentence about a revision."""
     words = {True: "conforms", False: "does not conform", None: "was not shown to conform"}[tallied.conforms]
     in_part = dict.fromkeys(messages()[message].role for message in hello.partial)
     named = [*hello.roles, *(f"{role} in part" for role in in_part)]
-    roles = f"roles {', '.join(named)}" if named and tallied.revision != "0" else "no roles"
+    roles = f"roles {', '.join(named)}" if named else NO_ROLES
+    if tallied.revision == "0":
+        roles = "which has no roles"
     counts = tallied.verdicts
     text = (
         f"{hello.implementation} {words} to revision {tallied.revision}, {roles}: "
@@ -109,9 +114,26 @@ def sentence(hello: Hello, tallied: Tally) -> str:
         text += f", {counts[Verdict.HARNESS_ERROR]} harness errors"
     if tallied.ran < tallied.total:
         text += f"; a selection: {tallied.ran} of {tallied.total} cases ran"
+    if tallied.conforms is None:
+        text += f"; neither shown nor refuted: {', '.join(_open(tallied))}"
     if tallied.broken:
         text += f"; broken: {', '.join(tallied.broken)}"
     return text
+
+
+def _open(tallied: Tally) -> Iterator[str]:
+    """Why conformance was neither shown nor refuted."""
+    counts = tallied.verdicts
+    if tallied.ran < tallied.total:
+        yield "not all cases ran"
+    if counts[Verdict.INCONCLUSIVE]:
+        yield "what inconclusive cases are about was not seen"
+    if counts[Verdict.HARNESS_ERROR]:
+        yield "the suite itself failed"
+    if not tallied.must:
+        yield "no MUST was looked at"
+    elif len(tallied.held) < len(tallied.must):
+        yield f"{len(tallied.must) - len(tallied.held)} MUST were looked at and not settled"
 
 
 def table(results: Iterable[CaseResult]) -> list[str]:

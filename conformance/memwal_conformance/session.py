@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from memwal.errors import InvalidArgument, check_name
 
 from . import native_versions, scenarios, vectors
 from .adapters.process import AdapterCrash, AdapterMissing, AdapterTimeout, Exchange
@@ -39,8 +40,11 @@ class Session:
         given: str | None = config.getoption("--memwal-adapter")
         wanted: str | None = config.getoption("--memwal-revision")
         self.wanted = [r.strip() for r in wanted.split(",")] if wanted else list(vectors.REVISIONS)
-        if strange := [r for r in self.wanted if r not in vectors.REVISIONS]:
-            raise pytest.UsageError(f"--memwal-revision: there is no revision {strange[0]!r}")
+        for name in self.wanted:
+            try:
+                check_name("revision", name, vectors.REVISIONS)
+            except InvalidArgument as error:
+                raise pytest.UsageError(f"--memwal-revision: {error}") from error
         settings: list[str] = config.getoption("--memwal-setting")
         if strange := [s for s in settings if "=" not in s]:
             raise pytest.UsageError(f"--memwal-setting: {strange[0]!r} is not NAME=VALUE")

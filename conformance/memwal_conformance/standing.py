@@ -1,9 +1,10 @@
 """What stands behind each clause: code, tests, cases of the suite, and planted bugs that show that a test can fail.
 
-A clause is *proven* when something that breaks it on purpose is known to be noticed: a planted bug of the engine with a
-recorded history that its oracle objects to, a broken adapter that a case of the suite fails for that clause, or a
-mutant of the source that a test with the clause's marker fails with. All are run again by tests or by ``make explore``.
-A clause without one is *unproven*: its tests may be right, but nobody has seen them fail here.
+A clause is *mutation-checked* when something that breaks it on purpose is known to be noticed: a planted bug of the
+engine with a recorded history that its oracle objects to, a broken adapter that a case of the suite fails for that
+clause, or a mutant of the source that a test with the clause's marker fails with. All are run again by tests or by
+``make explore``.
+A clause without one is *unchecked*: its tests may be right, but nobody has seen them fail here.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from memwal.errors import InvalidArgument
+from memwal.errors import InvalidArgument, check_name
 from memwal_sim import places
 from memwal_sim.bugs import load as load_bugs
 from memwal_sim.evidence import recorded
@@ -24,7 +25,7 @@ from memwal_sim.traces.trace import load as load_trace
 from . import evidence
 from .adapters.broken import DEFECTS
 from .broken_survey import SEEN
-from .clauses import CLAUSES, Clause, Text, clauses, implemented, proven, status_of, texts
+from .clauses import CLAUSES, Clause, Text, clauses, implemented, marked, status_of, texts
 from .mutation import mutants as mutation
 
 
@@ -53,13 +54,13 @@ class Standing:
     code: tuple[str, ...] = ()
     """Qualified names of the engine's code that carries it."""
     tests: tuple[str, ...] = ()
-    """``<file>::<test>`` of the tests that claim to prove it."""
+    """``<file>::<test>`` of the tests that are about it."""
     cases: tuple[str, ...] = ()
     """Vectors and scenarios of the suite that look at it, and structural checks as ``check: <name>``."""
     planted: tuple[Planted, ...] = ()
 
     @property
-    def proven(self) -> bool:
+    def mutation_checked(self) -> bool:
         """Whether something that breaks it is known to be noticed."""
         return any(each.dead for each in self.planted)
 
@@ -70,7 +71,7 @@ def standings() -> tuple[Standing, ...]:
 
     Raises `InvalidArgument` for a wrong registry or marker, ImportError if the engine cannot be imported.
     """
-    tests, code, cases, broken = proven(), implemented(), evidence.cited(), planted()
+    tests, code, cases, broken = marked(), implemented(), evidence.cited(), planted()
     return tuple(
         Standing(
             clause=clause,
@@ -86,10 +87,9 @@ def standings() -> tuple[Standing, ...]:
 
 def standing(id_: str) -> Standing:
     """The clause called ``id_``. Raises `InvalidArgument` if there is none."""
-    found = next((each for each in standings() if each.clause.id == id_.upper()), None)
-    if found is None:
-        raise InvalidArgument(f"there is no clause {id_}")
-    return found
+    known = {each.clause.id: each for each in standings()}
+    check_name("clause", id_.upper(), known)
+    return known[id_.upper()]
 
 
 def planted() -> dict[str, tuple[Planted, ...]]:
@@ -131,14 +131,14 @@ def _surveyed() -> dict[str, dict[str, list[str]]]:
 
 def named() -> dict[str, Iterable[str]]:
     """Who names clauses -> the names."""
-    return {"code": implemented(), "a test": proven(), "a case": evidence.cited(), "a planted bug": planted()}
+    return {"code": implemented(), "a test": marked(), "a case": evidence.cited(), "a planted bug": planted()}
 
 
 def faults(known: Sequence[Standing], names: Mapping[str, Iterable[str]]) -> list[str]:
     """What is wrong with the registry: statuses that are not final, ``names`` that it does not have. Empty: nothing.
 
-    Every MUST is tested and proven, excluded with a reason, or ambiguous with a note; reasons and notes are checked
-    when the registry is read. Code, tests, cases and planted bugs name only clauses that there are.
+    Every MUST is tested and mutation-checked, excluded with a reason, or ambiguous with a note; reasons and notes are
+    checked when the registry is read. Code, tests, cases and planted bugs name only clauses that there are.
     """
     ids = {each.clause.id for each in known}
     found = [
@@ -149,7 +149,7 @@ def faults(known: Sequence[Standing], names: Mapping[str, Iterable[str]]) -> lis
     found += [
         f"{each.clause.id}: a tested MUST, and nothing that breaks it is known to be noticed"
         for each in known
-        if each.clause.level == "MUST" and each.status == "tested" and not each.proven
+        if each.clause.level == "MUST" and each.status == "tested" and not each.mutation_checked
     ]
     for what, mine in names.items():
         strange = sorted(name for name in mine if name not in ids and not name.startswith("AMB-"))

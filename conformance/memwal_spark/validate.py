@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import memwal
-from memwal.errors import InvalidArgument
+from memwal.errors import InvalidArgument, check_name
 from memwal.index.transforms import SpecRequest
 from memwal.revisions import REVISIONS
 
@@ -62,8 +62,7 @@ class Job:
     cores: int = 2
 
     def __post_init__(self) -> None:
-        if self.revision not in REVISIONS:
-            raise InvalidArgument(f"unknown revision {self.revision!r}; known are {', '.join(REVISIONS)}")
+        check_name("revision", self.revision, REVISIONS)
         if self.regions < 1:
             raise InvalidArgument(f"at least one region is needed, not {self.regions}")
 

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 
 from .ids import Epoch, Generation, RegionId, TableVersion
 
@@ -35,6 +36,23 @@ class InvalidArgument(MemwalError, ValueError):
     def __init__(self, message: str, *, clause: str = "") -> None:
         super().__init__(f"{message} [{clause}]" if clause else message)
         self.clause = clause
+
+
+def check_name(kind: str, name: str, known: Iterable[str], *, clause: str = "") -> None:
+    """Raise `InvalidArgument` unless ``name`` is among ``known``: with those that there are, and the nearest.
+
+    What takes a name calls this, so that a slip never becomes a search for nothing.
+    """
+    names = tuple(known)
+    if name not in names:
+        near = get_close_matches(name.lower(), {each.lower(): each for each in names}, 1)
+        meant = "".join(f". Did you mean {each!r}?" for each in names if near and each.lower() == near[0])
+        listed = ", ".join(names) if len(names) <= _LISTED_MOST else f"{len(names)} others"
+        raise InvalidArgument(f"no {kind} {name!r}; there are {listed or 'none'}{meant}", clause=clause)
+
+
+_LISTED_MOST = 120
+"""Names that a message has at most."""
 
 
 class Outcome(MemwalError):

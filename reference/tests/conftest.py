@@ -51,4 +51,4 @@ def base(tmp_path: Path, base_template: Path) -> maintained_scene.Base:
 
 
 def pytest_configure(config: Any) -> None:
-    config.addinivalue_line("markers", "clause(*ids): clauses of the specification that the test proves")
+    config.addinivalue_line("markers", "clause(*ids): clauses of the specification that the test is about")

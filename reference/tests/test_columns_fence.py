@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +39,7 @@ from .specs_scene import IO, changed, history, newest, opened, registered
 COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.string()), ("w", pa.string())])
 MORE = pa.schema([("more", pa.int32())])
 REVISIONS_ALL = ["A", "B", "R"]
+ONE = memwal.bucket("b", "id", 1)
 UNFENCED = replace(STRICT, fence_before_new_columns=False)
 
 
@@ -468,6 +470,40 @@ def test_a_restore_to_the_same_columns_leaves_writers_alone_unless_columns_come_
     with pytest.raises(ChangeLost):
         late.finish()
     assert newest(other).schema.names == ["id", "v"]
+
+
+@pytest.mark.clause("TXN-035", "AMB-87", "AMB-142")
+@pytest.mark.parametrize("revision", REVISIONS_ALL)
+def test_a_restore_over_a_change_of_specs_stops_the_writers_that_are_open(revision: str) -> None:
+    ground = Ground()
+    made = memwal.create("t", COLUMNS, primary_key=["id"], revision=revision, spec=ONE, store=ground)
+    before = newest(ground).version
+    made.add_spec(memwal.identity("i", "id"))
+    region = made.register_region({"i": 1})
+    with suppress(Fenced), made.writer(region, background=False) as writer:
+        column = newest(ground).schema.names
+        assert memwal.base_table("t", store=ground).restore(before).version > before
+        assert (newest(ground).schema.names, len(opened(ground).specs)) == (column, 1)
+        with pytest.raises(Fenced):
+            writer.put(rows(COLUMNS, 1))
+    assert opened(ground).scan().num_rows == 0
+
+
+@pytest.mark.clause("TXN-035", "AMB-87", "AMB-142")
+@pytest.mark.parametrize("revision", REVISIONS_ALL)
+def test_a_restore_over_a_change_of_specs_waits_until_regions_are_drained(revision: str) -> None:
+    ground = Ground()
+    made = memwal.create("t", COLUMNS, primary_key=["id"], revision=revision, spec=ONE, store=ground)
+    before = newest(ground).version
+    made.add_spec(memwal.identity("i", "id"))
+    region = made.register_region({"i": 1})
+    with made.writer(region, background=False) as writer:
+        writer.put(rows(COLUMNS, 1))
+        writer.flush()
+    with pytest.raises(InvalidArgument, match="a Restore across a change of key, region specs or revision"):
+        memwal.base_table("t", store=ground).restore(before)
+    assert len(opened(ground).specs) == 2
+    assert opened(ground).scan().column("id").to_pylist() == [1]
 
 
 def about_to_commit(ground: Ground, scene: Scene) -> Actor[TableState]:

@@ -14,8 +14,8 @@ import pytest
 from memwal.codec import deletion, table_manifest
 from memwal.codec.pb.lance import table_pb2
 from memwal.effects import Io, Protocol, PutIfAbsent
-from memwal.errors import Conflict
-from memwal.ids import RegionId, TableVersion, region_id_to_bytes
+from memwal.errors import Conflict, InvalidArgument
+from memwal.ids import FragmentId, RegionId, TableVersion, region_id_to_bytes
 from memwal.table import columns, compaction, conflict_table, fragments, read, schema, state, transactions, whole, write
 from memwal.table.commit import commit
 from memwal.table.conflict_table import CELLS, Basis, Verdict
@@ -267,6 +267,19 @@ def test_two_deletes_of_one_row_are_retryable_and_the_second_counts_what_was_lef
     final = race(folder, deleting(3), lambda f: f.run(write.append(T, rows(5))))
     assert fragment(final, 0).deletion_file.num_deleted_rows == 3
     assert seen(folder) == {4: "x", 5: "x"}
+
+
+@pytest.mark.clause("TXN-034", "TXN-051", "TXN-055")
+def test_a_replacement_of_values_is_not_carried_over_the_drop_of_its_column(folder: Folder) -> None:
+    begun(folder, (1, 2))
+    added = pa.schema([("z", pa.int32())])
+    folder.run(columns.add(T, added, lambda t: pa.table({"z": pa.array([0] * t.num_rows, pa.int32())})))
+    new = {FragmentId(0): pa.table({"z": pa.array([5, 6], pa.int32())})}
+    with pytest.raises((Conflict, InvalidArgument)):
+        race(folder, columns.replace_data(T, new), lambda f: f.run(columns.drop(T, ["z"])))
+    current = latest(folder)
+    assert (current.version, current.schema.names) == (3, ["id", "v"])
+    assert seen(folder) == {1: "x", 2: "x"}
 
 
 @pytest.mark.clause("TXN-050")

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from memwal.errors import InvalidArgument
+from memwal.errors import InvalidArgument, check_name
 
 from . import places
 from .outcomes import Fate
@@ -85,10 +85,10 @@ def _project() -> Mapping[str, Bug]:
 def choose(names: Iterable[str], known: Mapping[str, Bug] | None = None) -> tuple[Bug, ...]:
     """The bugs called ``names``; raises `InvalidArgument` with the names that there are."""
     bugs = _project() if known is None else known
-    unknown = [name for name in names if name not in bugs]
-    if unknown:
-        raise InvalidArgument(f"no planted bug {', '.join(map(repr, unknown))}; there are {', '.join(sorted(bugs))}")
-    return tuple(bugs[name] for name in names)
+    chosen = tuple(names)
+    for name in chosen:
+        check_name("planted bug", name, sorted(bugs))
+    return tuple(bugs[name] for name in chosen)
 
 
 def readings(bugs: Iterable[Bug]) -> dict[str, object]:

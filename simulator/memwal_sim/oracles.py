@@ -16,7 +16,7 @@ from .book import Book
 from .process import STORE_LIMIT, Ended, Process
 from .store import Contents, perform
 from .trie import AT_END, ROOT, Trie
-from .world import Oracle, Violation
+from .world import Oracle, Violation, said, says
 
 RECOVERY = "recovery succeeds"
 INSPECTION = "the store can be inspected"
@@ -98,7 +98,8 @@ def after_crash(
         return judge(recovered.end.result, ghosts)
 
     oracle.__name__ = f"after a crash: {process.name}"
-    return oracle
+    judged = said(judge)
+    return oracle if judged is None else says(name, *judged)(oracle)
 
 
 def inspected(process: Process, names: Sequence[str]) -> tuple[Oracle, ...]:
@@ -122,7 +123,7 @@ def inspected(process: Process, names: Sequence[str]) -> tuple[Oracle, ...]:
             return None if broken is None else Violation(broken.clause, name, broken.reason, (("path", broken.path),))
 
         oracle.__name__ = name
-        return oracle
+        return says(name)(oracle)
 
     ends.__name__ = INSPECTION
-    return (ends, *map(holds, names))
+    return (says(INSPECTION)(ends), *map(holds, names))

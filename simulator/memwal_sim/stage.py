@@ -10,15 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from memwal.effects import Note, StoreRequest
-from memwal.errors import InvalidArgument
+from memwal.errors import InvalidArgument, check_name
 
 from .outcomes import Fate, fates, meet
 from .process import Ended, Process, Running
 from .store import Reply, perform
-from .world import Violation, World
-
-ENGINE = "no process breaks"
-"""Name of the oracle for processes that end in a broken artifact or in a bug of the engine."""
+from .world import ENGINE, Violation, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +68,7 @@ class Stage:
 
     def waiting(self, actor: str) -> StoreRequest[Any] | None:
         """The next request of ``actor``, or None at its end; raises `InvalidArgument` for an unknown name."""
-        if actor not in self.running:
-            raise InvalidArgument(f"no process {actor!r}; there are {', '.join(self.running)}")
+        check_name("process", actor, self.running)
         pause = self.running[actor].pause
         return None if isinstance(pause, Ended) else pause
 

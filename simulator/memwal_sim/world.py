@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from memwal.effects import Note
 
@@ -30,11 +30,35 @@ class Violation:
         return f"{self.reason} [{self.clause}, {self.oracle}]{shown}"
 
 
+ENGINE = "no process breaks"
+"""Name of the oracle for processes that end in a broken artifact or in a bug of the engine."""
+
 Ghosts: TypeAlias = Hashable
 """What a scenario remembers of the notes that processes made: a value of the scenario's own."""
 
 Oracle: TypeAlias = Callable[[Contents, Any], "Violation | None"]
 """Judges one reachable state by its contents and ghosts, as if every process had crashed there. A pure function."""
+
+J = TypeVar("J", bound=Callable[..., Any])
+
+
+def says(*names: str) -> Callable[[J], J]:
+    """Mark an oracle, or a judge that is part of one, with the names under which it may object."""
+
+    def marked(judge: J) -> J:
+        setattr(judge, _SAYS, names)
+        return judge
+
+    return marked
+
+
+def said(judge: Callable[..., Any]) -> tuple[str, ...] | None:
+    """The names of `says`; None for an oracle that does not tell."""
+    names: tuple[str, ...] | None = getattr(getattr(judge, "judge", judge), _SAYS, None)
+    return names
+
+
+_SAYS = "says"
 
 Observe: TypeAlias = Callable[[Any, str, Note], Ghosts]
 """Ghosts before, name of the process, its note -> ghosts after. A pure function; unknown notes change nothing."""
@@ -58,3 +82,9 @@ class World:
     oracles: tuple[Oracle, ...] = ()
     liveness: tuple[Oracle, ...] = ()
     """Oracles that run more than a recovery: whether everything can still come to its end."""
+
+    def names(self) -> frozenset[str] | None:
+        """The names under which its oracles may object, but not those for liveness; None if one does not tell."""
+        told = [said(oracle) for oracle in self.oracles]
+        known = frozenset(name for names in told if names is not None for name in names)
+        return None if None in told else known | {ENGINE}

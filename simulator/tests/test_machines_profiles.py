@@ -27,7 +27,7 @@ def test_a_cast_is_refused_for_unknown_plays_roles_and_names_that_are_there_twic
     ):
         plays.find("x")
     play, reader = plays.find("region_life"), Part(name="r", role="reader", arguments={"times": 1})
-    with pytest.raises(InvalidArgument, match="no role 'x'; there are reader, writer"):
+    with pytest.raises(InvalidArgument, match=r"no role of .* 'x'; there are reader, writer"):
         play.world(setting(), [Part(name="a", role="x")])
     with pytest.raises(InvalidArgument, match="one name"):
         play.world(setting(), [reader, reader])

@@ -92,7 +92,7 @@ def test_a_setting_is_named_by_revision_profile_and_readings() -> None:
         setting("C")
     with pytest.raises(InvalidArgument, match="no profile 'lax'; there are strict, literal"):
         setting("B", "lax")
-    with pytest.raises(InvalidArgument, match="no such readings: nothing"):
+    with pytest.raises(InvalidArgument, match="no reading 'nothing'; there are conditional_wal_put, "):
         setting("B", "strict", {"nothing": False})
 
 

@@ -180,13 +180,13 @@ def test_samples_tell_the_lag_the_tail_and_the_amplification() -> None:
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({"nothing": 1}, "no such settings: nothing"),
+        ({"nothing": 1}, "no setting 'nothing'; there are "),
         ({"regions": "many"}, "setting regions takes a value of type int, not 'many'"),
         ({"regions": 0}, "regions is 0, and has to be above 0"),
         ({"lost": -0.1}, "lost is -0.1, and must not be negative"),
         ({"lost": 0.4, "throttled": 0.3}, "more than half of all requests"),
         ({"bugs": "none_such"}, "no planted bug 'none_such'"),
-        ({"readings": "x=false"}, "no such readings: x"),
+        ({"readings": "x=false"}, "no reading 'x'; there are "),
         ({"readings": "claim_barrier"}, "'claim_barrier' is not NAME=true or NAME=false"),
         ({"revision": "Z"}, "no revision 'Z'"),
         ({"regions": 9, "keys": 10}, "10 keys are too few for 9 regions"),

@@ -108,7 +108,7 @@ DEEP = b"[" * 100_000
         (changed(1, RECORDED, readings={"claim_barrier": 0}), "the reading claim_barrier is 0, which is no bool"),
         (changed(1, RECORDED, violation={**line(1)["violation"], "oracle": "Apollo"}), "line 1: no oracle 'Apollo'"),
         (changed(3, RECORDED, actor="writer-9"), "line 3: no process 'writer-9'; there are writer-1, writer-2"),
-        (changed(1, cast=[{**line(1)["cast"][0], "role": "x"}]), "line 1: region_life has no role 'x'; there are"),
+        (changed(1, cast=[{**line(1)["cast"][0], "role": "x"}]), "line 1: no role of region_life 'x'; there are"),
         (changed(1, cast=line(1)["cast"] * 2), "line 1: two processes of region_life have one name"),
         (changed(1, cast=[]), "line 1: no header: cast: [] should be non-empty"),
     ],

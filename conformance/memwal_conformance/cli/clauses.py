@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from memwal.errors import InvalidArgument
+from memwal.errors import InvalidArgument, check_name
 from memwal_sim.cli.terminal import FOUND, USAGE, Json, mistakes_are_usage, print_json, stdout
 from rich.markup import escape
 from rich.table import Table
 
 from .. import matrix as generated
-from ..clauses import GROUPS, proven, texts
+from ..clauses import GROUPS, marked, texts
+from ..clauses import clauses as registry
 from ..generated.clause_matrix import clauses_html, clauses_page, figures
 from ..mutation.mutants import Death, Mutant, dead, mutants, record
 from ..mutation.mutants import faults as mutant_faults
@@ -27,7 +28,7 @@ from ..standing import Standing, differing, faults, named, standing, standings
 from ..vectors import BadCase
 
 app = typer.Typer(
-    help="The clauses of the specification: what each says, what implements it, what proves it.",
+    help="The clauses of the specification: what each says, what implements it, what tests it.",
     no_args_is_help=True,
 )
 Seeds = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder with the texts; their digests are compared.")]
@@ -44,7 +45,7 @@ def clauses(
     context: typer.Context,
     check_now: Annotated[bool, typer.Option("--check", help="The same as the command check.")] = False,
 ) -> None:
-    """The clauses of the specification: what each says, what implements it, what proves it."""
+    """The clauses of the specification: what each says, what implements it, what tests it."""
     if check_now:
         if context.invoked_subcommand is not None:
             raise typer.BadParameter("--check goes without another command")
@@ -57,7 +58,7 @@ def clauses(
 def list_(
     group: Annotated[str, typer.Option(help="Group, such as FENCE.")] = "",
     level: Annotated[str, typer.Option(help="MUST, SHOULD or MAY.")] = "",
-    status: Annotated[str, typer.Option(help="tested, open, excluded, ambiguous, proven or unproven.")] = "",
+    status: Annotated[str, typer.Option(help="tested, open, excluded, ambiguous, mutation-checked or unchecked.")] = "",
     revision: Annotated[str, typer.Option(help="A, B, 0, or T for the table documents.")] = "",
     kind: Annotated[
         str, typer.Option(help="storage-layout, algorithm, invariant, behaviour, performance-intent.")
@@ -121,8 +122,7 @@ def matrix(
 ) -> None:
     """Write the matrix of all clauses: code, tests, cases, planted bugs, status."""
     with _usage():
-        if format_ not in FORMATS:
-            raise InvalidArgument(f"--format is one of {', '.join(FORMATS)}")
+        check_name("format", format_, FORMATS)
         known = standings()
         if format_ == "json":
             text = json.dumps([as_dict(each) for each in known], indent=1, ensure_ascii=False) + "\n"
@@ -139,7 +139,7 @@ def check(seeds: Seeds = None) -> None:
     """Check everything that has to hold: statuses, names, mutants, generated pages, and digests of texts if given."""
     with _usage():
         known = standings()
-        found = faults(known, named()) + mutant_faults(mutants(), proven())
+        found = faults(known, named()) + mutant_faults(mutants(), marked())
         stale = generated.out_of_date()
         found += [f"{generated.pages()[page].path.name} is out of date: {generated.command(page)}" for page in stale]
         if seeds is not None:
@@ -152,8 +152,9 @@ def check(seeds: Seeds = None) -> None:
         raise typer.Exit(FOUND)
 
 
-@app.command()
-def prove(
+@app.command("break")
+@app.command("prove", hidden=True)
+def break_(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]…", help="Mutants; default is all.")] = None,
     group: Annotated[list[str] | None, typer.Option(help="Mutants of this group of clauses only; repeatable.")] = None,
     clause: Annotated[list[str] | None, typer.Option(help="Mutants of this clause only; repeatable.")] = None,
@@ -167,9 +168,11 @@ def prove(
     """
     with _usage():
         groups = [each.upper() for each in group or GROUPS]
-        if not set(groups) <= set(GROUPS):
-            raise InvalidArgument(f"--group is one of {', '.join(GROUPS)}")
+        for each in groups:
+            check_name("group", each, GROUPS)
         known = mutants(groups=groups)
+        for each in clause or ():
+            check_name("clause", each.upper(), [known_clause.id for known_clause in registry()])
         chosen = _mutants(known, names or [], {each.upper() for each in clause or ()})
         killed = set() if again else dead(chosen)
         waiting = [each for each in chosen if each.name not in killed]
@@ -197,8 +200,8 @@ def prove(
 
 def _mutants(known: tuple[Mutant, ...], names: list[str], clauses: set[str]) -> list[Mutant]:
     """Those of ``known`` that are meant. Raises `InvalidArgument` where there is none."""
-    if strange := set(names) - {each.name for each in known}:
-        raise InvalidArgument(f"there is no mutant {', '.join(sorted(strange))}")
+    for name in names:
+        check_name("mutant", name, [each.name for each in known])
     found = [
         each
         for each in known
@@ -214,13 +217,12 @@ def choose(known: tuple[Standing, ...], wanted: dict[str, str]) -> list[Standing
     allowed = {
         "group": set(GROUPS),
         "level": {each.clause.level for each in known},
-        "status": {"tested", "open", "excluded", "ambiguous", "proven", "unproven"},
+        "status": {"tested", "open", "excluded", "ambiguous", "mutation-checked", "unchecked"},
         "revision": {revision for each in known for revision in each.clause.revisions},
         "kind": {each.clause.kind for each in known},
     }
     for name, value in wanted.items():
-        if value not in allowed[name]:
-            raise InvalidArgument(f"--{name} is one of {', '.join(sorted(allowed[name]))}")
+        check_name(name, value, sorted(allowed[name]))
     return [each for each in known if all(value in _values(each)[name] for name, value in wanted.items())]
 
 
@@ -229,7 +231,7 @@ def _values(each: Standing) -> dict[str, tuple[str, ...]]:
     return {
         "group": (clause.group,),
         "level": (clause.level,),
-        "status": (each.status, "proven" if each.proven else "unproven"),
+        "status": (each.status, "mutation-checked" if each.mutation_checked else "unchecked"),
         "revision": clause.revisions,
         "kind": (clause.kind,),
     }
@@ -250,7 +252,7 @@ def as_dict(each: Standing) -> dict[str, Any]:
         "notes": list(clause.ambiguities),
         "status": each.status,
         "reason": clause.reason,
-        "proven": each.proven,
+        "mutation_checked": each.mutation_checked,
         "code": list(each.code),
         "tests": list(each.tests),
         "cases": list(each.cases),
@@ -261,7 +263,11 @@ def as_dict(each: Standing) -> dict[str, Any]:
 
 
 def _status(each: Standing) -> str:
-    return f"{each.status}, {'proven' if each.proven else 'unproven'}" if each.status == "tested" else each.status
+    return (
+        f"{each.status}, {'mutation-checked' if each.mutation_checked else 'unchecked'}"
+        if each.status == "tested"
+        else each.status
+    )
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
-from memwal.errors import InvalidArgument
+from memwal.errors import InvalidArgument, check_name
 
 from .calls import GROUP_OF, Operation
 from .log import Entry
@@ -37,11 +37,11 @@ class Address:
     """Which one of the requests that fit everything else, from 1; None: each of them."""
 
     def __post_init__(self) -> None:
-        if self.class_ not in (ANY, *CLASSES):
-            raise InvalidArgument(f"no class {self.class_!r}; there are {', '.join(CLASSES)}")
+        if self.class_ != ANY:
+            check_name("class", self.class_, CLASSES)
         known = _GROUPS | {str(operation) for operation in Operation}
-        if self.operation != ANY and self.operation not in known:
-            raise InvalidArgument(f"no operation {self.operation!r}; there are {', '.join(sorted(known))}")
+        if self.operation != ANY:
+            check_name("operation", self.operation, sorted(known))
         if self.occurrence is not None and self.occurrence < 1:
             raise InvalidArgument("occurrences count from 1")
 

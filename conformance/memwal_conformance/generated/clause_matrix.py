@@ -25,10 +25,11 @@ def current() -> str:
 
 
 def figures(known: Sequence[Standing]) -> str:
-    """How many clauses are tested and proven, in one line."""
+    """How many clauses are tested and mutation-checked, in one line."""
     musts = [each for each in known if each.clause.level == "MUST"]
     return (
-        f"{_of(known, 'tested')} clauses are tested, {_of(musts, 'tested')} MUST; {_proven(known)} are proven; "
+        f"{_of(known, 'tested')} clauses are tested, {_of(musts, 'tested')} MUST; "
+        f"{_checked(known)} are mutation-checked; "
         f"{_count(known, 'ambiguous')} are ambiguous, {_count(known, 'excluded')} excluded, "
         f"{_count(known, 'open')} open"
     )
@@ -47,10 +48,10 @@ def clauses_page(known: Sequence[Standing]) -> str:
         "",
         "A clause is *tested* when at least one test carries its marker. *Open* means that no test claims it yet, and",
         "says nothing about the code. *Ambiguous* clauses wait for a note of SPEC_NOTES.md, *excluded* ones say why.",
-        "It is *proven* when something that breaks it on purpose is noticed for it: a planted bug with a recorded",
-        "history, a broken adapter that the suite fails, or a mutant of the source (`conformance/mutants`) that a test",
-        "with the clause's marker fails with. A tested clause without one is marked *unproven*: its tests may be",
-        "right, but nothing here shows that they can fail.",
+        "It is *mutation-checked* when something that breaks it on purpose is noticed for it: a planted bug with a",
+        "recorded history, a broken adapter that the suite fails, or a mutant of the source (`conformance/mutants`)",
+        "that a test with the clause's marker fails with. A tested clause without one is marked *unchecked*: its tests",
+        "may be right, but nothing here shows that they can fail.",
         "Revisions: A and B are the MemWAL revisions, 0 is the older MemWAL index, T stands for the table documents.",
         "Levels are the project's reading (AMB-02).",
         "",
@@ -73,7 +74,8 @@ def clauses_page(known: Sequence[Standing]) -> str:
         rows = [_row(each) for each in known if each.clause.group == group]
         lines += ["", f"## {group}: {title}", ""]
         lines += table(
-            ("Clause", "Level", "Statement", "Code (`memwal.`)", "Tests", "Cases", "Proven by", "Status"), rows
+            ("Clause", "Level", "Statement", "Code (`memwal.`)", "Tests", "Cases", "Noticed when broken by", "Status"),
+            rows,
         )
     return "\n".join(lines) + "\n"
 
@@ -81,7 +83,7 @@ def clauses_page(known: Sequence[Standing]) -> str:
 def _row(each: Standing) -> tuple[str, ...]:
     clause = each.clause
     dead = list(dict.fromkeys(planted.name for planted in each.planted if planted.dead))
-    status = "tested, *unproven*" if each.status == "tested" and not dead else each.status
+    status = "tested, *unchecked*" if each.status == "tested" and not dead else each.status
     return (
         clause.id,
         f"{clause.level} {' '.join(clause.revisions)}",
@@ -103,8 +105,8 @@ def _by_level(known: Sequence[Standing]) -> list[str]:
     rows: list[tuple[object, ...]] = []
     for name in (*LEVELS, "all"):
         members = [each for each in known if name in (each.clause.level, "all")]
-        rows.append((name, len(members), _of(members, "tested"), _proven(members), *_others(members)))
-    return table(("Level", "Clauses", "Tested", "Proven", *map(str.capitalize, STATUSES[1:])), rows)
+        rows.append((name, len(members), _of(members, "tested"), _checked(members), *_others(members)))
+    return table(("Level", "Clauses", "Tested", "Mutation-checked", *map(str.capitalize, STATUSES[1:])), rows)
 
 
 def _by_area(known: Sequence[Standing]) -> list[str]:
@@ -113,9 +115,11 @@ def _by_area(known: Sequence[Standing]) -> list[str]:
         members = [each for each in known if name in (each.clause.group, "all")]
         by_level = [_of([each for each in members if each.clause.level == level], "tested") for level in LEVELS]
         with_code = sum(bool(each.code) for each in members)
-        rows.append((name, len(members), *by_level, _proven(members), with_code, *_others(members)))
+        rows.append((name, len(members), *by_level, _checked(members), with_code, *_others(members)))
     tested = (f"{level} tested" for level in LEVELS)
-    return table(("Area", "Clauses", *tested, "Proven", "With code", *map(str.capitalize, STATUSES[1:])), rows)
+    return table(
+        ("Area", "Clauses", *tested, "Mutation-checked", "With code", *map(str.capitalize, STATUSES[1:])), rows
+    )
 
 
 def _count(members: Sequence[Standing], status: str) -> int:
@@ -126,8 +130,8 @@ def _of(members: Sequence[Standing], status: str) -> str:
     return f"{_count(members, status)} of {len(members)}" if members else "–"
 
 
-def _proven(members: Sequence[Standing]) -> str:
-    return f"{sum(each.proven for each in members)} of {len(members)}"
+def _checked(members: Sequence[Standing]) -> str:
+    return f"{sum(each.mutation_checked for each in members)} of {len(members)}"
 
 
 def _others(members: Sequence[Standing]) -> list[int]:

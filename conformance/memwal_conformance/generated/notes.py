@@ -12,7 +12,7 @@ from memwal_sim.bugs import load as load_bugs
 from memwal_sim.evidence import recorded
 from memwal_sim.traces.trace import load as load_trace
 
-from ..clauses import ROOT, Ambiguity, ambiguities, cited, proven, switches
+from ..clauses import ROOT, Ambiguity, ambiguities, cited, marked, switches
 from . import markdown
 
 PAGE = ROOT / "SPEC_NOTES.md"
@@ -25,7 +25,7 @@ def current() -> str:
     """The page as it should be now. Raises `InvalidArgument` for a note that is called decided without code."""
     notes, code = ambiguities(), cited()
     check_decisions(notes, code)
-    return notes_page(PAGE.read_text("utf-8"), notes, code, proven(), hazards())
+    return notes_page(PAGE.read_text("utf-8"), notes, code, marked(), hazards())
 
 
 def notes_page(
@@ -90,7 +90,8 @@ def hazards() -> Evidence:
         if bug.clause.startswith("AMB-") and name in histories:
             history = histories[name].relative_to(folder.parent).as_posix()
             steps = len(load_trace(histories[name]).steps)
-            words = f"planted bug `{name}` in scenario `{bug.scenario}`, [{steps} steps]({history})"
+            both = f" (two readings: {markdown.code(bug.readings, ' and ')})" if len(bug.readings) > 1 else ""
+            words = f"planted bug `{name}`{both} in scenario `{bug.scenario}`, [{steps} steps]({history})"
             found.setdefault(bug.clause, []).append(words)
     return {note: tuple(words) for note, words in found.items()}
 

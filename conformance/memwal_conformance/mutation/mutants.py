@@ -170,9 +170,9 @@ def faults(known: Sequence[Mutant], marked: Mapping[str, tuple[str, ...]], root:
         unmarked = [clause for clause in mutant.clauses if mutant.test not in marked.get(clause, ())]
         found += [f"{where}: {mutant.test} does not carry the marker of {clause}" for clause in unmarked]
         if mutant.name not in seen:
-            found.append(f"{where}: nobody has seen {mutant.test} fail: memwal clauses prove")
+            found.append(f"{where}: nobody has seen {mutant.test} fail: memwal clauses break")
         elif seen[mutant.name].digest != digest:
-            found.append(f"{where}: its code or its test has changed since: memwal clauses prove")
+            found.append(f"{where}: its code or its test has changed since: memwal clauses break")
     return found
 
 

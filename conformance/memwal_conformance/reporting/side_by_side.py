@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from memwal.errors import InvalidArgument
+from memwal.errors import InvalidArgument, check_name
 
 from ..generated.markdown import cell as escaped
 from ..generated.markdown import table
@@ -205,6 +205,5 @@ FORMATS: dict[str, Callable[[Sequence[Column]], str]] = {"md": markdown, "html":
 
 def written(columns: Iterable[Column], format_: str) -> str:
     """The matrix in a format of `FORMATS`. Raises `InvalidArgument` for another one."""
-    if format_ not in FORMATS:
-        raise InvalidArgument(f"--format is one of {', '.join(FORMATS)}")
+    check_name("format", format_, FORMATS)
     return FORMATS[format_](list(columns))

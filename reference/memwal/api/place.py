@@ -10,7 +10,7 @@ from typing import TypeVar
 from ..clauses import implements
 from ..drive import Listener, _no_listener, drive
 from ..effects import Commits, Io, Protocol
-from ..errors import InvalidArgument, NotFound
+from ..errors import InvalidArgument, NotFound, check_name
 from ..revisions import CONFIG_COMMITS, PROFILES, REVISIONS, Interpretation, Revision
 from ..stores import ManifestStore, open_store
 from ..stores.base import Store
@@ -24,16 +24,14 @@ T = TypeVar("T")
 def named_revision(name: str | Revision) -> Revision:
     if isinstance(name, Revision):
         return name
-    if name not in REVISIONS:
-        raise InvalidArgument(f"unknown revision {name!r}; known are {', '.join(REVISIONS)}", clause="AMB-01")
+    check_name("revision", name, REVISIONS, clause="AMB-01")
     return REVISIONS[name]
 
 
 def named_profile(name: str | Interpretation) -> Interpretation:
     if isinstance(name, Interpretation):
         return name
-    if name not in PROFILES:
-        raise InvalidArgument(f"unknown profile {name!r}; known are {', '.join(PROFILES)}")
+    check_name("profile", name, PROFILES)
     return PROFILES[name]
 
 

@@ -5,6 +5,7 @@ Exit codes: 0 nothing wrong, 1 a planted bug was not found or a certificate diff
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +19,7 @@ from .. import bugs as planting
 from .. import parallel, places
 from ..evidence import certificates, examples, kills, recorded
 from ..evidence import coverage as covering
+from ..evidence import readings as alone
 from ..scenarios import scenario as scenarios
 from ..traces import gallery
 from ..traces.study import carry_out, recorded_in
@@ -39,10 +41,13 @@ def bugs(
     matrix: Annotated[
         Path | None, typer.Option(help="Kill them, and write which oracle notices which bug to this file.")
     ] = None,
+    readings: Annotated[
+        Path | None, typer.Option(help="Write to this file what each reading that bugs turn does alone.")
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Bugs that are looked for at the same time.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """List the planted bugs, or prove that each is found by the oracle that should find it."""
+    """List the planted bugs, or see that each is found by the oracle that should find it."""
     with mistakes_are_usage():
         known = planting.load()
         chosen = planting.choose(names or sorted(known), known)
@@ -59,12 +64,24 @@ def bugs(
                     done(name)
         if matrix is not None:
             matrix.write_text(kills.render(found, known), "utf-8")
+        if readings is not None:
+            readings.write_text(_readings_alone(known, jobs, quiet=as_json), "utf-8")
     if as_json:
         print_json(list(rows.values()))
     else:
         stdout.print(_bug_table(list(rows.values())))
     if any(not row.get("killed", True) for row in rows.values()):
         raise typer.Exit(FOUND)
+
+
+def _readings_alone(known: Mapping[str, planting.Bug], jobs: int, *, quiet: bool) -> str:
+    cases = alone.cases(known)
+    with counting("exploring readings", len(cases), quiet=quiet) as done:
+        rows = []
+        for case, row in parallel.each(alone.row, cases, jobs):
+            rows.append((cases.index(case), row))
+            done(case)
+    return alone.render([row for _, row in sorted(rows, key=lambda each: each[0])], known)
 
 
 def _bug_table(rows: list[dict[str, Any]]) -> Table:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from memwal.errors import InvalidArgument
+from memwal.errors import InvalidArgument, check_name
 from rich.table import Table
 
 from .. import bugs as planting
@@ -147,10 +147,8 @@ def _export(finding: Finding, folder: Path) -> None:
 def _kinds(names: list[str] | None) -> frozenset[Fate]:
     if names is None:
         return FAULTS
-    unknown = [name for name in names if FATES.get(name) not in FAULTS]
-    if unknown:
-        labels = ", ".join(fate.label for fate in sorted(FAULTS))
-        raise typer.BadParameter(f"no fate {', '.join(unknown)}; there are {labels}")
+    for name in names:
+        check_name("fate", name, [fate.label for fate in sorted(FAULTS)])
     return frozenset(FATES[name] for name in names)
 
 

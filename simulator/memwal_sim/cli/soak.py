@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from memwal.codec import json_text
-from memwal.errors import InvalidArgument
+from memwal.errors import InvalidArgument, check_name
 from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
@@ -230,9 +230,8 @@ def _nothing() -> Iterator[None]:
 
 def _numbers(kind: type[Any], texts: dict[str, str]) -> dict[str, Any]:
     types = {one.name: str(one.type) for one in fields(kind)}
-    unknown = sorted(set(texts) - set(types))
-    if unknown:
-        raise InvalidArgument(f"no such fields: {', '.join(unknown)}; there are {', '.join(sorted(types))}")
+    for name in texts:
+        check_name("field", name, sorted(types))
     values: dict[str, Any] = {}
     for name, text in texts.items():
         if types[name] == "bool":

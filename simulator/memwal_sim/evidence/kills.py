@@ -64,7 +64,7 @@ def noticed_by(bug: Bug) -> tuple[str, ...]:
     study = killing(bug)
     bounds = replace(study.bounds, states_max=STATES_MAX)
     with planting.planted(study.bugs):
-        run = explore(study.scenario.build(study.setting()), bounds, every=True)
+        run = explore(study.world(), bounds, every=True)
     return tuple(sorted(run.found))
 
 

@@ -111,6 +111,8 @@ class Exploration:
     violation: Violation | None
     found: Mapping[str, Violation]
     """Oracle -> the first violation that it found: one, or with ``every`` those of all oracles that found any."""
+    steps: Mapping[str, int]
+    """Oracle -> steps of the history that ends in that violation; of a shortest one if no steps were left out."""
     trace: tuple[Move, ...]
     """A history that ends in the violation; a shortest one if no steps were left out."""
     classes: tuple[tuple[Move, ...], ...]

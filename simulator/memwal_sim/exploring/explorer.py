@@ -90,6 +90,8 @@ class _Search:
         self.every = every
         self.found: dict[str, Violation] = {}
         """Oracle -> the first violation that it found."""
+        self.found_in: dict[str, int] = {}
+        """Oracle -> number of the state that violates."""
         self.bounds = bounds
         book = self.book = Book()
         self.tries = [
@@ -375,8 +377,10 @@ class _Search:
             return
         if self.every:
             self.found.setdefault(violation.oracle, violation)
+            self.found_in.setdefault(violation.oracle, state)
         elif self.violation is None or state < self.last:
             self.found = {violation.oracle: violation}
+            self.found_in = {violation.oracle: state}
             self.violation, self.last = violation, state
 
     def keep_limits(self) -> None:
@@ -416,6 +420,7 @@ class _Search:
             limit=self.limit,
             violation=self.violation,
             found=dict(self.found),
+            steps={oracle: len(self.path(state)) for oracle, state in self.found_in.items()},
             trace=self.path(self.last) if self.violation is not None else (),
             classes=tuple(map(self.path, self.classes)),
             seconds=time.monotonic() - self.started,

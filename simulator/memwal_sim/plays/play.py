@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from memwal.effects import Protocol
-from memwal.errors import InvalidArgument
+from memwal.errors import InvalidArgument, check_name
 
 from ..cast import Arguments, Part
 from ..process import Process
@@ -42,9 +42,7 @@ class Play:
 
     def process(self, setting: Setting, part: Part) -> Process:
         """The process of ``part``; raises `InvalidArgument` for a role that there is not."""
-        if part.role not in self.roles:
-            known = ", ".join(sorted(self.roles))
-            raise InvalidArgument(f"{self.name} has no role {part.role!r}; there are {known}")
+        check_name(f"role of {self.name}", part.role, sorted(self.roles))
         return Process(part.name, partial(self.roles[part.role], setting, part.name, part.arguments))
 
     def world(self, setting: Setting, cast: Sequence[Part] = ()) -> World:
@@ -89,8 +87,7 @@ def _defined(module: ModuleType) -> Sequence[Play]:
 
 def find(name: str) -> Play:
     """The play ``name``; raises `InvalidArgument` with the names that there are."""
-    if name not in known():
-        raise InvalidArgument(f"no play {name!r}; there are {', '.join(sorted(known()))}")
+    check_name("play", name, sorted(known()))
     return known()[name]
 
 

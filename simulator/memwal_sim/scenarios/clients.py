@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..oracles import after_crash
 from ..process import Process
 from ..store import Contents
-from ..world import Oracle, World
+from ..world import Oracle, World, says
 from . import ground
 from .actors import Place, collect, flush, merge, opened, process, put, read, snapshot
 from .scenario import Setting
@@ -78,4 +78,4 @@ def everything_can_finish(here: Place) -> Oracle:
     """The oracle that every kind of work still comes to its end, done by one process without faults (AMB-138)."""
     steps = (opened, put({"live": "1"}), flush, snapshot, merge, collect(), read)
     finisher = process(here, "finisher", *steps)
-    return after_crash(finisher, lambda _found, _ghosts: None, clause="AMB-138", name=FINISH)
+    return after_crash(finisher, says(FINISH)(lambda _found, _ghosts: None), clause="AMB-138", name=FINISH)

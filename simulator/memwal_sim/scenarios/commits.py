@@ -15,7 +15,7 @@ from memwal.table.state import latest
 from ..oracles import after_crash
 from ..process import Process
 from ..store import Contents, Traits
-from ..world import Violation, World
+from ..world import Violation, World, says
 from . import ground, writes
 from .scenario import Scenario, Setting
 from .writes import HEARD, WRITE_ACKNOWLEDGED, WRITE_INVOKED, Writes, observe_writes
@@ -55,6 +55,7 @@ async def _looking(io: Io) -> Seen:
     return Seen(before, ground.pairs(found), newest.version, (await versions.listing(plain)).versions[-1])
 
 
+@says(writes.SURVIVE, "each commit is applied once", "at most one version behind", "a reader finishes the commit")
 def _judge(seen: Seen, ghosts: Writes) -> Violation | None:
     violation = writes.judge(dict(seen.rows), ghosts)
     if len(dict(seen.rows)) < len(seen.rows):

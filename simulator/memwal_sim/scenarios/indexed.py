@@ -27,7 +27,7 @@ from .. import fixtures
 from ..oracles import after_crash, inspected
 from ..process import Process
 from ..store import Contents
-from ..world import Oracle, Violation, World
+from ..world import Oracle, Violation, World, says
 from . import ground, searching
 from .actors import Acting, Place, Step, memory_of
 from .clients import after_all
@@ -142,6 +142,7 @@ async def looking(place: Place) -> Looked:
     return Looked(rows, await searching.hits(view, writer, place.table, BY_VALUE))
 
 
+@says(SEARCH)
 def judge(looked: Looked, _ghosts: Any) -> Violation | None:
     """A search for each value finds the rows that a scan has with it, each once, and no others."""
     wanted: list[Hit] = [(value, key, value) for key, value in looked.scanned]

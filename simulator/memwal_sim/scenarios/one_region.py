@@ -27,7 +27,7 @@ from memwal.table.state import latest, load, versions
 from ..oracles import after_crash, inspected
 from ..process import Process
 from ..store import Contents
-from ..world import Oracle, Violation, World
+from ..world import Oracle, Violation, World, says
 from . import ground, writes
 from .clients import NOBODY, after_all
 from .ground import KEY, TABLE, Pairs
@@ -67,6 +67,7 @@ async def surviving(io: Io, interpretation: Interpretation) -> Seen:
     return Seen(remote, tuple(held), merged)
 
 
+@says("a key is in one region", "each key is there once", "a merge keeps all rows", writes.SURVIVE)
 def judge(found: Seen, ghosts: Writes) -> Violation | None:
     """No key is in two regions, or twice in a read; the writes explain the rows; and merging changes none."""
     owners: dict[str, str] = {}

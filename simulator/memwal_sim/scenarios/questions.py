@@ -13,7 +13,7 @@ from memwal.table.state import load, versions
 
 from ..oracles import after_crash
 from ..process import Process
-from ..world import Oracle, Violation
+from ..world import Oracle, Violation, says
 from . import ground
 from .actors import Place, seen, seen_at
 
@@ -26,6 +26,7 @@ async def _read_all(place: Place) -> tuple[ground.Pairs, ...]:
     return tuple([ground.pairs(await seen_at(place, number)) for number in enabled])
 
 
+@says(TIME_TRAVEL)
 def _judge(_found: tuple[ground.Pairs, ...], _ghosts: Any) -> Violation | None:
     """A read that fails is the violation."""
     return None
@@ -46,6 +47,7 @@ async def _filtered(place: Place, value: str) -> tuple[ground.Pairs, ground.Pair
     return ground.pairs(asked), tuple(row for row in ground.pairs(await seen(place)) if row[1] == value)
 
 
+@says(FILTERS)
 def _same(found: tuple[ground.Pairs, ground.Pairs], _ghosts: Any) -> Violation | None:
     asked, picked = found
     if asked == picked:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib import import_module
 
-from memwal.errors import InvalidArgument
+from memwal.errors import InvalidArgument, check_name
 from memwal.revisions import PROFILES, REVISIONS, STRICT, B, Interpretation, Revision
 
 from ..outcomes import FAULTS, Fate
@@ -27,14 +27,10 @@ def setting(revision: str = "B", profile: str = "strict", overrides: Mapping[str
 
     Raises `InvalidArgument` for a name that there is not.
     """
-    if revision not in REVISIONS:
-        raise InvalidArgument(f"no revision {revision!r}; there are {', '.join(REVISIONS)}")
-    if profile not in PROFILES:
-        raise InvalidArgument(f"no profile {profile!r}; there are {', '.join(PROFILES)}")
-    readings = {field.name for field in fields(Interpretation)}
-    unknown = sorted(set(overrides or {}) - readings)
-    if unknown:
-        raise InvalidArgument(f"no such readings: {', '.join(unknown)}")
+    check_name("revision", revision, REVISIONS)
+    check_name("profile", profile, PROFILES)
+    for name in overrides or ():
+        check_name("reading", name, [field.name for field in fields(Interpretation)])
     interpretation = replace(PROFILES[profile], **dict(overrides or {}))  # type: ignore[arg-type]
     return Setting(revision=REVISIONS[revision], interpretation=interpretation)
 
@@ -78,6 +74,5 @@ def known() -> Mapping[str, Scenario]:
 
 def find(name: str) -> Scenario:
     """The scenario ``name``; raises `InvalidArgument` with the names that there are."""
-    if name not in known():
-        raise InvalidArgument(f"no scenario {name!r}; there are {', '.join(sorted(known()))}")
+    check_name("scenario", name, sorted(known()))
     return known()[name]

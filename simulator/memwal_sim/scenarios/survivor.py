@@ -14,7 +14,7 @@ from memwal.table.state import latest
 
 from ..oracles import after_crash
 from ..process import Process
-from ..world import Oracle, Violation
+from ..world import Oracle, Violation, says
 from . import ground, writes
 from .actors import Place, memory_of, seen
 from .ground import Pairs
@@ -57,19 +57,22 @@ _STAGES = (
     ("merged", "MERGE-001", "a merge keeps all rows", "the table holds {before}, and its base {after} after the merge"),
 )
 """What is compared with the rows before it: field, clause, oracle, reason."""
+ONCE = "each key is there once"
+_OBJECTIONS = (ONCE, writes.SURVIVE, *(oracle for _, _, oracle, _ in _STAGES))
 
 
 Explained: TypeAlias = Callable[[Mapping[str, str], Any], Violation | None]
 """Whether what clients did, which are ghosts of any kind, explains rows (key -> value)."""
 
 
+@says(*_OBJECTIONS)
 def judge(found: Seen, ghosts: Any, explained: Explained = writes.judge) -> Violation | None:
     """The writes explain the rows, each key is there once, and neither recovery, flush nor merge changes any."""
     for pairs in (found.remote, found.recovered, found.flushed, found.merged):
         twice = next((one for one, other in zip(pairs, pairs[1:], strict=False) if one[0] == other[0]), None)
         if twice is not None:
             reason = f"a read finds key {twice[0]} twice: {pairs}"
-            return Violation("READ-002", "each key is there once", reason)
+            return Violation("READ-002", ONCE, reason)
     violation = explained(dict(found.recovered), ghosts)
     before = found.remote
     for field, clause, oracle, reason in _STAGES:
@@ -85,4 +88,5 @@ def survives(place: Place, explained: Explained = writes.judge) -> Oracle:
 
     ``explained``: for ghosts that are no `memwal_sim.scenarios.writes.Writes`.
     """
-    return after_crash(Process("survivor", partial(surviving, place)), partial(judge, explained=explained))
+    judged = says(*_OBJECTIONS)(partial(judge, explained=explained))
+    return after_crash(Process("survivor", partial(surviving, place)), judged)

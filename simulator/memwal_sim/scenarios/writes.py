@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from memwal.effects import Note
 
 from ..oracles import Asking
-from ..world import Violation
+from ..world import Violation, says
 
 WRITE_INVOKED = "write_invoked"
 WRITE_ACKNOWLEDGED = "write_acknowledged"
@@ -28,6 +28,8 @@ and when it returned ``rows``."""
 
 READS = "reads are explained"
 """Name of the oracle for reads."""
+SURVIVE = "acknowledged writes survive"
+"""Name of the oracle for rows."""
 HEARD = frozenset({WRITE_INVOKED, WRITE_ACKNOWLEDGED, READ_INVOKED, READ_RETURNED})
 """The events that `observe_writes` makes something of."""
 
@@ -118,6 +120,7 @@ def _misread(begun: tuple[str, frozenset[Write], bool], rows: Rows, ghosts: Writ
     return Violation(clause, READS, f"{kind} read {name} found rows that no order of the writes explains", shown)
 
 
+@says(READS)
 def _told(_contents: object, ghosts: Writes) -> Violation | None:
     return ghosts.misread
 
@@ -131,6 +134,7 @@ def _pairs(rows: object) -> Iterator[tuple[object, object]]:
     yield from rows
 
 
+@says(SURVIVE)
 def judge(rows: Mapping[str, str], writes: Writes) -> Violation | None:
     """None if some order of the writes explains ``rows`` (key -> value), else what is wrong with them."""
     if explain(rows, writes) is not None:
@@ -172,7 +176,7 @@ def _violation(clause: str, reason: str, rows: Mapping[str, str], writes: Writes
         ("acknowledged", ", ".join(write.name for write in sorted(writes.acknowledged)) or "none"),
         ("invoked", ", ".join(write.name for write in sorted(writes.invoked)) or "none"),
     )
-    return Violation(clause, "acknowledged writes survive", reason, counterexample)
+    return Violation(clause, SURVIVE, reason, counterexample)
 
 
 def _never_written(rows: Mapping[str, str], writes: Writes) -> Violation | None:

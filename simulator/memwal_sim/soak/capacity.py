@@ -16,7 +16,7 @@ from memwal.codec import index_details
 from memwal.codec.index_details import IndexDetails
 from memwal.codec.region_manifest import RegionManifest
 from memwal.codec.wal import WalEntry, encode
-from memwal.errors import InvalidArgument
+from memwal.errors import InvalidArgument, check_name
 from memwal.ids import Epoch, Generation, ManifestVersion, Milliseconds, RegionId, SpecId, WalPosition
 from memwal.index import snapshot_file
 from memwal.index.snapshot import INLINE_REGIONS
@@ -76,8 +76,7 @@ class Load:
         for name in ("regions", "flush_rows", "merge_every_s", "snapshot_every_s", "collect_every_s", "row_bytes"):
             if getattr(self, name) <= 0:
                 raise InvalidArgument(f"{name} is {getattr(self, name)}, and has to be above 0")
-        if self.revision not in REVISIONS:
-            raise InvalidArgument(f"no revision {self.revision!r}; there are {', '.join(REVISIONS)}")
+        check_name("revision", self.revision, REVISIONS)
         if self.puts_per_s > self.rows_per_s:
             raise InvalidArgument(f"{self.puts_per_s} puts/s of {self.rows_per_s} rows/s: a put has at least one row")
 

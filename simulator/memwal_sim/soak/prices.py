@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
-from memwal.errors import InvalidArgument
+from memwal.errors import InvalidArgument, check_name
 
 CLASSES: dict[str, str] = {
     "Get": "read",
@@ -66,6 +66,5 @@ def parse_prices(texts: list[str]) -> Prices:
             values[name] = float(number)
         except ValueError:
             raise InvalidArgument(f"{text!r} is not NAME=NUMBER") from None
-        if not equals or name not in known:
-            raise InvalidArgument(f"no price {name!r}; there are {', '.join(sorted(known))}")
+        check_name("price", name if equals else text, sorted(known))
     return Prices(**values)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
-from memwal.errors import InvalidArgument
+from memwal.errors import InvalidArgument, check_name
 from memwal.ids import Milliseconds
 from memwal.jobs.collector import Policy
 from memwal.revisions import Interpretation, Revision
@@ -122,8 +122,7 @@ class Settings:
                 raise InvalidArgument(f"{one.name} is {getattr(self, one.name)}, and must not be negative")
         if sum(getattr(self, name) for name in _FAULTS) > 0.5:
             raise InvalidArgument("lost, applied, late and throttled together are more than half of all requests")
-        if self.regions_by not in get_args(RegionsBy):
-            raise InvalidArgument(f"regions_by is {self.regions_by!r}; there are {', '.join(get_args(RegionsBy))}")
+        check_name("way to tell regions", self.regions_by, get_args(RegionsBy))
         if self.keys < self.regions * self.rows_per_put:
             raise InvalidArgument(f"{self.keys} keys are too few for {self.regions} regions: some would have none")
         if (self.late or self.crash_every_ms or self.stall_every_ms) and self.grace_ms < 4 * self.timeout_ms:
@@ -171,9 +170,8 @@ def from_dict(values: Mapping[str, Any]) -> Settings:
 def changed(settings: Settings, values: Mapping[str, Any]) -> Settings:
     """``settings`` with other values, which may be text as a command line has it. Raises `InvalidArgument`."""
     types = {one.name: str(one.type) for one in fields(Settings)}
-    unknown = sorted(set(values) - set(types))
-    if unknown:
-        raise InvalidArgument(f"no such settings: {', '.join(unknown)}; there are {', '.join(sorted(types))}")
+    for name in values:
+        check_name("setting", name, sorted(types))
     return replace(settings, **{name: _value(name, types[name], value) for name, value in values.items()})
 
 
@@ -274,6 +272,5 @@ PRESETS: dict[str, Settings] = {
 
 def preset(name: str) -> Settings:
     """The preset ``name``; raises `InvalidArgument` with the names that there are."""
-    if name not in PRESETS:
-        raise InvalidArgument(f"no preset {name!r}; there are {', '.join(PRESETS)}")
+    check_name("preset", name, PRESETS)
     return PRESETS[name]

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from memwal.errors import InvalidArgument
+from memwal.errors import InvalidArgument, check_name
 
 from ..bugs import planted
 from ..exploring.exploration import Move
@@ -175,16 +175,14 @@ def hunt(
     found small.
     Raises `InvalidArgument` for an unknown strategy, a depth below 1, or a bound on preemptions, which is not kept.
     """
-    if strategy not in NAMES:
-        raise InvalidArgument(f"no strategy {strategy!r}; there are {', '.join(NAMES)}")
+    check_name("strategy", strategy, NAMES)
     if depth < 1 or runs_max < 1:
         raise InvalidArgument("a hunt needs one run and a depth of 1 at least")
     if study.bounds.preemptions is not None:
         raise InvalidArgument("random schedules keep no bound on preemptions")
-    setting = study.setting()
     with planted(study.bugs):
         tally = _Tally(study, runs_max, seconds_max, progress)
-        world = study.scenario.build(setting)
+        world = study.world()
         unfolding = Unfolding(world, study.bounds.kinds, study.only)
         terms = Terms(unfolding=unfolding, faults=study.bounds.faults, steps=usual_length(world), depth=depth)
         if strategy == HYPOTHESIS:
@@ -195,10 +193,10 @@ def hunt(
         moves = () if walk is None else unfolding.moves(walk.keys)
         shrunk, found = None, None if walk is None else walk.violation
         if shrinking and found is not None:
-            shrunk = shrink(study.scenario.build(setting), moves, clause=found.clause, oracle=found.oracle)
+            shrunk = shrink(study.world(), moves, clause=found.clause, oracle=found.oracle)
             moves = shrunk.moves
         only = study.only if found is None else found.oracle
-        steps, violation = record(study.scenario.build(setting), moves, only) if walk is not None else ((), None)
+        steps, violation = record(study.world(), moves, only) if walk is not None else ((), None)
     return Hunt(
         study=study,
         strategy=strategy,

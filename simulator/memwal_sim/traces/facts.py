@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from memwal import paths
 from memwal.codec import wal
 from memwal.effects import Io
-from memwal.errors import InvalidArgument
+from memwal.errors import InvalidArgument, check_name
 from memwal.ids import RegionId
 from memwal.index import regions, snapshot
 from memwal.read import scan
@@ -63,8 +63,7 @@ class Fields(dict[str, Any]):
 
 def _parsed(name: str) -> tuple[str, int]:
     kind, _, number = name.partition(_OF)
-    if kind not in PROCESSES and kind not in STORED:
-        raise InvalidArgument(f"no fact {name!r}; there are {', '.join(sorted((*PROCESSES, *STORED)))}")
+    check_name("fact", kind, sorted((*PROCESSES, *STORED)))
     if number and not (number.isdecimal() and kind in STORED):
         raise InvalidArgument(f"no fact {name!r}: {number!r} is no number of a region")
     return kind, int(number or 1)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from memwal.errors import InvalidArgument
+from memwal.errors import InvalidArgument, check_name
 
 from ..exploring.exploration import Bounds
 from ..exploring.exploration import Progress as Exploring
@@ -71,8 +71,7 @@ def promote(
 
 
 def _check(area: str, name: str, title: str, description: str) -> None:
-    if area not in AREAS:
-        raise InvalidArgument(f"no area {area!r}; there are {', '.join(AREAS)}")
+    check_name("area", area, AREAS)
     if not _NAME.fullmatch(name):
         raise InvalidArgument(f"the name {name!r} is not 3 to 64 of a-z, 0-9 and _, a letter first")
     if not title.strip() or len(title) > TITLE_MAX or not title.isprintable():

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
+from memwal.errors import check_name
+
 from .. import bugs as planting
 from .. import plays
 from ..bugs import Bug
@@ -38,9 +40,14 @@ class Study:
     """Whether it is asked in every state too that everything can come to its end."""
 
     def world(self) -> World:
-        """The world to explore, anew."""
+        """The world to explore, anew. Raises `InvalidArgument` if no oracle of it is called `only`."""
         world = self.scenario.build(self.setting())
-        return replace(world, oracles=(*world.oracles, *world.liveness)) if self.liveness else world
+        if self.liveness:
+            world = replace(world, oracles=(*world.oracles, *world.liveness))
+        names = world.names()
+        if self.only is not None and names is not None:
+            check_name(f"oracle in {self.scenario.name}", self.only, sorted(names))
+        return world
 
     def setting(self) -> Setting:
         """Revision and interpretation, planted readings included; raises `InvalidArgument` for unknown names."""

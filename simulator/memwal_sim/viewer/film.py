@@ -11,11 +11,11 @@ from memwal.effects import StoreRequest
 from memwal.errors import EngineBug
 
 from ..process import Ended, Pause
-from ..stage import ENGINE, Played, Stage, broken
+from ..stage import Played, Stage, broken
 from ..store import Contents
 from ..traces.replay import Replayed, play, replay
 from ..traces.trace import Step, Trace
-from ..world import Ghosts, Oracle, Violation, World
+from ..world import ENGINE, Ghosts, Oracle, Violation, World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
