@@ -82,7 +82,9 @@ CASES = [(command, *each) for command, wrong in REFUSED.items() for each in wron
 
 def commands(group: Any, before: str = "") -> Iterator[str]:
     """Every command of the command line, those of groups with the group's name before."""
-    for name, command in group.commands.items():
+    context = typer.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         if hasattr(command, "commands"):
             yield from commands(command, f"{before}{name} ")
         elif not command.hidden:
