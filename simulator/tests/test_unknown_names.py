@@ -52,6 +52,7 @@ REFUSED = {
         ("--revision C", "C", None),
         ("--bug torn_entri", "torn_entri", "torn_entry"),
     ],
+    "soak-processes": [("--revision C", "C", None)],
     "clauses list": [
         ("--group FLUSHH", "FLUSHH", "FLUSH"),
         ("--level MUSST", "MUSST", "MUST"),
