@@ -213,7 +213,7 @@ def decode_unchecked(data: bytes, path: str, *, clause: str = "FORMAT-024") -> p
 
     The native reader refuses a whole page for one text that is none; it does not look at binary values.
     """
-    check_footer(data, path, clause=clause)
+    check_whole(data, path, clause=clause)
     with Decoder([(0, data)], len(data), path, clause=clause) as decoder:
         told = decoder.schema
     position, size = GLOBAL_BUFFER.unpack_from(data, FOOTER.unpack(data[-FOOTER.size :])[2])
