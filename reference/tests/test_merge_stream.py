@@ -26,7 +26,7 @@ from memwal.jobs.merger import merge_region
 from memwal.keys import KeySet, among, newest, without
 from memwal.read import generation
 from memwal.stores.local import LocalStore
-from memwal.table import fragments, read, state, stored_file, write
+from memwal.table import fragments, read, state, stored_file, upsert, write
 from memwal.table.commit import commit
 
 from .arrow_tables import tables
@@ -465,3 +465,35 @@ def test_the_benchmark_compares_equal_merges_at_any_size() -> None:
     assert (found["base_rows"], found["rows"], found["key"]) == (500, 60, "text")
     assert found["ratio_median"] > 0
     assert {side: len(found[side]["seconds"]) for side in ("engine", "native")} == {"engine": 1, "native": 1}
+
+
+@pytest.mark.parametrize(("keys_bytes", "opened"), [(1 << 20, 1), (0, 5)], ids=["all keys are kept", "no room"])
+def test_a_pass_over_two_regions_opens_each_fragment_of_the_base_once_for_its_keys(
+    monkeypatch: pytest.MonkeyPatch, keys_bytes: int, opened: int
+) -> None:
+    monkeypatch.setattr(upsert, "KEYS_BYTES", keys_bytes)
+    ground = Ground()
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.string())])
+
+    def rows(*ids: int, v: str) -> pa.Table:
+        return pa.table([pa.array(ids, pa.int64()), [v] * len(ids)], schema=schema)
+
+    spec = memwal.bucket("b", ["id"], 2)
+    table = memwal.create("t", rows(*range(8), v="base"), primary_key=["id"], spec=spec, store=ground)
+    table.append(rows(*range(8, 12), v="base"))
+    files = [f"t/data/{fragment.files[0].path}" for fragment in table._state.fragments]
+    bucket = dict(zip(range(12), table.region_values(rows(*range(12), v=""))["b"].to_pylist(), strict=True))
+    expected = dict.fromkeys(range(12), "base")
+    for value, rounds in ((0, 2), (1, 3)):
+        own = [key for key in range(12) if bucket[key] == value]
+        with table.writer(values={"b": value}, background=False) as writer:
+            for number in range(rounds):
+                writer.put(rows(own[number], own[number + 1], v=f"{number}"))
+                expected |= {own[number]: f"{number}", own[number + 1]: f"{number}"}
+                writer.flush()
+    before = len(ground.asked)
+    assert len(table.merge().merged) == 5
+    asked = [each.path for each in ground.asked[before:] if isinstance(each, Get)]
+    assert {path: asked.count(path) for path in files} == dict.fromkeys(files, opened)  # each file comes in one request
+    assert len(files) == 2
+    assert dict(zip(*table.scan().to_pydict().values(), strict=True)) == expected

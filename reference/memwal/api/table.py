@@ -34,6 +34,7 @@ from ..region.rows import Belongs
 from ..revisions import STRICT, Interpretation, Revision
 from ..table import coverage, door, state, write
 from ..table.state import TableState
+from ..table.upsert import KeysRead
 from .place import Place, named_profile
 from .reports import CatchUpReport, GcReport, MergeReport, RegionInfo
 from .verifying import RepairReport, repair_place, verify_place
@@ -467,9 +468,10 @@ class Table:
         """Merge flushed generations into the base table: of one region, or of all, region by region.
 
         ``until``: the last generation of ``region`` to merge; None merges all that are listed. Any number of processes
-        may do so at once. What was merged stays merged if a later generation raises: `Unmergeable` for one that does
-        not fit the table as it is now, `ArtifactError` for a damaged one. The other regions are merged before it is
-        raised, with a note of each further failure.
+        may do so at once. A call opens each fragment of the base once for its keys, as long as these are not more than
+        `memwal.table.upsert.KEYS_BYTES` together. What was merged stays merged if a later generation raises:
+        `Unmergeable` for one that does not fit the table as it is now, `ArtifactError` for a damaged one. The other
+        regions are merged before it is raised, with a note of each further failure.
 
         No key may be in two manual regions, since the order of merging would decide which row wins: a merge that would
         replace a row of another manual region is `Unmergeable` too, and names both. Delete the row of the base that is
@@ -485,9 +487,10 @@ class Table:
         last = None if until is None else Generation(until)
         done: list[Merged] = []
         failures: list[ArtifactError | Unmergeable] = []
+        base = KeysRead()
         for one in wanted:
             try:
-                done += self._run(merger.merge_region(self._io, one, reading, last, beside))
+                done += self._run(merger.merge_region(self._io, one, reading, last, beside, base))
             except (ArtifactError, Unmergeable) as failure:
                 failures.append(failure)
         self.refresh()

@@ -4,7 +4,7 @@ Any number of mergers may work on one region, and none of them waits for another
 version and then the region's newest manifest, merges the generation after the progress that it found, and commits rows
 and progress together. Whoever commits second finds the progress changed and begins anew.
 
-Memory is bounded by the keys of one generation, not by its rows or by the base: see `memwal.table.upsert`.
+Memory is bounded by the keys of one generation and `memwal.table.upsert.KEYS_BYTES` of those of the base, not by rows.
 Source: MemWAL revisions A and B, "MemTable Merger", "Merge Workflow" and appendix 2; AMB-46, 80, 81, 82, 83, 84, 85,
 89, 92.
 """
@@ -25,7 +25,7 @@ from ..read.sources import unmerged
 from ..region import manifest as manifests
 from ..revisions import CONFIG_MANIFEST_COLLECTION, STRICT, Interpretation
 from ..table.state import TableState, check_writable, latest
-from ..table.upsert import Work, begin, discard, fits, upsert
+from ..table.upsert import KeysRead, Work, begin, discard, fits, upsert
 from ..table.write import CONFLICT_ATTEMPTS
 
 
@@ -56,6 +56,7 @@ class _Attempt:
 class _Run:
     """What one call has done so far."""
 
+    base: KeysRead
     done: list[Merged] = field(default_factory=list)
     attempt: _Attempt | None = None
     trying: Generation | None = None
@@ -72,16 +73,18 @@ async def merge_region(
     interpretation: Interpretation = STRICT,
     until: Generation | None = None,
     beside: Collection[RegionId] = (),
+    base: KeysRead | None = None,
 ) -> tuple[Merged, ...]:
     """Merge every generation of ``region`` that is listed and not merged; returns those that this call committed.
 
     ``until``: the last one to merge; None: all. ``beside``: manual regions that the caller knows of beside the
-    registered ones. A commit counts when the newest version has its progress. A generation
-    that another merger committed first is skipped. One that cannot be opened stops the merge with an error: a merger
+    registered ones. ``base``: what the caller's pass over several regions has read of the base, so that it opens no
+    fragment twice. A commit counts when the newest version has its progress. A generation that another merger committed
+    first is skipped. One that cannot be opened stops the merge with an error: a merger
     never goes on to the next. Raises `ArtifactError` for missing or damaged files, `Unmergeable` for a generation that
     does not fit the table, and `Conflict` if the table cannot be merged into or changed too often.
     """
-    run = _Run()
+    run = _Run(base=base or KeysRead())
     while True:
         try:
             if not await _step(io, region, run, interpretation, until, beside):
@@ -124,7 +127,7 @@ async def _step(
     try:
         if run.attempt is None or run.attempt.listed != listed or not fits(run.attempt.work, state):
             await _give_up(io, run)
-            run.attempt = await _opened(io, state, region, listed)
+            run.attempt = await _opened(io, state, region, listed, run.base)
         if interpretation.manual_regions_apart:
             run.attempt.work.owner = await _owner(io, state, manifest, beside)
         await _commit(io, state, region, run.attempt, interpretation)
@@ -177,7 +180,7 @@ async def _check_not_merged(io: Io, state: TableState, region: RegionId, generat
 
 
 @implements("MERGE-005", "AMB-92")
-async def _opened(io: Io, state: TableState, region: RegionId, listed: FlushedGeneration) -> _Attempt:
+async def _opened(io: Io, state: TableState, region: RegionId, listed: FlushedGeneration, base: KeysRead) -> _Attempt:
     try:
         source = await open_source(manifests.folder(io, region), listed.path, state)
     except NotFound as missing:
@@ -187,7 +190,7 @@ async def _opened(io: Io, state: TableState, region: RegionId, listed: FlushedGe
     except ArtifactError:
         await _check_not_merged(io, state, region, listed.generation)
         raise
-    return _Attempt(listed, state, source, begin(source, state))
+    return _Attempt(listed, state, source, begin(source, state, base))
 
 
 @implements("MERGE-006", "AMB-83", "AMB-92")

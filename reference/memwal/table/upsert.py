@@ -1,7 +1,7 @@
 """Upsert of a stream of rows by primary key, in one transaction: what a merge does to the base table.
 
-Memory is bounded by the keys of the source, the rows that they match, and the bounds of `read.batches` and
-`fragments.FILE_BYTES`; neither the size of the base nor that of the source's other columns counts.
+Memory is bounded by the keys of the source, the rows that they match, `KEYS_BYTES`, and the bounds of `read.batches`
+and `fragments.FILE_BYTES`; neither the size of the base nor that of the source's other columns counts.
 """
 
 from __future__ import annotations
@@ -53,6 +53,42 @@ class Source(Protocol):
         """The rows, in the table's schema, in write order; each call begins anew."""
 
 
+KEYS_BYTES = 256 << 20
+"""Most bytes of keys of the base table that a pass of merges keeps."""
+
+
+@dataclass(slots=True)
+class KeysRead:
+    """The keys of fragments of the base table that a pass of merges has read: it opens no fragment for them twice.
+
+    What would be more than `KEYS_BYTES` together is read again where it is needed again.
+    """
+
+    size_bytes: int = 0
+    held: dict[tuple[tuple[str, ...], bytes], tuple[pa.Table, ...]] = field(default_factory=dict)
+    """Key columns and data files of the fragment -> the keys of its physical rows, in batches."""
+
+    async def batches(
+        self, io: Io, state: TableState, fragment: table_pb2.DataFragment, names: Sequence[str]
+    ) -> AsyncIterator[pa.Table]:
+        """The key columns ``names`` of the physical rows of ``fragment``."""
+        files = tuple(names), b"".join(map(protobuf.serialise, fragment.files))
+        if (known := self.held.get(files)) is not None:
+            for batch in known:
+                yield batch
+            return
+        read_now: list[pa.Table] | None = []
+        async for batch in read.batches(io, state, fragment, names):
+            if read_now is not None:
+                read_now.append(batch)
+                if self.size_bytes + sum(each.nbytes for each in read_now) > KEYS_BYTES:
+                    read_now = None
+            yield batch
+        if read_now is not None:
+            self.size_bytes += sum(each.nbytes for each in read_now)
+            self.held[files] = tuple(read_now)
+
+
 @dataclass(slots=True)
 class Work:
     """What of an upsert is stored already, so that a later attempt on a newer version does only what changed.
@@ -71,6 +107,8 @@ class Work:
     """Fragments with the rows of the source; None until they are written."""
     masked: dict[bytes, table_pb2.DataFragment | None] = field(default_factory=dict)
     """Fragment as it was -> fragment without the matched rows; None if none are left."""
+    base: KeysRead = field(default_factory=KeysRead)
+    """Shared by the upserts of one pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +119,14 @@ class _Change:
     removed: tuple[int, ...]
 
 
-def begin(source: Source, state: TableState) -> Work:
-    """An upsert of which nothing is done yet; it may be tried on every version with the schema of ``state``."""
+def begin(source: Source, state: TableState, base: KeysRead | None = None) -> Work:
+    """An upsert of which nothing is done yet; it may be tried on every version with the schema of ``state``.
+
+    ``base``: what earlier upserts of the same pass have read.
+    """
     keys = source.keys
     known = KeySet(keys) if keys.num_columns and keys.num_rows else None
-    return Work(source, _schema(state), known)
+    return Work(source, _schema(state), known, base=base or KeysRead())
 
 
 def fits(work: Work, state: TableState) -> bool:
@@ -152,7 +193,7 @@ async def _masked(io: Io, state: TableState, work: Work) -> _Change:
         return _Change((), ())
     known = {fragment.id: protobuf.serialise(fragment) for fragment in state.fragments}
     missing = [fragment for fragment in state.fragments if known[fragment.id] not in work.masked]
-    matched = await _matched(io, state, missing, work.keys)
+    matched = await _matched(io, state, missing, work.keys, work.base)
     await _check_own(io, state, [fragment for fragment in missing if fragment.id in matched], matched, work)
     for fragment in missing:
         work.masked[known[fragment.id]] = await _without(io, state, fragment, matched.get(fragment.id), work.source)
@@ -167,11 +208,11 @@ async def _masked(io: Io, state: TableState, work: Work) -> _Change:
 
 
 async def _matched(
-    io: Io, state: TableState, fragments: Sequence[table_pb2.DataFragment], keys: KeySet
+    io: Io, state: TableState, fragments: Sequence[table_pb2.DataFragment], keys: KeySet, base: KeysRead
 ) -> dict[int, deletion.Offsets]:
     """Offsets of the rows of each fragment whose key is among ``keys``, deleted rows included; ascending.
 
-    Only the key columns are read.
+    Only the key columns are read, and those of no fragment that the pass has read before.
     """
     found: dict[int, list[deletion.Offsets]] = {}
     waiting: list[tuple[int, int, pa.Table]] = []
@@ -189,7 +230,7 @@ async def _matched(
 
     for fragment in fragments:
         first = 0
-        async for batch in read.batches(io, state, fragment, keys.names):
+        async for batch in base.batches(io, state, fragment, keys.names):
             waiting.append((fragment.id, first, batch))
             first += batch.num_rows
             if sum(table.num_rows for _, _, table in waiting) >= keys.batch_rows:
