@@ -82,3 +82,29 @@ def _is_misread(arrow: pa.DataType) -> bool:
     if pa.types.is_fixed_size_list(arrow) and pa.types.is_fixed_size_list(arrow.value_type):
         return True
     return any(_is_misread(arrow.field(number).type) for number in range(arrow.num_fields))
+
+
+def null_within(values: pa.Array, where: str) -> str:
+    """What below ``values`` is NULL and may not be, where its parent is not NULL; empty: nothing."""
+    if not _strict_below(values.type):
+        return ""
+    # Flattened children of a struct are NULL where the struct is; NULL lists have no items.
+    allowed = values.null_count if pa.types.is_struct(values.type) else 0
+    below = values.flatten() if pa.types.is_struct(values.type) else [values.flatten()]
+    for field, child in zip(children(values.type), below, strict=True):
+        named = f"{field.name!r} in {where}"
+        if not field.nullable and child.null_count > allowed:
+            return named
+        if found := null_within(child, named):
+            return found
+    return ""
+
+
+def _strict_below(kind: pa.DataType) -> bool:
+    """Whether something below a column of this type may not be NULL."""
+    return any(not child.nullable or _strict_below(child.type) for child in children(kind))
+
+
+def children(kind: pa.DataType) -> list[pa.Field]:
+    """The fields of a nested type; none of another."""
+    return [kind.field(number) for number in range(kind.num_fields)] if pa.types.is_nested(kind) else []

@@ -199,3 +199,40 @@ def test_of_what_is_no_whole_entry_nothing_is_taken(revision: str) -> None:
     for cut in (data[:-1], data[:40], b"", b"no entry"):
         with pytest.raises(ArtifactError):
             wal.salvage(cut, kind, "p")
+
+
+NESTED = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("s", pa.list_(pa.struct([pa.field("x", pa.int64(), nullable=False)]))),
+    ]
+)
+
+
+def nested(*pairs: tuple[int, list[int | None]]) -> pa.Table:
+    cells = [[{"x": x} for x in each] for _, each in pairs]
+    return pa.table([pa.array([i for i, _ in pairs]), pa.array(cells, NESTED.field("s").type)], schema=NESTED)
+
+
+@pytest.mark.clause("AMB-15")
+@pytest.mark.parametrize("revision", ["B", "R"])
+def test_null_where_a_nested_type_has_none_is_repaired_like_any_other_value(
+    revision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = DictStore()
+    table = memwal.create("t", NESTED, primary_key=["id"], revision=revision, store=store)
+    with monkeypatch.context() as patch:
+        patch.setattr(memwal.region.rows, "admitted", conform)
+        with table.writer(background=False) as writer:
+            writer.put(nested((1, [1])))
+            writer.put(nested((2, [2, 3]), (3, [4, None]), (4, [])))
+            writer.put(nested((5, [5])))
+    with pytest.raises(ArtifactError, match=r"NULL in 'x' in 'item' in 's'.*memwal repair"):
+        table.scan()
+    (step,) = memwal.repair("t", store=store).steps
+    assert (step.kind, "values in 1 of its 3 rows" in step.reason) == ("entry", True)
+    with memwal.open("t", store=store).writer() as writer:
+        writer.flush()
+    table.merge()
+    found = {row["id"]: [each["x"] for each in row["s"]] for row in table.scan().to_pylist()}
+    assert found == {1: [1], 2: [2, 3], 4: [], 5: [5]}

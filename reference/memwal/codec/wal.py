@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from .. import cellwise
 from ..clauses import implements
 from ..errors import ArtifactError
 from ..ids import UINT64_MAX, Epoch, Generation
@@ -124,7 +125,7 @@ def _decode_stream(data: bytes, path: str) -> pa.Table:
     schema, batches, start = _batches(data, path)
     try:
         for batch in batches:
-            batch.validate(full=True)
+            _check(batch)
         return pa.Table.from_batches(batches, schema)
     except _UNREADABLE as error:
         raise ArtifactError("WAL-009", path, f"not a readable Arrow IPC stream: {error}", start) from error
@@ -171,10 +172,20 @@ def _copy(part: pa.RecordBatch) -> pa.RecordBatch | None:
         with pa.ipc.new_stream(sink, part.schema) as writer:
             writer.write_batch(part)
         copied = pa.ipc.open_stream(sink.getvalue()).read_next_batch()
-        copied.validate(full=True)
+        _check(copied)
     except _UNREADABLE:
         return None
     return copied
+
+
+def _check(batch: pa.RecordBatch) -> None:
+    """Raise `pyarrow.ArrowInvalid` for a value that is not what its type says, and for NULL where there may be none."""
+    batch.validate(full=True)
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        if not field.nullable and column.null_count:
+            raise pa.ArrowInvalid(f"NULL in column {field.name!r}, which has none")
+        if where := cellwise.null_within(column, repr(field.name)):
+            raise pa.ArrowInvalid(f"NULL in {where}, which has none")
 
 
 _UNREADABLE = (pa.ArrowException, OSError, ValueError, EOFError)

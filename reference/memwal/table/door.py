@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from ..cellwise import children, null_within
 from ..clauses import implements
 from ..codec import bloom, key_index
 from ..errors import InvalidArgument
@@ -95,10 +96,10 @@ def _check_field(field: pa.Field, where: str, *, named: bool) -> None:
         raise _refused(f"a name has NUL in it: {where}")
     _check_type(field, where)
     _check_metadata(field.metadata, where)
-    children = _children(field.type)
-    if len({child.name for child in children}) < len(children):
+    below = children(field.type)
+    if len({child.name for child in below}) < len(below):
         raise _refused(f"names are not unique in {where}")
-    for child in children:
+    for child in below:
         if _is_marked(child):
             raise _refused(f"a primary key below a column: {child.name!r} in {where}")
         _check_field(child, f"{child.name!r} in {where}", named=pa.types.is_struct(field.type))
@@ -111,10 +112,6 @@ def _check_type(field: pa.Field, where: str) -> None:
         why, clause = f"type {field.type} is not supported", unknown.clause
     if why:
         raise InvalidArgument(f"column {where}: {why}", clause=clause)
-
-
-def _children(kind: pa.DataType) -> list[pa.Field]:
-    return [kind.field(number) for number in range(kind.num_fields)] if pa.types.is_nested(kind) else []
 
 
 def _check_metadata(metadata: Mapping[bytes, bytes] | None, where: str) -> None:
@@ -152,27 +149,6 @@ def _check_values(values: pa.Array, field: pa.Field) -> None:
         values.validate(full=True)
     except pa.ArrowInvalid as error:
         raise _refused(f"column {field.name!r} holds what is no {field.type}: {error}") from error
-    where = _null_within(values, repr(field.name))
+    where = null_within(values, repr(field.name))
     if where:
         raise _refused(f"NULL in {where}, which has none")
-
-
-def _null_within(values: pa.Array, where: str) -> str:
-    """What below ``values`` is NULL and may not be, where its parent is not NULL; empty: nothing."""
-    if not _strict_below(values.type):
-        return ""
-    # Flattened children of a struct are NULL where the struct is; NULL lists have no items.
-    allowed = values.null_count if pa.types.is_struct(values.type) else 0
-    below = values.flatten() if pa.types.is_struct(values.type) else [values.flatten()]
-    for field, child in zip(_children(values.type), below, strict=True):
-        named = f"{field.name!r} in {where}"
-        if not field.nullable and child.null_count > allowed:
-            return named
-        if found := _null_within(child, named):
-            return found
-    return ""
-
-
-def _strict_below(kind: pa.DataType) -> bool:
-    """Whether something below a column of this type may not be NULL."""
-    return any(not child.nullable or _strict_below(child.type) for child in _children(kind))
