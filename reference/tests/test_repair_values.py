@@ -236,3 +236,20 @@ def test_null_where_a_nested_type_has_none_is_repaired_like_any_other_value(
     table.merge()
     found = {row["id"]: [each["x"] for each in row["s"]] for row in table.scan().to_pylist()}
     assert found == {1: [1], 2: [2, 3], 4: [], 5: [5]}
+
+
+@pytest.mark.clause("AMB-15")
+@pytest.mark.parametrize("revision", ["A", "B", "R"])
+def test_a_date_that_is_no_day_is_repaired_like_any_other_value(revision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = DictStore()
+    table = memwal.create("t", SCHEMA, primary_key=["id"], revision=revision, store=store)
+    dates = pa.array([0, 86_400_001, None], pa.int64()).view(pa.date64())
+    with monkeypatch.context() as patch:
+        patch.setattr(memwal.region.rows, "admitted", conform)
+        with table.writer(background=False) as writer:
+            writer.put(pa.table([[1, 2, 3], ["a", "b", "c"], dates], schema=SCHEMA))
+    with pytest.raises(ArtifactError, match=r"memwal repair"):
+        table.scan()
+    (step,) = memwal.repair("t", store=store).steps
+    assert "values in 1 of its 3 rows" in step.reason
+    assert sorted(memwal.open("t", store=store).scan()["id"].to_pylist()) == [1, 3]

@@ -221,7 +221,13 @@ _END_MARKS = (b"\xff\xff\xff\xff\x00\x00\x00\x00", b"\x00\x00\x00\x00")
 
 
 def _decode_lance(data: bytes, path: str) -> pa.Table:
-    return data_file.decode(data, path, clause="WAL-008")
+    rows = data_file.decode(data, path, clause="WAL-008")
+    try:
+        for batch in rows.to_batches():
+            _check(batch)
+    except _UNREADABLE as error:
+        raise ArtifactError("WAL-008", path, f"not a readable Lance file: {error}") from error
+    return rows
 
 
 def _salvage_lance(data: bytes, path: str) -> tuple[pa.Table, int]:
