@@ -162,7 +162,7 @@ def test_an_eventual_plan_has_the_generations_of_its_snapshot_and_no_memory_and_
 @pytest.mark.clause("PLAN-001", "PLAN-012")
 def test_a_memtable_that_waits_for_its_flush_is_a_source_beside_the_one_that_takes_writes() -> None:
     made = scene()
-    made.a._freeze()
+    made.a._threads.run(made.a._writer.freeze())
     made.a.put(row(made.keys_a[3]))
     plan = made.named(made.table.explain(writers=made.writers))
     assert sorted(sources(plan, "ScanExec")) == sorted([*SIX, "A[gen=3]"])
@@ -316,7 +316,7 @@ def test_a_lookup_goes_from_the_newest_generation_to_the_base_and_stops_where_it
 def test_of_several_memtables_in_memory_the_newest_is_asked_first() -> None:
     made = scene()
     key = made.keys_a[0]
-    made.a._freeze()
+    made.a._threads.run(made.a._writer.freeze())
     made.a.put(row(key, v="a3"))
     assert made.get(key) == ["a3"]
     plan = made.lookup(key)
