@@ -7,11 +7,12 @@ from memwal.codec.pb.lance import table_pb2
 from memwal.effects import Io
 from memwal.keys import KeySet
 from memwal.table.state import TableState
+from memwal.table.upsert import KeysRead
 from memwal_sim.bugs import Bug
 
 
 async def _nothing(
-    _io: Io, _state: TableState, _fragments: Sequence[table_pb2.DataFragment], _keys: KeySet
+    _io: Io, _state: TableState, _fragments: Sequence[table_pb2.DataFragment], _keys: KeySet, _base: KeysRead
 ) -> dict[int, deletion.Offsets]:
     """In place of looking for rows with the same keys."""
     return {}

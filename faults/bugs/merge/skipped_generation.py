@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from memwal.codec.region_manifest import FlushedGeneration
+from memwal.codec.region_manifest import FlushedGeneration, RegionManifest
 from memwal.effects import Io
 from memwal.ids import Generation, RegionId
 from memwal.read.sources import unmerged
@@ -14,11 +14,11 @@ from memwal_sim.bugs import Bug
 
 async def _newest(
     io: Io, state: TableState, region: RegionId, _lost: Collection[Generation], _interpretation: Interpretation
-) -> FlushedGeneration | None:
+) -> tuple[RegionManifest, FlushedGeneration] | None:
     """In place of the generation after the progress."""
     manifest = await manifests.latest(manifests.folder(io, region), state.revision)
     listed = unmerged(manifest, state.mem_wal.progress(region)) if manifest is not None else ()
-    return listed[-1] if listed else None
+    return (manifest, listed[-1]) if manifest is not None and listed else None
 
 
 BUG = Bug(
