@@ -20,6 +20,7 @@ from memwal.errors import InvalidArgument, check_name
 from memwal_sim import places
 from memwal_sim.bugs import load as load_bugs
 from memwal_sim.evidence import recorded
+from memwal_sim.process import ENGINE_CLAUSE
 from memwal_sim.traces.trace import load as load_trace
 
 from . import evidence
@@ -102,7 +103,7 @@ def planted() -> dict[str, tuple[Planted, ...]]:
         noticed = None if history is None or not history.exists() else load_trace(history).header.violation
         dead = noticed is not None and (noticed.oracle, noticed.clause) == (bug.oracle, bug.violated)
         one = Planted(name=name, kind="planted bug", what=bug.what, where=f"scenario {bug.scenario}", dead=dead)
-        for id_ in (bug.clause, bug.violated):
+        for id_ in {bug.clause, bug.violated} - {ENGINE_CLAUSE}:  # a process that ends so breaks no clause of the texts
             found.setdefault(id_, set()).add(one)
     surveyed = ((name, *seen) for name, cases in _surveyed().items() if name in bugs for seen in cases.items())
     for name, case, broken in surveyed:
