@@ -179,6 +179,7 @@ def requests(store: Objects, coroutine: Protocol[Any]) -> list[Request[Any]]:
     """The requests of ``coroutine`` on a copy of ``store``, notes left out."""
     seen: list[Request[Any]] = []
     copy = Objects(store.objects)
+    copy.drawn = store.drawn
 
     def perform(request: Request[Any]) -> Any:
         if not isinstance(request, Note):

@@ -23,13 +23,13 @@ from memwal.index import mem_wal, regions, snapshot
 from memwal.jobs import index_builder
 from memwal.jobs.index_builder import catch_up
 from memwal.jobs.merger import merge_region
-from memwal.revisions import LITERAL, STRICT, R
+from memwal.revisions import CONFIG_INLINE_REGIONS, LITERAL, STRICT, R
 from memwal.stores.local import LocalStore
 from memwal.table import read
 from memwal.table.commit import commit
 from memwal.table.coverage import segments, uncovered
 from memwal.table.state import TableState, latest, load, versions
-from memwal.table.write import append
+from memwal.table.write import append, set_config
 
 from .catch_up_scenes import (
     Objects,
@@ -391,6 +391,23 @@ def test_a_snapshot_outside_the_index_stays_readable_after_a_catch_up(scene: Sce
     assert after.mem_wal_entry.uuid.uuid != b"0" * 16
     assert store.run(snapshot.load(IO, after)) == before
     assert recorded(after, "btree", scene.region) == 1
+
+
+@pytest.mark.clause("AMB-76", "AMB-69")
+def test_a_builder_of_an_index_that_loses_to_a_registration_keeps_the_new_regions_file(scene: Scene) -> None:
+    store = scene.store()
+    store.run(set_config(IO, {CONFIG_INLINE_REGIONS: "0"}))
+    store.run(regions.build_snapshot(IO))
+    at = [isinstance(r, PutIfAbsent) and "/_versions/" in r.path for r in requests(store, catch_up(IO, "btree"))]
+    rivals: list[str] = []
+
+    def registers() -> None:
+        rivals.append(store.run(regions.register(IO, None)).region_id)
+
+    interrupted(store, catch_up(IO, "btree"), at.index(True), registers)
+    state = newest(store)
+    assert {row.region_id for row in store.run(snapshot.load(IO, state))} == {scene.region, *rivals}
+    assert recorded(state, "btree", scene.region) == 1
 
 
 def test_a_table_without_mem_wal_is_refused_before_anything_is_built(tmp_path: Path) -> None:

@@ -367,6 +367,21 @@ def test_versions_stay_by_number_by_age_and_by_name(clock: Clock) -> None:
 
 
 @pytest.mark.clause("GC-003")
+@pytest.mark.parametrize("steps", [2, 3])
+def test_the_version_from_which_the_first_branch_of_a_lineage_starts_stays(steps: int) -> None:
+    ground = Ground()
+    made = table(ground)
+    for key in range(5):
+        made.append(row(key))
+    lineage = [[2, "0a"], [40, "0b"], [50, "0c"]][:steps]
+    branch = {"parentBranch": "b", "parentVersion": lineage[-1][0], "identifier": {"version_mapping": lineage}}
+    ground.objects["t/_refs/branches/c.json"] = json.dumps(branch).encode()
+    kept = [d for d in made.gc(retain_versions=1).decisions if d.kind == "version" and d.rule == "reference"]
+    assert [decision.reason for decision in kept] == ["branch 'c' names it"]
+    assert [state.version for state in history(ground)] == [2, 7]
+
+
+@pytest.mark.clause("GC-003")
 @pytest.mark.parametrize("folder", ["tags", "branches"])
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b'{"version": "x", "parentVersion": "x"}', b"\xff"])
 def test_a_tag_or_branch_that_cannot_be_read_stops_the_collector(folder: str, data: bytes) -> None:

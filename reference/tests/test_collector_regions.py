@@ -8,10 +8,10 @@ from typing import Any
 import memwal
 import pytest
 from memwal import paths
-from memwal.codec import hint, table_manifest
+from memwal.codec import hint, table_manifest, wal
 from memwal.effects import Delete, Put, StoreRequest
 from memwal.errors import ArtifactError
-from memwal.ids import ManifestVersion, RegionId
+from memwal.ids import Generation, ManifestVersion, RegionId, WalPosition
 from memwal.region import manifest as manifests
 from memwal.revisions import CONFIG_WAL_COLLECTION, REVISIONS
 from memwal.table import write
@@ -147,6 +147,27 @@ def test_a_native_generation_without_a_range_is_known_by_the_number_in_its_entri
     decisions = run(ground, retain_versions=1)
     assert wal_positions(ground, region, "R") == [6, 7, 8, 9]
     assert reasons(decisions, "wal")[0] == "generation 3 is listed, and entry 6 does not belong to one before it"
+
+
+def renumbered(ground: Ground, region: RegionId, position: int, generation: int) -> None:
+    """Let the WAL entry say that it is of ``generation``, as one that a native writer stored for a later MemTable."""
+    name = f"t/{paths.region(region)}/{paths.wal(WalPosition(position), REVISIONS['R'].wal_suffix)}"
+    entry = wal.decode(ground.objects[name], REVISIONS["R"], name)
+    ground.objects[name] = wal.encode(replace(entry, generation=Generation(generation)), REVISIONS["R"])
+
+
+@pytest.mark.clause("AMB-95", "GC-006")
+@pytest.mark.parametrize("ranged", [True, False])
+def test_an_entry_of_a_later_number_than_its_generation_stays_with_it_and_is_no_fault(ranged: bool) -> None:
+    ground, region = busy("R")
+    for position in (6, 7):
+        renumbered(ground, region, position, 4)
+    assert memwal.verify("t", store=ground).findings == ()
+    if not ranged:
+        without_range(ground, region, "R")
+    run(ground, retain_versions=1)
+    assert wal_positions(ground, region, "R") == [6, 7, 8, 9]
+    assert strong(ground) == BUSY_ROWS
 
 
 @pytest.mark.clause("AMB-95", "GC-007")

@@ -22,6 +22,7 @@ from memwal.drive import drive
 from memwal.effects import Io, PutIfAbsent, Request, run
 from memwal.ids import TableVersion
 from memwal.maintained import build, corpus, remap
+from memwal.region.limits import Limits
 from memwal.revisions import REVISIONS as KNOWN_REVISIONS
 from memwal.stores.local import LocalStore
 from memwal.table import vector_models
@@ -368,3 +369,28 @@ def test_a_column_may_have_any_name(tmp_path: Path, name: str) -> None:
         writer.flush()
         folder = place / "_mem_wal" / writer.region_id / opened.regions()[0].manifest.flushed[0].path
     assert hits(lance.dataset(str(folder)), f"`{name}` = 'x'") == [0]
+
+
+@pytest.mark.long
+@pytest.mark.clause("FLUSH-007", "AMB-106")
+@pytest.mark.parametrize("revision", ["B", "R"])
+def test_an_index_of_a_generation_of_several_fragments_finds_rows_in_each_of_them(
+    tmp_path: Path, revision: str
+) -> None:
+    marked = {"lance-schema:unenforced-primary-key": "true"}
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False, metadata=marked), ("v", pa.int8())])
+    place = str(tmp_path / "t")
+    lance.write_dataset(pa.table([[-1], [9]], schema=schema), place).create_scalar_index("v", "BITMAP", name="i")
+    table = memwal.enable(place, revision=revision, maintained_indexes=["i"])
+    full = 1 << 20
+    values = np.zeros(full + 3, np.int8)
+    values[[3, full - 1, full, full + 2]] = 7
+    limits = Limits(memtable_rows=2 * full)
+    with table.writer(background=False, limits=limits) as writer:
+        writer.put(pa.table([np.arange(full + 3), values], schema=schema))
+        writer.flush()
+    (folder,) = (tmp_path / "t").glob("_mem_wal/*/*_gen_1")
+    opened = lance.dataset(str(folder))
+    assert "ScalarIndexQuery" in opened.scanner(filter="v = 7").explain_plan()
+    found = opened.to_table(filter="v = 7", columns=["id"]).column("id").to_pylist()
+    assert found == [3, full - 1, full, full + 2]

@@ -213,6 +213,21 @@ def test_key_sets_agree_with_sets_of_python_values(
     assert newest(rows, names).tolist() == sorted(last.values())
 
 
+@pytest.mark.clause("AMB-46", "AMB-136")
+@pytest.mark.parametrize("factors", [(1, 7, 11, 13, 17), (1, 7, 11, 13, 0)], ids=["five", "four and a constant"])
+def test_keys_of_more_values_than_a_code_has_bits_for_stay_apart(factors: tuple[int, ...]) -> None:
+    count, again = 60_000, 1_000
+    rows = np.arange(count)
+    names = [f"k{place}" for place in range(len(factors))]
+    distinct = pa.table([(rows * factor) % count for factor in factors], names=names)
+    twice = pa.concat_tables([distinct, distinct.slice(0, again)])
+    assert newest(twice, names).tolist() == list(range(again, count + again))
+    shifted = distinct.set_column(0, "k0", pa.array((rows + 1) % count))
+    assert KeySet(distinct).mask(distinct).all()
+    assert not KeySet(distinct).mask(shifted).any()
+    assert without(twice, distinct.slice(0, again)).equals(distinct.slice(again))
+
+
 def test_a_row_without_a_key_is_in_no_set_of_keys_that_have_one() -> None:
     held = pa.table({"k": pa.array([0, 1])})
     assert KeySet(held).mask(pa.table({"k": pa.array([None, 0, 2], pa.int64())})).tolist() == [False, True, False]

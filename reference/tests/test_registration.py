@@ -17,8 +17,9 @@ from memwal.ids import RegionId, SpecId
 from memwal.index import mem_wal, regions, snapshot
 from memwal.index.snapshot import RegionRow
 from memwal.jobs.merger import merge_region
-from memwal.revisions import LITERAL, REVISIONS, STRICT, Interpretation
+from memwal.revisions import CONFIG_INLINE_REGIONS, LITERAL, REVISIONS, STRICT, Interpretation
 from memwal.table import read
+from memwal.table.write import set_config
 
 from .ground import Actor, Ground, keys, row
 from .interleaving import orders
@@ -98,6 +99,22 @@ def test_registrars_that_do_not_look_again_fork_a_value(
     slow = Actor(ground, regions.register(IO, {"b": 0}, interpretation=profile)).until(PutIfAbsent, "/_versions/")
     quick = ground.run(regions.register(IO, {"b": 0}, interpretation=profile))
     assert (slow.finish().region_id == quick.region_id) == same
+
+
+@pytest.mark.clause("AMB-52", "AMB-76", "SNAP-013")
+def test_a_creator_that_loses_to_one_of_another_value_names_a_file_with_both(
+    ground: Ground, made: memwal.Table
+) -> None:
+    ground.run(set_config(IO, {CONFIG_INLINE_REGIONS: "0"}))
+    slow = Actor(ground, registering(0)).until(PutIfAbsent, "/_versions/")
+    first = objects_below(ground, "_indices")
+    rival = made.register_region({"b": 1})
+    own = slow.finish().region_id
+    assert {r: dict(row.values) for r, row in registered(ground).items()} == {own: {"b": 0}, rival: {"b": 1}}
+    entry = newest(ground).mem_wal_entry
+    assert entry is not None
+    assert first != [snapshot.external(entry.uuid.uuid).removeprefix("_indices/")]
+    assert opened(ground).register_regions([{"b": 0}, {"b": 1}]) == (own, rival)
 
 
 @pytest.mark.clause("AMB-52")

@@ -529,6 +529,18 @@ def test_after_a_conflict_the_builder_commits_again_without_scanning_again_and_n
     assert newest(ground).mem_wal.maintained_indexes == ("vec",)
 
 
+@pytest.mark.clause("SNAP-019", "AMB-69", "AMB-76")
+def test_a_builder_that_loses_to_a_registration_names_a_file_that_has_the_new_region_too(ground: Ground) -> None:
+    made, region = a_table(ground)
+    ground.run(set_config(IO, {CONFIG_INLINE_REGIONS: "0"}))
+    builder = Actor(ground, regions.build_snapshot(IO)).until(PutIfAbsent, "/_versions/")
+    rival = made.register_region()
+    builder.finish()
+    found = registered(ground)
+    assert sorted(found) == sorted([region, rival])
+    assert found[RegionId(region)].manifest is not None
+
+
 @pytest.mark.clause("SNAP-013", "AMB-76")
 def test_a_builder_that_dies_anywhere_leaves_the_table_readable_and_at_most_a_file_that_nothing_names() -> None:
     first = Ground()

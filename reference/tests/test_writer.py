@@ -283,6 +283,52 @@ def test_buffered_rows_are_stored_when_the_time_limit_is_reached_and_not_before(
     assert (stored["position"], stored["rows"], stored["trigger"]) == (there.positions()[-1], 2, "time")
 
 
+@pytest.mark.clause("WRITER-018", "WRITER-012")
+@pytest.mark.parametrize(("wal_ms", "age_ms"), [(100, 300), (300, 100)])
+def test_of_two_time_limits_the_deadline_is_the_one_that_is_reached_first(
+    there: Scene, wal_ms: int, age_ms: int
+) -> None:
+    writer = there.open(Limits(wal_interval_ms=Milliseconds(wal_ms), memtable_age_ms=Milliseconds(age_ms)))
+    opened_ms = there.now_ms
+    there.run(writer.put(rows((1, "a")), durable=False))
+    assert writer.deadline_ms() == opened_ms + 100
+    there.now_ms += 100
+    there.run(writer.keep_limits())
+    assert [len(there.entries()), len(there.manifest().flushed)] == ([1, 0] if wal_ms == 100 else [1, 1])
+    assert writer.deadline_ms() == (opened_ms + 300 if wal_ms == 100 else None)
+
+
+@pytest.mark.clause("FLUSH-001", "WRITER-012")
+def test_the_age_of_a_memtable_is_that_of_its_own_first_row_and_not_of_the_one_before(there: Scene) -> None:
+    writer = there.open(Limits(memtable_age_ms=Milliseconds(100), wal_interval_ms=None))
+    there.run(writer.put(rows((1, "a"))))
+    there.now_ms += 60
+    there.run(writer.flush())
+    there.now_ms += 60
+    there.run(writer.put(rows((2, "b"))))
+    assert [g.generation for g in there.manifest().flushed] == [1]
+    assert writer.deadline_ms() == there.now_ms + 100
+    there.now_ms += 99
+    there.run(writer.put(rows((3, "c"))))
+    assert [g.generation for g in there.manifest().flushed] == [1]
+    there.now_ms += 1
+    there.run(writer.keep_limits())
+    assert [g.generation for g in there.manifest().flushed] == [1, 2]
+
+
+@pytest.mark.clause("AMB-41")
+def test_the_bytes_of_the_active_memtable_count_where_puts_wait_for_a_flush(there: Scene) -> None:
+    writer = there.open(Limits(memtable_bytes=200, unflushed_bytes=200, wal_interval_ms=None))
+    there.run(writer.put(rows((1, "x" * 100))))
+    there.run(writer.freeze())
+    there.run(writer.put(rows((2, "y" * 100))))
+    assert [memtable.generation for memtable in writer.frozen] == [1]
+    assert 200 <= sum(memtable.written.size_bytes for memtable in writer.unflushed()) < 400
+    there.run(writer.put(rows((3, "z"))))
+    assert [g.generation for g in there.manifest().flushed] == [1]
+    assert pairs(writer.memtable.table()) == [(2, "y" * 100), (3, "z")]
+
+
 @pytest.mark.clause("WRITER-018", "AMB-16")
 def test_rows_that_come_while_several_entries_are_stored_keep_their_time_limit(there: Scene) -> None:
     writer = there.open(Limits(wal_interval_ms=Milliseconds(100), entry_bytes=40))

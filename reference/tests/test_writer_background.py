@@ -374,6 +374,31 @@ def test_a_put_that_waits_for_room_is_told_when_the_background_finds_the_writer_
     assert pairs(table.scan()) == [(1, "a")]
 
 
+@pytest.mark.clause("AMB-21", "WRITER-006")
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_put_that_waits_for_room_is_refused_when_the_writer_is_closed_meanwhile(
+    store: Gated, table: memwal.Table, durable: bool
+) -> None:
+    gate = store.gate("_gen_1/_versions")
+    writer = table.writer(limits=Limits(memtable_rows=1, frozen_memtables=1, wal_interval_ms=None))
+    writer.put(rows((1, "a")))
+    gate.arrive()
+    waits = waiting(writer)
+    second, ended = in_thread(lambda: writer.put(rows((2, "b")), durable=durable))
+    assert waits.wait(PATIENCE_S)
+    waits.clear()
+    closer, closed = in_thread(writer.close)
+    assert waits.wait(PATIENCE_S)
+    gate.opened.set()
+    for thread in (second, closer):
+        thread.join(PATIENCE_S)
+    (failure,) = ended
+    assert isinstance(failure, WriterStopped)
+    assert "closed" in str(failure)
+    assert closed == [None]
+    assert pairs(table.scan()) == [(1, "a")]
+
+
 @pytest.mark.clause("AMB-21")
 def test_failures_of_both_sides_are_all_named_when_the_writer_is_closed(store: Gated, table: memwal.Table) -> None:
     generation = store.gate("_gen_1/_versions", StorageError("gen", "disk full"))

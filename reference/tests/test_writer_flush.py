@@ -6,14 +6,17 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from memwal.effects import PutIfAbsent, run
 from memwal.errors import Fenced
+from memwal.region.limits import Limits
 from memwal.region.writer import open_writer
 from memwal.table import state as states
 from memwal.table.state import TableState
 
-from .writer_scene import REGION, UNTIMED, Scene, pairs, rows, scene
+from .writer_scene import REGION, SCHEMA, UNTIMED, Scene, pairs, rows, scene
 
 
 @pytest.fixture(params=["A", "B", "R"])
@@ -268,3 +271,20 @@ def test_no_acknowledged_row_is_lost_wherever_a_writer_with_two_frozen_memtables
         assert len(acknowledged) <= len(survived) <= len(acknowledged) + 1
     assert stop > 30
     assert acknowledged == list(range(6))
+
+
+@pytest.mark.clause("FLUSH-008", "AMB-46")
+def test_older_rows_are_hidden_in_each_of_several_fragments(tmp_path: Path) -> None:
+    there = scene(tmp_path, "R")
+    full = 1 << 20
+    keys = np.concatenate([np.arange(full), [5, full - 1, full, full + 1, full]])
+    written = pa.table({"id": keys, "v": pa.nulls(len(keys), pa.string())}, schema=SCHEMA)
+    writer = there.open(Limits(memtable_rows=2 * full, wal_interval_ms=None))
+    there.run(writer.put(written))
+    there.run(writer.flush())
+    found = there.generation(there.manifest().flushed[0].path)
+    first, second = 0, 1 << 32
+    live = {*range(first, first + full), *range(second, second + 5)} - {first + 5, first + full - 1, second + 2}
+    assert set(found.column("_rowaddr").to_pylist()) == live
+    assert found.num_rows == full + 2
+    assert found.column("id").to_pylist()[-4:] == [5, full - 1, full + 1, full]

@@ -152,9 +152,12 @@ class Writer:
     def insert(self, rows: pa.Table) -> None:
         """Insert one validated write into the MemTable: visible, neither durable nor indexed. No rows: nothing happens.
 
-        Raises `InvalidArgument` for a write that is larger than a WAL entry may be, which is never split (AMB-16).
+        Raises `InvalidArgument` for a write that is larger than a WAL entry may be, which is never split (AMB-16), and
+        `WriterStopped` from the moment on at which `close` was called.
         """
         self.check_open()
+        if self.closing:  # what comes now might be there too late for the last flush, which `close` has to be sure of
+            raise WriterStopped(self.region.region_id, "closed")
         if not rows.num_rows:
             return
         size_bytes = size_of(rows)
