@@ -129,6 +129,12 @@ def test_a_reply_that_breaks_the_protocol_is_named(line: bytes, reason: str) -> 
         protocol.reply(line, 1, "table.create")
 
 
+def test_a_reply_nested_as_deep_as_the_stack_or_deeper_breaks_the_protocol() -> None:
+    for deep in (500, *range(850, 1000, 3), 100_000):
+        with pytest.raises(ProtocolViolation):
+            protocol.reply(b'{"id": "1", "result": %s%s}' % (b"[" * deep, b"]" * deep), 1, "table.create")
+
+
 def test_an_error_reply_keeps_the_native_text_word_for_word() -> None:
     line = json.dumps({"id": "1", "error": {"kind": "fenced", "message": "Writer «7» fenced\n\tby 8"}}).encode()
     with pytest.raises(AdapterError) as caught:

@@ -16,7 +16,6 @@ from typing import Any, Literal, get_args
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
-from memwal.codec import json_text
 from referencing import Registry, Resource
 
 VERSION = "1"
@@ -117,7 +116,10 @@ def schema_file(title: str) -> Json:
 
 def problem(reference: str, value: object) -> str | None:
     """Why ``value`` does not match the definition: the place and the reason, in one line; None if it does."""
-    error = best_match(validator(reference).iter_errors(value))
+    try:
+        error = best_match(validator(reference).iter_errors(value))
+    except RecursionError:
+        return "$: nested too deep"
     if error is None:
         return None
     text = error.message if len(error.message) <= 300 else error.message[:300] + "…"
@@ -146,8 +148,8 @@ def reply(line: bytes, number: int, message: str) -> Json:
     Raises `AdapterError` for an error reply and `ProtocolViolation` for anything that is not a reply to that request.
     """
     try:
-        decoded = json_text.parse(line)
-    except ValueError:
+        decoded = json.loads(line)
+    except (ValueError, RecursionError):
         raise ProtocolViolation(f"the answer to {message} is not JSON: {shown(line)}") from None
     wrong = problem("urn:memwal:envelope#/$defs/reply", decoded)
     if wrong is not None:
@@ -164,8 +166,8 @@ def reply(line: bytes, number: int, message: str) -> Json:
 def event(line: bytes) -> Json | None:
     """The event in one line of an adapter; None if the line is meant as a reply. Raises `ProtocolViolation`."""
     try:
-        decoded = json_text.parse(line)
-    except ValueError:
+        decoded = json.loads(line)
+    except (ValueError, RecursionError):
         return None
     if not isinstance(decoded, dict) or "id" in decoded or "trace" not in decoded:
         return None

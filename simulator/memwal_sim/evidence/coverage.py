@@ -44,6 +44,8 @@ def possible(site: Site, fate: Fate) -> bool:
         return True
     if fate is Fate.CONFLICT:
         return site.operation in _CONDITIONAL
+    if fate is Fate.TURN:
+        return False
     return site.changes is (fate is not Fate.STALE)
 
 

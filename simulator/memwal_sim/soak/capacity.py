@@ -262,6 +262,7 @@ def factors(load: Load) -> dict[str, tuple[float, dict[str, float]]]:
     regions, flushes = float(load.regions), load.flushes_per_s
     tail = regions * load.entries_per_flush / 2
     waiting = flushes * load.merge_every_s
+    merged = _touched(regions, waiting)
     puts_between = load.puts_per_s * load.snapshot_every_s
     dirty = _touched(regions, puts_between)
     between = load.collect_every_s
@@ -284,8 +285,9 @@ def factors(load: Load) -> dict[str, tuple[float, dict[str, float]]]:
             {
                 "regions": regions,
                 "generations": waiting,
-                "generations x fragments": waiting * load.fragments,
-                "generations x deletion files": waiting * load.deletion_files,
+                "regions merged": merged,
+                "regions merged x fragments": merged * load.fragments,
+                "regions merged x fragments that lose rows": merged * load.fragments,
             },
         ),
         SNAPSHOT: (

@@ -205,24 +205,27 @@ class _Life:
     def merge(self) -> None:
         known = self.factors()
         seen: Counter[str] = Counter()
-        visited = masked = 0.0
+        passes = visited = struck = 0
         for region in sorted(self.counted.run(regions.discover(TABLE, self.settings.revision_()))):
             seen += self.counted.seen
             before = self.views.table().fragments
             merged = self.counted.run(merger.merge_region(TABLE, region))
-            visited += len(before) * len(merged)
-            masked += sum(fragment.HasField("deletion_file") for fragment in before) * len(merged)
+            if merged:
+                left = {fragment.SerializeToString() for fragment in self.views.table().fragments}
+                passes += 1
+                visited += len(before)
+                struck += sum(fragment.SerializeToString() not in left for fragment in before)
             seen += self.counted.seen
             self.counted.seen.clear()
         self.counted.seen = seen
-        generations = known["generations"]
         self.note(
             MERGE,
             {
                 "regions": known["regions"],
-                "generations": generations,
-                "generations x fragments": visited if generations else 0.0,
-                "generations x deletion files": masked if generations else 0.0,
+                "generations": known["generations"],
+                "regions merged": passes,
+                "regions merged x fragments": visited,
+                "regions merged x fragments that lose rows": struck,
             },
         )
 
