@@ -32,7 +32,7 @@ def mistakes_are_usage() -> Iterator[None]:
     try:
         yield
     except (MemwalError, OSError) as error:
-        stderr.print(f"[bold red]error:[/] {escape(str(error))}")
+        stderr.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
         raise typer.Exit(USAGE) from error
 
 
