@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from .clauses import implements
 from .effects import Commits, Copy, Io
-from .errors import AlreadyExists, ArtifactError, NotFound, OutcomeUnknown, Throttled
+from .errors import AlreadyExists, ArtifactError, NotFound, OutcomeUnknown, StorageError, Throttled
 from .ids import Milliseconds
 
 T = TypeVar("T")
@@ -35,32 +35,45 @@ async def damage(look: Callable[[], Awaitable[T]]) -> T:
         return await look()
 
 
+async def _until_known(io: Io, path: str, attempt: Callable[[bool], Awaitable[None]]) -> None:
+    """Make ``attempt`` again until its outcome is known; it is told whether an earlier one may have been applied.
+
+    Raises what ``attempt`` raises, but `Throttled` and `StorageError` only where every attempt was answered: one that
+    was not may have been applied, whatever became of the later ones, and then it is `OutcomeUnknown`.
+    """
+    unsure = False
+    for number in range(ATTEMPTS):
+        try:
+            return await attempt(unsure)
+        except OutcomeUnknown:
+            unsure = True
+            if number == ATTEMPTS - 1:
+                raise
+        except (Throttled, StorageError) as refused:
+            last = number == ATTEMPTS - 1 or isinstance(refused, StorageError)
+            if last and unsure:
+                raise OutcomeUnknown(path, f"no answer, and then {refused}") from refused
+            if last:
+                raise
+        await io.sleep(Milliseconds(_PAUSE_MS * 2**number))
+
+
 @implements("AMB-14")
 async def create(io: Io, name: str, data: bytes) -> None:
     """Create ``name`` with ``data``, repeating the same bytes until the outcome is known.
 
-    Raises `AlreadyExists` if the name is another's, `OutcomeUnknown` or `Throttled` when the attempts are used up.
+    Raises `AlreadyExists` if the name is another's, and as `_until_known` does.
     """
-    unsure = False
-    for attempt in range(ATTEMPTS):
+
+    async def attempt(unsure: bool) -> None:
         try:
             await io.put_if_absent(name, data)
-            return
         except AlreadyExists:
-            if unsure and await is_ours(io, name, data):
-                await io.note("recognised", path=io.path(name))
-                return
-            raise
-        except OutcomeUnknown:
-            unsure = True
-            if attempt == ATTEMPTS - 1:
+            if not unsure or not await is_ours(io, name, data):
                 raise
-        except Throttled:
-            if attempt == ATTEMPTS - 1:
-                if unsure:
-                    raise OutcomeUnknown(io.path(name)) from None
-                raise
-        await io.sleep(Milliseconds(_PAUSE_MS * 2**attempt))
+            await io.note("recognised", path=io.path(name))
+
+    await _until_known(io, io.path(name), attempt)
 
 
 async def create_fresh(io: Io, name: str, data: bytes) -> None:
@@ -76,14 +89,7 @@ async def create_fresh(io: Io, name: str, data: bytes) -> None:
 
 async def create_unconditionally(io: Io, name: str, data: bytes) -> None:
     """Put ``name``, whose name nobody else can have chosen; repeated until it is known to be there."""
-    for attempt in range(ATTEMPTS):
-        try:
-            await io.put(name, data)
-            return
-        except (OutcomeUnknown, Throttled):
-            if attempt == ATTEMPTS - 1:
-                raise
-        await io.sleep(Milliseconds(_PAUSE_MS * 2**attempt))
+    await _until_known(io, io.path(name), lambda _: io.put(name, data))
 
 
 async def copy(source: Io, target: Io, name: str) -> None:
@@ -91,14 +97,11 @@ async def copy(source: Io, target: Io, name: str) -> None:
 
     Raises `NotFound`.
     """
-    for attempt in range(ATTEMPTS):
-        try:
-            await Copy(source.path(name), target.path(name))
-            return
-        except (OutcomeUnknown, Throttled):
-            if attempt == ATTEMPTS - 1:
-                raise
-        await target.sleep(Milliseconds(_PAUSE_MS * 2**attempt))
+
+    async def attempt(_: bool) -> None:
+        await Copy(source.path(name), target.path(name))
+
+    await _until_known(target, target.path(name), attempt)
 
 
 async def delete(io: Io, name: str) -> None:
@@ -106,40 +109,23 @@ async def delete(io: Io, name: str) -> None:
 
     Only for names under which nobody creates anything again: a request may be applied late.
     """
-    for attempt in range(ATTEMPTS):
-        try:
-            await io.delete(name)
-            return
-        except (OutcomeUnknown, Throttled):
-            if attempt == ATTEMPTS - 1:
-                raise
-        await io.sleep(Milliseconds(_PAUSE_MS * 2**attempt))
+    await _until_known(io, io.path(name), lambda _: io.delete(name))
 
 
 async def rename(io: Io, source: str, target: str, data: bytes) -> None:
     """Move ``source``, which holds ``data`` and is nobody else's, to ``target``, until the outcome is known.
 
-    Raises `AlreadyExists` if the target is another's, `OutcomeUnknown` or `Throttled` when the attempts are used up.
+    Raises `AlreadyExists` if the target is another's, and as `_until_known` does.
     """
-    unsure = False
-    for attempt in range(ATTEMPTS):
+
+    async def attempt(unsure: bool) -> None:
         try:
             await io.rename_if_absent(source, target)
-            return
         except (AlreadyExists, NotFound):
-            if unsure and await is_ours(io, target, data):
-                return
-            raise
-        except OutcomeUnknown:
-            unsure = True
-            if attempt == ATTEMPTS - 1:
+            if not unsure or not await is_ours(io, target, data):
                 raise
-        except Throttled:
-            if attempt == ATTEMPTS - 1:
-                if unsure:
-                    raise OutcomeUnknown(io.path(target)) from None
-                raise
-        await io.sleep(Milliseconds(_PAUSE_MS * 2**attempt))
+
+    await _until_known(io, io.path(target), attempt)
 
 
 async def is_ours(io: Io, name: str, data: bytes) -> bool:

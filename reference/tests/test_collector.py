@@ -282,6 +282,54 @@ def test_the_snapshot_rule_records_what_may_not_be_restored_before_it_deletes() 
     assert newest(ground).version == recorded.version
 
 
+def points(ground: Ground) -> dict[str, str]:
+    """What the newest version records of collected generations, by config key."""
+    return {k: v for k, v in newest(ground).config.items() if k.startswith("memwal.collected.")}
+
+
+@pytest.mark.clause("GC-003", "GC-004", "AMB-87", "AMB-91")
+@pytest.mark.parametrize("time_travel", ["progress", "snapshot"])
+def test_a_restored_version_that_has_merged_less_than_those_before_it_counts_too(time_travel: str) -> None:
+    ground = Ground()
+    made = table(ground)
+    region = RegionId(generation(made, None, (1, "a")))
+    generation(made, region, (2, "b"))
+    made.merge()
+    memwal.base_table("t", store=ground).restore(history(ground)[-2].version)
+    restored = newest(ground)
+    made.refresh().merge()
+    assert [state.mem_wal.progress(region) for state in history(ground)[-3:]] == [2, 1, 2]
+    run(ground, retain_versions=3, time_travel=time_travel)
+    if time_travel == "progress":
+        assert (listed(ground, region, "B"), points(ground)) == ([2], {})
+        memwal.base_table("t", store=ground).restore(restored.version)
+        made.refresh().merge()
+        assert strong(ground) == {1: "a", 2: "b"}
+    else:
+        assert (listed(ground, region, "B"), points(ground)) == ([], {f"memwal.collected.{region}": "2"})
+        with pytest.raises(InvalidArgument, match="AMB-91"):
+            memwal.base_table("t", store=ground).restore(restored.version)
+
+
+@pytest.mark.clause("AMB-91", "AMB-98")
+def test_a_second_collection_raises_the_point_that_the_first_recorded() -> None:
+    ground = Ground()
+    made = table(ground)
+    region = RegionId(generation(made, None, (1, "a")))
+    for number, pair in ((1, (2, "b")), (2, (3, "c"))):
+        made.merge()
+        merged = newest(ground)
+        run(ground, retain_versions=9, time_travel="snapshot")
+        assert points(ground) == {f"memwal.collected.{region}": str(number)}
+        generation(made, region, pair)
+    assert merged.mem_wal.progress(region) == 2
+    made.merge()
+    run(ground, retain_versions=9, time_travel="snapshot")
+    assert points(ground) == {f"memwal.collected.{region}": "3"}
+    with pytest.raises(InvalidArgument, match="up to generation 2, and those up to 3 were collected"):
+        memwal.base_table("t", store=ground).restore(merged.version)
+
+
 def test_of_two_points_for_a_region_the_higher_is_kept_and_a_damaged_one_is_an_error() -> None:
     ground = Ground()
     region = one_merged(ground)

@@ -194,6 +194,25 @@ def test_a_row_that_a_deletion_file_lists_is_in_no_vector_search(base: Base, exa
     check(table.search(query, "vf", 3, exact=exact), expected[1:])
 
 
+@pytest.mark.clause("PLAN-021", "WRITER-007", "AMB-116")
+@pytest.mark.parametrize("indexed", [0, 1, 2], ids=["no write", "the first write", "two writes"])
+def test_rows_that_the_index_of_a_memtable_lacks_are_found_under_their_own_keys(base: Base, indexed: int) -> None:
+    table = base.enable("B", maintained=["flat"])
+    writes = [
+        rows([1, 2], vectors=[FAR, [8.0] * DIMENSION]),
+        rows([5, 6], vectors=[None, [7.0] * DIMENSION]),
+        rows([3, 4], vectors=[QUERY, NEAR]),
+        rows([2, 7], vectors=[FAR, None]),
+    ]
+    with table.writer(background=False) as writer:
+        for number, write in enumerate(writes):
+            writer.put(write, indexed=number < indexed)
+        assert "via=memory index" in table.explain(vector=QUERY, column="vf", k=3, writers=[writer])
+        found = table.search(QUERY, "vf", 3, writers=[writer])
+        check(found, [(3, 0.0), (4, 0.25), (6, 16.0)])
+        assert ids(found) == [3, 4, 6]
+
+
 # --- stale candidates ------------------------------------------------------------------------------------------------
 
 
@@ -342,7 +361,8 @@ def test_searches_of_random_tables_are_those_of_a_comparison_of_all_rows(base: B
         if what < 0.6:
             chosen = [random_.choice([*keys, *range(30)]) for _ in range(4)]
             vectors = [random_.choice([None, vector(random_.randrange(1000))]) for _ in chosen]
-            writer.put(rows(chosen, vectors=vectors, texts=[random_.choice(["cow", "red dog", None]) for _ in chosen]))
+            texts = [random_.choice(["cow", "red dog", None]) for _ in chosen]
+            writer.put(rows(chosen, vectors=vectors, texts=texts), indexed=random_.random() < 0.5)
         elif what < 0.7 and table.revision.tombstones:
             writer.delete(one(random_.choice(keys), random_.choice(keys)))
         elif what < 0.85:

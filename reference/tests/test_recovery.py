@@ -10,7 +10,7 @@ import pytest
 from memwal.codec import wal
 from memwal.effects import Get, Head, Io, List, ListFolders, PutIfAbsent, StoreRequest
 from memwal.errors import ArtifactError, Fenced
-from memwal.ids import UINT64_MAX
+from memwal.ids import UINT64_MAX, WalPosition
 from memwal.read.tail import wal_tail
 from memwal.region import manifest as manifests
 from memwal.region import wal_folder
@@ -512,6 +512,38 @@ def test_a_recovery_that_misses_what_its_successor_flushed_and_collected_ends_as
 
 
 # Readers of the tail
+
+
+def seen_until(ground: Ground, revision: Revision, position: int) -> None:
+    """What a snapshot builder does beside a writer: the next manifest version has another hint, and the same epoch."""
+    newest = versions(ground)[max(versions(ground))]
+    following = replace(manifests.following(newest), position_last_seen=WalPosition(position))
+    put_manifests(ground, revision, following, hint_at=following.version)
+
+
+@pytest.mark.clause("WAL-033", "FENCE-011", "AMB-15")
+@REVISIONS
+def test_damage_beside_a_hint_update_is_damage_and_no_newer_claim(revision: Revision) -> None:
+    ground = flushed_until(revision, 10)
+    put_entry(ground, revision, 11, 5, row(1))
+    ground.objects[entry_name(revision, 11)] = b"damaged"
+    opening = Actor(ground, open_writer(region(revision))).until(Get, entry_name(revision, 11))
+    seen_until(ground, revision, 11)
+    with pytest.raises(ArtifactError) as caught:
+        opening.finish()
+    assert caught.value.path == entry_name(revision, 11)
+
+
+@pytest.mark.clause("WAL-006", "FENCE-011")
+@REVISIONS
+def test_a_taken_position_beside_a_hint_update_is_damage_and_no_newer_claim(revision: Revision) -> None:
+    ground = flushed_until(revision, 10)
+    writer = ground.run(open_writer(region(revision)))
+    put_entry(ground, revision, writer.position_next, writer.epoch, row(9))
+    seen_until(ground, revision, writer.position_next)
+    with pytest.raises(ArtifactError) as caught:
+        ground.run(writer.put(row(1)))
+    assert (caught.value.clause, caught.value.path) == ("WAL-006", entry_name(revision, writer.position_next))
 
 
 @pytest.mark.clause("AMB-141")

@@ -374,6 +374,30 @@ def test_a_new_spec_needs_drained_regions_and_then_governs_new_writes(ground: Gr
     assert {rows[RegionId(r)].spec_id for r in (region, unclaimed)} == {1}
 
 
+@pytest.mark.clause("REGION-002", "REGION-003", "REGION-011", "AMB-54", "AMB-67")
+def test_a_field_that_comes_back_under_a_later_spec_has_regions_of_its_own(ground: Ground, revision: str) -> None:
+    made = table(ground, revision, spec=ONE)
+    key = keys_of(made, 1, 1)[0]
+    first = made.register_region({"b": 1})
+    flushed(made, first, key, value="old")
+    made.add_spec(TWO, drain=True)
+    again = made.add_spec(ONE, drain=True)
+    assert (again.spec_id, again.fields) == (3, made.specs[0].fields)
+    later = made.register_region({"b": 1})
+    assert later != first
+    assert opened(ground).register_region({"b": 1}) == later
+    assert {region: row.spec_id for region, row in registered(ground).items()} == {first: 1, later: 3}
+    with pytest.raises(InvalidArgument, match="AMB-54"):
+        opened(ground).writer(first)
+    flushed(made, later, key, value="new")
+    found = [{"id": key, "v": "new"}]
+    for _ in ("flushed", "merged"):
+        assert made.scan().to_pylist() == found
+        assert made.scan(filter=f"id = {key}").to_pylist() == found
+        assert opened(ground).get(row(key).select(["id"])).to_pylist() == found
+        made.merge()
+
+
 def test_adding_a_spec_can_drain_the_older_regions_first(ground: Ground) -> None:
     made = table(ground, spec=ONE)
     for key in range(6):

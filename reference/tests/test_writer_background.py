@@ -352,15 +352,16 @@ def test_a_failure_in_the_background_reaches_the_next_call_and_close(store: Gate
 
 
 @pytest.mark.clause("AMB-21", "FENCE-013")
+@pytest.mark.parametrize("durable", [True, False])
 def test_a_put_that_waits_for_room_is_told_when_the_background_finds_the_writer_fenced(
-    store: Gated, table: memwal.Table
+    store: Gated, table: memwal.Table, durable: bool
 ) -> None:
     gate = store.gate("_gen_1/_versions")
-    writer = table.writer(limits=Limits(memtable_rows=1, frozen_memtables=1))
-    writer.put(rows((1, "a")))
+    writer = table.writer(limits=Limits(memtable_rows=2, frozen_memtables=1))
+    writer.put(rows((1, "a"), (4, "d")))
     gate.arrive()
     waits = waiting(writer)
-    second, ended = in_thread(lambda: writer.put(rows((2, "b"))))
+    second, ended = in_thread(lambda: writer.put(rows((2, "b")), durable=durable))
     assert waits.wait(PATIENCE_S)
     successor = table.writer(writer.region_id)
     gate.opened.set()
@@ -371,7 +372,7 @@ def test_a_put_that_waits_for_room_is_told_when_the_background_finds_the_writer_
     with pytest.raises(Fenced):
         writer.close()
     successor.close()
-    assert pairs(table.scan()) == [(1, "a")]
+    assert pairs(table.scan()) == [(1, "a"), (4, "d")]
 
 
 @pytest.mark.clause("AMB-21", "WRITER-006")
@@ -397,6 +398,30 @@ def test_a_put_that_waits_for_room_is_refused_when_the_writer_is_closed_meanwhil
     assert "closed" in str(failure)
     assert closed == [None]
     assert pairs(table.scan()) == [(1, "a")]
+
+
+@pytest.mark.clause("AMB-21", "AMB-14")
+def test_a_put_that_waits_for_the_entry_of_another_is_told_when_that_fails_and_stores_nothing(
+    store: Gated, table: memwal.Table
+) -> None:
+    writer = table.writer(limits=Limits(wal_interval_ms=None))
+    gate = store.gate("/wal/", StorageError("wal", "disk full"))
+    queue = Queue(writer, "storing", 2)
+    first, first_ended = in_thread(lambda: writer.put(rows((1, "a"))))
+    gate.arrive()
+    second, second_ended = in_thread(lambda: writer.put(rows((2, "b"))))
+    assert queue.complete.wait(PATIENCE_S)
+    store.gates.clear()
+    before = list(store.created)
+    gate.opened.set()
+    for thread in (first, second):
+        thread.join(PATIENCE_S)
+    assert [type(failure) for failure in (*first_ended, *second_ended)] == [StorageError, WriterStopped]
+    assert "disk full" in str(second_ended[0])
+    assert store.created == before
+    with pytest.raises(StorageError, match="disk full"):
+        writer.close()
+    assert table.scan().num_rows == 0
 
 
 @pytest.mark.clause("AMB-21")
