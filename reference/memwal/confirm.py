@@ -44,7 +44,7 @@ async def _until_known(io: Io, path: str, attempt: Callable[[bool], Awaitable[No
     unsure = False
     for number in range(ATTEMPTS):
         try:
-            return await attempt(unsure)
+            await attempt(unsure)
         except OutcomeUnknown:
             unsure = True
             if number == ATTEMPTS - 1:
@@ -55,6 +55,8 @@ async def _until_known(io: Io, path: str, attempt: Callable[[bool], Awaitable[No
                 raise OutcomeUnknown(path, f"no answer, and then {refused}") from refused
             if last:
                 raise
+        else:
+            return
         await io.sleep(Milliseconds(_PAUSE_MS * 2**number))
 
 
