@@ -60,7 +60,7 @@ explore: $(READY) ## The long explorations
 	$(BIN)/memwal explore two_writers --faults 1 --merge
 	$(BIN)/memwal explore two_writers_merger_collector --preemptions -1 --merge --memory-max 12000
 	$(BIN)/memwal explore two_writers_merger_collector --faults 1 --fate late --preemptions -1 --merge --memory-max 14000
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m long
+	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m "long or hypothesis"
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m memwal_sim.machines
 
 soak: $(READY) ## Kill, stop and starve real processes for SECONDS (600) with SEED (1), and judge every acknowledged row

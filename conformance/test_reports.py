@@ -468,7 +468,7 @@ def test_workers_come_to_the_same_verdicts_in_one_report(one_process: Run, tmp_p
     assert [case["verdict"] for case in run.summary["cases"]] == [
         case["verdict"] for case in one_process.summary["cases"]
     ]
-    assert run.text.splitlines()[-1] == run.summary["revisions"]["B"]["sentence"]
+    assert run.text.splitlines()[-2] == run.summary["revisions"]["B"]["sentence"]
     assert [file.name for file in tmp_path.glob("run*.jsonl")] == ["run.jsonl"]
     questions = [sum(line["message"] == "eval.name" for line in logged(each)) for each in (run, one_process)]
     assert questions[0] == questions[1] > 0

@@ -121,7 +121,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
-    """End the adapter's processes, write the report, and let the sentences be the last lines of the run."""
+    """End the adapter's processes."""
     config = session.config
     used = existing_session(config)
     if hasattr(config, "workerinput"):
@@ -129,22 +129,6 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
     yield
     if used is not None:
         used.close()
-    if hasattr(config, "workerinput"):
-        return
-    terminalreporter: pytest.TerminalReporter | None = config.pluginmanager.get_plugin("terminalreporter")
-    if terminalreporter is None:
-        return
-    found = _finished(terminalreporter)
-    folder: Path | None = config.getoption("--memwal-report")
-    if found is not None:
-        if folder is not None:
-            terminalreporter.line(f"report: {reporting.write(found, folder)}")
-        for tallied in found.tallies:
-            terminalreporter.line(report.sentence(found.hello, tallied))
-        return
-    no_hello = config.stash.get(_NO_HELLO, None) if used is None else used.no_hello
-    if no_hello is not None:
-        terminalreporter.line(f"no verdict: {no_hello}")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -166,11 +150,29 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
     return "failed" if verdict in FAILING else verdict.lower(), verdict[0], verdict
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The table of verdicts, what the text leaves open, and errors that no kind was found for."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None, None, None]:
+    """The table of verdicts; then the report, and the sentences as the last lines before pytest's own last one."""
     found = _finished(terminalreporter)
-    if found is None:
+    if found is not None:
+        _table(terminalreporter, found)
+    yield
+    config = terminalreporter.config
+    if found is not None:
+        folder: Path | None = config.getoption("--memwal-report")
+        if folder is not None:
+            terminalreporter.line(f"report: {reporting.write(found, folder)}")
+        for tallied in found.tallies:
+            terminalreporter.line(report.sentence(found.hello, tallied))
         return
+    used = existing_session(config)
+    no_hello = config.stash.get(_NO_HELLO, None) if used is None else used.no_hello
+    if no_hello is not None:
+        terminalreporter.line(f"no verdict: {no_hello}")
+
+
+def _table(terminalreporter: pytest.TerminalReporter, found: Finished) -> None:
+    """The table of verdicts, what the text leaves open, and errors that no kind was found for."""
     terminalreporter.section("MemWAL conformance")
     for line in report.table(found.results):
         terminalreporter.line(line)

@@ -48,7 +48,7 @@ KEYS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
 @pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda r: r.name)
 @pytest.mark.parametrize("name", KEYS)
 @given(data=st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_a_written_key_is_never_denied(name: str, revision: Revision, data: st.DataObject) -> None:
     kind, values = KEYS[name]
     keys = pa.table({"k": pa.array(data.draw(st.lists(values, max_size=20)), kind)})

@@ -228,7 +228,7 @@ TURNS = st.tuples(st.integers(0, CLAIMERS - 1), st.sampled_from([STEP] * 8 + [AP
 
 @pytest.mark.clause("FENCE-002", "FENCE-008", "AMB-28", "AMB-30")
 @COLLECTED
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(turns=st.lists(TURNS, max_size=120))
 def test_claimers_that_share_nothing_but_the_store_never_get_one_epoch_twice(
     turns: list[tuple[int, int]], collected: bool

@@ -87,7 +87,7 @@ def test_replay_makes_one_fragment_of_each_entry_with_rows(tmp_path: Path) -> No
 
 
 @pytest.mark.clause("AMB-19", "AMB-20", "FLUSH-006", "FLUSH-017", "FLUSH-021", "FLUSH-022")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(STEPS)
 def test_every_row_of_the_memtable_is_found_at_its_mapped_address(steps: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as folder:

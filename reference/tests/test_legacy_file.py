@@ -13,14 +13,14 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from memwal.codec.pb.lance import file_pb2
 from memwal.errors import ArtifactError
 from memwal.ids import FieldId
 from memwal.table import legacy_file
 
-FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=40)
 SCHEMA = pa.schema(
     [
         ("i", pa.int32()),

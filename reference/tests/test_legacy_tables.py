@@ -15,7 +15,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from memwal.codec import table_manifest
 from memwal.codec.pb.lance import file_pb2, table_pb2
@@ -26,7 +26,7 @@ from memwal.stores import open_store
 from memwal.table import legacy_file, legacy_pages, legacy_rows, read, stored_file
 from memwal.table.state import latest
 
-FEW = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=50)
 WORDS = ["", "a", "bc", "déjà", "x" * 40]
 
 
@@ -306,7 +306,7 @@ def looked_over(data: bytes) -> None:
     legacy_file.statistics(file)
 
 
-@settings(max_examples=250, deadline=2000)
+@settings(max_examples=250)
 @given(st.data())
 def test_any_damage_gives_rows_or_a_typed_error(data: st.DataObject) -> None:
     original = originals()[data.draw(st.integers(0, 1))]
@@ -339,7 +339,7 @@ FIELDS = st.builds(
 )
 
 
-@settings(max_examples=250, deadline=2000)
+@settings(max_examples=250)
 @given(
     fields=st.lists(FIELDS, max_size=5),
     offsets=st.lists(st.integers(0, 3) | st.just(2**31 - 1), max_size=4).map(sorted),

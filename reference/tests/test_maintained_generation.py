@@ -32,6 +32,8 @@ from .maintained_scene import NAMES, SCHEMA, VECTOR_COLUMNS, Base, hits, neighbo
 
 REVISIONS = ["A", "B", "R"]
 EVERYTHING = 10_000
+SHARING = settings(suppress_health_check=[*settings().suppress_health_check, HealthCheck.function_scoped_fixture])
+"""Cases that share a fixture, and know it."""
 
 
 async def _once(request: Request[Any]) -> Any:
@@ -138,7 +140,7 @@ ROW = st.tuples(
 @given(
     writes=st.lists(st.lists(ROW, min_size=1, max_size=12), min_size=1, max_size=4), revision=st.sampled_from(REVISIONS)
 )
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(SHARING, max_examples=12)
 def test_indexes_of_memtable_and_generation_answer_as_a_scan_whatever_was_written(
     base: Base, base_template: Path, writes: list[list[Any]], revision: str
 ) -> None:

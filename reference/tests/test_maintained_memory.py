@@ -29,7 +29,7 @@ def indexes() -> MemTableIndexes:
 
 @pytest.mark.clause("WRITER-020", "WRITER-024", "AMB-47")
 @given(writes=st.lists(st.lists(KEYS, max_size=8), max_size=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_filter_never_denies_a_key_that_was_written(writes: list[list[tuple[str, int]]]) -> None:
     held = indexes()
     written: list[tuple[str, int]] = []
@@ -70,7 +70,7 @@ def test_a_row_that_is_not_indexed_yet_is_not_found_and_hides_the_row_that_it_su
 
 @pytest.mark.clause("AMB-109")
 @given(writes=st.lists(st.lists(KEYS, max_size=6), max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_rows_that_count_are_the_last_of_each_key(writes: list[list[tuple[str, int]]]) -> None:
     held = indexes()
     written: list[tuple[str, int]] = []

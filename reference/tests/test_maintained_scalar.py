@@ -53,7 +53,7 @@ def indexes(kind: str, arrow: pa.DataType, values: list[Any], cuts: tuple[int, .
 @pytest.mark.parametrize("kind", ["btree", "bitmap"])
 @pytest.mark.parametrize("which", VALUES)
 @given(data=st.data())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_equality_ranges_and_null_find_the_rows_that_a_scan_finds(which: str, kind: str, data: st.DataObject) -> None:
     arrow, ordered = VALUES[which]
     places = data.draw(st.lists(st.none() | st.integers(0, len(ordered) - 1), max_size=30))
@@ -123,7 +123,7 @@ def test_an_index_that_is_not_maintained_cannot_be_asked() -> None:
 
 
 @given(sizes=st.lists(st.integers(0, 9), max_size=60))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_sorted_runs_stay_few_however_small_the_writes_are(sizes: list[int]) -> None:
     held = indexes("btree", pa.int64(), [])
     for size in sizes:

@@ -220,7 +220,7 @@ def test_a_list_of_terms_numbers_them_from_0(stored_terms: bytes) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_damaged_list_of_terms_is_an_error_in_the_file_or_another_list(
     stored_terms: bytes, data: st.DataObject
 ) -> None:

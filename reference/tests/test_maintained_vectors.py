@@ -207,7 +207,7 @@ def test_a_query_that_is_no_vector_is_refused(tmp_path: Path, query: Any, reason
     start=st.integers(0, 1000),
     skipped=st.integers(0, 20),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_vectors_are_encoded_alike_however_they_are_cut(
     cuts: list[int], kind: str, start: int, skipped: int, codes: dict[str, VectorCode]
 ) -> None:

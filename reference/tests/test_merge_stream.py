@@ -34,6 +34,8 @@ from .conftest import Folder
 from .ground import Ground
 
 KEY = {"lance-schema:unenforced-primary-key": "true"}
+SHARING = settings(suppress_health_check=[*settings().suppress_health_check, HealthCheck.function_scoped_fixture])
+"""Cases that share a fixture, and know it."""
 WIDE = pa.schema([pa.field("id", pa.int64(), nullable=False, metadata=KEY), ("n", pa.int64()), ("wide", pa.binary())])
 
 
@@ -80,7 +82,7 @@ def layout_of(data: bytes) -> file_layout.Layout:
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(SHARING, max_examples=60)
 @given(table=tables(), page_rows=st.integers(1, 5), data=st.data())
 def test_any_rows_of_any_columns_can_be_read_from_their_parts_alone(
     version: str, table: pa.Table, page_rows: int, data: st.DataObject
@@ -185,7 +187,7 @@ KINDS: dict[str, tuple[list[pa.DataType], Any]] = {
     ids=["dense", "sparse", "codes are numbered anew"],
 )
 @pytest.mark.parametrize("kind", list(KINDS))
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(SHARING, max_examples=15)
 @given(data=st.data())
 @pytest.mark.clause("AMB-46", "AMB-136")
 def test_key_sets_agree_with_sets_of_python_values(

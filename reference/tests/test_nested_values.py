@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from .cells import Cell, array
@@ -83,7 +83,7 @@ def _comes_out(data: st.DataObject) -> None:
 
 
 @pytest.mark.clause("AMB-136", "WRITER-015")
-@settings(max_examples=25, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25)
 @given(st.data())
 def test_every_cell_that_is_put_is_read_at_every_step(data: st.DataObject) -> None:
     _comes_out(data)
@@ -91,13 +91,7 @@ def test_every_cell_that_is_put_is_read_at_every_step(data: st.DataObject) -> No
 
 @pytest.mark.long
 @pytest.mark.clause("AMB-136")
-@settings(
-    max_examples=int(os.environ.get("MEMWAL_TYPE_CASES", "1000")),
-    deadline=None,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.generate, Phase.shrink],
-)
+@settings(max_examples=int(os.environ.get("MEMWAL_TYPE_CASES", "1000")))
 @given(st.data())
 def test_every_cell_that_is_put_is_read_at_every_step_in_many_cases(data: st.DataObject) -> None:
     _comes_out(data)

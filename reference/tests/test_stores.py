@@ -530,7 +530,7 @@ def model(objects: dict[str, bytes], request: StoreRequest[Any]) -> object:
     return None
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(requests=st.lists(REQUESTS, max_size=40))
 @pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS.keys())
 def test_every_sequence_of_requests_is_answered_as_by_a_dictionary(

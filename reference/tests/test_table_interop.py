@@ -9,7 +9,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from memwal.effects import Io
 from memwal.errors import InvalidArgument
@@ -19,7 +19,7 @@ from memwal.table import schema as schemas
 from .arrow_tables import tables
 from .conftest import Folder
 
-FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=40)
 
 
 def rows_of(table: pa.Table) -> list[dict[str, object]]:

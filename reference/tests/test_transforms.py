@@ -145,7 +145,7 @@ def test_buckets_are_absolute_hashes_modulo_their_number() -> None:
 
 @pytest.mark.clause("REGION-033", "AMB-62")
 @given(st.lists(st.text(max_size=6) | st.none(), max_size=8), st.integers(1, 7))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_truncated_text_is_its_first_code_points(texts: list[str | None], width: int) -> None:
     column = pa.array(texts, pa.string())
     found = values(transforms.truncate("f", "k", width), one(column))
@@ -156,7 +156,7 @@ def test_truncated_text_is_its_first_code_points(texts: list[str | None], width:
 @pytest.mark.clause("REGION-034", "AMB-62")
 @pytest.mark.parametrize("kind", [pa.int8(), pa.int32(), pa.int64(), pa.uint8(), pa.uint64()], ids=str)
 @given(st.data())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_truncated_number_is_the_number_without_its_sql_remainder(kind: pa.DataType, data: st.DataObject) -> None:
     low, high = (0, 2**kind.bit_width - 1)
     if pa.types.is_signed_integer(kind):
@@ -206,7 +206,7 @@ def test_equal_integers_have_one_region_value_in_every_width(request_: transform
 
 @pytest.mark.clause("REGION-025")
 @given(st.lists(st.integers(-(2**31), 2**31 - 1), min_size=2, max_size=10), st.integers(1, 100))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_transforms_called_monotone_never_fall_while_the_source_rises(numbers: list[int], width: int) -> None:
     ordered = sorted(numbers)
     columns = {
@@ -370,7 +370,7 @@ def test_an_expression_outside_of_the_grammar_is_refused(text: str, clause: str)
 
 
 @given(st.text(alphabet="col01 abs()+-*%'\",;/leftnow\n", max_size=20))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_text_is_computed_or_refused(text: str) -> None:
     try:
         found = result_of(text, pa.array([1, 2]))
@@ -661,7 +661,7 @@ REQUESTS = {
     names=st.none() | st.sets(st.none() | st.sampled_from(["", "a", "ab", "B", "é", "zz"]) | st.just(3), max_size=3),
     stamps=st.none() | st.sets(st.sampled_from(ROWS.column("ts").to_pylist()), max_size=2),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_pruning_never_drops_a_region_that_holds_a_matching_row(name: str, ids: Any, names: Any, stamps: Any) -> None:
     made = spec_of(REQUESTS[name], ROWS.schema)
     regions = transforms.evaluate(made, ROWS, names_of(ROWS.schema), revision=B).to_pylist()

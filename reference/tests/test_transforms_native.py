@@ -86,7 +86,7 @@ def ours(column: pa.Array, request: transforms.SpecRequest) -> list[Any]:
 @pytest.mark.clause("AMB-59")
 @pytest.mark.parametrize("kind", BUCKETED, ids=str)
 @given(data=st.data(), count=st.sampled_from([1, 2, 7, 8, 1000, 1024]))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_buckets_are_those_of_the_native_implementation(
     schemas: dict[pa.DataType, Any], kind: pa.DataType, data: st.DataObject, count: int
 ) -> None:
@@ -98,7 +98,7 @@ def test_buckets_are_those_of_the_native_implementation(
 @pytest.mark.clause("AMB-59")
 @pytest.mark.parametrize("kind", IDENTITY, ids=str)
 @given(data=st.data())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_identity_is_that_of_the_native_implementation(
     schemas: dict[pa.DataType, Any], kind: pa.DataType, data: st.DataObject
 ) -> None:

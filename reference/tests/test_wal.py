@@ -350,7 +350,7 @@ numbers = st.integers(0, 2**64 - 1)
 
 @pytest.mark.clause("WAL-008", "WAL-009", "WAL-010", "WAL-032")
 @REVISIONS
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(rows=tables(), epoch=numbers, generation=st.none() | numbers)
 def test_every_entry_survives_a_round_trip(
     rows: pa.Table, epoch: int, generation: int | None, revision: Revision
@@ -376,7 +376,7 @@ SAMPLES = [
 
 
 @pytest.mark.clause("AMB-11", "AMB-15")
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.sampled_from(SAMPLES), st.data())
 def test_a_damaged_stream_is_refused_or_read_and_is_no_other_error(sample: bytes, data: st.DataObject) -> None:
     damaged = bytearray(sample)
@@ -390,7 +390,7 @@ def test_a_damaged_stream_is_refused_or_read_and_is_no_other_error(sample: bytes
 
 
 @pytest.mark.clause("AMB-15")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=80) | st.binary(max_size=40).map(lambda tail: SAMPLES[0][:200] + tail))
 def test_arbitrary_bytes_are_no_other_error(data: bytes) -> None:
     for revision in (A, B):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from memwal.errors import EngineBug
 from memwal_sim.exploring import interned
@@ -17,7 +17,6 @@ def rows_of(*rows: tuple[int, ...]) -> Array:
     return np.array(rows, np.uint64).reshape(len(rows), -1)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.lists(st.tuples(SMALL, SMALL), min_size=1, max_size=30), max_size=8))
 def test_rows_get_the_numbers_that_a_dictionary_gives_them(batches: list[list[tuple[int, int]]]) -> None:
     table, known = Interned(2), dict[tuple[int, int], int]()

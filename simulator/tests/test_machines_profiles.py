@@ -17,7 +17,7 @@ def test_the_environment_chooses_the_profile(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("HYPOTHESIS_PROFILE", "long")
     assert machines.chosen().max_examples == 2_000
     monkeypatch.setenv("HYPOTHESIS_PROFILE", "no such")
-    with pytest.raises(InvalidArgument, match="there are short and long"):
+    with pytest.raises(InvalidArgument, match="there are short, long"):
         machines.chosen()
 
 

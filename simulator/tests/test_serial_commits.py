@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import serial_orders as serial
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from memwal_sim.exploring.exploration import Bounds
 from memwal_sim.exploring.explorer import explore
@@ -17,7 +17,7 @@ def several(count: int) -> st.SearchStrategy[list[str]]:
 
 
 def few(examples: int) -> settings:
-    return settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    return settings(max_examples=examples)
 
 
 @few(20)

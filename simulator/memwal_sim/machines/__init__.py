@@ -6,11 +6,11 @@ its processes. ``docs/machines.md`` shows how to add to one. Needs the package `
 
 from __future__ import annotations
 
+from ..profiles import LONG, SHORT, chosen
 from .collecting import Collecting
 from .committing import Committing
 from .engine import BrokenError, EngineMachine
 from .merging import Merging
-from .profiles import LONG, SHORT, chosen
 from .region_life import RegionLife
 from .routing import Routing
 from .running import hunt, run

@@ -12,13 +12,13 @@ from hypothesis.stateful import run_state_machine_as_test
 from ..bugs import Bug, planted
 from ..bugs import readings as read_by
 from ..outcomes import Fate
+from ..profiles import chosen
 from ..scenarios.scenario import setting
 from ..stage import Stage
 from ..traces.recording import record
 from ..traces.shrinking import shrink
 from ..traces.trace import Trace
 from .engine import BrokenError, EngineMachine, Finds, written
-from .profiles import chosen
 from .remembering import Memory
 
 TRIES_MAX = 300

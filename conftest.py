@@ -1,0 +1,182 @@
+"""What holds for every test of the project: what Hypothesis tries, how long a test may take, that it leaves nothing.
+
+Hypothesis has one profile (`memwal_sim.profiles`), and what it tried is counted before pytest's closing line.
+
+The time limit is a guard against endless loops, far above what any test takes, and no test depends on it. At the limit
+the test fails by name, with the stack of where it was. One that goes on all the same, because it swallows whatever is
+raised or never comes back from native code, ends its process some seconds later, with the stacks of all threads;
+pytest-xdist then names the test and goes on with another worker.
+
+Temporary files and folders that are still there after the last test of a module are an error of that test: what is left
+to the interpreter's end complains behind pytest's last line, where nobody looks.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import os
+import signal
+import tempfile
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+LIMIT_S = 300.0
+"""For each of a test's setup, its body and its teardown; the option ``--time-limit`` and the marker change it."""
+LONG_LIMIT_S = 3600.0
+"""For tests that are marked ``long``."""
+AGAIN_S = 2.0
+"""The test is told again that its time is over after so long."""
+MERCY_S = 20.0
+"""Its process is ended when it still runs so long after its limit."""
+TRIED = "memwal_tried"
+"""Attribute of a test report: how many cases Hypothesis tried in the test."""
+_STDERR = pytest.StashKey[int]()
+_SCRATCH = pytest.StashKey[Path]()
+_CASES = pytest.StashKey[list[int]]()
+
+
+class TimeLimitError(BaseException):
+    """A test has taken longer than it may. No `Exception`: few swallow it, and Hypothesis does not try again."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--time-limit", type=float, default=LIMIT_S, metavar="SECONDS", help="that a test may take")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_STDERR] = os.dup(2)  # as it is before any test captures it
+    if find_spec("hypothesis") is not None and not config.getoption("--hypothesis-profile", None):
+        from memwal_sim import profiles
+
+        profiles.load()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    os.close(config.stash[_STDERR])
+
+
+# The time limit ---------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def limited(item: pytest.Item) -> Iterator[None]:
+    """Raise `TimeLimitError` in what runs inside when the time of ``item`` is over; then end the process."""
+    marker = item.get_closest_marker("time_limit")
+    usual = LONG_LIMIT_S if item.get_closest_marker("long") else item.config.getoption("--time-limit")
+    limit_s = float(marker.args[0]) if marker else usual
+
+    def over(_signal: int, _frame: FrameType | None) -> None:
+        faulthandler.dump_traceback(file=2)  # of the other threads, too; shown with what the test wrote
+        raise TimeLimitError(f"{item.nodeid}: not done after {limit_s:g} s")
+
+    before = signal.signal(signal.SIGALRM, over)
+    faulthandler.dump_traceback_later(limit_s + MERCY_S, exit=True, file=item.config.stash[_STDERR])
+    signal.setitimer(signal.ITIMER_REAL, limit_s, AGAIN_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        faulthandler.cancel_dump_traceback_later()
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
+    with limited(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    with limited(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
+    with limited(item):
+        done = yield
+    if nextitem is None or nextitem.path != item.path:
+        nothing_left(item)
+    return done
+
+
+# Temporary files --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What this process makes temporarily goes to a folder of its own, so that what stays there is seen."""
+    folder, before = tmp_path_factory.mktemp("temporary"), tempfile.tempdir
+    request.config.stash[_SCRATCH], tempfile.tempdir = folder, str(folder)
+    yield
+    tempfile.tempdir = before
+
+
+def nothing_left(item: pytest.Item) -> None:
+    """Fail if there is a temporary file or folder, also when all that nobody holds any more is gone."""
+    folder = item.config.stash.get(_SCRATCH, None)
+    if folder is None or not folder.exists() or not os.listdir(folder):
+        return
+    gc.collect()
+    if left := sorted(os.listdir(folder)):
+        for name in left:  # said once, and not again after each module
+            (folder / name).rename(folder.with_name(f"left-{name}"))
+        pytest.fail(f"{item.path.name} leaves temporary files: {', '.join(left)}", pytrace=False)
+
+
+# What Hypothesis tried --------------------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
+    """Count the cases of a property, or of the machines that a test runs."""
+    cases = pyfuncitem.stash.setdefault(_CASES, [])
+    with counting(cases) if find_spec("hypothesis") is not None else nullcontext():
+        return (yield)
+
+
+@contextmanager
+def counting(cases: list[int]) -> Iterator[None]:
+    """Append to ``cases`` how many each run of Hypothesis tries."""
+    from hypothesis.statistics import collector
+
+    outer = collector.value
+
+    def note(statistics: Any) -> None:
+        phases = (phase for name, phase in statistics.items() if name.endswith("-phase"))
+        cases.append(sum(len(phase["test-cases"]) for phase in phases))
+        if outer is not None:
+            outer(statistics)
+
+    with collector.with_value(note):
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    made = yield
+    if made.when == "call" and (cases := item.stash.get(_CASES, None)):
+        setattr(made, TRIED, sum(cases))
+    return made
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None, Any, Any]:
+    done = yield
+    reports = (one for reports in terminalreporter.stats.values() for one in reports)
+    tried = [count for one in reports if (count := getattr(one, TRIED, None))]
+    if tried:
+        from hypothesis import settings
+
+        how = "the same cases each time" if settings().derandomize else "other cases each time"
+        profile = settings.get_current_profile_name()
+        terminalreporter.line(f"Hypothesis, profile {profile}: {sum(tried):,} cases of {len(tried)} tests, {how}")
+    return done

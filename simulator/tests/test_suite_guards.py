@@ -1,0 +1,207 @@
+"""The guards of the whole suite (``conftest.py`` at the root), each seen in a small suite of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CLOSING = re.compile(r"=* ?\d+ (passed|failed).* in [\d.]+s.*")
+
+
+def run(folder: Path, source: str, *options: str, **environment: str) -> list[str]:
+    """What pytest prints for a suite of one file under the root's ``conftest.py``, on standard output and error."""
+    shutil.copy(ROOT / "conftest.py", folder)
+    (folder / "test_small.py").write_text(f"import pytest\n{source}", "utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    time_limit(seconds):\n    long:\n", "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--basetemp={folder / 'cases'}", *options],
+        cwd=folder,
+        env={name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
+        | {"COLUMNS": "250", **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    return done.stdout.splitlines()
+
+
+ENDLESS = """
+from hypothesis import given, strategies as st
+import threading, time
+
+def forever():
+    while True: pass
+
+def test_that_loops():
+    forever()
+
+def test_that_sleeps():
+    time.sleep(600)
+
+def test_that_waits():
+    threading.Event().wait()
+
+@given(st.integers())
+def test_of_a_property(number):
+    while True: pass
+
+@pytest.fixture
+def scene():
+    while True: pass
+
+def test_in_a_scene(scene):
+    pass
+
+@pytest.mark.time_limit(100)
+def test_of_its_own_limit():
+    time.sleep(1.5)
+
+@pytest.mark.long
+def test_that_is_long():
+    time.sleep(1.5)
+
+def test_that_is_next():
+    pass
+"""
+
+
+def test_what_has_no_end_fails_by_name_with_its_stack_and_the_next_test_runs(tmp_path: Path) -> None:
+    lines = run(tmp_path, ENDLESS, "-rA", "--time-limit", "1")
+    ends = {
+        line.split("::")[1].partition(" ")[0]: line.split(" ")[0]
+        for line in lines
+        if line.startswith(("FAILED ", "ERROR ", "PASSED "))
+    }
+    assert ends == {
+        "test_that_loops": "FAILED",
+        "test_that_sleeps": "FAILED",
+        "test_that_waits": "FAILED",
+        "test_of_a_property": "FAILED",
+        "test_in_a_scene": "ERROR",
+        "test_of_its_own_limit": "PASSED",
+        "test_that_is_long": "PASSED",
+        "test_that_is_next": "PASSED",
+    }
+    said = "test_small.py::test_that_loops: not done after 1 s"
+    assert f"FAILED test_small.py::test_that_loops - conftest.TimeLimitError: {said}" in lines
+    assert {">       while True: pass", ">       time.sleep(600)", ">       threading.Event().wait()"} <= {
+        ">       " + line[1:].strip() for line in lines if line.startswith(">")
+    }
+
+
+SWALLOWING = """
+import conftest, time
+conftest.MERCY_S = 1.0
+
+def test_a():
+    while True:
+        try:
+            time.sleep(600)
+        except BaseException:
+            pass
+
+def test_b():
+    pass
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "workers"])
+def test_a_test_that_swallows_its_end_ends_its_process_with_the_stack(workers: tuple[str, ...], tmp_path: Path) -> None:
+    lines = run(tmp_path, SWALLOWING, "-rA", "--time-limit", "1", *workers)
+    assert any(line.endswith("Timeout (0:00:02)!") for line in lines), lines
+    assert any(re.fullmatch('  File ".*test_small.py", line [0-9]+ in test_a', line) for line in lines), lines
+    if workers:
+        assert any("crashed while running 'test_small.py::test_a'" in line for line in lines), lines
+        assert "PASSED test_small.py::test_b" in lines
+        assert "1 failed, 1 passed" in lines[-1]
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "workers"])
+def test_what_hypothesis_tried_is_counted_before_the_closing_line(workers: tuple[str, ...], tmp_path: Path) -> None:
+    source = (
+        "from hypothesis import given, settings, strategies as st\n"
+        "@settings(max_examples=30)\n@given(st.integers())\ndef test_a(number):\n    pass\n\n"
+        "@settings(max_examples=12)\n@given(st.integers())\ndef test_b(number):\n    pass\n\n"
+        "def test_c():\n    test_b()\n"
+    )
+    lines = [line for line in run(tmp_path, source, *workers) if line]
+    assert lines[-2] == "Hypothesis, profile short: 54 cases of 3 tests, the same cases each time"
+    assert CLOSING.fullmatch(lines[-1])
+
+
+def test_the_short_profile_tries_the_same_cases_each_time_and_the_long_one_does_not(tmp_path: Path) -> None:
+    source = "from hypothesis import given, strategies as st\n@given(st.binary())\ndef test_a(data):\n    print(data)\n"
+
+    def tried(profile: str) -> list[str]:
+        lines = run(tmp_path, source, "-s", HYPOTHESIS_PROFILE=profile)
+        return [data for line in lines if (data := line.removeprefix("test_small.py ")).startswith("b'")]
+
+    short = tried("short")
+    assert len(short) > 80
+    assert tried("short") == short
+    assert tried("long") != short
+
+
+def test_there_is_one_profile_and_no_test_has_its_own() -> None:
+    named = re.compile(r"\b(deadline|derandomize|database)=|register_profile|load_profile")
+    home = {"simulator/memwal_sim/profiles.py", "simulator/memwal_sim/strategies/by_hypothesis.py"}
+    found = {
+        str(path.relative_to(ROOT))
+        for folder in ("reference", "simulator", "conformance")
+        for path in (ROOT / folder).rglob("*.py")
+        if "hypothesis" in (text := path.read_text("utf-8")) and named.search(text) and path != Path(__file__)
+    }
+    assert found == home
+
+
+LEFT = {
+    "folder": "HELD = tempfile.TemporaryDirectory(prefix='mine-')",
+    "file": "tempfile.mkstemp(prefix='mine-')",
+}
+
+
+@pytest.mark.parametrize("leave", LEFT.values(), ids=LEFT)
+def test_what_is_left_to_the_end_of_the_interpreter_is_an_error_of_its_module(leave: str, tmp_path: Path) -> None:
+    source = f"import tempfile\nHELD = None\n\ndef test_a():\n    global HELD\n    {leave}\n\ndef test_b():\n    pass\n"
+    lines = run(tmp_path, source, "-rE")
+    said = [line for line in lines if "test_small.py leaves temporary files: mine-" in line]
+    assert said, lines
+    assert any(line.startswith("ERROR test_small.py::test_b") for line in lines), lines
+
+
+def test_what_a_test_takes_away_again_is_no_error(tmp_path: Path) -> None:
+    source = (
+        "import tempfile\n"
+        "@pytest.fixture(scope='module')\ndef held():\n"
+        "    with tempfile.TemporaryDirectory() as name:\n        yield name\n\n"
+        "def test_a(held):\n    with tempfile.TemporaryDirectory():\n        pass\n"
+    )
+    assert "1 passed" in run(tmp_path, source)[-1]
+
+
+def test_the_closing_line_of_a_run_of_the_suite_itself_is_its_last_one() -> None:
+    """One small file of each folder, with its fixtures and plugins; skips are counted in that line."""
+    files = ("reference/tests/test_codec_hint.py", "simulator/tests/test_store.py", "conformance/vectors/B/name")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0, done.stdout
+    assert CLOSING.fullmatch(lines[-1]), lines[-5:]
