@@ -5,10 +5,12 @@ BIN    := $(VENV)/bin
 WORKERS ?= 2
 SECONDS ?= 600
 SEED    ?= 1
+COUNT   ?= 200
+MINUTES ?= 600
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-all test lint types rooms generate check-generated explore soak clean
+.PHONY: help run run-all test lint types rooms generate check-generated explore mutate soak clean
 
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,11 +59,15 @@ explore: $(READY) ## The long explorations
 	$(BIN)/memwal certify --check --jobs 2
 	$(BIN)/memwal bugs --kill --jobs 2
 	$(BIN)/memwal clauses break --again --jobs 2
+	$(BIN)/memwal clauses mutate --seed $(SEED) --count $(COUNT) --minutes $(MINUTES)
 	$(BIN)/memwal explore two_writers --faults 1 --merge
 	$(BIN)/memwal explore two_writers_merger_collector --preemptions -1 --merge --memory-max 12000
 	$(BIN)/memwal explore two_writers_merger_collector --faults 1 --fate late --preemptions -1 --merge --memory-max 14000
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m "long or hypothesis"
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m memwal_sim.machines
+
+mutate: $(READY) ## Change the protocol modules at random, COUNT (200) times with SEED (1): do the tests notice 95 %?
+	$(BIN)/memwal clauses mutate --seed $(SEED) --count $(COUNT) --minutes $(MINUTES)
 
 soak: $(READY) ## Kill, stop and starve real processes for SECONDS (600) with SEED (1), and judge every acknowledged row
 	$(BIN)/memwal soak-processes --seconds $(SECONDS) --seed $(SEED)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from memwal.errors import InvalidArgument
 from memwal_conformance import clauses as registry
+from memwal_conformance.mutation import chances, passes, watching
 from memwal_conformance.mutation import mutants as written
 from memwal_conformance.mutation.mutants import Death, Mutant
 from memwal_conformance.mutation.trials import trials
@@ -218,3 +220,155 @@ def test_a_wrong_entry_is_refused_with_its_file_and_name(root: Path, changed: di
 def test_without_a_checkout_there_are_no_mutants(tmp_path: Path) -> None:
     assert written.mutants(tmp_path) == ()
     assert written.deaths(tmp_path) == {}
+
+
+# Random mutants ---------------------------------------------------------------------------------------------------
+
+CHANGED = '''\
+"""What 1 < 2 says here is no code."""
+LIMIT: int = 3
+
+
+def within(count: int, most: int = 4) -> bool:
+    """Nor here: count < 1."""
+    assert count > -2, "count < 0"
+    if not count:
+        raise ValueError(f"{count + 1} of {most - 1}")
+    while count < most and most:
+        note(count, most)
+        count += 1
+    return count in (LIMIT, LIMIT) or True
+
+
+def note(first: int, second: int) -> None:
+    state["é"], = first, second
+    state["ß"] = "é" if first - second else None
+'''
+
+
+def test_every_change_of_what_decides_is_made_and_none_of_what_only_says_something(root: Path) -> None:
+    (root / "reference/memwal/toy.py").write_text(CHANGED, "utf-8")
+    found = [
+        (each.line, each.operator, each.inside, passes.diff(each.change).splitlines()[-1].strip("+ "))
+        for each in chances.chances("reference/memwal/toy.py", root)
+    ]
+    assert sorted(found) == sorted(
+        [
+            (2, "off by one", "", "LIMIT: int = 4"),
+            (5, "off by one", "within", "def within(count: int, most: int = 5) -> bool:"),
+            (8, "negate", "within", "if (not (not count)):"),
+            (9, "drop", "within", "pass"),
+            (10, "and-or", "within", "while ((count < most) or (most)):"),
+            (10, "negate", "within", "while (not (count < most and most)):"),
+            (10, "flip", "within", "while count <= most and most:"),
+            (11, "drop", "within", "pass"),
+            (11, "swap", "within", "note(most, count)"),
+            (12, "drop", "within", "pass"),
+            (12, "off by one", "within", "count += 2"),
+            (13, "and-or", "within", "return ((count in (LIMIT, LIMIT)) and (True))"),
+            (13, "flip", "within", "return count not in (LIMIT, LIMIT) or True"),
+            (13, "true-false", "within", "return count in (LIMIT, LIMIT) or False"),
+            (18, "drop", "note", "pass"),
+            (18, "negate", "note", 'state["ß"] = "é" if (not (first - second)) else None'),
+            (18, "off by one", "note", 'state["ß"] = "é" if (first + second) else None'),
+        ]
+    )
+
+
+def test_the_same_seed_chooses_the_same_changes_and_each_can_be_compiled() -> None:
+    first, again, other = (chances.chosen(seed, 40) for seed in (1, 1, 2))
+    assert first == again != other
+    assert len({each.change for each in first}) == 40
+    for each in first:
+        each.change.applied(registry.ROOT)
+
+
+def test_an_unknown_source_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match=r"nothing\.py: there is no such file"):
+        chances.chosen(1, 1, files=["reference/memwal/nothing.py"])
+
+
+def test_the_tests_of_a_definition_come_before_those_of_its_module_and_of_its_room() -> None:
+    found = watching.watchers("reference/memwal/codec/hint.py", "decode")
+    assert found[0] == "reference/tests/test_codec_hint.py"
+    assert found[-1] == "simulator/tests/test_certificates.py"
+    assert len(found) == len(set(found)) <= watching.FILES_MOST
+    for module in chances.modules():
+        assert len(watching.watchers(module, "")) > len(watching.GENERAL), module
+
+
+NOTICING = """\
+import time
+from memwal.toy import other, within
+
+def test_the_limit_is_within():
+    assert within(3) and not within(4)
+
+def test_loops():
+    while not other(1): time.sleep(0.1)
+"""
+
+
+@pytest.fixture
+def toy_pass(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The toy, with tests that notice all but ``count > 1``, and the guard of the suite."""
+    (root / "reference/tests/test_toy.py").write_text(NOTICING, "utf-8")
+    shutil.copy(registry.ROOT / "conftest.py", root)
+    (root / "simulator/memwal_sim").mkdir(parents=True)
+    (root / "simulator/memwal_sim/__init__.py").touch()
+    (root / "simulator/memwal_sim/profiles.py").write_text("def load(): ...", "utf-8")
+    pytest_ini = '[tool.pytest.ini_options]\nmarkers = ["clause(*ids): …", "long: …", "time_limit(seconds): …"]\n'
+    (root / "pyproject.toml").write_text(pytest_ini, "utf-8")
+    monkeypatch.setattr(passes, "TEST_S", 10)
+    return root
+
+
+def test_a_pass_tells_who_is_noticed_by_which_test_and_goes_on_where_it_was(toy_pass: Path) -> None:
+    toy = chances.chances("reference/memwal/toy.py", toy_pass)
+    seen = {each.diff: each for each in passes.tried(toy, {}, minutes=10, root=toy_pass)}
+    tests = "reference/tests/test_toy.py::"
+    assert {diff.splitlines()[-1].strip("+ "): (each.verdict, each.test) for diff, each in seen.items()} == {
+        "LIMIT = 4": ("killed", f"{tests}test_the_limit_is_within"),
+        "return count < LIMIT": ("killed", f"{tests}test_the_limit_is_within"),
+        "return count >= 0": ("survived", ""),
+        "return count > 1": ("endless", f"{tests}test_loops"),
+    }
+    state = toy_pass / "out" / "state.json"
+    passes.keep(state, list(seen.values()))
+    assert passes.kept(state) == {each.digest: each for each in seen.values()}
+    none = list(passes.tried(toy, passes.kept(state), minutes=0, root=toy_pass))
+    assert [each.verdict for each in none] == ["killed", "killed", "endless"]
+
+
+def test_a_test_that_fails_without_a_mutant_notices_nothing(toy_pass: Path) -> None:
+    (toy_pass / "reference/tests/test_toy.py").write_text(
+        "import memwal.toy\ndef test_never(): assert False\n", "utf-8"
+    )
+    toy = chances.chances("reference/memwal/toy.py", toy_pass)
+    with pytest.raises(InvalidArgument, match=r"test_toy\.py::test_never: fails without a mutant, too: assert False"):
+        list(passes.tried(toy, {}, minutes=10, root=toy_pass))
+    (toy_pass / "reference/tests/test_toy.py").write_text("import memwal.toy, nothing\n", "utf-8")
+    with pytest.raises(InvalidArgument, match="fails without a mutant, too: "):
+        list(passes.tried(toy, {}, minutes=10, root=toy_pass))
+
+
+def test_what_a_pass_kept_is_refused_if_it_is_something_else(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text("[]", "utf-8")
+    with pytest.raises(InvalidArgument, match=r"state\.json: not what a pass of mutants keeps"):
+        passes.kept(tmp_path / "state.json")
+
+
+def test_an_explanation_is_refused_once_its_source_has_changed(root: Path) -> None:
+    path = root / passes.EXPLAINED
+    entry = (
+        '[[survivor]]\nfile = "reference/memwal/toy.py"\nold = "    return count > {}\\n"\nnew = "x\\n"\nwhy = "w"\n'
+    )
+    path.write_text(entry.format(0), "utf-8")
+    assert passes.explained(root) == {("reference/memwal/toy.py", "-    return count > 0\n+x"): "w"}
+    path.write_text(entry.format(7), "utf-8")
+    with pytest.raises(InvalidArgument, match="no longer has the old lines"):
+        passes.explained(root)
+
+
+def test_every_explained_survivor_is_of_this_source() -> None:
+    passes.explained()

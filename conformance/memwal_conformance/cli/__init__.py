@@ -6,10 +6,11 @@ import typer
 
 from .. import vector_commands
 from ..gate import cli as gate
-from . import clauses, matrix
+from . import clauses, matrix, mutate
 
 
 def commands(app: typer.Typer) -> None:
     """Add all of them to ``app``, in the order in which ``memwal --help`` shows them."""
     for module in (clauses, matrix, gate, vector_commands):
         module.commands(app)
+    mutate.commands(clauses.app)

@@ -26,7 +26,39 @@ SOURCES = ("reference/memwal", "simulator/memwal_sim", "conformance/memwal_confo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mutant:
+class Change:
+    """One exact change of a source file."""
+
+    file: str
+    """The source file, below the root."""
+    old: str
+    """Text that the file has exactly once."""
+    new: str
+    """What stands there instead."""
+
+    def applied(self, root: Path) -> str:
+        """The whole changed source.
+
+        Raises `InvalidArgument` if the old text is not there exactly once, or the result cannot be compiled.
+        """
+        changed = self.source(root).replace(self.old, self.new)
+        try:
+            compile(changed, self.file, "exec")
+        except SyntaxError as error:
+            raise InvalidArgument(f"{self}: line {error.lineno}: {error.msg}") from error
+        return changed
+
+    def source(self, root: Path) -> str:
+        """The whole source without the change. Raises `InvalidArgument` if the old text is not there exactly once."""
+        path = root / self.file
+        source = path.read_text("utf-8") if path.is_file() else ""
+        if (times := source.count(self.old)) != 1:
+            raise InvalidArgument(f"{self}: {self.file} has the old text {times} times")
+        return source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant(Change):
     """One change that breaks clauses on purpose."""
 
     name: str
@@ -36,44 +68,22 @@ class Mutant:
     """The clauses that the changed source breaks."""
     what: str
     """What it does wrong, in one sentence."""
-    file: str
-    """The source file, below the root."""
-    old: str
-    """Text that the file has exactly once."""
-    new: str
-    """What stands there instead."""
     test: str
     """``<file>::<test>``, below the root and without parameters."""
 
-    def applied(self, root: Path) -> str:
-        """The whole changed source.
-
-        Raises `InvalidArgument` if the old text is not there exactly once, or the result cannot be compiled.
-        """
-        changed = self._source(root).replace(self.old, self.new)
-        try:
-            compile(changed, self.file, "exec")
-        except SyntaxError as error:
-            raise InvalidArgument(f"{self.group}.toml: {self.name}: line {error.lineno}: {error.msg}") from error
-        return changed
+    def __str__(self) -> str:
+        return f"{self.group}.toml: {self.name}"
 
     def digest(self, root: Path) -> str:
         """Of the definition that is changed, the change, and the test: 64 hexadecimal digits.
 
         Raises `InvalidArgument` if the old text is not in the source exactly once, or the test is not there.
         """
-        source = self._source(root)
+        source = self.source(root)
         line = source.count("\n", 0, source.index(self.old)) + 1
         around = [text for (first, last, _), text in _definitions(source).items() if first <= line <= last]
         parts = (around[-1] if around else source, self.old, self.new, self._test_source(root))
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
-
-    def _source(self, root: Path) -> str:
-        path = root / self.file
-        source = path.read_text("utf-8") if path.is_file() else ""
-        if (times := source.count(self.old)) != 1:
-            raise InvalidArgument(f"{self.group}.toml: {self.name}: {self.file} has the old text {times} times")
-        return source
 
     def _test_source(self, root: Path) -> str:
         file, _, wanted = self.test.partition("::")
@@ -82,7 +92,7 @@ class Mutant:
         for (_, _, name), text in _definitions(source).items():
             if name == wanted:
                 return text
-        raise InvalidArgument(f"{self.group}.toml: {self.name}: there is no test {self.test}")
+        raise InvalidArgument(f"{self}: there is no test {self.test}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

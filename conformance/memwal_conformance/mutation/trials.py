@@ -26,7 +26,7 @@ from pathlib import Path
 from memwal.errors import InvalidArgument
 
 from ..clauses import ROOT
-from .mutants import Death, Mutant
+from .mutants import Change, Death, Mutant
 
 TRIAL_MAX_S = 180.0
 """A test that takes longer than this with a mutant has not noticed it."""
@@ -112,32 +112,54 @@ def copy_of_the_checkout(root: Path = ROOT) -> Iterator[Path]:
 
 def _unharmed(tests: Sequence[str], copies: queue.SimpleQueue[Path], max_s: float) -> None:
     copy = copies.get()
-    verdict, message = _run(copy, tests, max_s * len(tests))
+    ran = run(copy, tests, max_s * len(tests))
     copies.put(copy)
-    if verdict != "survived":
-        raise InvalidArgument(f"a test does not pass without a mutant: {message}")
+    if ran.verdict != "survived":
+        raise InvalidArgument(f"a test does not pass without a mutant: {ran.message}")
 
 
 def _trial(mutant: Mutant, copy: Path, max_s: float) -> Trial:
-    file, began, digest = copy / mutant.file, time.monotonic(), mutant.digest(copy)
+    digest = mutant.digest(copy)
+    with changed(mutant, copy):
+        ran = run(copy, [mutant.test], max_s)
+    return Trial(mutant=mutant, verdict=ran.verdict, message=ran.message, seconds=ran.seconds, digest=digest)
+
+
+@contextmanager
+def changed(change: Change, copy: Path) -> Iterator[None]:
+    """``copy`` with the change in it. Raises `InvalidArgument` if it does not apply."""
+    file = copy / change.file
     as_it_was = file.with_name(f"{file.name}.as_it_was")
+    text = change.applied(copy)
     shutil.copy2(file, as_it_was)
-    file.write_text(mutant.applied(copy), "utf-8")
     try:
-        verdict, message = _run(copy, [mutant.test], max_s)
+        file.write_text(text, "utf-8")
+        yield
     finally:
         as_it_was.replace(file)  # with its time, so that what was compiled from it is used again
-    return Trial(mutant=mutant, verdict=verdict, message=message, seconds=time.monotonic() - began, digest=digest)
 
 
-def _run(copy: Path, tests: Sequence[str], max_s: float) -> tuple[str, str]:
-    """Verdict and message of a run of pytest in ``copy``."""
-    report = copy / "report.xml"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What became of a run of tests, which ends with the first that fails."""
+
+    verdict: str
+    """As of a `Trial`."""
+    message: str
+    """First line of what the test said; empty if all passed."""
+    seconds: float
+    test: str = ""
+    """The test that failed."""
+
+
+def run(copy: Path, tests: Sequence[str], max_s: float, *options: str) -> Ran:
+    """Run ``tests`` in ``copy`` by a pytest of its own, for ``max_s`` at most."""
+    report, began = copy / "report.xml", time.monotonic()
     report.unlink(missing_ok=True)
-    options = ("-x", "-q", "-p", "no:cacheprovider", "-o", "junit_family=xunit2", f"--junitxml={report}")
+    always = ("-x", "-q", "-p", "no:cacheprovider", "-o", "junit_family=xunit1", f"--junitxml={report}")
     paths = os.pathsep.join(str(copy / path) for path in PATHS)
     process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *options, *tests],
+        [sys.executable, "-m", "pytest", *always, *options, *tests],
         cwd=copy,
         env={**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"},
         stdin=subprocess.DEVNULL,
@@ -146,20 +168,31 @@ def _run(copy: Path, tests: Sequence[str], max_s: float) -> tuple[str, str]:
         text=True,
         start_new_session=True,
     )
+
+    def ran(verdict: str, message: str, test: str = "") -> Ran:
+        return Ran(verdict=verdict, message=message, seconds=time.monotonic() - began, test=test)
+
     try:
         output, _ = process.communicate(timeout=max_s)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        return "too long", f"not done after {max_s:.0f} s"
+        return ran("too long", f"not done after {max_s:.0f} s")
     cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []  # noqa: S314 - our own report
     for case in cases:
         for kind in ("error", "failure"):
             if (found := case.find(kind)) is not None:
-                return _judged(kind, found.get("message", ""), copy)
+                return ran(*_judged(kind, found.get("message", ""), copy), test=_name(case))
     if process.returncode == 0 and any(case.find("skipped") is None for case in cases):
-        return "survived", ""
-    return "broken", _line(output.strip().rpartition("\n")[2] or f"pytest ended with {process.returncode}", copy)
+        return ran("survived", "")
+    return ran("broken", _line(output.strip().rpartition("\n")[2] or f"pytest ended with {process.returncode}", copy))
+
+
+def _name(case: ElementTree.Element) -> str:
+    """``<file>::<test>`` of a case in pytest's report."""
+    file = case.get("file", "")
+    inner = case.get("classname", "").removeprefix(file.removesuffix(".py").replace("/", ".")).strip(".")
+    return "::".join(filter(None, (file, inner.replace(".", "::"), case.get("name", ""))))
 
 
 def _judged(kind: str, message: str, copy: Path) -> tuple[str, str]:

@@ -1,0 +1,78 @@
+"""``memwal clauses mutate``: random changes of the protocol modules, and whether any test notices.
+
+Exit codes: 0 enough are noticed, 1 too few, 2 usage.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from memwal_sim.cli.terminal import FOUND, Json, mistakes_are_usage, print_json, stdout
+
+from ..mutation.chances import chosen
+from ..mutation.passes import RUN_S, Seen, explained, keep, kept, tried
+
+
+def mutate(
+    seed: Annotated[int, typer.Option(help="Which changes; the same for the same source.")] = 1,
+    count: Annotated[int, typer.Option(min=1, help="How many changes.")] = 200,
+    minutes: Annotated[float, typer.Option(help="Begin no further trial after so long.")] = 600,
+    module: Annotated[list[str] | None, typer.Option(help="A source file to change; repeatable. Default: all.")] = None,
+    least: Annotated[float, typer.Option(min=0, max=100, help="Per cent of those not explained to be noticed.")] = 95,
+    run_seconds: Annotated[float, typer.Option(help="For all tests of one change.")] = RUN_S,
+    state: Annotated[Path | None, typer.Option(help="Keeps what was seen. Default: out/mutate/seed-N.json.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Change the protocol modules at random, and say which changes no test notices.
+
+    A pass that was ended goes on where it was; survivors are tried again. Needs a checkout.
+    """
+    with mistakes_are_usage():
+        changes = chosen(seed, count, files=module)
+        file = state or Path("out") / "mutate" / f"seed-{seed}.json"
+        reasons, known, seen = explained(), kept(file), list[Seen]()
+        try:
+            for each in tried(changes, known, minutes=minutes, run_s=run_seconds):
+                seen.append(each)
+                if not as_json:
+                    line = f"{each.verdict:8}  {each.name}  {each.seconds:.1f} s  {each.test or each.message}"
+                    stdout.print(line, markup=False, highlight=False, soft_wrap=True)
+        finally:
+            keep(file, list((known | {each.digest: each for each in seen}).values()))
+    told = {each.digest: reasons.get((each.name.partition(":")[0], each.diff), "") for each in seen}
+    survivors = [each for each in seen if not each.noticed and not told[each.digest]]
+    judged = sum(each.noticed for each in seen) + len(survivors)
+    rate = 100 * (judged - len(survivors)) / judged if judged else 0.0
+    if as_json:
+        asked = {"seed": seed, "chosen": len(changes), "tried": len(seen), "noticed_percent": round(rate, 1)}
+        counts = Counter(each.verdict for each in seen)
+        mutants = [
+            {"name": each.name, "verdict": each.verdict, "test": each.test, "whole": each.whole}
+            | {"diff": each.diff, "explained": told[each.digest]}
+            for each in seen
+        ]
+        print_json({**asked, "verdicts": dict(counts), "mutants": mutants})
+    else:
+        _tell(seen, survivors, len(changes), rate)
+    if rate < least:
+        raise typer.Exit(FOUND)
+
+
+def _tell(seen: Sequence[Seen], survivors: Sequence[Seen], wanted: int, rate: float) -> None:
+    for each in survivors:
+        cut = "" if each.whole else " (its tests were cut off)"
+        stdout.print(f"\n{each.name}: no test notices{cut}\n{each.diff}", markup=False, highlight=False, soft_wrap=True)
+    counts = Counter(each.verdict for each in seen)
+    parts = ", ".join(f"{counts[name]} {name}" for name in ("killed", "stumbled", "endless", "survived"))
+    without = counts["survived"] - len(survivors)
+    line = f"{len(seen)} of {wanted} tried: {parts} ({without} explained); {rate:.1f} % of the others noticed"
+    stdout.print(line, highlight=False, soft_wrap=True)
+
+
+def commands(clauses: typer.Typer) -> None:
+    """Add ``mutate`` to ``memwal clauses``."""
+    clauses.command("mutate")(mutate)

@@ -1,0 +1,79 @@
+"""Which tests look at a definition: a table of module -> test files, worked out from what the files name.
+
+Files that import the module come first, and of these the ones that name the changed definition most often; then those
+that import its room, and last `GENERAL`, which run the whole engine. Short files come before long ones: the first test
+that fails ends a trial.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from pathlib import Path
+
+from ..clauses import ROOT
+
+FOLDERS = ("reference/tests", "simulator/tests")
+GENERAL = (
+    "reference/tests/test_table_api.py",
+    "reference/tests/test_engine.py",
+    "reference/tests/test_recovery.py",
+    "reference/tests/test_merger.py",
+    "reference/tests/test_collector.py",
+    "reference/tests/test_transactions.py",
+    "reference/tests/test_plans.py",
+    "reference/tests/test_verify.py",
+    "simulator/tests/test_recorded.py",
+    "simulator/tests/test_recorded_expected.py",
+    "simulator/tests/test_certificates.py",
+)
+"""Tests of the whole engine: they may notice what no test of the module does."""
+FILES_MOST = 24
+"""Files of one trial, `GENERAL` included."""
+
+
+def watchers(file: str, inside: str, root: Path = ROOT) -> list[str]:
+    """The test files to run for a change of ``inside`` in the source ``file``, the likeliest to notice first."""
+    module = file.removeprefix("reference/").removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+    room = module.rpartition(".")[0]
+    ranked: list[tuple[int, int, str]] = []
+    for path, (imported, text) in _tests(root).items():
+        if module in imported:
+            before = "" if f"{module}.{inside}" in imported else rf"{module.rpartition('.')[2]}\w*\."
+            calls = len(re.findall(rf"\b{before}{inside}\b", text)) if inside else 0
+            ranked.append((-calls, len(text), path))
+        elif any(name == room or name.startswith(f"{room}.") for name in imported):
+            ranked.append((1, len(text), path))
+    general = [each for each in GENERAL if (root / each).is_file()]
+    first = [path for *_, path in sorted(ranked) if path not in general]
+    return [*first[: FILES_MOST - len(general)], *general]
+
+
+@functools.lru_cache(maxsize=4)
+def _tests(root: Path) -> dict[str, tuple[set[str], str]]:
+    """Test file -> the modules that it imports, itself or through the helpers beside it, and its text."""
+    own: dict[str, tuple[set[str], str]] = {}
+    for folder in FOLDERS:
+        for path in sorted((root / folder).glob("*.py")):
+            text = path.read_text("utf-8")
+            own[str(path.relative_to(root))] = (_imports(text, folder), text)
+    found = {}
+    for name, (imported, text) in own.items():
+        if Path(name).name.startswith("test_"):
+            helped = [own[each][0] for each in imported if each in own]
+            found[name] = (imported.union(*helped), text)
+    return found
+
+
+def _imports(text: str, folder: str) -> set[str]:
+    """Modules by their dotted names, and helpers of the same folder by their files."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            found |= {f"{folder}/{name}.py" for name in (node.module, *(each.name for each in node.names)) if name}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            found |= {node.module, f"{folder}/{node.module}.py", *(f"{node.module}.{each.name}" for each in node.names)}
+    return found
