@@ -2,6 +2,7 @@
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,8 @@ def test_a_selection_of_cases_shows_no_conformance(skeleton: Run) -> None:
     sentence = (
         "skeleton was not shown to conform to revision B, no role claimed, so that only names, values and bytes were "
         "asked for: 5 of 5 MUST, 0 warnings, 0 inconclusive, 2 unsupported; "
-        f"a selection: 6 of {total} cases ran; neither shown nor refuted: not all cases ran"
+        f"a selection: 6 of {total} cases ran; neither shown nor refuted: not all cases ran, "
+        "no role was tested"
     )
     *_, said, closing = skeleton.text.splitlines()
     assert said == sentence
@@ -216,7 +218,7 @@ def test_a_failing_case_that_passes_when_run_again_is_inconclusive() -> None:
             None,
             "not shown .* 0 of 1 .* 1 harness errors.*: the suite",
         ),
-        ([result(Verdict.UNSUPPORTED)], None, "was not shown to conform .* 0 of 0 MUST.*: no MUST was looked at$"),
+        ([result(Verdict.UNSUPPORTED)], None, "0 of 0 MUST.*: no role was tested, no MUST was looked at$"),
         ([result(Verdict.WARN, HELD, Finding(clauses=("WAL-016",), broken="x"))], True, "1 of 1 MUST, 1 warnings"),
     ],
 )
@@ -224,6 +226,18 @@ def test_the_sentence_says_no_more_than_was_shown(results: list[CaseResult], con
     tallied = report.tally("B", results, LEVELS, total=len(results))
     assert tallied.conforms is conforms
     assert re.search(words, report.sentence(HELLO, tallied)), report.sentence(HELLO, tallied)
+
+
+@pytest.mark.parametrize("roles", [(), ("writer",)])
+def test_a_run_in_which_no_role_was_tested_shows_no_conformance(roles: tuple[str, ...]) -> None:
+    vector, scenario = replace(result(Verdict.PASS, HELD), area="name"), result(Verdict.UNSUPPORTED)
+    tallied = report.tally("B", [vector, scenario], LEVELS, total=2)
+    assert (tallied.conforms, len(tallied.held), len(tallied.must)) == (None, 1, 1)
+    said = report.sentence(replace(HELLO, roles=roles), tallied)
+    assert said.startswith("x was not shown to conform to revision B, ")
+    assert said.endswith("; neither shown nor refuted: no role was tested")
+    assert report.tally("0", [vector], LEVELS, total=1).conforms is True  # revision 0 has no roles
+    assert report.tally("B", [replace(vector, verdict=Verdict.FAIL)], LEVELS, total=1).conforms is False
 
 
 def test_a_result_travels_as_text() -> None:

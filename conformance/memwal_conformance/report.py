@@ -31,14 +31,22 @@ class Tally:
     ran: int
     total: int
     """Cases of the revision in the suite that was collected, before any selection."""
+    scenarios: int
+    """Scenarios that were carried out: the cases in which a role does something."""
+
+    @property
+    def acts(self) -> bool:
+        """Whether some role was tested. Vectors ask for names, values and bytes only, and so does all of revision 0."""
+        return self.scenarios > 0 or self.revision == "0"
 
     @property
     def conforms(self) -> bool | None:
-        """True: shown. False: refuted. None: neither."""
+        """True: shown. False: refuted. None: neither, as where no role was tested."""
         if self.broken or self.verdicts[Verdict.FAIL] or self.verdicts[Verdict.CRASH]:
             return False
         unsettled = self.verdicts[Verdict.INCONCLUSIVE] + self.verdicts[Verdict.HARNESS_ERROR]
-        return True if len(self.held) == len(self.must) > 0 and not unsettled and self.ran == self.total else None
+        shown = self.acts and len(self.held) == len(self.must) > 0 and not unsettled and self.ran == self.total
+        return True if shown else None
 
 
 def tally(revision: str, results: Sequence[CaseResult], levels: Mapping[str, str], total: int) -> Tally:
@@ -73,6 +81,7 @@ def tally(revision: str, results: Sequence[CaseResult], levels: Mapping[str, str
         verdicts=Counter(result.verdict for result in results),
         ran=len(results),
         total=total,
+        scenarios=sum(each.area == "scenario" and each.verdict is not Verdict.UNSUPPORTED for each in results),
     )
 
 
@@ -126,6 +135,8 @@ def _open(tallied: Tally) -> Iterator[str]:
     counts = tallied.verdicts
     if tallied.ran < tallied.total:
         yield "not all cases ran"
+    if not tallied.acts:
+        yield "no role was tested"
     if counts[Verdict.INCONCLUSIVE]:
         yield "what inconclusive cases are about was not seen"
     if counts[Verdict.HARNESS_ERROR]:

@@ -17,7 +17,7 @@ from memwal.codec.index_details import IndexDetails
 from memwal.codec.pb.lance import transaction_pb2
 from memwal.drive import drive
 from memwal.effects import Io, PutIfAbsent, Request, run
-from memwal.errors import Conflict, InvalidArgument, OutcomeUnknown, Throttled
+from memwal.errors import AlreadyExists, Conflict, InvalidArgument, OutcomeUnknown, Throttled
 from memwal.ids import RegionId
 from memwal.index import mem_wal, regions, snapshot
 from memwal.jobs import index_builder
@@ -187,6 +187,25 @@ def test_an_unanswered_write_at_any_point_is_repeated_until_it_is_known(
         assert run(catch_up(IO, "btree"), perform).credited == ((scene.region, 1),)
         assert fragments_of(newest(store), "btree") == {0, 1}
         assert orphans(store) == set()
+
+
+@pytest.mark.clause("CATCHUP-006", "CATCHUP-009")
+def test_a_build_whose_commit_landed_and_was_answered_as_taken_keeps_its_files(scene: Scene) -> None:
+    store, taken = scene.store(), False
+
+    def perform(request: Request[Any]) -> Any:
+        nonlocal taken
+        if isinstance(request, PutIfAbsent) and "/_versions/" in request.path and not taken:
+            taken = True
+            store.perform(request)
+            raise AlreadyExists(request.path)  # as a client that repeats by itself is told
+        return store.perform(request)
+
+    assert run(catch_up(IO, "btree"), perform).credited == ((scene.region, 1),)
+    state = newest(store)
+    assert fragments_of(state, "btree") == {0, 1}
+    for entry in segments(state, "btree"):
+        assert [name for name in store.objects if name.startswith(f"t/_indices/{uuid.UUID(bytes=entry.uuid.uuid)}/")]
 
 
 @pytest.mark.clause("CATCHUP-005", "CATCHUP-009", "AMB-69")

@@ -443,6 +443,22 @@ def test_a_hint_update_carries_what_others_changed_meanwhile_and_gives_up_when_i
     assert len(ground.events("manifest_lost")) == 1
 
 
+@pytest.mark.clause("AMB-33", "MANIFEST-011", "MANIFEST-036")
+@REVISIONS
+def test_a_hint_update_that_comes_late_never_lowers_the_hint(revision: Revision) -> None:
+    ground = Ground()
+    state = table_of(ground, revision)
+    writer = opened(ground, revision)
+    ground.run(writer.put(row(1)))
+    slow = Actor(ground, refreshed(state, versions(ground)[1])).until(Get, "version_hint")
+    ground.run(writer.put(row(2)))
+    ground.run(writer.flush())
+    flushed = versions(ground)
+    assert flushed[2].position_last_seen == max(entries(ground, revision))
+    assert slow.finish() == flushed[2]
+    assert versions(ground) == flushed
+
+
 @pytest.mark.clause("AMB-33", "AMB-34", "MANIFEST-037")
 @COLLECTED
 def test_the_collector_keeps_the_epoch_and_tries_again_when_it_loses(collected: bool) -> None:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pytest
 from memwal.codec.data_file import Decoder
 from memwal.effects import Delete, Get, Io, Protocol, PutIfAbsent, StoreRequest
-from memwal.errors import ArtifactError, MemwalError, OutcomeUnknown, Throttled
+from memwal.errors import AlreadyExists, ArtifactError, MemwalError, OutcomeUnknown, Throttled
 from memwal.ids import RegionId
 from memwal.index import mem_wal, regions
 from memwal.jobs import collector
@@ -332,6 +332,17 @@ def test_a_merge_whose_commit_stays_unanswered_says_so_and_deletes_nothing_that_
         assert content(ground, newest(ground)) == FOLD[3 if applied else 2]
         ground.run(lone.merge())
         assert content(ground, newest(ground)) == FOLD[3]
+
+
+@pytest.mark.clause("MERGE-006", "MERGE-018", "AMB-84")
+def test_a_commit_that_landed_and_was_answered_as_taken_keeps_its_files(lone: Scene) -> None:
+    ground = lone.ground()
+    merger = Actor(ground, lone.merge()).until(PutIfAbsent, "/_versions/")
+    assert merger.waiting is not None
+    merger.answer(AlreadyExists(merger.waiting.path), applied=True)  # as a client that repeats by itself is told
+    merger.finish()
+    check(ground, lone.region)
+    assert left_over(ground) == set()
 
 
 def unanswered(ground: Ground, *, applied: bool) -> Callable[[StoreRequest[Any]], Any]:

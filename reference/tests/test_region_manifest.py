@@ -310,7 +310,10 @@ def test_a_commit_whose_basis_was_collected_is_void_and_done_anew(kept_from: int
     stalled = Actor(ground, advance(collected=True)).until(PutIfAbsent, "manifest/")
     history(ground, 20)
     collect_below(ground, kept_from)
+    since = len(ground.asked)
     done = stalled.finish()
+    pointed = [r.data for r in ground.asked[since:] if isinstance(r, Put)]
+    assert pointed == [b'{"version": 21}']  # the hint never names what is not confirmed
     assert (done.committed, done.manifest.version, done.manifest.epoch) == (True, 21, 21)  # type: ignore[attr-defined]
     assert versions(ground)[21].epoch == 21
     assert hinted(ground) == b'{"version": 21}'

@@ -288,3 +288,17 @@ def test_older_rows_are_hidden_in_each_of_several_fragments(tmp_path: Path) -> N
     assert set(found.column("_rowaddr").to_pylist()) == live
     assert found.num_rows == full + 2
     assert found.column("id").to_pylist()[-4:] == [5, full - 1, full + 1, full]
+
+
+@pytest.mark.clause("MANIFEST-016", "FORMAT-017")
+def test_the_rows_that_a_manifest_counts_are_all_that_are_stored_hidden_ones_included(tmp_path: Path) -> None:
+    there = scene(tmp_path, "R")
+    writer = there.open()
+    for pair in ((1, "a"), (2, "b"), (1, "c")):
+        there.run(writer.put(rows(pair)))
+    there.run(writer.delete(rows((2, None)).select(["id"])))
+    there.run(writer.flush())
+    (listed,) = there.manifest().flushed
+    fragments = table_of(there, listed.path).fragments
+    assert listed.physical_rows == sum(fragment.physical_rows for fragment in fragments) == 4
+    assert sum(fragment.deletion_file.num_deleted_rows for fragment in fragments) == 2
