@@ -17,6 +17,7 @@ from typing import Any
 
 from memwal.effects import Io, Note
 from memwal.errors import AlreadyExists, NotFound
+from memwal.revisions import STRICT
 from memwal_sim import bugs as planting
 from memwal_sim.exploring.exploration import Bounds
 from memwal_sim.exploring.explorer import explore, memory_mib
@@ -32,7 +33,7 @@ from memwal_sim.strategies.walking import walk
 from memwal_sim.world import Violation, World
 from protocol import BUGS, EMPTY, WRITERS, Region, collector, judge, merger, writer
 
-IO = Io("")
+IO = Io("", interpretation=STRICT)
 ACKNOWLEDGED = "acknowledged"
 ENGINE_SCENARIO = "two_writers_merger_collector"
 """Two writers (claim, 2 puts, flush), a merger and a collector."""

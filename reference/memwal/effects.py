@@ -9,18 +9,20 @@ another one goes on only where this one awaits a request to the store, a `Sleep`
 hold yet. So what stands between two such requests is one step, under every driver.
 
 `Io` is what protocol functions receive: a root folder inside the store and one method per request. It has no state
-besides the root and how tables are committed there, so that a protocol function is a pure function of the replies.
+besides the root, how tables are committed there and how the texts are read, so that a protocol function is a pure
+function of the replies. The reading has no default: who opens a table says it, and every step below carries it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from .errors import EngineBug, Outcome, Throttled, Unreachable
 from .ids import Milliseconds
+from .revisions import Interpretation
 
 Reply = TypeVar("Reply", covariant=True)
 T = TypeVar("T")
@@ -233,18 +235,20 @@ class Io:
     location: str = ""
     """Absolute name of this folder for readers outside the engine, by which base paths of other tables in the same
     store are recognised; empty if there is none."""
+    interpretation: Interpretation = field(kw_only=True)
+    """What the texts leave open, as everybody who works in this folder reads it."""
 
     def child(self, name: str) -> Io:
         """The folder ``name`` below this one; ``..`` components are resolved and may not leave the store.
 
         It has no `location` of its own.
         """
-        return Io(self.path(name), self.commits)
+        return Io(self.path(name), self.commits, interpretation=self.interpretation)
 
     @property
     def external(self) -> Io:
         """Entries of this folder in the external manifest store."""
-        return Io(f"{EXTERNAL_ROOT}/{self.root}".rstrip("/"))
+        return Io(f"{EXTERNAL_ROOT}/{self.root}".rstrip("/"), interpretation=self.interpretation)
 
     def path(self, name: str) -> str:
         """Full object name of ``name``."""

@@ -45,6 +45,11 @@ class Revision:
     on); A and B say nothing of that, and there only the engine's own generations are known to (AMB-50)."""
     shard_fields: bool
     """Region values are kept in the region manifest (R); A and B have them in the MemWAL index only (AMB-53)."""
+    added_fields: bool
+    """Messages have what R adds to them: region values, status and sizes of generations in region manifests, defaults
+    of writers in the index details. To A and B these are unknown fields (AMB-03, AMB-53)."""
+    keyless: bool
+    """A table may be without a primary key, and then it just grows (R)."""
     bloom: Literal["self-describing", "split-block"]
     """Format of ``bloom_filter.bin`` (AMB-47)."""
     pointer_names: tuple[str, str]
@@ -54,6 +59,16 @@ class Revision:
     any count, since native commits give the index a new UUID, and the number may be the configured one (AMB-75)."""
     hash_profile: Literal["textbook", "R"]
     """Which bytes go into Murmur3, and how a hash becomes a bucket (AMB-59)."""
+    hash_recorded: bool
+    """Each region field that hashes names its hash profile among its parameters (A, B) (AMB-59)."""
+    expressions: bool
+    """Region fields may be SQL expressions (A, B); R has transforms only (AMB-65)."""
+    floating_sources: bool
+    """Region fields may have floating sources (R); in A and B equal keys could differ in bits (AMB-64)."""
+    values_outlive_promotion: bool
+    """A region value stays when its source column is promoted (A, B); R does not promise it."""
+    native_type_names: bool
+    """Result types are spelled as the native implementation spells them (R) (AMB-68)."""
     null_bucket: bool
     """A NULL source goes to bucket 0 (R) rather than to a region of its own (AMB-57)."""
     epoch_first: Epoch = Epoch(1)
@@ -74,10 +89,17 @@ A = Revision(
     key_index=False,
     base_field_ids=False,
     shard_fields=False,
+    added_fields=False,
+    keyless=False,
     bloom="self-describing",
     pointer_names=("replay_after_wal_id", "wal_id_last_seen"),
     snapshot_files=True,
     hash_profile="textbook",
+    hash_recorded=True,
+    expressions=True,
+    floating_sources=False,
+    values_outlive_promotion=True,
+    native_type_names=False,
     null_bucket=False,
 )
 
@@ -95,10 +117,17 @@ B = Revision(
     key_index=False,
     base_field_ids=False,
     shard_fields=False,
+    added_fields=False,
+    keyless=False,
     bloom="self-describing",
     pointer_names=("replay_after_wal_entry_position", "wal_entry_position_last_seen"),
     snapshot_files=True,
     hash_profile="textbook",
+    hash_recorded=True,
+    expressions=True,
+    floating_sources=False,
+    values_outlive_promotion=True,
+    native_type_names=False,
     null_bucket=False,
 )
 
@@ -116,10 +145,17 @@ R = Revision(
     key_index=True,
     base_field_ids=True,
     shard_fields=True,
+    added_fields=True,
+    keyless=True,
     bloom="split-block",
     pointer_names=("replay_after_wal_entry_position", "wal_entry_position_last_seen"),
     snapshot_files=False,
     hash_profile="R",
+    hash_recorded=False,
+    expressions=False,
+    floating_sources=True,
+    values_outlive_promotion=False,
+    native_type_names=True,
     null_bucket=True,
 )
 

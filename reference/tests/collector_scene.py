@@ -21,13 +21,13 @@ from memwal.ids import Generation, RegionId, TableVersion
 from memwal.jobs.collector import Decision, Policy, collect
 from memwal.read import scan as reading
 from memwal.region import manifest as manifests
-from memwal.revisions import REVISIONS
+from memwal.revisions import REVISIONS, STRICT
 from memwal.table.state import TableState, load, versions
 
 from .ground import SCHEMA, Ground, row
 from .specs_scene import changed
 
-IO = Io("t")
+IO = Io("t", interpretation=STRICT)
 REVISIONS_ALL = ("A", "B", "R")
 EVERY = pytest.mark.parametrize("revision", REVISIONS_ALL)
 READS = (Get, Head, List, ListFolders)

@@ -22,7 +22,7 @@ from memwal.drive import drive
 from memwal.effects import Io
 from memwal.ids import ManifestVersion, RegionId, WalPosition
 from memwal.invariants import Report
-from memwal.revisions import REVISIONS, R
+from memwal.revisions import REVISIONS, STRICT, R
 from memwal.table import versions as naming
 
 from .dict_store import DictStore
@@ -38,7 +38,7 @@ def rows(*triples: tuple[int, str | None, int | None]) -> pa.Table:
 
 def verify(store: DictStore, root: str = "t", **options: Any) -> Report:
     """All invariants over the table at ``root``."""
-    return drive(invariants.verify(Io(root), **options), store)
+    return drive(invariants.verify(Io(root, interpretation=STRICT), **options), store)
 
 
 def whole(revision: str) -> Scene:

@@ -33,7 +33,7 @@ from memwal.errors import AlreadyExists, NotFound, Outcome
 from memwal.ids import Epoch, Generation, ManifestVersion, Milliseconds, RegionId, SpecId, WalPosition
 from memwal.region.region import Region
 from memwal.region.rows import Rows
-from memwal.revisions import REVISIONS, Revision
+from memwal.revisions import REVISIONS, STRICT, Interpretation, Revision
 
 T = TypeVar("T")
 
@@ -185,12 +185,12 @@ class Actor(Generic[T]):
             reply = self.ground.local(request)
 
 
-def region(revision: str | Revision, **options: Any) -> Region:
-    """The region as its writers know it."""
+def region(revision: str | Revision, *, interpretation: Interpretation = STRICT, **options: Any) -> Region:
+    """The region as its writers know it, who read the texts by ``interpretation``."""
     chosen = revision if isinstance(revision, Revision) else REVISIONS[revision]
     ids = (("id", 0), ("v", 1))
     rows = Rows(table=SCHEMA, key=("id",), revision=chosen, field_ids=ids)  # type: ignore[arg-type]
-    return Region(io=Io(ROOT), region_id=REGION, revision=chosen, rows=rows, **options)
+    return Region(io=Io(ROOT, interpretation=interpretation), region_id=REGION, revision=chosen, rows=rows, **options)
 
 
 def row(key: int, value: str = "x") -> pa.Table:

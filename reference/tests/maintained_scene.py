@@ -15,6 +15,7 @@ import pyarrow as pa
 from memwal.drive import drive
 from memwal.effects import Io
 from memwal.maintained.base_index import MaintainedIndex, load
+from memwal.revisions import STRICT
 from memwal.stores.local import LocalStore
 from memwal.table.state import TableState, latest
 
@@ -110,10 +111,10 @@ class Base:
         return lance.dataset(str(self.place))
 
     def state(self) -> TableState:
-        return drive(latest(Io()), self.store)
+        return drive(latest(Io(interpretation=STRICT)), self.store)
 
     def load(self, *names: str) -> tuple[MaintainedIndex, ...]:
-        return drive(load(Io(), self.state(), names), self.store)
+        return drive(load(Io(interpretation=STRICT), self.state(), names), self.store)
 
     def index(self, name: str) -> MaintainedIndex:
         (found,) = self.load(name)

@@ -15,11 +15,12 @@ from memwal.index.opening import region_of
 from memwal.index.snapshot import RegionRow
 from memwal.jobs import spec_change
 from memwal.region.writer import open_writer
+from memwal.revisions import STRICT
 from memwal.table.state import TableState, latest, load, versions
 
 from .ground import SCHEMA, Ground, row
 
-IO = Io("t")
+IO = Io("t", interpretation=STRICT)
 
 
 def table(ground: Ground, revision: str = "B", **options: Any) -> memwal.Table:

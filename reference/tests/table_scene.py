@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from memwal.codec.pb.lance import table_pb2
 from memwal.effects import Io
+from memwal.revisions import STRICT
 from memwal.table import read, state, write
 from memwal.table.state import TableState
 from memwal.table.transactions import Transaction
@@ -17,7 +18,7 @@ from memwal.table.transactions import Transaction
 from .conftest import Folder
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
-T = Io("t")
+T = Io("t", interpretation=STRICT)
 
 
 def rows(*ids: int, v: str = "x") -> pa.Table:
@@ -50,7 +51,7 @@ def values(table: pa.Table) -> dict[int, object]:
 
 def seen(folder: Folder, version: int | None = None, name: str = "t") -> dict[int, object]:
     """What both the engine and pylance read, which has to be the same."""
-    io = Io(name, location=str(folder.root / name))
+    io = Io(name, location=str(folder.root / name), interpretation=STRICT)
     current = folder.run(state.latest(io) if version is None else state.load(io, version))
     native = lance.dataset(str(folder.root / name), version=version)
     native.validate()

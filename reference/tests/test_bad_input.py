@@ -13,6 +13,7 @@ from memwal.codec.pb.lance import transaction_pb2
 from memwal.effects import Io
 from memwal.ids import Milliseconds, TableVersion
 from memwal.index import mem_wal
+from memwal.revisions import STRICT
 from memwal.table import state
 from memwal.table.commit import commit
 
@@ -57,7 +58,7 @@ def test_mem_wal_is_not_enabled_on_a_table_without_a_key_in_its_schema(tmp_path:
     import lance
 
     lance.write_dataset(ROWS, str(tmp_path / "t"))
-    io, folder = Io("t"), Folder(tmp_path)
+    io, folder = Io("t", interpretation=STRICT), Folder(tmp_path)
     before = folder.files()
     details = IndexDetails(snapshot_ts_ms=Milliseconds(0), num_regions=0, inline_snapshots=None)
     with pytest.raises(memwal.InvalidArgument, match=r"primary key.*\[FORMAT-001\]"):
@@ -185,7 +186,7 @@ def test_keys_that_are_not_unique_or_null_are_refused_at_creation(tmp_path: Path
 
 @pytest.mark.clause("INDEX-001")
 def test_two_mem_wal_indexes_are_an_error_and_not_a_choice(table: memwal.Table, tmp_path: Path) -> None:
-    folder, io = Folder(tmp_path), Io("t")
+    folder, io = Folder(tmp_path), Io("t", interpretation=STRICT)
     current = folder.run(state.latest(io))
     assert current.mem_wal_entry is not None
     second = type(current.mem_wal_entry)()

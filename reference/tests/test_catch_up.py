@@ -21,7 +21,7 @@ from memwal.codec.pb.lance import table_pb2
 from memwal.effects import Io
 from memwal.ids import Generation, Milliseconds, RegionId
 from memwal.jobs import extension, index_builder
-from memwal.revisions import LITERAL, R
+from memwal.revisions import LITERAL, STRICT, R
 from memwal.table import coverage
 from memwal.table.mirror import Mirror, fill
 from memwal.table.state import TableState
@@ -415,8 +415,8 @@ def test_what_an_index_is_credited_with(tmp_path: Path) -> None:
     lagging = table._state
     other = RegionId("00000000-0000-4000-8000-000000000000")
 
-    def credit(state: TableState, name: str = "btree", **kwargs: Any) -> tuple[int, int]:
-        found = coverage.credited(state, name, region, **kwargs)
+    def credit(state: TableState, name: str = "btree", **more: Any) -> tuple[int, int]:
+        found = coverage.credited(state, name, region, **{"interpretation": STRICT, **more})
         return found.planner, found.collector
 
     assert credit(lagging) == (0, 0)

@@ -43,8 +43,9 @@ from .catch_up_scenes import (
     requests,
     rows,
 )
+from .profiles import read_as
 
-IO = Io("t")
+IO = Io("t", interpretation=STRICT)
 
 
 class Scene:
@@ -123,10 +124,10 @@ def test_a_merge_at_any_moment_is_never_credited_before_it_is_indexed(scene: Sce
 def test_reading_progress_after_building_credits_what_the_index_lacks(scene: Scene) -> None:
     faults: dict[str, list[int]] = {}
     for name, profile in {"strict": STRICT, "literal": LITERAL}.items():
-        steps = len(requests(scene.store(), catch_up(IO, "btree", profile)))
+        steps = len(requests(scene.store(), catch_up(read_as(IO, profile), "btree")))
         for at in range(steps):
             store = scene.store()
-            interrupted(store, catch_up(IO, "btree", profile), at, lambda s=store: scene.merge(s))
+            interrupted(store, catch_up(read_as(IO, profile), "btree"), at, lambda s=store: scene.merge(s))
             faults.setdefault(name, []).extend(overstated(scene, newest(store)))
     assert faults["strict"] == []
     assert set(faults["literal"]) == {2, 3}

@@ -50,6 +50,7 @@ from .collector_scene import (
     wal_positions,
 )
 from .ground import SCHEMA, Actor, Ground, row
+from .profiles import read_as
 from .specs_scene import changed, newest
 
 
@@ -133,7 +134,7 @@ def test_under_the_literal_reading_a_missing_record_lets_a_generation_go() -> No
     ground = Ground()
     region = one_merged(ground)
     catch_up(ground, {}, ("i",))
-    ground.run(collector.collect(IO, Policy(retain_versions=1), interpretation=LITERAL))
+    ground.run(collector.collect(read_as(IO, LITERAL), Policy(retain_versions=1)))
     assert listed(ground, region, "B") == []
 
 

@@ -14,6 +14,7 @@ from memwal.errors import ArtifactError, NotFound
 from memwal.ids import Milliseconds
 from memwal.index import mem_wal
 from memwal.jobs.collector import Policy, collect
+from memwal.revisions import STRICT
 from memwal.table import read, write
 from memwal.table.schema import with_primary_key
 from memwal.table.state import latest, versions
@@ -195,7 +196,7 @@ def test_a_damaged_transaction_that_may_name_files_is_an_error() -> None:
 
 @pytest.mark.clause("GC-003")
 def test_with_an_external_manifest_store_the_entries_of_expired_versions_go_too() -> None:
-    store, io = DictStore(), Io("t", Commits.EXTERNAL)
+    store, io = DictStore(), Io("t", Commits.EXTERNAL, interpretation=STRICT)
     state = drive(write.create(io, with_primary_key(SCHEMA, ["id"]), row(0)), store)
     details = IndexDetails(snapshot_ts_ms=Milliseconds(0), num_regions=0, inline_snapshots=None)
     drive(mem_wal.enable(io, state, details), store)

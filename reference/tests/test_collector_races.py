@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from memwal import paths
 from memwal.codec import table_manifest
-from memwal.effects import Delete, Get, Head, List, ListFolders, Protocol, PutIfAbsent
+from memwal.effects import Delete, Get, Head, Io, List, ListFolders, Protocol, PutIfAbsent
 from memwal.errors import AlreadyExists, Fenced, MemwalError, NotFound, OutcomeUnknown, Throttled
 from memwal.ids import RegionId, TableVersion
 from memwal.index import regions
@@ -46,6 +46,7 @@ from .collector_scene import (
     wal_positions,
 )
 from .ground import Actor, Ground, row
+from .profiles import read_as
 
 Process = Callable[[], Protocol[Any]]
 TIGHT = Policy(retain_versions=1, retain_manifests=2)
@@ -85,8 +86,8 @@ def at_every_request(objects: dict[str, bytes], first: Process, second: Process)
         at += 1
 
 
-def collecting(policy: Policy = TIGHT, **options: Any) -> Process:
-    return lambda: collect(IO, policy, **options)
+def collecting(policy: Policy = TIGHT, io: Io = IO) -> Process:
+    return lambda: collect(io, policy)
 
 
 def both_ways(objects: dict[str, bytes], other: Process, policy: Policy = TIGHT) -> Iterator[Played]:
@@ -146,7 +147,7 @@ def test_a_writer_claims_puts_and_flushes_beside_the_collector_at_every_request(
 @pytest.mark.clause("AMB-94")
 def test_under_the_literal_reading_the_collector_takes_a_flush_in_progress_for_a_left_over() -> None:
     ground, region = busy("B")
-    literal = collecting(interpretation=replace(STRICT, orphans_by_generation=False))
+    literal = collecting(io=read_as(IO, replace(STRICT, orphans_by_generation=False)))
     lost = [
         outcome(partial(strong, played.ground)) != {**BUSY_ROWS, 6: "six", 7: "seven"}
         for played in at_every_request(ground.objects, lambda: writing(region), literal)

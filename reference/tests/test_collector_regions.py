@@ -13,6 +13,7 @@ from memwal.effects import Delete, Put, StoreRequest
 from memwal.errors import ArtifactError
 from memwal.ids import Generation, ManifestVersion, RegionId, WalPosition
 from memwal.region import manifest as manifests
+from memwal.region.transitions import COLLECTOR
 from memwal.revisions import CONFIG_WAL_COLLECTION, REVISIONS
 from memwal.table import write
 from memwal.table.state import latest
@@ -203,7 +204,7 @@ def skipping(ground: Ground, region: RegionId, revision: str) -> None:
         return replace(manifests.following(current), flushed=current.flushed[1:])
 
     io = manifests.folder(IO, region)
-    ground.run(manifests.advance(io, REVISIONS[revision], derive, collected=True))
+    ground.run(manifests.advance(io, REVISIONS[revision], COLLECTOR, derive, collected=True))
 
 
 @pytest.mark.clause("AMB-95")

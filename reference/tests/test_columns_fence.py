@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from memwal import paths
 from memwal.codec import wal
-from memwal.effects import Get, Protocol, PutIfAbsent
+from memwal.effects import Get, Io, Protocol, PutIfAbsent
 from memwal.errors import ArtifactError, Fenced, InvalidArgument, Outcome, OutcomeUnknown, Unmergeable
 from memwal.ids import Epoch, FieldId, RegionId, WalPosition
 from memwal.index import guards
@@ -34,13 +34,14 @@ from memwal.table.state import TableState
 
 from .ground import Actor, Ground
 from .interleaving import any_commit, orders
+from .profiles import read_as
 from .specs_scene import IO, changed, history, newest, opened, registered
 
 COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.string()), ("w", pa.string())])
 MORE = pa.schema([("more", pa.int32())])
 REVISIONS_ALL = ["A", "B", "R"]
 ONE = memwal.bucket("b", "id", 1)
-UNFENCED = replace(STRICT, fence_before_new_columns=False)
+UNFENCED = read_as(IO, replace(STRICT, fence_before_new_columns=False))
 
 
 def rows(schema: pa.Schema, *ids: int) -> pa.Table:
@@ -100,8 +101,8 @@ class Scene:
         return Ground(self.objects)
 
 
-async def open_region_of(known: TableState, row: RegionRow, **options: Any) -> Writer:
-    writer, _ = await open_region(IO, known, row, lambda _: lambda rows: None, **options)
+async def open_region_of(known: TableState, row: RegionRow, io: Io = IO) -> Writer:
+    writer, _ = await open_region(io, known, row, lambda _: lambda rows: None)
     return writer
 
 
@@ -612,8 +613,8 @@ def test_literally_a_running_writer_stores_rows_that_nobody_can_recover() -> Non
     table = memwal.create("t", COLUMNS, primary_key=["id"], revision="B", store=ground)
     region = table.register_region()
     row = registered(ground)[RegionId(region)]
-    writer = ground.run(open_region_of(newest(ground), row, interpretation=UNFENCED))
-    ground.run(column_change.add(IO, MORE, interpretation=UNFENCED))
+    writer = ground.run(open_region_of(newest(ground), row, UNFENCED))
+    ground.run(column_change.add(UNFENCED, MORE))
     ground.run(writer.put(rows(COLUMNS, 1)))
     with pytest.raises(ArtifactError, match=r"missing \['more'\].*AMB-50"):
         ground.run(open_region_of(newest(ground), row))

@@ -16,6 +16,7 @@ from memwal.codec.pb.lance import table_pb2
 from memwal.effects import Io, Protocol, PutIfAbsent
 from memwal.errors import Conflict, InvalidArgument
 from memwal.ids import FragmentId, RegionId, TableVersion, region_id_to_bytes
+from memwal.revisions import STRICT
 from memwal.table import columns, compaction, conflict_table, fragments, read, schema, state, transactions, whole, write
 from memwal.table.commit import commit
 from memwal.table.conflict_table import CELLS, Basis, Verdict
@@ -521,4 +522,4 @@ def test_the_document_prints_the_table() -> None:
 
 
 def test_io_with_a_location_is_the_same_folder() -> None:
-    assert Io("t", location="/x/t").path("a") == T.path("a")
+    assert Io("t", location="/x/t", interpretation=STRICT).path("a") == T.path("a")

@@ -11,11 +11,12 @@ import pytest
 from memwal.codec import deletion
 from memwal.effects import Io
 from memwal.errors import ArtifactError
+from memwal.revisions import STRICT
 from memwal.table import read, state, write
 
 from .table_scene import Folder
 
-T = Io("t")
+T = Io("t", interpretation=STRICT)
 
 
 def spread(rows: int, step: int) -> deletion.Offsets:

@@ -21,6 +21,7 @@ import pytest
 from memwal.effects import Io
 from memwal.errors import ArtifactError, InvalidArgument
 from memwal.revision_0 import writer as writing_0
+from memwal.revisions import STRICT
 from memwal.table import door, state, write
 
 from .conftest import Folder
@@ -52,7 +53,7 @@ def outside() -> pa.Array:
 
 
 NO_TEXT = stored(pa.string(), np.array([0, 2], np.int32), b"\xff\xfe")
-STRICT = pa.field("x", pa.int64(), nullable=False)
+NOT_NULL = pa.field("x", pa.int64(), nullable=False)
 ITEM = pa.field("item", pa.int64(), nullable=False)
 HOLEY = pa.array([1, None], pa.int64())
 BAD = {
@@ -67,10 +68,10 @@ BAD = {
     "decimal128 of too many digits": stored(pa.decimal128(3, 0), np.array([1000, 0], np.int64)),
     "decimal256 of too many digits": stored(pa.decimal256(3, 0), np.array([1000, 0, 0, 0], np.int64)),
     "offsets outside of the bytes": outside(),
-    "NULL in a strict part of a struct": pa.StructArray.from_arrays([HOLEY.slice(1)], fields=[STRICT]),
+    "NULL in a strict part of a struct": pa.StructArray.from_arrays([HOLEY.slice(1)], fields=[NOT_NULL]),
     "NULL in a list of strict items": listed(ITEM, HOLEY),
     "NULL two levels down": listed(
-        pa.field("item", pa.struct([STRICT])), pa.StructArray.from_arrays([HOLEY], fields=[STRICT])
+        pa.field("item", pa.struct([NOT_NULL])), pa.StructArray.from_arrays([HOLEY], fields=[NOT_NULL])
     ),
     "no UTF-8 in a list": listed(pa.field("item", pa.string()), NO_TEXT),
     "date64 within a day in a struct": pa.StructArray.from_arrays(
@@ -140,7 +141,7 @@ def create(place: Place) -> None:
 
 
 def create_below(place: Place) -> None:
-    write_io, folder = Io("below"), Folder(place.url.parent)
+    write_io, folder = Io("below", interpretation=STRICT), Folder(place.url.parent)
     folder.run(write.create(write_io, place.bad.schema, place.bad))
 
 
@@ -208,7 +209,7 @@ def test_a_value_is_refused_before_anything_is_stored_in_every_revision(revision
 
 
 def test_a_writer_of_revision_0_checks_values_too(tmp_path: Path) -> None:
-    io, folder = Io("t"), Folder(tmp_path)
+    io, folder = Io("t", interpretation=STRICT), Folder(tmp_path)
     schema = door_key(schema_of(pa.string()))
     folder.run(write.create(io, schema))
     opened = folder.run(writing_0.open_writer(io, "r"))
@@ -230,7 +231,7 @@ def test_what_lies_behind_null_or_outside_of_a_slice_is_nobodys_value(tmp_path: 
         writer.flush()
     table.merge()
     assert table.scan()["v"].to_pylist() == ["fine"]
-    hidden = pa.StructArray.from_arrays([HOLEY], fields=[STRICT], mask=pa.array([False, True]))
+    hidden = pa.StructArray.from_arrays([HOLEY], fields=[NOT_NULL], mask=pa.array([False, True]))
     assert door.admitted(rows_of(hidden), schema_of(hidden.type))["v"].to_pylist() == [{"x": 1}, None]
 
 
@@ -263,7 +264,7 @@ def enable(folder: Path, schema: pa.Schema) -> None:
     """On a table that was made by somebody without a door."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(write, "check_schema", unreachable)
-        Folder(folder).run(write.create(Io("made"), door_key(schema)))
+        Folder(folder).run(write.create(Io("made", interpretation=STRICT), door_key(schema)))
     memwal.enable(folder / "made")
 
 
@@ -283,7 +284,7 @@ GATES: dict[str, Callable[[Path, pa.Schema], object]] = {
     "create with rows": lambda folder, schema: memwal.create(
         folder / "t", schema.empty_table(), primary_key=["id"], revision="A"
     ),
-    "write.create": lambda folder, schema: Folder(folder).run(write.create(Io("t"), schema)),
+    "write.create": lambda folder, schema: Folder(folder).run(write.create(Io("t", interpretation=STRICT), schema)),
     "enable": enable,
     "add_columns": add,
     "overwrite": overwrite,
@@ -301,7 +302,7 @@ def test_a_name_that_some_step_cannot_carry_comes_in_nowhere(gate: str, schema: 
 def test_other_names_are_carried_by_every_step(tmp_path: Path) -> None:
     names = ["a b", 'a"b', "a'b", "a\\b", "a/b", "a[0]", "a:b", "a,b", "ID", "select", "é", "\u202e", "a\nb", "x" * 300,
              "rows", "count", "%", "1", "null", "item", "_gen"]  # fmt: skip
-    schema = pa.schema([STRICT.with_name("id"), *(pa.field(name, pa.int64()) for name in names)])
+    schema = pa.schema([NOT_NULL.with_name("id"), *(pa.field(name, pa.int64()) for name in names)])
     made = pa.table([pa.array([1, 2])] * len(schema), schema=schema)
     table = memwal.create(tmp_path / "t", schema, primary_key=["id"])
     with table.writer() as writer:
@@ -322,7 +323,7 @@ def test_other_names_are_carried_by_every_step(tmp_path: Path) -> None:
 
 def made(folder: Path, name: str, kind: pa.DataType | None = None) -> memwal.Table:
     """A table with a row in its base and one in a generation, whose column ``name`` is a number."""
-    schema = pa.schema([STRICT.with_name("id"), pa.field(name, kind or pa.int64()), pa.field("t", pa.string()),
+    schema = pa.schema([NOT_NULL.with_name("id"), pa.field(name, kind or pa.int64()), pa.field("t", pa.string()),
                         pa.field("e", pa.list_(pa.float32(), 2))])  # fmt: skip
 
     def rows(number: int) -> pa.Table:
@@ -425,7 +426,7 @@ UNMADE = ("a key that is no UTF-8", "a fixed-size list of strict items", "the ti
 def test_metadata_and_types_that_some_step_cannot_carry_come_in_nowhere(gate: str, case: str, tmp_path: Path) -> None:
     metadata, kind = METADATA[case]
     with pytest.raises(InvalidArgument, match="AMB-136"):
-        GATES[gate](tmp_path, pa.schema([STRICT.with_name("id"), pa.field("v", kind, metadata=metadata)]))
+        GATES[gate](tmp_path, pa.schema([NOT_NULL.with_name("id"), pa.field("v", kind, metadata=metadata)]))
 
 
 def test_metadata_of_the_schema_and_below_a_column_are_looked_at_too(tmp_path: Path) -> None:
@@ -438,7 +439,7 @@ def test_metadata_of_the_schema_and_below_a_column_are_looked_at_too(tmp_path: P
 @pytest.mark.parametrize("mark", [b"", b":position"])
 def test_a_column_beside_the_key_is_not_marked_as_one(mark: bytes, tmp_path: Path) -> None:
     marks = {b"lance-schema:unenforced-primary-key" + mark: b"1"}
-    schema = pa.schema([STRICT.with_name("id"), pa.field("v", pa.int64(), metadata=marks)])
+    schema = pa.schema([NOT_NULL.with_name("id"), pa.field("v", pa.int64(), metadata=marks)])
     assert memwal.create(tmp_path / "made", schema, primary_key=["id"]).primary_key == ("id",)
     with pytest.raises(InvalidArgument, match="marked as a part of the primary key"):
         add(tmp_path, schema)
@@ -529,4 +530,4 @@ def test_the_state_of_a_table_is_not_touched_by_what_is_refused(tmp_path: Path) 
         with pytest.raises(InvalidArgument):
             ENTRANCES[entrance](place)
     assert sorted(str(path) for path in tmp_path.rglob("*")) == before
-    assert Folder(tmp_path).run(state.latest(Io("t"))).version == place.table.version
+    assert Folder(tmp_path).run(state.latest(Io("t", interpretation=STRICT))).version == place.table.version

@@ -12,9 +12,10 @@ from memwal.drive import Threads
 from memwal.effects import Io, Join, Spawn, Turn, until
 from memwal.errors import InvalidArgument, NotFound
 from memwal.ids import Milliseconds
+from memwal.revisions import STRICT
 from memwal.stores.local import LocalStore
 
-IO = Io()
+IO = Io(interpretation=STRICT)
 PATIENCE_S = 60
 
 

@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 import pytest
 from memwal.errors import ArtifactError
 
+from .profiles import under
+
 REVISIONS = ["A", "B", "R"]
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("value", pa.int32())])
 
@@ -166,7 +168,7 @@ def test_a_filter_never_brings_back_a_superseded_row(table: memwal.Table) -> Non
         writer.flush()
     assert values(table.scan(filter=pc.field("value") < 15)) == {(2, "old", 10)}
     assert values(table.scan(filter="value < 15")) == {(2, "old", 10)}
-    literal = table.scan(filter="value < 15", profile="literal")
+    literal = under(table, "literal").scan(filter="value < 15")
     assert values(literal) == {(1, "old", 10), (2, "old", 10)}
 
 

@@ -16,12 +16,13 @@ from memwal.drive import drive
 from memwal.effects import EXTERNAL_ROOT, Commits, Copy, Get, Io, List, ListFolders, Put, PutIfAbsent
 from memwal.errors import AlreadyExists, ArtifactError, InvalidArgument, NotFound, OutcomeUnknown, StorageError
 from memwal.ids import TableVersion
+from memwal.revisions import STRICT
 from memwal.stores import LocalStore
 from memwal.stores.key_value import DynamoKeyValue, KeyValue, SqliteKeyValue, WithExternal
 from memwal.table import read, state, versions, write
 
 SCHEMA = pa.schema([pa.field("id", pa.int64())])
-IO, UNAWARE = Io("t", Commits.EXTERNAL), Io("t")
+IO, UNAWARE = Io("t", Commits.EXTERNAL, interpretation=STRICT), Io("t", interpretation=STRICT)
 
 
 class FakeDynamo:

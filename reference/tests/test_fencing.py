@@ -71,7 +71,7 @@ def epochs(ground: Ground) -> dict[int, int]:
 def table_of(ground: Ground, revision: Revision, *, collected: bool = False) -> TableState:
     """A table around the region, for jobs that want one."""
     config = {"memwal.revision": revision.name, "memwal.manifest_collection": "on" if collected else "off"}
-    return ground.run(write.create(Io("t"), SCHEMA, None, config))
+    return ground.run(write.create(Io("t", interpretation=STRICT), SCHEMA, None, config))
 
 
 # Claims
@@ -236,7 +236,7 @@ def test_claimers_that_share_nothing_but_the_store_never_get_one_epoch_twice(
     ground = Ground()
     won = claims_in_turn(ground, turns, collected=collected)
     assert len(set(won)) == len(won)
-    newest = ground.run(manifests.newest_listed(Io(ROOT), B))
+    newest = ground.run(manifests.newest_listed(Io(ROOT, interpretation=STRICT), B))
     assert newest is not None
     assert newest.epoch == max(epochs(ground).values()) >= max(won)
 
@@ -401,7 +401,7 @@ def test_under_the_literal_reading_the_flush_takes_the_next_number_and_the_claim
 
 async def refreshed(state: TableState, known: RegionManifest) -> RegionManifest:
     """The index builder's update of the last-seen hint."""
-    return await regions._refreshed(Io(ROOT), known, state, STRICT)
+    return await regions._refreshed(Io(ROOT, interpretation=STRICT), known, state)
 
 
 @pytest.mark.clause("FENCE-010", "MANIFEST-010", "MANIFEST-012", "MANIFEST-022", "MANIFEST-036", "AMB-33", "AMB-34")
@@ -465,7 +465,7 @@ def test_the_collector_keeps_the_epoch_and_tries_again_when_it_loses(collected: 
     ground = Ground()
     state = table_of(ground, B, collected=collected)
     put_manifests(ground, B, manifest(1, 4), manifest(2, 5, after=9, seen=9, generation=3), hint_at=2)
-    unlist = Actor(ground, collected_generations.unlist(Io(ROOT), {"00000001_gen_1"}, state, STRICT))
+    unlist = Actor(ground, collected_generations.unlist(Io(ROOT, interpretation=STRICT), {"00000001_gen_1"}, state))
     unlist.until(PutIfAbsent, "manifest/")
     ground.run(claim(region(B, manifest_collection=collected)))
     unlist.finish()
@@ -527,7 +527,7 @@ def test_a_flush_that_stalls_until_its_version_was_collected_is_fenced(revision:
     with pytest.raises(Fenced):
         flush.finish()
     assert versions(ground) == before
-    assert ground.run(manifests.require(Io(ROOT), revision)) == before[max(before)]
+    assert ground.run(manifests.require(Io(ROOT, interpretation=STRICT), revision)) == before[max(before)]
 
 
 # Verification of WAL puts
@@ -785,11 +785,11 @@ def test_finding_the_newest_manifest_costs_the_same_after_any_number_of_writes()
     writer = opened(ground, B)
     ground.run(writer.put(row(1)))
     ground.run(writer.flush())
-    before, known = ground.counted(manifests.latest(Io(ROOT), B)), versions(ground)
+    before, known = ground.counted(manifests.latest(Io(ROOT, interpretation=STRICT), B)), versions(ground)
     for key in range(40):
         ground.run(writer.put(row(key)))
     assert versions(ground) == known
-    assert ground.counted(manifests.latest(Io(ROOT), B)) == before == {"Get": 2, "Head": 2}
+    assert ground.counted(manifests.latest(Io(ROOT, interpretation=STRICT), B)) == before == {"Get": 2, "Head": 2}
 
 
 @pytest.mark.clause("AMB-30")

@@ -20,6 +20,7 @@ from memwal.drive import drive
 from memwal.effects import Io
 from memwal.errors import ArtifactError
 from memwal.read import fragments as indexed_fragments
+from memwal.revisions import STRICT
 from memwal.stores import open_store
 from memwal.table import coverage, reuse
 from memwal.table.state import TableState, latest
@@ -34,7 +35,7 @@ each_version = pytest.mark.parametrize("version", VERSIONS)
 
 def newest(place: str) -> TableState:
     store, root = open_store(place)
-    return drive(latest(Io(root)), store)
+    return drive(latest(Io(root, interpretation=STRICT)), store)
 
 
 def edited(place: str, change: Any) -> None:
@@ -68,7 +69,7 @@ def put_aside(place: str) -> None:
 def by_index(place: str, i: int) -> set[int]:
     """Fragments in which the btree over the key has a key."""
     store, root = open_store(place)
-    io = Io(root)
+    io = Io(root, interpretation=STRICT)
     return set(drive(indexed_fragments.holding(io, drive(latest(io), store), {"id": {i}}, {"id"}), store))
 
 

@@ -24,8 +24,9 @@ from memwal.table.origins import merge_origins
 from memwal.table.state import load, versions
 
 from .catch_up_scenes import CREATE, enabled, flush, rows
+from .profiles import read_as
 
-IO = Io("t")
+IO = Io("t", interpretation=STRICT)
 
 
 class Place:
@@ -50,7 +51,7 @@ class Place:
         return drive(eventual_view(IO, self.table._state), self.store)
 
     def plan(self, name: str = "IVF_FLAT", view: View | None = None, profile: Interpretation = STRICT) -> IndexedPlan:
-        return drive(plan(IO, view or self.view(), name, interpretation=profile), self.store)
+        return drive(plan(read_as(IO, profile), view or self.view(), name), self.store)
 
 
 def index_generations(place: Place, region: str, kind: str, *numbers: int) -> None:

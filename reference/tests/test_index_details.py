@@ -28,6 +28,7 @@ from memwal.table.state import TableState
 from .conftest import Folder
 from .ground import Actor, Ground, keys, row
 from .interleaving import orders
+from .profiles import read_as
 from .specs_scene import IO, changed, changing, flushed, history, newest, opened, registered, table
 from .wire import blob, num
 
@@ -207,9 +208,12 @@ def test_catch_up_is_what_the_details_record(ground: Ground) -> None:
     changed(ground, lambda d: replace(d, maintained_indexes=("vec",)))
     made.merge()
     recorded = newest(ground)
-    assert "vec" in collector.kept_because(Generation(1), region, [recorded])
+    assert "vec" in collector.kept_because(Generation(1), region, [recorded], STRICT)
     covered = (IndexCatchup(index_name="vec", generations=((region, Generation(1)),)),)
-    assert collector.kept_because(Generation(1), region, [changed(ground, lambda d: replace(d, catchup=covered))]) == ""
+    assert (
+        collector.kept_because(Generation(1), region, [changed(ground, lambda d: replace(d, catchup=covered))], STRICT)
+        == ""
+    )
 
 
 @pytest.mark.clause("INDEX-006", "INDEX-022", "AMB-79")
@@ -367,7 +371,7 @@ def test_a_builder_that_commits_what_it_loaded_first_undoes_a_merge(
     scene: Scene, profile: Interpretation, progress: int
 ) -> None:
     ground = Ground(scene.objects)
-    builder = Actor(ground, regions.build_snapshot(IO, profile))
+    builder = Actor(ground, regions.build_snapshot(read_as(IO, profile)))
     while builder.waiting is not None and not (
         "_versions" in builder.waiting.path and type(builder.waiting).__name__ == "PutIfAbsent"
     ):

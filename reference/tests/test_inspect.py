@@ -24,6 +24,7 @@ from memwal.codec.table_manifest import TableManifest
 from memwal.effects import Get, Io, StoreRequest
 from memwal.errors import InvalidArgument, NotFound
 from memwal.inspection.node import Node, as_json
+from memwal.revisions import STRICT
 from memwal.stores import open_store
 from memwal.table import write
 from memwal.table.state import latest
@@ -222,8 +223,8 @@ def test_an_older_version_and_one_region_can_be_asked_for() -> None:
 def test_a_limit_bounds_what_is_shown_and_what_is_looked_at() -> None:
     """A manifest with ten thousand fragments and a hundred versions costs as many requests as the limit allows."""
     store = DictStore()
-    machine = memwal.api.place.Place(store, Io("t"), "")
-    state = machine.run(write.create(Io("t"), SCHEMA, rows(1, 2)))
+    machine = memwal.api.place.Place(store, Io("t", interpretation=STRICT), "")
+    state = machine.run(write.create(Io("t", interpretation=STRICT), SCHEMA, rows(1, 2)))
     message = type(state.manifest.message)()
     message.CopyFrom(state.manifest.message)
     for number in range(1, 10_000):
@@ -474,7 +475,7 @@ def _put(name: str, data: bytes) -> StoreRequest[Any]:
 def test_numbers_of_64_bits_are_text_in_json(on_disk: Path) -> None:
     shutil.rmtree(on_disk / "_mem_wal")
     folder = Folder(on_disk.parent)
-    state = folder.run(latest(Io("t")))
+    state = folder.run(latest(Io("t", interpretation=STRICT)))
     message = type(state.manifest.message)()
     message.CopyFrom(state.manifest.message)
     message.fragments[0].id = 2**63 + 1

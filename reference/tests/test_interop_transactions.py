@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from memwal.codec import table_manifest
 from memwal.effects import Io, PutIfAbsent
+from memwal.revisions import STRICT
 from memwal.table import columns, compaction, read, state, transactions, whole, write
 from memwal.table.commit import transaction_of
 from memwal.table.transactions import Transaction
@@ -115,7 +116,7 @@ def test_a_shallow_clone_that_pylance_made_is_read_and_written(folder: Folder, p
     lance.dataset(place).delete("id = 1")
     lance.dataset(place).shallow_clone(str(folder.root / "c"), reference=3)
     assert seen(folder, name="c") == {0: "a", 2: "c", 3: "d", 4: "e", 5: "f"}
-    own = Io("c", location=str(folder.root / "c"))
+    own = Io("c", location=str(folder.root / "c"), interpretation=STRICT)
     folder.run(write.delete(own, where(2), "id = 2"))
     folder.run(write.append(own, pa.table({"id": pa.array([8], pa.int64()), "v": ["i"]})))
     assert seen(folder, name="c") == {0: "a", 3: "d", 4: "e", 5: "f", 8: "i"}

@@ -15,7 +15,7 @@ from memwal.codec.region_manifest import FlushedGeneration, RegionManifest
 from memwal.effects import Io
 from memwal.ids import Epoch, Generation, ManifestVersion, WalPosition
 from memwal.invariants.manifests import each_manifest_step_has_a_trigger
-from memwal.revisions import REVISIONS
+from memwal.revisions import REVISIONS, STRICT
 
 from .conftest import Folder
 from .ground import manifest as region_manifest_at
@@ -43,7 +43,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> memwal.Table:
 
 
 def broken(tmp_path: Path) -> list[str]:
-    return [v.invariant for v in Folder(tmp_path).run(invariants.check(Io("t")))]
+    return [v.invariant for v in Folder(tmp_path).run(invariants.check(Io("t", interpretation=STRICT)))]
 
 
 def rewrite(table: memwal.Table, tmp_path: Path, **changes: object) -> None:
@@ -176,5 +176,5 @@ def test_merge_progress_that_goes_back_is_found(table: memwal.Table, tmp_path: P
     async def forget(state: object, details: object) -> object:
         return replace(details, merged=())
 
-    Folder(tmp_path).run(mem_wal.change(Io("t"), forget))
+    Folder(tmp_path).run(mem_wal.change(Io("t", interpretation=STRICT), forget))
     assert broken(tmp_path) == ["merge_progress_never_goes_back"]

@@ -9,6 +9,7 @@ from memwal.codec import hint, json_text
 from memwal.drive import drive
 from memwal.effects import Io
 from memwal.inspection.files import inspect_file
+from memwal.revisions import STRICT
 
 from .dict_store import DictStore
 
@@ -35,5 +36,5 @@ def test_a_deep_hint_is_no_hint() -> None:
 
 def test_a_deep_tag_is_shown_as_damaged() -> None:
     store = DictStore({"t/_refs/tags/first.json": AS_VALUE.encode()})
-    node = drive(inspect_file(Io("t"), "_refs/tags/first.json", limit=5), store)
+    node = drive(inspect_file(Io("t", interpretation=STRICT), "_refs/tags/first.json", limit=5), store)
     assert [damage for each in node.all() for damage in each.damage]

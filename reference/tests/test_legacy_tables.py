@@ -22,6 +22,7 @@ from memwal.codec.pb.lance import file_pb2, table_pb2
 from memwal.drive import drive
 from memwal.effects import Get, Io, StoreRequest
 from memwal.errors import ArtifactError
+from memwal.revisions import STRICT
 from memwal.stores import open_store
 from memwal.table import legacy_file, legacy_pages, legacy_rows, read, stored_file
 from memwal.table.state import latest
@@ -113,8 +114,8 @@ def tables(draw: st.DrawFn) -> pa.Table:
 
 def scanned(place: Path) -> pa.Table:
     store, root = open_store(str(place))
-    state = drive(latest(Io(root)), store)
-    return drive(read.scan(Io(root), state), store)
+    state = drive(latest(Io(root, interpretation=STRICT)), store)
+    return drive(read.scan(Io(root, interpretation=STRICT), state), store)
 
 
 def same(found: pa.Table, expected: pa.Table) -> bool:
@@ -224,14 +225,16 @@ def test_any_value_is_reached_with_two_reads_once_the_file_is_open(tmp_path: Pat
     rows = pa.table({"i": pa.array(range(120_000), pa.int64()), "s": pa.array(texts)})
     lance.write_dataset(rows, str(tmp_path / "t"), data_storage_version="legacy", max_rows_per_group=30_000)
     counting = Counting(tmp_path / "t")
-    state = drive(latest(Io("")), counting)
+    state = drive(latest(Io("", interpretation=STRICT)), counting)
     (file,) = state.fragments[0].files
     name = f"data/{file.path}"
     for column, row, reads in (("s", 65_000, 2), ("i", 119_999, 1)):
-        opened = drive(stored_file.open_file(Io(""), name, file, [column], state.fields), counting)
+        opened = drive(
+            stored_file.open_file(Io("", interpretation=STRICT), name, file, [column], state.fields), counting
+        )
         assert opened.paged
         counting.gets.clear()
-        found = drive(stored_file.open_rows(Io(""), opened, row, 1), counting).read(row, 1)
+        found = drive(stored_file.open_rows(Io("", interpretation=STRICT), opened, row, 1), counting).read(row, 1)
         assert found.to_pydict() == rows.select([column]).slice(row, 1).to_pydict()
         assert len(counting.gets) == reads
         assert all(get.length is not None for get in counting.gets)

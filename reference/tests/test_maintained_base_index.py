@@ -17,6 +17,7 @@ from memwal.drive import drive
 from memwal.effects import Io, Request, StoreRequest, run
 from memwal.maintained import base_index
 from memwal.maintained.base_index import inherited, load, matches, refreshed, retrained
+from memwal.revisions import STRICT
 from memwal.table.state import TableState, latest
 
 from .maintained_scene import CENTROIDS, CODEBOOK, NAMES, Base, create_vectors, rows
@@ -69,14 +70,14 @@ def test_kind_column_and_parameters_of_each_index_are_those_that_it_was_built_wi
 @pytest.mark.clause("WRITER-002", "WRITER-023", "AMB-48")
 def test_only_the_indexes_that_the_mem_wal_index_names_are_read(base: Base) -> None:
     base.enable(maintained=["pq", "inverted"])
-    found, seen = asked(base, lambda: load(Io(), base.state()))
+    found, seen = asked(base, lambda: load(Io(interpretation=STRICT), base.state()))
     assert [index.name for index in found] == ["pq", "inverted"]
     folders = {path.split("/")[1] for path in seen}
     assert folders == {index.uuid for index in found}
 
 
 def test_vectors_of_the_base_are_not_read(base: Base) -> None:
-    _, seen = asked(base, lambda: load(Io(), base.state(), ["flat"]))
+    _, seen = asked(base, lambda: load(Io(interpretation=STRICT), base.state(), ["flat"]))
     stored = sum(path.stat().st_size for path in (base.place / "_indices").rglob("auxiliary.idx"))
     assert stored > 10_000
     assert len(seen) < 12
@@ -87,13 +88,13 @@ def test_vectors_of_the_base_are_not_read(base: Base) -> None:
         requests.append(len(reply) if isinstance(reply, bytes) else 0)
         return reply
 
-    run(load(Io(), base.state(), ["flat"]), perform)
+    run(load(Io(interpretation=STRICT), base.state(), ["flat"]), perform)
     assert sum(requests) < 2_000
 
 
 def test_an_index_that_did_not_change_is_not_read_again(base: Base) -> None:
     known = base.load("pq", "inverted")
-    found, seen = asked(base, lambda: load(Io(), base.state(), ["inverted", "pq"], known=known))
+    found, seen = asked(base, lambda: load(Io(interpretation=STRICT), base.state(), ["inverted", "pq"], known=known))
     assert found == (known[1], known[0])
     assert seen == []
 
@@ -146,9 +147,9 @@ def test_an_index_over_a_nested_column_is_refused(tmp_path: Path) -> None:
     table = pa.table({"id": [1], "s": [{"x": 1}]})
     lance.write_dataset(table, str(place)).create_scalar_index("s.x", "BTREE", name="nested")
     store = memwal.stores.local.LocalStore(place)
-    state = drive(latest(Io()), store)
+    state = drive(latest(Io(interpretation=STRICT)), store)
     with pytest.raises(memwal.InvalidArgument, match="'nested' is not over one top-level column"):
-        drive(load(Io(), state, ["nested"]), store)
+        drive(load(Io(interpretation=STRICT), state, ["nested"]), store)
 
 
 def renamed(state: TableState, old: str, new: str) -> TableState:
@@ -167,7 +168,7 @@ def test_an_index_whose_parts_were_trained_differently_is_refused(base: Base) ->
     create_vectors(base.native(), "vf", "IVF_FLAT", "again", CENTROIDS + 1)
     mixed = renamed(base.state(), "again", "flat")
     with pytest.raises(memwal.InvalidArgument, match=r"parts of index 'flat' were trained differently.*AMB-51"):
-        drive(load(Io(), mixed, ["flat"]), base.store)
+        drive(load(Io(interpretation=STRICT), mixed, ["flat"]), base.store)
 
 
 @pytest.mark.clause("WRITER-026")
@@ -175,7 +176,7 @@ def test_an_index_whose_parts_cut_text_differently_is_refused(base: Base) -> Non
     base.native().create_scalar_index("text", "INVERTED", name="again", stem=False)
     mixed = renamed(base.state(), "again", "inverted")
     with pytest.raises(memwal.InvalidArgument, match="parts of index 'inverted' cut text differently"):
-        drive(load(Io(), mixed, ["inverted"]), base.store)
+        drive(load(Io(interpretation=STRICT), mixed, ["inverted"]), base.store)
 
 
 @pytest.mark.clause("AMB-51", "WRITER-029")
@@ -216,7 +217,7 @@ def test_a_generation_answers_for_a_base_index_only_if_it_inherited_from_it(base
         writer.put(rows(range(20)))
         writer.flush()
     store = memwal.stores.local.LocalStore(base.generation(table))
-    generation = drive(latest(Io()), store)
+    generation = drive(latest(Io(interpretation=STRICT)), store)
     assert inherited(generation) == {index.name: index.uuid for index in base.load(*NAMES)}
     assert all(matches(index, generation) for index in base.load(*NAMES))
     create_vectors(base.native(), "vf", "IVF_FLAT", "flat", CENTROIDS + 1, replace=True)
@@ -243,10 +244,10 @@ def test_a_vector_index_without_centroids_is_left_out_until_it_has_some(tmp_path
 def test_a_configuration_that_cannot_be_had_leaves_the_last_one_in_force(base: Base) -> None:
     base.enable(maintained=["pq"])
     known = base.load("pq")
-    assert drive(refreshed(Io(), known), base.store) == known
+    assert drive(refreshed(Io(interpretation=STRICT), known), base.store) == known
     base.native().drop_index("pq")
-    assert drive(refreshed(Io(), known), base.store) == known
-    assert drive(refreshed(Io("nowhere"), known), base.store) == known
+    assert drive(refreshed(Io(interpretation=STRICT), known), base.store) == known
+    assert drive(refreshed(Io("nowhere", interpretation=STRICT), known), base.store) == known
 
 
 def test_where_every_index_is_maintained_those_that_memtables_do_not_carry_are_left_out(base: Base) -> None:
@@ -262,7 +263,7 @@ def test_where_every_index_is_maintained_those_that_memtables_do_not_carry_are_l
             copy.index_details.value = memwal.codec.index_details.encode(details, memwal.revisions.R)
         entries.append(copy)
     everything = TableState(replace(state.manifest, indices=tuple(entries)), state.path)
-    found = drive(load(Io(), everything), base.store)
+    found = drive(load(Io(interpretation=STRICT), everything), base.store)
     assert sorted(index.name for index in found) == sorted(NAMES)
 
 

@@ -24,6 +24,7 @@ from memwal.ids import TableVersion
 from memwal.maintained import build, corpus, remap
 from memwal.region.limits import Limits
 from memwal.revisions import REVISIONS as KNOWN_REVISIONS
+from memwal.revisions import STRICT
 from memwal.stores.local import LocalStore
 from memwal.table import vector_models
 from memwal.table.state import latest
@@ -121,7 +122,7 @@ def test_an_index_of_a_generation_of_wal_files_names_the_entry_and_the_row_in_it
     assert set(texts_found(opened, "word401")) == {(1 << 32) + 1}
     near = neighbours(opened, "vp", rows([401]).column("vf")[0].as_py(), EVERYTHING)
     assert set(near) == {*range(60), 1 << 32, (1 << 32) + 1}
-    for entry in drive(latest(Io()), LocalStore(base.generation(table, 2))).manifest.indices:
+    for entry in drive(latest(Io(interpretation=STRICT)), LocalStore(base.generation(table, 2))).manifest.indices:
         assert list(pyroaring.BitMap.deserialize(entry.fragment_bitmap)) == [0, 1]
 
 
@@ -214,12 +215,12 @@ def test_distances_of_memtable_generation_and_base_are_comparable(base: Base, re
 @pytest.mark.clause("AMB-51")
 def test_the_models_of_a_generation_are_those_of_the_base(base: Base) -> None:
     folder = flushed(base, "B", [rows(range(30))])
-    generation = drive(latest(Io()), LocalStore(folder))
+    generation = drive(latest(Io(interpretation=STRICT)), LocalStore(folder))
     for name in VECTOR_COLUMNS:
         models = []
         for store, state in ((base.store, base.state()), (LocalStore(folder), generation)):
             (entry,) = (e for e in state.manifest.indices if e.name == name)
-            models.append(drive(vector_models.load(Io(), entry), store))
+            models.append(drive(vector_models.load(Io(interpretation=STRICT), entry), store))
         assert models[0] == models[1]
 
 
@@ -299,11 +300,11 @@ def test_corpus_statistics_of_a_generation_are_those_of_its_memtable(base: Base,
         expected = held.statistics("inverted")
         writer.flush()
     store = LocalStore(base.generation(table))
-    state = drive(latest(Io()), store)
-    assert drive(corpus.load(Io(), state, "inverted"), store) == expected
+    state = drive(latest(Io(interpretation=STRICT)), store)
+    assert drive(corpus.load(Io(interpretation=STRICT), state, "inverted"), store) == expected
     assert expected.documents == 31
     assert expected.frequencies["fox"] == 31
-    assert drive(corpus.load(Io(), state, "absent"), store).documents == 0
+    assert drive(corpus.load(Io(interpretation=STRICT), state, "absent"), store).documents == 0
 
 
 @pytest.mark.parametrize("name", NAMES)

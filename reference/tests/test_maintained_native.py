@@ -15,6 +15,7 @@ from memwal.drive import drive
 from memwal.effects import Io
 from memwal.maintained import corpus
 from memwal.maintained.base_index import inherited, matches
+from memwal.revisions import STRICT
 from memwal.stores.local import LocalStore
 from memwal.table.state import latest
 
@@ -51,7 +52,7 @@ def native_generation(base: Base, maintained: list[str], written: pa.Table) -> P
 @pytest.mark.clause("AMB-51")
 def test_a_vector_index_that_the_native_writer_trained_by_itself_answers_for_no_base_index(base: Base) -> None:
     folder = native_generation(base, ["pq", "btree"], rows(range(50)))
-    generation = drive(latest(Io()), LocalStore(folder))
+    generation = drive(latest(Io(interpretation=STRICT)), LocalStore(folder))
     assert inherited(generation) == {}
     kinds = {i.name: i.index_type for i in lance.dataset(str(folder)).describe_indices()}
     assert kinds == {"pq": "IVF_HNSW_SQ", "btree": "BTree"}
@@ -64,8 +65,8 @@ def test_a_vector_index_that_the_native_writer_trained_by_itself_answers_for_no_
 def test_corpus_statistics_of_a_native_generation_are_read(base: Base) -> None:
     folder = native_generation(base, ["inverted"], rows(range(3), texts=["fox fox dog", None, "dogs running"]))
     store = LocalStore(folder)
-    generation = drive(latest(Io()), store)
-    found = drive(corpus.load(Io(), generation, "inverted"), store)
+    generation = drive(latest(Io(interpretation=STRICT)), store)
+    found = drive(corpus.load(Io(interpretation=STRICT), generation, "inverted"), store)
     assert (found.documents, found.terms) == (2, 5)
     assert dict(found.frequencies) == {"fox": 1, "dog": 2, "run": 1}
     assert matches(base.index("inverted"), generation)

@@ -13,6 +13,7 @@ from memwal.drive import drive
 from memwal.effects import Io, Request, run
 from memwal.index import maintaining
 from memwal.maintained.base_index import inherited
+from memwal.revisions import STRICT
 from memwal.stores.local import LocalStore
 from memwal.table.state import TableState, latest
 
@@ -143,7 +144,7 @@ def test_a_merge_that_commits_meanwhile_keeps_its_progress(base: Base) -> None:
             memwal.open(base.place).merge(region)
         return drive(_once(request), base.store)
 
-    run(maintaining.maintain(Io(), ["btree", "pq"]), perform)
+    run(maintaining.maintain(Io(interpretation=STRICT), ["btree", "pq"]), perform)
     details = base.state().mem_wal
     assert merged
     assert details.progress(region) == 1
@@ -181,7 +182,7 @@ def test_codebooks_are_changed_by_maintaining_a_second_index_and_dropping_the_fi
         ["pq", "pq2"],
         ["pq2"],
     ]
-    both = drive(latest(Io()), LocalStore(base.generation(table, 3)))
+    both = drive(latest(Io(interpretation=STRICT)), LocalStore(base.generation(table, 3)))
     assert inherited(both) == {"pq": base.index("pq").uuid, "pq2": base.index("pq2").uuid}
     query = rows([90]).column("vp")[0].as_py()
     code = base.index("pq2").code

@@ -24,6 +24,7 @@ from memwal.maintained import build, corpus
 from memwal.maintained.base_index import MaintainedIndex, load
 from memwal.maintained.memory import MemTableIndexes
 from memwal.maintained.text_index import CorpusStatistics
+from memwal.revisions import STRICT
 from memwal.stores.local import LocalStore
 from memwal.table.state import latest
 
@@ -70,14 +71,14 @@ class Native:
         self.dataset = lance.write_dataset(pa.table({"id": range(len(texts)), "text": column}), str(place))
         self.dataset.create_scalar_index("text", "INVERTED", name="i", **options)
         self.store = LocalStore(place)
-        self.state = drive(latest(Io()), self.store)
+        self.state = drive(latest(Io(interpretation=STRICT)), self.store)
 
     def index(self) -> MaintainedIndex:
-        (found,) = drive(load(Io(), self.state, ["i"]), self.store)
+        (found,) = drive(load(Io(interpretation=STRICT), self.state, ["i"]), self.store)
         return found
 
     def statistics(self, terms: Sequence[str] | None = None) -> CorpusStatistics:
-        return drive(corpus.load(Io(), self.state, "i", terms), self.store)
+        return drive(corpus.load(Io(interpretation=STRICT), self.state, "i", terms), self.store)
 
 
 def memory(index: MaintainedIndex, texts: Sequence[str | None], first: int = 0) -> MemTableIndexes:
@@ -249,7 +250,7 @@ def test_statistics_are_summed_over_all_parts_of_an_index(tmp_path: Path) -> Non
     native = Native(tmp_path / "t", ["fox dog", "fox"])
     lance.write_dataset(pa.table({"id": [2, 3], "text": ["fox cat", None]}), native.dataset.uri, mode="append")
     lance.dataset(native.dataset.uri).optimize.optimize_indices(num_indices_to_merge=0)
-    native.state = drive(latest(Io()), native.store)
+    native.state = drive(latest(Io(interpretation=STRICT)), native.store)
     assert len(native.state.manifest.indices) == 2
     assert native.statistics() == CorpusStatistics(documents=3, terms=5, frequencies={"fox": 3, "dog": 1, "cat": 1})
     assert native.statistics(["cat"]) == CorpusStatistics(documents=3, terms=5, frequencies={"cat": 1})

@@ -20,6 +20,7 @@ from memwal.effects import Io
 from memwal.maintained.base_index import load
 from memwal.maintained.vector_code import VectorCode
 from memwal.maintained.vector_index import VectorIndex, files
+from memwal.revisions import STRICT
 from memwal.stores.local import LocalStore
 from memwal.table.state import latest
 
@@ -56,7 +57,7 @@ class Native:
         centroids = UNIT_CENTROIDS if metric == "cosine" else CENTROIDS
         create_vectors(self.dataset, "v", kind, "i", centroids.astype(dtype), metric)
         store = LocalStore(place)
-        (index,) = drive(load(Io(), drive(latest(Io()), store), ["i"]), store)
+        (index,) = drive(load(Io(interpretation=STRICT), drive(latest(Io(interpretation=STRICT)), store), ["i"]), store)
         assert index.code is not None
         self.code: VectorCode = index.code
         self.place = place
@@ -66,7 +67,7 @@ class Native:
         """The table as pylance opens it once the index has the files in ``own``."""
         for file in ("index.idx", "auxiliary.idx"):
             (self.folder / file).write_bytes((own / file).read_bytes())
-        state = drive(latest(Io()), LocalStore(self.place))
+        state = drive(latest(Io(interpretation=STRICT)), LocalStore(self.place))
         for entry in state.manifest.indices:
             entry.DiscardUnknownFields()  # sizes of the files that were there
         (self.place / state.path).write_bytes(table_manifest.encode(state.manifest))

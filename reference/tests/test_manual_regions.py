@@ -18,6 +18,7 @@ from memwal.table.state import latest
 
 from .ground import Ground, row
 from .interleaving import orders
+from .profiles import under
 from .specs_scene import IO, newest, opened, registered, table
 
 REVISIONS_ALL = ["A", "B", "R"]
@@ -193,8 +194,8 @@ def test_under_the_literal_profile_the_older_row_wins_by_the_order_of_merging(gr
     one, other = made.register_region(), made.register_region()
     put(made, one, 1, "older")
     put(made, other, 1, "newer")
-    made.merge(other, profile=LITERAL)
-    made.merge(one, profile=LITERAL)
+    under(made, LITERAL).merge(other)
+    under(made, LITERAL).merge(one)
     assert shown(made.scan()) == [(1, "older")]
 
 

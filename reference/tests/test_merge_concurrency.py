@@ -27,8 +27,9 @@ from memwal.table.state import TableState, latest, load, versions
 
 from .ground import Actor, Ground
 from .interleaving import orders, table_commit
+from .profiles import Profile, read_as
 
-IO = Io("t")
+IO = Io("t", interpretation=STRICT)
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.string())])
 
 Content = dict[int, str]
@@ -97,8 +98,8 @@ class Scene:
     def ground(self) -> Ground:
         return Ground(self.objects)
 
-    def merge(self, **profile: Any) -> Protocol[Any]:
-        return merge_region(IO, self.region, **profile)
+    def merge(self, profile: Profile = STRICT) -> Protocol[Any]:
+        return merge_region(read_as(IO, profile), self.region)
 
 
 @pytest.fixture(scope="module", params=["A", "B", "R"])
@@ -413,7 +414,7 @@ def test_two_merges_of_one_new_key_insert_it_once_and_by_the_literal_reading_twi
     objects = {str(p.relative_to(tmp_path)): p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
     found: dict[str, set[int]] = {"strict": set(), "literal": set()}
     for name, profile in {"strict": STRICT, "literal": LITERAL}.items():
-        merge = lambda p=profile: merge_region(IO, writer.region_id, p)  # noqa: E731
+        merge = lambda p=profile: merge_region(read_as(IO, p), writer.region_id)  # noqa: E731
         for played in orders(objects, [merge, merge]):
             state = newest(played.ground)
             found[name].add(played.ground.run(read.scan(IO, state)).num_rows)
@@ -429,11 +430,11 @@ def test_a_merger_that_goes_on_after_a_failed_open_loses_a_generation_by_the_lit
         for name in gone:
             del ground.objects[name]
         try:
-            ground.run(scene.merge(interpretation=profile))
+            ground.run(scene.merge(profile))
         except MemwalError:
             assert profile is STRICT
         ground.objects.update(gone)  # it was only unreachable for a while
-        ground.run(scene.merge(interpretation=profile))
+        ground.run(scene.merge(profile))
         state = newest(ground)
         assert state.mem_wal.progress(scene.region) == 3
         lost = {key: value for key, value in FOLD[3].items() if content(ground, state).get(key) != value}

@@ -25,6 +25,7 @@ from memwal.errors import ArtifactError
 from memwal.jobs.merger import merge_region
 from memwal.keys import KeySet, among, newest, without
 from memwal.read import generation
+from memwal.revisions import STRICT
 from memwal.stores.local import LocalStore
 from memwal.table import fragments, read, state, stored_file, upsert, write
 from memwal.table.commit import commit
@@ -354,7 +355,7 @@ def test_large_files_of_pylance_read_the_same_in_parts(folder: Folder, version: 
     lance.write_dataset(rows, str(folder.root / "t"), data_storage_version=version)
     lance.dataset(str(folder.root / "t")).delete("id % 10 = 3")
     lance.dataset(str(folder.root / "t")).add_columns({"later": "id * 2"})
-    io = Io("t")
+    io = Io("t", interpretation=STRICT)
     current = folder.run(state.latest(io))
     expected = lance.dataset(str(folder.root / "t")).to_table()
     assert folder.run(read.scan(io, current)).to_pylist() == expected.to_pylist()
@@ -364,13 +365,13 @@ def test_large_files_of_pylance_read_the_same_in_parts(folder: Folder, version: 
 
 async def streamed(rows: pa.Table, step: int) -> None:
     """Append ``rows`` as one fragment with pages of about ``step`` rows."""
-    current = await state.latest(Io("t"))
-    with fragments.FragmentWriter(Io("t"), WIDE, [0, 1, 2]) as writer:
+    current = await state.latest(Io("t", interpretation=STRICT))
+    with fragments.FragmentWriter(Io("t", interpretation=STRICT), WIDE, [0, 1, 2]) as writer:
         for start in range(0, rows.num_rows, step):
             await writer.write(rows.slice(start, step))
         await writer.finish()
     body = transaction_pb2.Transaction.Append(fragments=writer.fragments)
-    await commit(Io("t"), current, transaction_pb2.Transaction(append=body))
+    await commit(Io("t", interpretation=STRICT), current, transaction_pb2.Transaction(append=body))
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -379,14 +380,14 @@ def test_a_small_file_beside_a_large_one_does_not_make_the_large_one_be_fetched_
 ) -> None:
     folder = Folder(tmp_path)
     monkeypatch.setattr(fragments, "FILE_BYTES", 1 << 30)
-    folder.run(write.create(Io("t"), WIDE))
+    folder.run(write.create(Io("t", interpretation=STRICT), WIDE))
     folder.run(streamed(wide(range(2000), b"c"), 50))
     lance.dataset(str(tmp_path / "t")).add_columns({"later": "id % 2"})
     monkeypatch.setattr(stored_file, "WHOLE_BYTES", 8192)
     store = Watched(tmp_path)
-    current = folder.run(state.latest(Io("t")))
+    current = folder.run(state.latest(Io("t", interpretation=STRICT)))
     assert [len(fragment.files) for fragment in current.fragments] == [2]
-    found = drive(read.scan(Io("t"), current), store)
+    found = drive(read.scan(Io("t", interpretation=STRICT), current), store)
     assert found.column("later").to_pylist() == [0, 1] * 1000
     assert found.drop_columns(["later"]).to_pylist() == wide(range(2000), b"c").to_pylist()
     assert max(size for path, size in store.read if "/data/" in path) < 128 << 10
@@ -395,7 +396,7 @@ def test_a_small_file_beside_a_large_one_does_not_make_the_large_one_be_fetched_
 @pytest.mark.usefixtures("small_parts")
 @pytest.mark.clause("FORMAT-017", "FORMAT-018", "FORMAT-024")
 def test_a_large_file_that_is_cut_replaced_or_misdescribed_is_damage_and_never_read_in_part(folder: Folder) -> None:
-    io = Io("t")
+    io = Io("t", interpretation=STRICT)
     folder.run(write.create(io, WIDE, wide(range(1500), b"c")))
     current = folder.run(state.latest(io))
     (name,) = (n for n in folder.files() if n.startswith("t/data/"))
@@ -425,7 +426,7 @@ def unknown_size(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_parts", "unknown_size")
 def test_a_file_of_unknown_size_is_asked_for_its_size_first(folder: Folder) -> None:
-    io = Io("t")
+    io = Io("t", interpretation=STRICT)
     folder.run(write.create(io, WIDE, wide(range(1500), b"c")))
     current = folder.run(state.latest(io))
     assert folder.run(read.scan(io, current, ["id"])).column("id").to_pylist() == list(range(1500))
@@ -451,7 +452,7 @@ def test_a_merge_of_many_regions_by_hand_asks_for_each_small_file_once(tmp_path:
     ground = Ground(
         {n: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file() and (n := str(p.relative_to(tmp_path)))}
     )
-    ground.run(merge_region(Io("t"), writer.region_id))
+    ground.run(merge_region(Io("t", interpretation=STRICT), writer.region_id))
     data = [request.path for request in ground.asked if isinstance(request, Get) and "/data/" in request.path]
     assert sorted(data.count(path) for path in set(data)) == [1, 1]
 

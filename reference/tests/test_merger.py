@@ -21,6 +21,7 @@ from memwal.errors import ArtifactError, InvalidArgument, Unmergeable
 from memwal.ids import RegionId
 from memwal.jobs.merger import merge_region
 from memwal.read import generation as generation_source
+from memwal.revisions import STRICT
 from memwal.stores.local import LocalStore
 from memwal.table import door, origins, schema, write
 from memwal.table.state import TableState, latest
@@ -32,7 +33,7 @@ from .ground import Ground
 KEY = {"lance-schema:unenforced-primary-key": "true"}
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string()), ("value", pa.int32())])
 REVISIONS = ["A", "B", "R"]
-IO = Io("t")
+IO = Io("t", interpretation=STRICT)
 
 
 def rows(*triples: tuple[int, str | None, int | None]) -> pa.Table:
@@ -415,7 +416,7 @@ def test_a_foreign_generation_without_ids_is_mapped_by_name_and_one_with_marked_
     shutil.rmtree(second)
     stored = plain.cast(pa.schema(fields))
     monkeypatch.setattr(door, "OWN_METADATA", b"")  # another writer marks columns as it likes
-    drive(write.create(Io(second.name), stored.schema, stored), LocalStore(second.parent))
+    drive(write.create(Io(second.name, interpretation=STRICT), stored.schema, stored), LocalStore(second.parent))
     native(tmp_path).delete("id > 2")
     memwal.open(tmp_path / "t").merge()
     expected = [(3, "one", None), (4, "one", None)]

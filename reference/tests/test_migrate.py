@@ -23,7 +23,7 @@ from memwal.errors import ArtifactError, InvalidArgument, MemwalError, NotFound,
 from memwal.ids import Generation, TableVersion
 from memwal.revision_0 import entries, index, migrate, records, segments, writer
 from memwal.revision_0.records import OwnerChanged, State
-from memwal.revisions import B
+from memwal.revisions import STRICT, B
 from memwal.table import read, write
 from memwal.table import schema as schemas
 from memwal.table import versions as naming
@@ -33,7 +33,7 @@ from typer.testing import CliRunner
 from .conftest import Folder
 from .dict_store import READS, DictStore
 
-IO = Io("t")
+IO = Io("t", interpretation=STRICT)
 SCHEMA = schemas.with_primary_key(pa.schema([("id", pa.int64()), ("v", pa.string())]), ["id"])
 
 

@@ -16,6 +16,7 @@ from memwal.codec.pb.lance import index_pb2, table_pb2
 from memwal.effects import Get, Io, Request, run
 from memwal.errors import ArtifactError, StorageError
 from memwal.ids import FragmentId
+from memwal.revisions import STRICT
 from memwal.table import vector_models
 from memwal.table.coverage import fragment_ids, segments
 from memwal.table.mirror import Mirror, fill, index_folder
@@ -23,7 +24,7 @@ from memwal.table.state import TableState, latest
 
 from .catch_up_scenes import Objects, enabled, flush, native, rows
 
-IO = Io("t")
+IO = Io("t", interpretation=STRICT)
 
 
 def scratch() -> set[str]:
@@ -167,7 +168,7 @@ def test_a_manifest_whose_data_file_leads_out_is_refused_before_anything_is_writ
 
     async def job() -> None:
         with Mirror() as mirror:
-            await fill(Io("a/b/c/d/t"), state, mirror, fragments=fragment_ids(state), indices=())
+            await fill(Io("a/b/c/d/t", interpretation=STRICT), state, mirror, fragments=fragment_ids(state), indices=())
 
     store.objects["a/b/outside"] = b"from elsewhere"
     with pytest.raises(ArtifactError, match="leads out"):

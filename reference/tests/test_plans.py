@@ -29,6 +29,7 @@ from memwal.table import state
 
 from .ground import SCHEMA, Ground
 from .plan_scene import Scene, one, row, scene, sources
+from .profiles import under
 from .specs_scene import table
 
 SIX = ["base_table[gen=-1]", "A[gen=2]", "A[gen=1]", "B[gen=3]", "B[gen=2]", "B[gen=1]"]
@@ -85,9 +86,9 @@ def test_below_deduplication_a_filter_brings_an_overwritten_row_back_in_whole_sc
         made.a.put(row(key, v=value))
         made.a.flush()
     for profile, expected in (("strict", []), ("literal", ["old"])):
-        asked = {"filter": "v = 'old'", "writers": made.writers, "profile": profile}
-        assert made.table.scan(**asked).column("v").to_pylist() == expected
-        assert [v for part in made.table.batches(**asked) for v in part.column("v").to_pylist()] == expected
+        asked, table = {"filter": "v = 'old'", "writers": made.writers}, under(made.table, profile)
+        assert table.scan(**asked).column("v").to_pylist() == expected
+        assert [v for part in table.batches(**asked) for v in part.column("v").to_pylist()] == expected
     for writer in made.writers:
         writer.close()
 
@@ -394,9 +395,10 @@ def test_a_generation_that_is_lost_stops_lookups_and_is_skipped_only_in_the_lite
         made.get(key)
     with pytest.raises(memwal.ArtifactError, match=r"_gen_1.*is gone"):
         list(made.table.batches(writers=made.writers))
-    found = made.table.get(one(key), ["v"], writers=made.writers, profile="literal")
+    literal = under(made.table, "literal")
+    found = literal.get(one(key), ["v"], writers=made.writers)
     assert found.column("v").to_pylist() == ["base"]
-    rows = made.table.batches(["id"], f"id = {key} AND v = 'base'", writers=made.writers, profile="literal")
+    rows = literal.batches(["id"], f"id = {key} AND v = 'base'", writers=made.writers)
     assert [part.to_pylist() for part in rows] == [[{"id": key}]]
     for writer in made.writers:
         writer.close()
@@ -450,7 +452,7 @@ def test_a_read_that_keeps_racing_pauses_longer_each_time_and_gives_up() -> None
         table(ground)
         ground.pauses.clear()
         with pytest.raises(ReadRaced, match="path=wal, attempts=20"):
-            ground.run(over(Io("t"), None, STRICT, racing))
+            ground.run(over(Io("t", interpretation=STRICT), None, racing))
         pauses[jitter] = ground.pauses
     assert pauses["0000"] == [5, 10, 20, 40, 80, 160, 320, *[500] * 12]
     assert pauses["ffff"][:8] == [9, 19, 39, 79, 159, 319, 639, 999]
@@ -549,9 +551,9 @@ def test_take_last_and_scans_read_only_the_fragments_that_a_native_btree_over_th
     made = memwal.enable(place)
     made.append(pa.table([pa.array(range(300, 400)), pa.array(["not indexed"] * 100)], schema=schema))
     store = LocalStore(place)
-    current = drive(state.latest(Io()), store)
+    current = drive(state.latest(Io(interpretation=STRICT)), store)
 
-    part = Stored(io=Io(), generation=-1, region_id=None, base=current, state=current)
+    part = Stored(io=Io(interpretation=STRICT), generation=-1, region_id=None, base=current, state=current)
     node = TakeLast(part, ("id",), ("v",))
     assert drive(part.fragments({"id": frozenset([150])}), store) == [1, 3]
     assert drive(node.find(one(150)), store).column("v").to_pylist() == ["v100"]
@@ -728,9 +730,9 @@ def test_scans_and_lookups_of_random_tables_are_those_of_a_dictionary(seed: int)
                 literal.add((*key, matching[-1]))
             elif not matching and key in base and holds(base[key]):
                 literal.add((*key, base[key]))
-        asked = {"filter": condition, "writers": held, "profile": "literal"}
-        assert seen(made.scan(**asked)) == literal
-        assert seen(pa.concat_tables([KEYED.empty_table(), *made.batches(**asked)])) == literal
+        asked, table = {"filter": condition, "writers": held}, under(made, "literal")
+        assert seen(table.scan(**asked)) == literal
+        assert seen(pa.concat_tables([KEYED.empty_table(), *table.batches(**asked)])) == literal
     for writer in held:
         writer.close()
     assert seen(made.get(rows(dict.fromkeys(keys, 0)).select(["k", "n"]))) == expected, "from the WAL"

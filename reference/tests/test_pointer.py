@@ -8,6 +8,7 @@ from memwal.codec import table_manifest
 from memwal.effects import Io, Put
 from memwal.errors import OutcomeUnknown
 from memwal.ids import TableVersion
+from memwal.revisions import STRICT
 from memwal.table import state, versions, write
 from memwal.table.versions import Scheme
 
@@ -15,7 +16,7 @@ from .ground import Ground
 from .interleaving import orders
 from .table_scene import SCHEMA, rows
 
-T = Io("t")
+T = Io("t", interpretation=STRICT)
 POINTER = "t/_latest.manifest"
 
 

@@ -11,6 +11,7 @@ import pytest
 from memwal.errors import Fenced
 
 from .ground import SCHEMA, Ground, row
+from .profiles import under
 from .specs_scene import opened
 
 
@@ -59,7 +60,7 @@ def test_a_filter_finds_the_newest_row_of_a_key_and_none_that_it_hides(table: me
                 assert table.scan(["v"], f"id = 1 AND v = '{older}'").num_rows == 0
             assert read(table, f"v = '{value}'") == read(table, f"v = '{value}'", writers=[writer]) == [value]
             assert read(table, "id = 1") == [value]
-        found = table.scan(["v"], "v = 'base'", profile="literal").column("v").to_pylist()
+        found = under(table, "literal").scan(["v"], "v = 'base'").column("v").to_pylist()
         assert found == ["base"], "the plan of the text, by which the hidden row is the answer"
     finally:
         for writer in writers:

@@ -220,7 +220,7 @@ def test_an_entry_with_dictionary_encoded_columns_is_replayed_and_read() -> None
     with pa.ipc.new_stream(sink, rows.schema.with_metadata({b"writer_epoch": b"5"})) as writer:
         writer.write_table(rows)
     ground.objects[entry_name(B, 11)] = sink.getvalue().to_pybytes()
-    tail = ground.run(wal_tail(Io(ROOT), versions(ground)[2], region(B).rows, B, STRICT))
+    tail = ground.run(wal_tail(Io(ROOT, interpretation=STRICT), versions(ground)[2], region(B).rows, B))
     assert tail is not None
     recovered = ground.run(open_writer(region(B))).memtable.table()
     for found in (tail, recovered):
@@ -278,7 +278,7 @@ def test_a_wal_that_starts_where_the_revision_does_not_is_refused(revision: Revi
     error = refusal(ground, revision)
     assert (error.clause, error.path) == ("AMB-06", f"{ROOT}/wal")
     with pytest.raises(ArtifactError, match="AMB-06"):
-        ground.run(wal_tail(Io(ROOT), versions(ground)[1], region(revision).rows, revision, STRICT))
+        ground.run(wal_tail(Io(ROOT, interpretation=STRICT), versions(ground)[1], region(revision).rows, revision))
 
 
 @pytest.mark.clause("AMB-06")
@@ -288,7 +288,7 @@ def test_a_wal_that_starts_where_the_revision_does_is_accepted(revision: Revisio
     put_manifests(ground, revision, manifest(1), hint_at=1)
     for position in held:
         put_entry(ground, revision, position, 1, row(position))
-    tail = ground.run(wal_tail(Io(ROOT), versions(ground)[1], region(revision).rows, revision, STRICT))
+    tail = ground.run(wal_tail(Io(ROOT, interpretation=STRICT), versions(ground)[1], region(revision).rows, revision))
     assert tail is not None
     assert keys(tail) == list(held) == opened_keys(ground, revision)
 
@@ -304,7 +304,7 @@ def test_a_reader_beside_the_first_claim_and_the_first_put_of_a_region_finds_no_
                 put_entry(ground, B, position, 1, row(position))
 
     ground.fault = beside
-    tail = ground.run(wal_tail(Io(ROOT), versions(ground)[1], region(B).rows, B, STRICT))
+    tail = ground.run(wal_tail(Io(ROOT, interpretation=STRICT), versions(ground)[1], region(B).rows, B))
     assert tail is not None
     assert keys(tail) == [0, 1]
 
@@ -346,7 +346,7 @@ def test_a_manifest_that_came_where_the_listing_had_passed_is_not_lost() -> None
     put_manifests(ground, B, manifest(1))
     put_entry(ground, B, 0, 1, row(0))
     ground.missing = "manifest"
-    found = ground.run(manifests.newest_listed(Io(ROOT), B))
+    found = ground.run(manifests.newest_listed(Io(ROOT, interpretation=STRICT), B))
     assert found == manifest(1)
     assert ground.missing == ""
 
@@ -388,7 +388,7 @@ def test_an_entry_that_is_not_whole_stops_recovery_with_an_error_of_its_own(posi
     assert f"entry {position} cannot be read, and nothing is replayed past it" in error.reason
     assert f"[{container}]" in error.reason
     with pytest.raises(ArtifactError, match="AMB-15"):
-        ground.run(wal_tail(Io(ROOT), versions(ground)[2], region(revision).rows, revision, STRICT))
+        ground.run(wal_tail(Io(ROOT, interpretation=STRICT), versions(ground)[2], region(revision).rows, revision))
 
 
 @pytest.mark.clause("WAL-033", "AMB-12")
@@ -553,13 +553,13 @@ def test_a_reader_whose_region_was_flushed_and_collected_under_it_starts_again(r
     for position in (11, 12):
         put_entry(ground, revision, position, 5, row(position))
     held = region(revision).rows
-    stalled = Actor(ground, wal_tail(Io(ROOT), versions(ground)[2], held, revision, STRICT))
+    stalled = Actor(ground, wal_tail(Io(ROOT, interpretation=STRICT), versions(ground)[2], held, revision))
     put_manifests(ground, revision, manifest(3, 5, after=12, seen=12, generation=3), hint_at=3)
     for position in (11, 12):
         del ground.objects[entry_name(revision, position)]
     assert stalled.finish() is None
     put_entry(ground, revision, 13, 9, row(13))
-    assert ground.run(wal_tail(Io(ROOT), versions(ground)[3], held, revision, STRICT)) is None
+    assert ground.run(wal_tail(Io(ROOT, interpretation=STRICT), versions(ground)[3], held, revision)) is None
 
 
 @pytest.mark.clause("AMB-09", "AMB-141")
@@ -568,7 +568,7 @@ def test_a_reader_reports_an_entry_that_was_seen_and_is_gone(revision: Revision)
     ground = flushed_until(revision, 10, seen=12)
     put_entry(ground, revision, 11, 5, row(11))
     with pytest.raises(ArtifactError, match="entry 12 is missing") as caught:
-        ground.run(wal_tail(Io(ROOT), versions(ground)[2], region(revision).rows, revision, STRICT))
+        ground.run(wal_tail(Io(ROOT, interpretation=STRICT), versions(ground)[2], region(revision).rows, revision))
     assert caught.value.clause == "WAL-007"
 
 
@@ -576,7 +576,7 @@ def test_a_reader_of_the_tail_writes_nothing_and_lists_nothing_in_the_wal() -> N
     ground = flushed_until(B, 10)
     put_entry(ground, B, 11, 5, row(11))
     before = dict(ground.objects)
-    tail = ground.run(wal_tail(Io(ROOT), versions(ground)[2], region(B).rows, B, STRICT))
+    tail = ground.run(wal_tail(Io(ROOT, interpretation=STRICT), versions(ground)[2], region(B).rows, B))
     assert tail is not None
     assert keys(tail) == [11]
     assert ground.objects == before

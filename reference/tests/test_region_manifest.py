@@ -19,13 +19,15 @@ from memwal.errors import (
 from memwal.ids import UINT64_MAX, Epoch, ManifestVersion, WalPosition
 from memwal.region import manifest as manifests
 from memwal.region.claim import claim
+from memwal.region.transitions import CLAIM, INDEX_BUILDER
 from memwal.revisions import STRICT, A, B, R, Revision
 
 from .ground import ROOT, Actor, Ground, hinted, manifest, manifest_name, put_hint, put_manifests, region, versions
+from .profiles import read_as
 from .wire import blob, num
 
-IO = Io(ROOT)
-UNGUARDED = replace(STRICT, guard_collected_versions=False)
+IO = Io(ROOT, interpretation=STRICT)
+UNGUARDED = read_as(IO, replace(STRICT, guard_collected_versions=False))
 
 
 def newest(ground: Ground, *, collected: bool = True) -> int | None:
@@ -40,8 +42,8 @@ async def claims(current: RegionManifest | None) -> RegionManifest | None:
     return replace(manifests.following(current), epoch=Epoch(current.epoch + 1))
 
 
-def advance(*, collected: bool = False, **options: object) -> object:
-    return manifests.advance(IO, B, claims, collected=collected, **options)  # type: ignore[arg-type]
+def advance(*, io: Io = IO, collected: bool = False, **options: object) -> object:
+    return manifests.advance(io, B, CLAIM, claims, collected=collected, **options)  # type: ignore[arg-type]
 
 
 def with_versions(*numbers: int, hint_at: int | None = None) -> Ground:
@@ -98,7 +100,7 @@ def test_only_an_empty_listing_means_that_there_is_no_region() -> None:
     assert newest(ground) is None
     literal = with_versions(8, 9, hint_at=4)
     assert newest(literal) == 9
-    assert literal.run(manifests.latest(IO, B, replace(STRICT, list_when_hint_fails=False))) is None
+    assert literal.run(manifests.latest(read_as(IO, replace(STRICT, list_when_hint_fails=False)), B)) is None
 
 
 @pytest.mark.clause("AMB-143", "AMB-31")
@@ -199,7 +201,9 @@ def test_of_two_that_compete_for_a_version_the_loser_starts_again_from_what_won(
 
     ground = with_versions(1, 2, hint_at=2)
     first = Actor(ground, advance()).until(PutIfAbsent, "manifest/")
-    second = Actor(ground, manifests.advance(IO, B, sees, collected=False)).until(PutIfAbsent, "manifest/")
+    second = Actor(ground, manifests.advance(IO, B, INDEX_BUILDER, sees, collected=False)).until(
+        PutIfAbsent, "manifest/"
+    )
     second.finish()
     won = ground.objects[manifest_name(3)]
     assert first.finish().manifest.version == 4  # type: ignore[attr-defined]
@@ -281,14 +285,14 @@ def test_an_impossible_state_is_believed_only_of_a_version_that_a_listing_shows(
         assert current is not None
         if current.epoch < 6:
             raise ArtifactError("AMB-37", "x", "below")
-        return manifests.following(current)
+        return await claims(current)
 
-    done = ground.run(manifests.advance(IO, B, derive, collected=False))
+    done = ground.run(manifests.advance(IO, B, CLAIM, derive, collected=False))
     assert done.manifest is not None
     assert done.manifest.version == 7
     del ground.objects[manifest_name(5)], ground.objects[manifest_name(6)], ground.objects[manifest_name(7)]
     with pytest.raises(ArtifactError, match="AMB-37"):
-        ground.run(manifests.advance(IO, B, derive, collected=False))
+        ground.run(manifests.advance(IO, B, CLAIM, derive, collected=False))
 
 
 def collect_below(ground: Ground, version: int) -> None:
@@ -354,11 +358,11 @@ def test_a_stalled_creation_is_void_once_version_1_was_collected() -> None:
 @pytest.mark.clause("AMB-30")
 def test_under_the_literal_reading_a_stale_commit_counts_and_the_region_goes_back() -> None:
     ground = with_versions(1, 2, 3, 4, 5, hint_at=5)
-    stalled = Actor(ground, advance(collected=True, interpretation=UNGUARDED)).until(PutIfAbsent, "manifest/")
+    stalled = Actor(ground, advance(io=UNGUARDED, collected=True)).until(PutIfAbsent, "manifest/")
     history(ground, 20)
     collect_below(ground, 16)
     assert stalled.finish().manifest.epoch == 6  # type: ignore[attr-defined]
-    found = ground.run(manifests.latest(IO, B, UNGUARDED))
+    found = ground.run(manifests.latest(UNGUARDED, B))
     assert found is not None
     assert (found.version, found.epoch) == (6, 6)
     assert newest(ground) == 20
@@ -477,10 +481,10 @@ def test_a_hint_of_the_wal_end_is_raised_by_anyone_and_given_up_after_one_lost_a
         assert current is not None
         return replace(manifests.following(current), position_last_seen=WalPosition(9))
 
-    refresh = Actor(ground, manifests.advance(IO, B, raises, collected=False, insist=False))
+    refresh = Actor(ground, manifests.advance(IO, B, INDEX_BUILDER, raises, collected=False, insist=False))
     refresh.until(PutIfAbsent, "manifest/")
     ground.run(advance())
     assert not refresh.finish().committed
     assert {n: each.position_last_seen for n, each in versions(ground).items()} == {1: 0, 2: 0, 3: 0}
-    ground.run(manifests.advance(IO, B, raises, collected=False, insist=False))
+    ground.run(manifests.advance(IO, B, INDEX_BUILDER, raises, collected=False, insist=False))
     assert (versions(ground)[4].position_last_seen, versions(ground)[4].epoch) == (9, 3)

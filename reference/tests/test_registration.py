@@ -23,6 +23,7 @@ from memwal.table.write import set_config
 
 from .ground import Actor, Ground, keys, row
 from .interleaving import orders
+from .profiles import read_as
 from .specs_scene import IO, changed, flushed, keys_of, newest, objects_below, opened, registered, table
 
 BUCKETS = memwal.bucket("b", "id", 4)
@@ -96,8 +97,8 @@ def test_registrars_of_one_value_get_one_region_in_every_order_of_their_commits(
 def test_registrars_that_do_not_look_again_fork_a_value(
     ground: Ground, made: memwal.Table, profile: Interpretation, same: bool
 ) -> None:
-    slow = Actor(ground, regions.register(IO, {"b": 0}, interpretation=profile)).until(PutIfAbsent, "/_versions/")
-    quick = ground.run(regions.register(IO, {"b": 0}, interpretation=profile))
+    slow = Actor(ground, regions.register(read_as(IO, profile), {"b": 0})).until(PutIfAbsent, "/_versions/")
+    quick = ground.run(regions.register(read_as(IO, profile), {"b": 0}))
     assert (slow.finish().region_id == quick.region_id) == same
 
 

@@ -24,7 +24,7 @@ from memwal.revision_0 import entries, index, records, segments, writer
 from memwal.revision_0.migrate import migrate
 from memwal.revision_0.records import MemWal, OwnerChanged, State
 from memwal.revision_0.segments import EntryIds
-from memwal.revisions import A, B
+from memwal.revisions import STRICT, A, B
 from memwal.table import read, write
 from memwal.table import schema as schemas
 from memwal.table.state import TableState, latest
@@ -32,7 +32,7 @@ from memwal.table.state import TableState, latest
 from .conftest import Folder
 from .dict_store import DictStore
 
-IO = Io("t")
+IO = Io("t", interpretation=STRICT)
 SCHEMA = schemas.with_primary_key(pa.schema([("id", pa.int64()), ("v", pa.string())]), ["id"])
 V = TableVersion(7)
 

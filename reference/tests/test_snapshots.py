@@ -35,6 +35,7 @@ from memwal.revisions import CONFIG_INLINE_REGIONS, LITERAL, STRICT, A, B, Inter
 from memwal.table.write import set_config
 
 from .ground import Actor, Ground, keys, row
+from .profiles import read_as
 from .specs_scene import IO, changed, flushed, keys_of, newest, objects_below, opened, registered, table
 
 PATH = "_indices/x/index.lance"
@@ -370,10 +371,10 @@ def test_a_version_keeps_its_own_snapshot_file_unless_files_are_replaced(
     made = table(ground)
     region = made.register_region()
     flushed(made, region, 1)
-    ground.run(regions.build_snapshot(IO, profile, inline_most=0))
+    ground.run(regions.build_snapshot(read_as(IO, profile), inline_most=0))
     version = newest(ground).version
     flushed(made, region, 2)
-    ground.run(regions.build_snapshot(IO, profile, inline_most=0))
+    ground.run(regions.build_snapshot(read_as(IO, profile), inline_most=0))
     changed(ground, lambda d: replace(d, maintained_indexes=("vec",)))
     assert sorted(keys(made.scan(consistency="eventual"))) == [1, 2]
     old = memwal.open("t", version=version, store=ground).scan()

@@ -28,6 +28,7 @@ from memwal.revisions import LITERAL, STRICT, B, Interpretation
 
 from .ground import Actor, Ground, keys, row
 from .interleaving import any_commit, orders
+from .profiles import under
 from .specs_scene import IO, changed, flushed, keys_of, newest, opened, registered, table, writing
 
 # --- requirements ----------------------------------------------------------------------------------------------------
@@ -417,9 +418,10 @@ def test_a_second_spec_that_governs_at_once_lets_an_old_row_win(
     key = keys_of(made, 1, 1)[0]
     flushed(made, made.register_region({"b": 1}), key, value="old")
     try:
-        made.add_spec(TWO, profile=profile)
+        under(made, profile).add_spec(TWO)
     except NotDrained:
-        made.add_spec(TWO, drain=True, profile=profile)
+        under(made, profile).add_spec(TWO, drain=True)
+    made.refresh()
     region = made.register_region({"c": bucket_of(made, key, "c")})
     flushed(made, region, key, value="new")
     made.merge(region)
@@ -439,7 +441,7 @@ def test_a_writer_that_read_the_old_spec_is_fenced_by_a_change_of_specs(
     writer.put(row(first))
     writer.flush()
     made.merge()
-    opened(ground).add_spec(TWO, profile=profile)
+    under(opened(ground), profile).add_spec(TWO)
     if lost:
         writer.put(row(second))
     else:

@@ -47,6 +47,7 @@ from memwal.errors import (
     Throttled,
     Unreachable,
 )
+from memwal.revisions import STRICT
 from memwal.stores import LocalStore, Store, files, open_store
 from memwal.stores.objects import ObjectStore
 from obstore import exceptions
@@ -777,7 +778,7 @@ def test_protocol_code_repeats_requests_until_the_silence_has_lasted(lasting: bo
 
     store = Silent()
     with pytest.raises(Unreachable):
-        drive(Io().get("a"), cast(Store, store))
+        drive(Io(interpretation=STRICT).get("a"), cast(Store, store))
     assert store.asked == (3 if lasting else 6)
 
 

@@ -12,6 +12,7 @@ from memwal.errors import AlreadyMerged, Conflict, InvalidArgument
 from memwal.ids import Generation, RegionId, TableVersion
 from memwal.index import guards
 from memwal.jobs import merger
+from memwal.revisions import STRICT
 from memwal.table import cloning, collected, columns, compaction, read, state, whole, write
 from memwal.table.commit import commit
 from memwal.table.transactions import Transaction
@@ -189,7 +190,7 @@ def test_a_clone_has_no_mem_wal_and_no_unmerged_rows(folder: Folder, table: memw
 
     region = table.register_region()
     flushed(table, region, 3)
-    source, target = (Io(name, location=str(folder.root / name)) for name in ("t", "c"))
+    source, target = (Io(name, location=str(folder.root / name), interpretation=STRICT) for name in ("t", "c"))
     current = folder.run(cloning.clone(target, source, shallow=shallow))
     assert current.mem_wal_entry is None
     assert not [key for key in current.config if key.startswith("memwal.")]

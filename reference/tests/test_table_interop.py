@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memwal.effects import Io
 from memwal.errors import InvalidArgument
+from memwal.revisions import STRICT
 from memwal.table import read, state, write
 from memwal.table import schema as schemas
 
@@ -32,7 +33,7 @@ def rows_of(table: pa.Table) -> list[dict[str, object]]:
 def test_what_the_engine_writes_pylance_reads(first: pa.Table, data: st.DataObject) -> None:
     second = data.draw(tables(first.schema))
     with tempfile.TemporaryDirectory() as name:
-        folder, io = Folder(Path(name)), Io("t")
+        folder, io = Folder(Path(name)), Io("t", interpretation=STRICT)
         folder.run(write.create(io, first.schema, first))
         folder.run(write.append(io, second))
         opened = lance.dataset(str(Path(name) / "t"))
@@ -60,7 +61,10 @@ def test_fields_are_listed_depth_first_with_id_parent_and_logical_type(folder: F
         (8, -1, "v", "fixed_size_list:float:4"),
     ]
     lance.write_dataset(schema.empty_table(), str(folder.root / "n"))
-    for current in (folder.run(write.create(Io("t"), schema)), folder.run(state.latest(Io("n")))):
+    for current in (
+        folder.run(write.create(Io("t", interpretation=STRICT), schema)),
+        folder.run(state.latest(Io("n", interpretation=STRICT))),
+    ):
         assert [(f.id, f.parent_id, f.name, f.logical_type) for f in current.fields] == expected
 
 
@@ -70,7 +74,7 @@ def test_fields_are_listed_depth_first_with_id_parent_and_logical_type(folder: F
 def test_what_pylance_writes_the_engine_reads(first: pa.Table, data: st.DataObject) -> None:
     second = data.draw(tables(first.schema))
     with tempfile.TemporaryDirectory() as name:
-        folder, io = Folder(Path(name)), Io("t")
+        folder, io = Folder(Path(name)), Io("t", interpretation=STRICT)
         lance.write_dataset(first, str(Path(name) / "t"))
         lance.write_dataset(second, str(Path(name) / "t"), mode="append")
         current = folder.run(state.latest(io))
@@ -82,7 +86,7 @@ def test_what_pylance_writes_the_engine_reads(first: pa.Table, data: st.DataObje
 @pytest.mark.clause("FORMAT-006", "FORMAT-034", "FORMAT-035", "FORMAT-037", "FORMAT-038", "FORMAT-039", "FORMAT-040")
 @pytest.mark.parametrize("divisor", [1000, 2], ids=["arrow", "bitmap"])
 def test_deletions_agree_in_both_directions(folder: Folder, divisor: int) -> None:
-    io = Io("t")
+    io = Io("t", interpretation=STRICT)
     ids = pa.table({"id": pa.array(range(10_000), pa.int64())})
     folder.run(write.create(io, ids.schema, ids))
 
@@ -102,7 +106,7 @@ def test_deletions_agree_in_both_directions(folder: Folder, divisor: int) -> Non
 
 @pytest.mark.clause("MERGE-002", "TXN-040")
 def test_merge_insert_updates_matches_and_inserts_the_rest(folder: Folder) -> None:
-    io = Io("t")
+    io = Io("t", interpretation=STRICT)
     schema = schemas.with_primary_key(pa.schema([("id", pa.int64()), ("v", pa.string())]), ["id"])
     folder.run(write.create(io, schema, pa.table({"id": [1, 2, 3], "v": ["a", "b", "c"]}, schema=schema)))
     current = folder.run(state.latest(io))
@@ -116,7 +120,7 @@ def test_merge_insert_updates_matches_and_inserts_the_rest(folder: Folder) -> No
 
 @pytest.mark.clause("TXN-011")
 def test_pylance_commits_on_top_of_the_engine_and_the_engine_on_top_of_pylance(folder: Folder) -> None:
-    io, place = Io("t"), str(folder.root / "t")
+    io, place = Io("t", interpretation=STRICT), str(folder.root / "t")
     one = pa.table({"id": pa.array([1], pa.int64())})
     folder.run(write.create(io, one.schema, one))
     stale = lance.dataset(place)
@@ -130,7 +134,7 @@ def test_pylance_commits_on_top_of_the_engine_and_the_engine_on_top_of_pylance(f
 
 @pytest.mark.clause("FORMAT-022")
 def test_row_addresses_are_fragment_and_offset(folder: Folder) -> None:
-    io = Io("t")
+    io = Io("t", interpretation=STRICT)
     one = pa.table({"id": pa.array([7, 8], pa.int64())})
     folder.run(write.create(io, one.schema, one))
     folder.run(write.append(io, one))
@@ -148,7 +152,7 @@ def test_a_type_that_tables_cannot_hold_is_refused_by_name(name: str, folder: Fo
         "union": pa.dense_union([pa.field("a", pa.int8())]),
     }[name]
     with pytest.raises(InvalidArgument, match="not supported"):
-        folder.run(write.create(Io("t"), pa.schema([("c", arrow)])))
+        folder.run(write.create(Io("t", interpretation=STRICT), pa.schema([("c", arrow)])))
     assert folder.files() == {}
 
 

@@ -20,6 +20,7 @@ from memwal.drive import drive
 from memwal.effects import Io, List, Protocol
 from memwal.errors import AlreadyExists, ArtifactError, EngineBug, InvalidArgument, NotFound
 from memwal.ids import TableVersion
+from memwal.revisions import STRICT
 from memwal.table import apply, cloning, columns, compaction, read, state, tags, transactions, whole, write
 from memwal.table.commit import commit
 from memwal.table.transactions import OPERATIONS, Transaction
@@ -31,7 +32,7 @@ from .wire import num
 
 
 def located(folder: Folder, name: str) -> Io:
-    return Io(name, location=str(folder.root / name))
+    return Io(name, location=str(folder.root / name), interpretation=STRICT)
 
 
 @pytest.mark.clause("TXN-022", "TXN-010", "FORMAT-012", "FORMAT-014", "FORMAT-049")
@@ -225,7 +226,7 @@ def test_a_rewrite_with_ids_that_were_not_reserved_is_refused(folder: Folder) ->
     group = Transaction.Rewrite.RewriteGroup(old_fragments=current.fragments)
     group.new_fragments.add(id=2, physical_rows=2)
     with pytest.raises(InvalidArgument, match=r"\[2\] of a rewrite were not reserved"):
-        apply.build(current.manifest, Transaction(rewrite=Transaction.Rewrite(groups=[group])), "m")
+        apply.build(current.manifest, Transaction(rewrite=Transaction.Rewrite(groups=[group])), "m", None, STRICT)
 
 
 @pytest.mark.clause("TXN-030")
@@ -568,14 +569,14 @@ def test_the_older_form_of_the_configuration_message_and_replaced_maps_are_appli
     base = folder.run(write.create(T, SCHEMA, None, {"a": "1", "b": "2"})).manifest
     body = Transaction.UpdateConfig(upsert_values={"c": "3"}, delete_keys=["a"], schema_metadata={"s": "4"})
     body.field_metadata[1].metadata["f"] = "5"
-    older = apply.build(base, Transaction(update_config=body), "m").message
+    older = apply.build(base, Transaction(update_config=body), "m", None, STRICT).message
     assert dict(older.config) == {"b": "2", "c": "3"}
     assert dict(older.schema_metadata) == {"s": b"4"}
     assert dict(older.fields[1].metadata) == {"f": b"5"}
     newer = Transaction.UpdateConfig()
     newer.config_updates.replace = True
     newer.config_updates.update_entries.add(key="z", value="26")
-    assert dict(apply.build(base, Transaction(update_config=newer), "m").message.config) == {"z": "26"}
+    assert dict(apply.build(base, Transaction(update_config=newer), "m", None, STRICT).message.config) == {"z": "26"}
 
 
 @pytest.mark.clause("TXN-044")
@@ -628,7 +629,7 @@ def test_files_outside_of_the_store_are_reported_as_such(
     far = tmp_path_factory.mktemp("far") / "c"
     lance.dataset(str(folder.root / "t")).shallow_clone(str(far), reference=1)
     other = Folder(far.parent)
-    io = Io("c", location=str(far))
+    io = Io("c", location=str(far), interpretation=STRICT)
     current = other.run(state.latest(io))
     with pytest.raises(ArtifactError, match="outside the table's store"):
         other.run(read.scan(io, current))
@@ -672,7 +673,7 @@ def test_a_change_of_a_fragment_that_is_not_there_is_a_bug_and_never_a_silent_lo
     made = Transaction()
     getattr(made, name).updated_fragments.add(id=5, physical_rows=1)
     with pytest.raises(EngineBug, match=r"\[5\]"):
-        apply.build(base, made, "m")
+        apply.build(base, made, "m", None, STRICT)
 
 
 @pytest.mark.parametrize("flag", [1 << 6, 1 << 20, 1 << 63], ids=hex)

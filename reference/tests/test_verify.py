@@ -19,7 +19,7 @@ from memwal.errors import NotFound, StorageError
 from memwal.ids import Epoch, ManifestVersion
 from memwal.invariants import INVARIANTS, keys, manifests, runner
 from memwal.invariants import report as reports
-from memwal.revisions import A, B, Revision
+from memwal.revisions import STRICT, A, B, Revision
 from typer.testing import CliRunner
 
 from . import damaged_tables, ground
@@ -362,7 +362,9 @@ def test_without_any_readable_version_regions_are_checked_as_the_revision_that_i
     for version in scene.versions():
         scene.objects[scene.version_path(version)] = b""
     scene.objects[scene.wal_path(6)] = b""
-    report = damaged_tables.drive(damaged_tables.invariants.verify(Io("t"), revision=scene.revision), scene.store)
+    report = damaged_tables.drive(
+        damaged_tables.invariants.verify(Io("t", interpretation=STRICT), revision=scene.revision), scene.store
+    )
     assert (report.version, report.revision, report.mem_wal) == (None, revision, False)
     assert {f.invariant for f in report.findings} == {"table_versions_open", "wal_entries_open"}
     told = scene.verify()

@@ -15,6 +15,7 @@ from memwal.drive import drive
 from memwal.effects import Commits, Io, RenameIfAbsent
 from memwal.errors import AlreadyExists, ArtifactError, NotFound, OutcomeUnknown
 from memwal.ids import TableVersion
+from memwal.revisions import STRICT
 from memwal.stores import LocalStore
 from memwal.table import read, state, versions, write
 from memwal.table.versions import Scheme
@@ -43,7 +44,7 @@ def test_names_of_both_schemes_are_those_of_the_texts() -> None:
 
 @pytest.mark.clause("FORMAT-003", "FORMAT-004", "FORMAT-018")
 def test_a_table_is_data_files_in_one_folder_and_one_manifest_for_each_version_in_another(folder: Folder) -> None:
-    io = Io("t")
+    io = Io("t", interpretation=STRICT)
     folder.run(write.create(io, SCHEMA, rows(1)))
     folder.run(write.append(io, rows(2)))
     folder.run(write.set_config(io, {"a": "1"}))
@@ -62,7 +63,7 @@ def test_a_table_is_data_files_in_one_folder_and_one_manifest_for_each_version_i
 
 @pytest.mark.clause("FORMAT-007")
 def test_a_manifest_says_the_version_of_its_name_and_is_not_taken_for_another(folder: Folder) -> None:
-    io = Io("t")
+    io = Io("t", interpretation=STRICT)
     folder.run(write.create(io, SCHEMA, rows(1)))
     folder.run(write.append(io, rows(2)))
     for number, name in ((1, "18446744073709551614"), (2, "18446744073709551613")):
@@ -106,7 +107,7 @@ def test_only_final_names_are_versions(file: str, meant: tuple[int, Scheme] | No
 
 @pytest.mark.clause("TXN-021")
 def test_the_newest_version_is_found_by_one_listing_and_one_read() -> None:
-    ground, io = Ground(), Io("t")
+    ground, io = Ground(), Io("t", interpretation=STRICT)
     ground.run(write.create(io, SCHEMA, rows(1)))
     ground.run(write.append(io, rows(2)))
     ground.run(write.append(io, rows(3)))
@@ -123,16 +124,16 @@ def test_a_table_that_pylance_named_by_the_first_scheme_is_read_and_kept_in_it(f
     lance.write_dataset(rows(2), place, mode="append")
     names = {name for name in folder.files() if name.startswith("t/_versions/") and name.endswith(".manifest")}
     assert names == {"t/_versions/1.manifest", "t/_versions/2.manifest"}
-    folder.run(write.append(Io("t"), rows(3)))
+    folder.run(write.append(Io("t", interpretation=STRICT), rows(3)))
     assert "t/_versions/3.manifest" in folder.files()
-    assert ids(folder, Io("t")) == [1, 2, 3]
+    assert ids(folder, Io("t", interpretation=STRICT)) == [1, 2, 3]
     assert sorted(lance.dataset(place).to_table().column("id").to_pylist()) == [1, 2, 3]
-    assert folder.run(state.load(Io("t"), TableVersion(2))).rows == 2
+    assert folder.run(state.load(Io("t", interpretation=STRICT), TableVersion(2))).rows == 2
 
 
 @pytest.mark.clause("TXN-008")
 def test_names_of_both_schemes_in_one_table_are_told_and_the_newest_version_counts(folder: Folder) -> None:
-    io = Io("t")
+    io = Io("t", interpretation=STRICT)
     for number in range(3):
         folder.run(write.create(io, SCHEMA, rows(0)) if not number else write.append(io, rows(number)))
     folder_of = folder.root / "t" / "_versions"
@@ -152,14 +153,14 @@ def test_a_version_that_is_listed_and_never_there_is_damage(folder: Folder) -> N
                 raise NotFound(request.path)
             return super().perform(request)
 
-    folder.run(write.create(Io("t"), SCHEMA, rows(1)))
+    folder.run(write.create(Io("t", interpretation=STRICT), SCHEMA, rows(1)))
     with pytest.raises(ArtifactError, match="listed, and it is not there"):
-        drive(state.latest(Io("t")), Forgetful(folder.root))
+        drive(state.latest(Io("t", interpretation=STRICT)), Forgetful(folder.root))
 
 
 @pytest.mark.clause("TXN-001", "TXN-005", "TXN-006")
 def test_a_store_that_only_renames_creates_each_version_once(folder: Folder) -> None:
-    io = Io("t", Commits.RENAME)
+    io = Io("t", Commits.RENAME, interpretation=STRICT)
     folder.run(write.create(io, SCHEMA, rows(1)))
     folder.run(write.append(io, rows(2)))
     assert ids(folder, io) == [1, 2]
@@ -186,7 +187,7 @@ class Unanswered(LocalStore):
 
 @pytest.mark.clause("TXN-005")
 def test_a_rename_that_was_applied_and_not_answered_is_recognised(tmp_path: Path) -> None:
-    store, io = Unanswered(tmp_path), Io("t", Commits.RENAME)
+    store, io = Unanswered(tmp_path), Io("t", Commits.RENAME, interpretation=STRICT)
     assert drive(write.create(io, SCHEMA, rows(1)), store).version == 1
     assert store.renames == 2
     assert drive(state.latest(io), store).rows == 1

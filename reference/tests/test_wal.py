@@ -22,7 +22,7 @@ from memwal.index import regions
 from memwal.region import wal_folder
 from memwal.region.limits import Limits
 from memwal.region.writer import Writer, open_writer
-from memwal.revisions import A, B, R, Revision
+from memwal.revisions import STRICT, A, B, R, Revision
 
 from .arrow_tables import tables
 from .ground import (
@@ -572,9 +572,9 @@ def test_the_index_builder_finds_the_end_of_the_wal_by_head_requests_and_raises_
     put_manifests(ground, B, manifest(1, 1, after=2, seen=2, generation=2), hint_at=1)
     for position in range(6):
         put_entry(ground, B, position, 1, row(position))
-    state = ground.run(write.create(Io("t"), SCHEMA, None, {"memwal.revision": "B"}))
+    state = ground.run(write.create(Io("t", interpretation=STRICT), SCHEMA, None, {"memwal.revision": "B"}))
     before = len(ground.asked)
-    found = ground.run(regions._refreshed(Io(ROOT), versions(ground)[1], state, region(B).interpretation))
+    found = ground.run(regions._refreshed(Io(ROOT, interpretation=STRICT), versions(ground)[1], state))
     assert (found.version, found.position_last_seen) == (2, 5)
     of_the_wal = [request for request in ground.asked[before:] if "/wal" in request.path]
     assert {type(request) for request in of_the_wal} == {Head}

@@ -22,7 +22,7 @@ from memwal.region.limits import Limits
 from memwal.region.region import Region
 from memwal.region.rows import Rows
 from memwal.region.writer import Writer, open_writer
-from memwal.revisions import REVISIONS
+from memwal.revisions import REVISIONS, STRICT
 from memwal.stores.local import LocalStore
 from memwal.table import read
 from memwal.table import schema as schemas
@@ -231,7 +231,7 @@ def scene(root: Path, revision: str, **changes: Any) -> Scene:
     chosen = REVISIONS[revision]
     ids = schemas.field_ids(schemas.to_fields(SCHEMA))
     region = Region(
-        io=Io(f"t/{paths.region(REGION)}"),
+        io=Io(f"t/{paths.region(REGION)}", interpretation=STRICT),
         region_id=REGION,
         revision=chosen,
         rows=Rows(table=SCHEMA, key=("id",), revision=chosen, field_ids=tuple(ids.items())),

@@ -13,7 +13,7 @@ from memwal.codec.wal import WalEntry
 from memwal.effects import Io
 from memwal.errors import OutcomeUnknown
 from memwal.ids import Epoch, Generation, ManifestVersion, RegionId, SpecId, WalPosition
-from memwal.revisions import B
+from memwal.revisions import STRICT, B
 from memwal_sim.outcomes import FREE, Fate, fates
 from memwal_sim.process import Process
 from memwal_sim.stage import Stage
@@ -61,7 +61,7 @@ def entry(epoch: int, **rows: str) -> bytes:
 
 async def _writing(region: RegionId, number: int, puts: int) -> None:
     """Write to a region what its writers do, without asking who owns it."""
-    io = Io(paths.region(region))
+    io = Io(paths.region(region), interpretation=STRICT)
     for put in range(puts):
         position = WalPosition(1000 * number + put)
         for name, data in (
@@ -123,14 +123,14 @@ def two_writers_of_one_object() -> World:
     async def twice() -> None:
         for name in ("x", "y"):
             try:
-                await Io().put(name, b"0")
+                await Io(interpretation=STRICT).put(name, b"0")
             except OutcomeUnknown:
                 continue
 
     async def once() -> None:
-        await Io().note("begun")
-        await Io().put("x", b"1")
-        await Io().note("stored", name="x")
+        await Io(interpretation=STRICT).note("begun")
+        await Io(interpretation=STRICT).put("x", b"1")
+        await Io(interpretation=STRICT).note("stored", name="x")
 
     return World(contents=Contents(), processes=(Process("p0", twice), Process("p1", once)))
 
@@ -142,13 +142,13 @@ def one_of_each() -> World:
     """p0 creates an object and reads it, on a store that remembers its last change; p1 puts another one."""
 
     async def creates() -> None:
-        await Io().put_if_absent("x", b"0")
+        await Io(interpretation=STRICT).put_if_absent("x", b"0")
 
     async def reads() -> None:
-        await Io().get("x")
+        await Io(interpretation=STRICT).get("x")
 
     async def puts() -> None:
-        await Io().put("y", b"0")
+        await Io(interpretation=STRICT).put("y", b"0")
 
     starts = (("creator", creates), ("reader", reads), ("putter", puts))
     contents = Contents(traits=Traits(lags=True))

@@ -12,6 +12,7 @@ import pyarrow as pa
 from memwal.effects import Io, Note, Protocol
 from memwal.errors import Conflict, InvalidArgument
 from memwal.ids import TableVersion
+from memwal.revisions import STRICT
 from memwal.table import columns, compaction, read, state, whole, write
 from memwal.table import schema as schemas
 from memwal_sim.oracles import after_crash
@@ -19,7 +20,7 @@ from memwal_sim.process import Process, run_alone
 from memwal_sim.store import Contents
 from memwal_sim.world import Violation, World
 
-IO = Io()
+IO = Io(interpretation=STRICT)
 SCHEMA = schemas.with_primary_key(pa.schema([pa.field("id", pa.int64()), pa.field("v", pa.string())]), ["id"])
 W = pa.schema([("w", pa.string())])
 ENDED = "operation_ended"

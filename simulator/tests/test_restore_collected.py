@@ -11,7 +11,7 @@ from memwal.errors import InvalidArgument, NotFound
 from memwal.ids import TableVersion
 from memwal.index import guards
 from memwal.jobs import collector
-from memwal.revisions import B
+from memwal.revisions import STRICT, B
 from memwal.table import read, state, whole, write
 from memwal_sim.exploring.exploration import Bounds
 from memwal_sim.exploring.explorer import explore
@@ -21,7 +21,7 @@ from memwal_sim.scenarios import ground
 from memwal_sim.store import Contents
 from memwal_sim.world import Violation, World
 
-IO = Io()
+IO = Io(interpretation=STRICT)
 
 
 async def _history() -> int:

@@ -40,7 +40,7 @@ def one_after_another(name: str, *order: str) -> Stage:
 
 
 def seen(contents: Contents) -> Seen:
-    survivor = Process("survivor", lambda: surviving(TABLE, setting().interpretation))
+    survivor = Process("survivor", lambda: surviving(setting().table))
     found = Recovery(survivor)(contents).end
     assert found.failure is None
     assert isinstance(found.result, Seen)

@@ -9,7 +9,7 @@ from memwal.region.limits import Limits
 from memwal.region.writer import open_writer
 from memwal.revisions import REVISIONS
 from memwal_sim.soak.counting import Counted
-from memwal_sim.soak.founding import TABLE, found, opened, table_of
+from memwal_sim.soak.founding import found, opened, table_of
 from memwal_sim.soak.guard import Guard
 from memwal_sim.soak.roles import merge_all
 from memwal_sim.soak.settings import Settings
@@ -28,7 +28,7 @@ class Ground:
         founded = self.counted.run(found(settings, {"k000000": "0.~~"}))
         (row,) = founded.rows
         self.region = row.region_id
-        writer = self.counted.run(open_writer(opened(founded, row, settings.interpretation()), limits=Limits()))
+        writer = self.counted.run(open_writer(opened(settings.table(), founded, row), limits=Limits()))
         for number in range(1, 4):
             self.counted.run(writer.put(table_of({"k000001": f"{number}.~~"})))
             if number < 3:
@@ -85,7 +85,7 @@ def test_an_entry_below_the_replay_pointer_may_go_unless_a_generation_names_it()
 def test_a_folder_that_no_manifest_lists_may_go_once_its_generation_was_committed(number: int, clause: str) -> None:
     ground = Ground("B")
     left = f"table/_mem_wal/{ground.region}/00000000_gen_{number}/bloom_filter.bin"
-    ground.counted.run(TABLE.put(left.removeprefix("table/"), b""))
+    ground.counted.run(Settings().table().put(left.removeprefix("table/"), b""))
     assert ground.refused(left) == clause
 
 

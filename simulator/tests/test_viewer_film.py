@@ -6,6 +6,7 @@ import pytest
 import scenes
 from memwal.effects import Io
 from memwal.errors import Outcome
+from memwal.revisions import STRICT
 from memwal_sim.oracles import INSPECTION, after_crash, inspected
 from memwal_sim.outcomes import Fate
 from memwal_sim.process import Process
@@ -53,14 +54,14 @@ def test_each_oracle_is_asked_at_each_step() -> None:
 
 def test_a_process_that_breaks_is_a_verdict_of_its_own() -> None:
     async def breaks() -> None:
-        await Io().head("n")
+        await Io(interpretation=STRICT).head("n")
 
     film = scenes.played(World(contents=Contents(), processes=processes(breaks)), ("p0", NORMAL))
     assert film.frames[-1].verdicts == (None,)
 
     async def fails() -> None:
         try:
-            await Io().head("n")
+            await Io(interpretation=STRICT).head("n")
         except Outcome:
             raise KeyError("n") from None
 
@@ -145,7 +146,7 @@ def test_equal_requests_that_are_under_way_land_one_after_another() -> None:
     async def twice() -> None:
         for _ in range(2):
             try:
-                await Io().put("x", b"0")
+                await Io(interpretation=STRICT).put("x", b"0")
             except Outcome:
                 continue
 
@@ -166,8 +167,8 @@ def test_a_divergence_is_told_where_it_shows() -> None:
 
 def test_a_request_that_the_trace_does_not_have_diverges_before_it_is_played() -> None:
     async def looks_first() -> None:
-        await Io().head("n")
-        await Io().get("n")
+        await Io(interpretation=STRICT).head("n")
+        await Io(interpretation=STRICT).get("n")
 
     film = scenes.played(watched_counters(1), ("p0", NORMAL))
     world = World(contents=Contents({"n": b"0"}), processes=processes(looks_first))

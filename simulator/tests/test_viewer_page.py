@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import scenes
 from memwal.effects import Io
-from memwal.revisions import B
+from memwal.revisions import STRICT, B
 from memwal_sim.outcomes import Fate
 from memwal_sim.process import Process
 from memwal_sim.store import Contents
@@ -221,9 +221,9 @@ def test_tracks_of_requests_that_are_under_way_at_one_time_are_beside_each_other
 
 def test_names_and_bytes_cannot_become_markup() -> None:
     async def writes() -> None:
-        await Io().note(HOSTILE)
-        await Io().put("data", HOSTILE.encode())
-        await Io().put(HOSTILE.replace("/", "|"), b"")
+        await Io(interpretation=STRICT).note(HOSTILE)
+        await Io(interpretation=STRICT).put("data", HOSTILE.encode())
+        await Io(interpretation=STRICT).put(HOSTILE.replace("/", "|"), b"")
 
     header = replace(scenes.HEADER, title=HOSTILE, description=HOSTILE)
     world = World(contents=Contents(), processes=(Process(HOSTILE, writes),))
@@ -237,8 +237,8 @@ def test_names_and_bytes_cannot_become_markup() -> None:
 
 def test_a_request_for_a_part_of_an_object_shows_the_part() -> None:
     async def reads() -> None:
-        await Io().get("n", 1, 2)
-        await Io().list()
+        await Io(interpretation=STRICT).get("n", 1, 2)
+        await Io(interpretation=STRICT).list()
 
     world = World(contents=Contents({"n": b"abcd", "m": b""}), processes=(Process("p0", reads),))
     facts = facts_of(render(scenes.played(world, ("p0", NORMAL), ("p0", NORMAL))))

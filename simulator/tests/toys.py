@@ -8,11 +8,12 @@ from typing import Any
 
 from memwal.effects import Io, Note
 from memwal.errors import AlreadyExists, OutcomeUnknown
+from memwal.revisions import STRICT
 from memwal_sim.process import Process
 from memwal_sim.store import Contents
 from memwal_sim.world import Violation, World
 
-IO = Io()
+IO = Io(interpretation=STRICT)
 
 
 async def increment() -> None:

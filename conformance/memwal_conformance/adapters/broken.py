@@ -11,7 +11,7 @@ import functools
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,13 +19,14 @@ import lance
 import mmh3
 import pyarrow as pa
 import pyarrow.compute as pc
+from memwal.api import place
 from memwal.codec.region_manifest import RegionManifest
 from memwal.errors import StorageError
 from memwal.ids import Generation
 from memwal.region import claim as claiming
 from memwal.region.region import Region
 from memwal.region.writer import Writer
-from memwal.revisions import PROFILES, Interpretation
+from memwal.revisions import Interpretation
 from memwal_sim import bugs
 
 from memwal_conformance import cells
@@ -377,21 +378,15 @@ def in_the_engine(bug: bugs.Bug) -> bool:
 def engine_with(bug: bugs.Bug) -> Iterator[None]:
     """The engine of this process has ``bug``, its readings included, while the context is open.
 
-    Readings are chosen in the strict profile itself: what takes none, such as a snapshot builder, has it by default.
+    Readings are chosen where whoever opens a table names a profile: everything below carries what comes out there.
     """
-    strict, chosen = PROFILES["strict"], bugs.readings([bug])
-    honest = {name: getattr(strict, name) for name in chosen}
-    try:
-        _choose(strict, chosen)
-        with bugs.planted([bug]):
-            yield
-    finally:
-        _choose(strict, honest)
+    chosen, honest = bugs.readings([bug]), place.named_profile
 
+    def misread(profile: place.Profile) -> Interpretation:
+        return replace(honest(profile), **chosen)  # type: ignore[arg-type]
 
-def _choose(profile: Interpretation, readings: Mapping[str, object]) -> None:
-    for name, value in readings.items():
-        object.__setattr__(profile, name, value)
+    with bugs.planted([replace(bug, replaced={**bug.replaced, "memwal.api.place:named_profile": misread})]):
+        yield
 
 
 def serve_with(name: str) -> None:

@@ -104,7 +104,7 @@ class State:
         return f"{kind}-{self.handles}"
 
     def table(self, params: Json) -> memwal.Table:
-        return memwal.open(params["table"], storage_options=self.storage)
+        return memwal.open(params["table"], storage_options=self.storage, profile=self.profile)
 
     def writer(self, params: Json) -> memwal.Writer:
         return self.opened_writer(params["writer"])
@@ -243,6 +243,7 @@ def table_create(state: State, params: Json) -> Json:
         spec=SpecRequest(fields) if fields else None,
         wal_collection=state.wal_collection,
         manifest_collection=state.manifest_collection,
+        profile=state.profile,
     )
     if indexes := params.get("indexes", []):
         dataset = lance.dataset(params["table"], storage_options=state.storage)
@@ -259,7 +260,7 @@ def sync_crash(state: State, params: Json) -> Json:
 
 
 def writer_open(state: State, params: Json) -> Json:
-    table = memwal.open(params["table"], revision=state.revision, storage_options=state.storage)
+    table = memwal.open(params["table"], revision=state.revision, storage_options=state.storage, profile=state.profile)
     values = params.get("values")
     plain = None if values is None else {name: cells.value(tagged) for name, tagged in values.items()}
     limits = memwal.Limits(wal_interval_ms=None)  # what is stored depends on the messages only, never on the clock
@@ -273,7 +274,6 @@ def writer_open(state: State, params: Json) -> Json:
         values=plain,
         limits=limits,
         background="memtable_rows" in params,
-        profile=state.profile,
     )
     handle = state.handle("writer")
     state.writers[handle] = writer
@@ -319,7 +319,7 @@ def writer_close(state: State, params: Json) -> Json:
 
 def merge_run(state: State, params: Json) -> Json:
     until = int(params["generation"]) if "generation" in params else None
-    merged = state.table(params).merge(params.get("region_id"), until=until, profile=state.profile).merged
+    merged = state.table(params).merge(params.get("region_id"), until=until).merged
     return {"merged": [{"region_id": region, "generation": str(generation)} for region, generation in merged]}
 
 
@@ -328,7 +328,7 @@ def snapshot_run(state: State, params: Json) -> Json:
 
 
 def catchup_run(state: State, params: Json) -> Json:
-    found = state.table(params).catch_up(params.get("index"), profile=state.profile)
+    found = state.table(params).catch_up(params.get("index"))
     return {"indexes": [each.index_name for each in found.indexes]}
 
 
@@ -354,7 +354,6 @@ def reader_scan(state: State, params: Json) -> Json:
         limit=params.get("limit"),
         consistency=reader.consistency,
         writers=state.beside(params),
-        profile=state.profile,
     )
     return {"rows": cells.to_rows(rows)}
 
@@ -362,7 +361,7 @@ def reader_scan(state: State, params: Json) -> Json:
 def reader_get(state: State, params: Json) -> Json:
     reader = state.reader(params)
     keys = cells.to_table(params["keys"])
-    rows = reader.table.get(keys, params.get("columns"), writers=state.beside(params), profile=state.profile)
+    rows = reader.table.get(keys, params.get("columns"), writers=state.beside(params))
     return {"rows": cells.to_rows(rows)}
 
 
@@ -374,7 +373,6 @@ def reader_search(state: State, params: Json) -> Json:
         "filter": _condition(params),
         "consistency": reader.consistency,
         "writers": state.beside(params),
-        "profile": state.profile,
     }
     column, k = params["column"], params["k"]
     if "text" in params:

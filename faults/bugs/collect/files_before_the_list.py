@@ -4,19 +4,18 @@ from collections.abc import Collection
 
 from memwal.effects import Io
 from memwal.jobs.collector import generations
-from memwal.revisions import Interpretation
 from memwal.table.state import TableState
 from memwal_sim.bugs import Bug
 
 _unlist = generations.unlist
 
 
-async def _files_first(region: Io, gone: Collection[str], newest: TableState, interpretation: Interpretation) -> None:
+async def _files_first(region: Io, gone: Collection[str], newest: TableState) -> None:
     """In place of taking the entries from the manifest before anything is deleted."""
     for folder in sorted(gone):
         for name in await region.list(folder):
             await region.delete(name)
-    await _unlist(region, gone, newest, interpretation)
+    await _unlist(region, gone, newest)
 
 
 BUG = Bug(

@@ -16,6 +16,10 @@ def _same_epoch(current: RegionManifest | None, region: Region) -> RegionManifes
     return wanted if current is None else replace(wanted, epoch=current.epoch)
 
 
+def _unasserted(*_: object) -> None:
+    """In place of asserting what each step changes, which an engine need not do."""
+
+
 BUG = Bug(
     name="claim_keeps_epoch",
     clause="FENCE-005",
@@ -26,5 +30,5 @@ BUG = Bug(
     scenario="two_writers_two_keys",
     oracle="no process breaks",
     violated="WAL-006",
-    replaced={"memwal.region.claim:claimed": _same_epoch},
+    replaced={"memwal.region.claim:claimed": _same_epoch, "memwal.region.transitions:check": _unasserted},
 )

@@ -9,14 +9,11 @@ from memwal.effects import Io
 from memwal.errors import AlreadyExists, NotFound
 from memwal.ids import ManifestVersion, WalPosition
 from memwal.region.recovery import replay_start
-from memwal.revisions import Interpretation
 from memwal.table.state import TableState
 from memwal_sim.bugs import Bug
 
 
-async def _from_its_copy(
-    region: Io, manifest: RegionManifest, state: TableState, _interpretation: Interpretation
-) -> RegionManifest:
+async def _from_its_copy(region: Io, manifest: RegionManifest, state: TableState) -> RegionManifest:
     """In place of deriving each attempt from the newest version."""
     position = replay_start(manifest, state.revision)
     try:

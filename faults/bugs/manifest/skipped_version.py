@@ -12,6 +12,10 @@ def _with_a_gap(manifest: RegionManifest) -> RegionManifest:
     return replace(manifest, version=ManifestVersion(manifest.version + 2))
 
 
+def _unasserted(*_: object) -> None:
+    """In place of asserting what each step changes, which an engine need not do."""
+
+
 BUG = Bug(
     name="skipped_version",
     clause="MANIFEST-018",
@@ -23,5 +27,5 @@ BUG = Bug(
     scenario="one_writer",
     oracle="recovery succeeds",
     violated="WRITER-013",
-    replaced={"memwal.region.manifest:following": _with_a_gap},
+    replaced={"memwal.region.manifest:following": _with_a_gap, "memwal.region.transitions:check": _unasserted},
 )

@@ -7,13 +7,12 @@ from memwal.effects import Io
 from memwal.ids import Generation, RegionId
 from memwal.read.sources import unmerged
 from memwal.region import manifest as manifests
-from memwal.revisions import Interpretation
 from memwal.table.state import TableState
 from memwal_sim.bugs import Bug
 
 
 async def _newest(
-    io: Io, state: TableState, region: RegionId, _lost: Collection[Generation], _interpretation: Interpretation
+    io: Io, state: TableState, region: RegionId, _lost: Collection[Generation]
 ) -> tuple[RegionManifest, FlushedGeneration] | None:
     """In place of the generation after the progress."""
     manifest = await manifests.latest(manifests.folder(io, region), state.revision)

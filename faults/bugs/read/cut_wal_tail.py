@@ -2,11 +2,11 @@
 
 from memwal.codec.region_manifest import RegionManifest
 from memwal.effects import Io
-from memwal.revisions import Interpretation, Revision
+from memwal.revisions import Revision
 from memwal_sim.bugs import Bug
 
 
-async def _never(_region: Io, _manifest: RegionManifest, _revision: Revision, _interpretation: Interpretation) -> bool:
+async def _never(_region: Io, _manifest: RegionManifest, _revision: Revision) -> bool:
     """In place of reading the manifest again."""
     return False
 

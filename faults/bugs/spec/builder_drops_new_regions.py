@@ -3,19 +3,18 @@
 from memwal.codec.index_details import IndexDetails
 from memwal.effects import Io
 from memwal.index import mem_wal, regions, snapshot
-from memwal.revisions import STRICT, Interpretation
 from memwal.table.state import TableState
 from memwal_sim.bugs import Bug
 
 
-async def _build(io: Io, interpretation: Interpretation = STRICT, *, inline_most: int | None = None) -> TableState:
+async def _build(io: Io, *, inline_most: int | None = None) -> TableState:
     """In place of building the region snapshot."""
 
     async def derive(state: TableState, details: IndexDetails) -> snapshot.Stored:
-        _, live = await regions._scan(io, state, interpretation)
-        return await snapshot.store(io, state, details, live, most=inline_most, interpretation=interpretation)
+        _, live = await regions._scan(io, state)
+        return await snapshot.store(io, state, details, live, most=inline_most)
 
-    return await mem_wal.change(io, derive, interpretation)
+    return await mem_wal.change(io, derive)
 
 
 BUG = Bug(

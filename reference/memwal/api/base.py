@@ -26,7 +26,7 @@ from ..table import cloning, columns, compaction, read, state, tags, upgrade, wh
 from ..table.columns import Compute
 from ..table.state import TableState
 from ..table.write import Changes
-from .place import Place, check_mechanism, find, found
+from .place import PROFILE, Place, Profile, check_mechanism, find, found
 
 T = TypeVar("T")
 
@@ -45,15 +45,16 @@ def base_table(
     store: Store | None = None,
     manifest_store: ManifestStore | None = None,
     listener: Listener = _no_listener,
+    profile: Profile = PROFILE,
 ) -> BaseTable:
     """Open the newest version of a Lance table. Raises `NotFound`.
 
     ``within``: a folder above the table that holds all files that it refers to: those of a shallow clone lie beside it.
     ``manifest_store``: as for `memwal.open`.
     """
-    place = find(url, storage_options, store, listener, manifest_store)
+    place = find(url, storage_options, store, listener, profile, manifest_store)
     if within is not None:
-        place = _inside(str(within), place.location or str(url), storage_options, listener, manifest_store)
+        place = _inside(str(within), place.location or str(url), storage_options, listener, profile, manifest_store)
     current = found(place, state.latest(place.io))
     check_mechanism(place, current)
     return BaseTable(place, current)
@@ -68,19 +69,20 @@ def clone(
     storage_options: Mapping[str, str] | None = None,
     manifest_store: ManifestStore | None = None,
     listener: Listener = _no_listener,
+    profile: Profile = PROFILE,
 ) -> BaseTable:
     """Create ``target`` as a copy of ``version`` of ``source`` (the newest if None), without its MemWAL.
 
     Both lie in one store. ``manifest_store``: that of the source; the copy has none. Raises `AlreadyExists`,
     `NotFound`, and `InvalidArgument` for places in different stores.
     """
-    names = [find(url, storage_options, None, listener).location for url in (source, target)]
+    names = [find(url, storage_options, None, listener, profile).location for url in (source, target)]
     parts = posixpath.commonprefix([name.split("/")[:-1] for name in names])
     if len(parts) < (_URL_PARTS if "://" in names[0] else _PATH_PARTS):
         raise InvalidArgument(f"{str(source)!r} and {str(target)!r} have no folder in common", clause="TXN-037")
     above = "/".join(parts)
-    origin = _inside(above, names[0], storage_options, listener, manifest_store)
-    place = _inside(above, names[1], storage_options, listener, None)
+    origin = _inside(above, names[0], storage_options, listener, profile, manifest_store)
+    place = _inside(above, names[1], storage_options, listener, profile, None)
     wanted = TableVersion(version) if version is not None else None
     return BaseTable(place, origin.run(cloning.clone(place.io, origin.io, wanted, shallow=shallow)))
 
@@ -90,10 +92,11 @@ def _inside(
     location: str,
     storage_options: Mapping[str, str] | None,
     listener: Listener,
+    profile: Profile,
     manifest_store: ManifestStore | None,
 ) -> Place:
     """The table at ``location`` in the store that is opened at the folder ``above``."""
-    parent = find(above, storage_options, None, listener, manifest_store)
+    parent = find(above, storage_options, None, listener, profile, manifest_store)
     if not f"{location}/".startswith(f"{parent.location}/") or location == parent.location:
         raise InvalidArgument(f"{location!r} is not below {parent.location!r}")
     name = location[len(parent.location) :].strip("/")

@@ -23,7 +23,7 @@ from ..stores.base import Store
 from ..table import door, read, state, write
 from ..table import schema as schemas
 from ..table.state import TableState
-from .place import Place, check_mechanism, find, found, named_revision
+from .place import PROFILE, Place, Profile, check_mechanism, find, found, named_revision
 from .table import Table
 
 
@@ -41,6 +41,7 @@ def create(
     store: Store | None = None,
     manifest_store: ManifestStore | None = None,
     listener: Listener = _no_listener,
+    profile: Profile = PROFILE,
 ) -> Table:
     """Create a Lance table and enable MemWAL on it.
 
@@ -53,7 +54,7 @@ def create(
     table records that there is one: whoever opens the table without it may read, and not commit.
     Raises `InvalidArgument` or `AlreadyExists`; then no table was created.
     """
-    place = find(url, storage_options, store, listener, manifest_store)
+    place = find(url, storage_options, store, listener, profile, manifest_store)
     chosen = named_revision(revision)
     if not isinstance(data, pa.Schema | pa.Table):
         raise InvalidArgument(f"a table is made of a pyarrow Schema or Table, not of {type(data).__name__}")
@@ -86,13 +87,14 @@ def enable(
     store: Store | None = None,
     manifest_store: ManifestStore | None = None,
     listener: Listener = _no_listener,
+    profile: Profile = PROFILE,
 ) -> Table:
     """Enable MemWAL on a Lance table that is already there and whose schema declares a primary key.
 
     Its keys must be unique and not NULL (AMB-105). Arguments and errors as for `create`. With ``manifest_store`` the
     table is committed through it from now on: stop everybody who commits without it first.
     """
-    place = find(url, storage_options, store, listener, manifest_store)
+    place = find(url, storage_options, store, listener, profile, manifest_store)
     current = found(place, state.latest(place.io))
     chosen = named_revision(revision)
     mem_wal.may_enable(current)
@@ -169,6 +171,7 @@ def open(  # noqa: A001 - the name that users of a storage library expect
     store: Store | None = None,
     manifest_store: ManifestStore | None = None,
     listener: Listener = _no_listener,
+    profile: Profile = PROFILE,
 ) -> Table:
     """Open a table on which MemWAL is enabled; with ``version`` an older version of it, for eventual reads.
 
@@ -177,7 +180,7 @@ def open(  # noqa: A001 - the name that users of a storage library expect
     `InvalidArgument` when MemWAL is not enabled, the recorded revision is not ``revision``, or the table records no
     external manifest store.
     """
-    place = find(url, storage_options, store, listener, manifest_store)
+    place = find(url, storage_options, store, listener, profile, manifest_store)
     current = found(place, state.latest(place.io) if version is None else state.load(place.io, TableVersion(version)))
     _ = current.mem_wal
     check_mechanism(place, current)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from ..drive import Listener, _no_listener
@@ -14,7 +15,7 @@ from ..inspection.node import Node, relative
 from ..inspection.table import inspect_table
 from ..paths import VERSIONS
 from ..stores.base import Store
-from .place import Place, find
+from .place import PROFILE, Place, find
 
 _LEVELS = 8
 """How many folders above a file its table is looked for."""
@@ -64,30 +65,31 @@ def _file(
     local = Path(str(url).removeprefix("file://"))
     if store is None and ("://" not in str(url) or str(url).startswith("file://")):
         if not local.is_file():
-            return find(url, storage_options, store, listener), ""
+            return find(url, storage_options, store, listener, PROFILE), ""
         folder = next((p for p in list(local.absolute().parents)[:_LEVELS] if (p / VERSIONS).is_dir()), local.parent)
-        place = find(folder.absolute(), storage_options, store, listener)
+        place = find(folder.absolute(), storage_options, store, listener, PROFILE)
         return place, local.absolute().relative_to(folder.absolute()).as_posix()
-    place = find(url, storage_options, store, listener)
+    place = find(url, storage_options, store, listener, PROFILE)
     if not place.io.root or not place.run(_exists(place.io)):
         return place, ""
-    root = place.run(_table_of(place.io.root))
-    return Place(place.store, Io(root), "", listener), place.io.root.removeprefix(f"{root}/" if root else "")
+    file, whole = place.io.root, replace(place, io=replace(place.io, root=""))
+    root = place.run(_table_of(whole.io, file))
+    return replace(whole, io=whole.io.child(root), location=""), file.removeprefix(f"{root}/" if root else "")
 
 
 async def _exists(io: Io) -> bool:
     try:
-        await Io().head(io.root)
+        await io.head("")
     except NotFound:
         return False
     return True
 
 
-async def _table_of(path: str) -> str:
+async def _table_of(io: Io, path: str) -> str:
     """The nearest folder above ``path`` that is a table; the folder of ``path`` if there is none."""
     parts = path.split("/")[:-1]
     for end in range(len(parts), max(-1, len(parts) - _LEVELS), -1):
         folder = "/".join(parts[:end])
-        if VERSIONS in await Io(folder).list_folders():
+        if VERSIONS in await io.list_folders(folder):
             return folder
     return "/".join(parts)

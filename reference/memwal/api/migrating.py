@@ -16,7 +16,7 @@ from ..revisions import Revision
 from ..stores import ManifestStore
 from ..stores.base import Store
 from ..table import state
-from .place import Place, find, named_revision
+from .place import PROFILE, Place, Profile, find, named_revision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +47,7 @@ def migrate(
     store: Store | None = None,
     manifest_store: ManifestStore | None = None,
     listener: Listener = _no_listener,
+    profile: Profile = PROFILE,
 ) -> MigrationReport:
     """Merge everything that a MemWAL index of revision 0 lists, and put one of ``revision`` in its place.
 
@@ -58,7 +59,7 @@ def migrate(
     Raises `NotFound`, `InvalidArgument` for a table that cannot be migrated, saying why, and `ArtifactError` for an
     entry that is listed and cannot be read; then nothing was changed.
     """
-    place = find(url, storage_options, store, listener, manifest_store)
+    place = find(url, storage_options, store, listener, profile, manifest_store)
     chosen = named_revision(revision)
     planned = _planned(place, chosen, entry_names)
     moved = planned.unmerged

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from ..clauses import implements
 from ..drive import Listener, _no_listener, drive
@@ -20,6 +20,11 @@ from ..table.state import TableState
 
 T = TypeVar("T")
 
+Profile: TypeAlias = str | Interpretation
+"""``strict``, ``literal``, or readings of one's own."""
+PROFILE = "strict"
+"""How the texts are read where nobody says it. Whoever opens a table decides; nothing below has a default."""
+
 
 def named_revision(name: str | Revision) -> Revision:
     if isinstance(name, Revision):
@@ -28,7 +33,7 @@ def named_revision(name: str | Revision) -> Revision:
     return REVISIONS[name]
 
 
-def named_profile(name: str | Interpretation) -> Interpretation:
+def named_profile(name: Profile) -> Interpretation:
     if isinstance(name, Interpretation):
         return name
     check_name("profile", name, PROFILES)
@@ -54,22 +59,24 @@ def find(
     storage_options: Mapping[str, str] | None,
     store: Store | None,
     listener: Listener,
+    profile: Profile,
     manifest_store: ManifestStore | None = None,
 ) -> Place:
-    """Where ``url`` is: in ``store``, or in the one that it names.
+    """Where ``url`` is: in ``store``, or in the one that it names. ``profile``: how the texts are read there.
 
     With ``manifest_store`` tables there are committed through it. Its entries carry names inside of ``store``, or
     absolute names where ``url`` names the store: local ones without symbolic links.
     """
+    interpretation = named_profile(profile)
     if store is not None:
-        place = Place(store, Io(str(url)), "", listener)
+        place = Place(store, Io(str(url), interpretation=interpretation), "", listener)
         return _arbitrated(place, open_manifest_store(manifest_store)) if manifest_store is not None else place
     text = str(url)
     opened, root = open_store(text, storage_options)
     local = "://" not in text or text.startswith("file://")
     location = str(Path(text.removeprefix("file://")).absolute()) if local else text.rstrip("/")
     named = "" if text.startswith("memory://") else location
-    place = Place(opened, Io(root, location=named), named, listener)
+    place = Place(opened, Io(root, location=named, interpretation=interpretation), named, listener)
     if manifest_store is None:
         return place
     base = str(Path(location).resolve()) if local else location.removesuffix(root).rstrip("/")

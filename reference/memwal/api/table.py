@@ -31,11 +31,11 @@ from ..read.query import Query
 from ..region import writer as writing
 from ..region.limits import Limits
 from ..region.rows import Belongs
-from ..revisions import STRICT, Interpretation, Revision
+from ..revisions import Revision
 from ..table import coverage, door, state, write
 from ..table.state import TableState
 from ..table.upsert import KeysRead
-from .place import Place, named_profile
+from .place import Place
 from .reports import CatchUpReport, GcReport, MergeReport, RegionInfo
 from .verifying import RepairReport, repair_place, verify_place
 from .writer import Writer
@@ -142,7 +142,6 @@ class Table:
         *,
         drain: bool = False,
         beside_manual: bool = False,
-        profile: str | Interpretation = STRICT,
     ) -> RegionSpec:
         """Make ``spec`` govern new writes, after fencing every region of older specs and verifying that it is drained.
 
@@ -155,9 +154,7 @@ class Table:
             ids = [each.spec_id for each in self.specs]
             for region in self._run(drained.undrained(self._io, self._state, ids)):
                 self.drain(region)
-        changing = spec_change.add_spec(
-            self._io, spec, beside_manual=beside_manual, interpretation=named_profile(profile)
-        )
+        changing = spec_change.add_spec(self._io, spec, beside_manual=beside_manual)
         changed = self._run(changing)
         self._state = changed.state
         return changed.spec
@@ -171,7 +168,7 @@ class Table:
         """Flush what is in the region's WAL and merge all its generations; an open writer of the region is fenced."""
         self._check_not_pinned()
         row, _ = self._registered(region)
-        opened = self._opened(row, Limits(), STRICT, governed=False)
+        opened = self._opened(row, Limits(), governed=False)
         with Writer(self, opened, durable=True, indexed=True, background=False) as writer:
             writer.flush()
         return self.merge(region)
@@ -194,7 +191,6 @@ class Table:
         memtable_rows: int | None = None,
         wal_buffer_rows: int | None = None,
         background: bool = True,
-        profile: str | Interpretation = STRICT,
     ) -> Writer:
         """Claim a region and open its writer; any earlier writer of the region is fenced.
 
@@ -218,7 +214,7 @@ class Table:
         row, registered = self._registered(region)
         if row.spec_id:
             spec_change.check_governed(row, self._state)
-        opened = self._opened(row, chosen, named_profile(profile), registered=registered)
+        opened = self._opened(row, chosen, registered=registered)
         if row.spec_id:
             return Writer(self, opened, durable=durable, indexed=indexed, background=background)
         others = self._manual_writers
@@ -235,7 +231,6 @@ class Table:
         self,
         row: RegionRow,
         limits: Limits,
-        interpretation: Interpretation,
         *,
         registered: bool = True,
         governed: bool = True,
@@ -249,7 +244,6 @@ class Table:
             location=self._place.location,
             registered=registered,
             governed=governed,
-            interpretation=interpretation,
         )
         writer, self._state = self._run(opening_region)
         return writer
@@ -283,7 +277,6 @@ class Table:
         limit: int | None = None,
         consistency: str = "strong",
         writers: Sequence[Writer] = (),
-        profile: str | Interpretation = STRICT,
     ) -> pa.Table:
         """The merged rows, one per key, in no particular order.
 
@@ -294,7 +287,7 @@ class Table:
         """
         if limit is not None and limit < 0:
             raise InvalidArgument(f"limit={limit} is negative")
-        rows, _ = self._run(reading.query(self._io, self._query(columns, filter, consistency, writers, profile)))
+        rows, _ = self._run(reading.query(self._io, self._query(columns, filter, consistency, writers)))
         return rows if limit is None else rows.slice(0, limit)
 
     def batches(
@@ -304,13 +297,12 @@ class Table:
         *,
         consistency: str = "strong",
         writers: Sequence[Writer] = (),
-        profile: str | Interpretation = STRICT,
     ) -> Iterator[pa.Table]:
         """The rows of `scan` in parts that come while others are still to be read: one fragment in memory at a time.
 
         Raises `ReadRaced` if a generation that is still to be read was collected meanwhile.
         """
-        rows = reading.stream(self._io, self._query(columns, filter, consistency, writers, profile))
+        rows = reading.stream(self._io, self._query(columns, filter, consistency, writers))
 
         async def following() -> pa.Table | None:
             async for part in rows:
@@ -326,10 +318,9 @@ class Table:
         columns: Sequence[str] | None = None,
         *,
         writers: Sequence[Writer] = (),
-        profile: str | Interpretation = STRICT,
     ) -> pa.Table:
         """The rows of ``keys`` (a table of exactly the key columns), those that exist, in no particular order."""
-        return self._lookup(keys, columns, writers, profile)[0]
+        return self._lookup(keys, columns, writers)[0]
 
     def search(
         self,
@@ -345,7 +336,6 @@ class Table:
         approximate: bool = False,
         consistency: str = "strong",
         writers: Sequence[Writer] = (),
-        profile: str | Interpretation = STRICT,
     ) -> pa.Table:
         """The ``k`` newest rows nearest to ``vector`` in ``column``, nearest first, with their ``_distance``.
 
@@ -355,7 +345,7 @@ class Table:
         if the key filter of a newer generation only may have its key (AMB-107).
         """
         asked = vector_search.Nearest(column=column, vector=vector, k=k, metric=metric, index=index, exact=exact)
-        rows = self._query(columns, filter, consistency, writers, profile)
+        rows = self._query(columns, filter, consistency, writers)
         return self._run(vector_search.search(self._io, asked, rows, approximate=approximate))[0]
 
     def search_text(
@@ -371,7 +361,6 @@ class Table:
         approximate: bool = False,
         consistency: str = "strong",
         writers: Sequence[Writer] = (),
-        profile: str | Interpretation = STRICT,
     ) -> pa.Table:
         """The ``k`` newest rows whose ``column`` matches ``query`` best, best first, with their ``_score`` (BM25).
 
@@ -379,7 +368,7 @@ class Table:
         other options are those of `search`.
         """
         asked = text_search.Matching(column=column, query=query, k=k, index=index, every_term=every_term)
-        rows = self._query(columns, filter, consistency, writers, profile)
+        rows = self._query(columns, filter, consistency, writers)
         return self._run(text_search.search(self._io, asked, rows, approximate=approximate))[0]
 
     def explain(
@@ -396,7 +385,6 @@ class Table:
         analyse: bool = False,
         consistency: str = "strong",
         writers: Sequence[Writer] = (),
-        profile: str | Interpretation = STRICT,
     ) -> str:
         """The plan of a query as text, a line per node.
 
@@ -406,8 +394,8 @@ class Table:
         if sum(given is not None for given in (keys, vector, text)) > 1:
             raise InvalidArgument("a plan is of keys, of a vector or of a text")
         if keys is not None:
-            return explain(self._lookup(keys, None, writers, profile, run=analyse)[1])
-        query = self._query(None, filter, consistency, writers, profile)
+            return explain(self._lookup(keys, None, writers, run=analyse)[1])
+        query = self._query(None, filter, consistency, writers)
         if vector is not None:
             nearest = vector_search.Nearest(column=column, vector=vector, k=k, index=index, exact=exact)
             return explain(self._run(vector_search.search(self._io, nearest, query, run=analyse))[1])
@@ -422,7 +410,6 @@ class Table:
         condition: Any,
         consistency: str,
         writers: Sequence[Writer],
-        profile: str | Interpretation,
     ) -> Query:
         return Query(
             columns=columns,
@@ -430,7 +417,6 @@ class Table:
             predicate=predicates.extract(condition, self.schema),
             version=self._version_read(consistency, writers),
             memory=[writer.memory() for writer in writers],
-            interpretation=named_profile(profile),
         )
 
     def _lookup(
@@ -438,11 +424,10 @@ class Table:
         keys: pa.Table,
         columns: Sequence[str] | None,
         writers: Sequence[Writer],
-        profile: str | Interpretation,
         *,
         run: bool = True,
     ) -> tuple[pa.Table, Node]:
-        query = self._query(columns, None, "eventual" if self._pinned else "strong", writers, profile)
+        query = self._query(columns, None, "eventual" if self._pinned else "strong", writers)
         wanted = door.admitted(keys, pa.schema([self.schema.field(name) for name in self.primary_key]))
         return self._run(lookup.lookup(self._io, wanted, query, run=run))
 
@@ -463,7 +448,6 @@ class Table:
         *,
         until: int | None = None,
         replace_rows_of_others: bool = False,
-        profile: str | Interpretation = STRICT,
     ) -> MergeReport:
         """Merge flushed generations into the base table: of one region, or of all, region by region.
 
@@ -480,9 +464,9 @@ class Table:
         self._check_not_pinned()
         if until is not None and (region is None or until < 1):
             raise InvalidArgument(f"until={until} is to be a generation of one region, from 1 on")
-        reading = named_profile(profile)
+        io = self._io
         if replace_rows_of_others:
-            reading = replace(reading, manual_regions_apart=False)
+            io = replace(io, interpretation=replace(io.interpretation, manual_regions_apart=False))
         wanted, beside = self._to_merge(region)
         last = None if until is None else Generation(until)
         done: list[Merged] = []
@@ -490,7 +474,7 @@ class Table:
         base = KeysRead()
         for one in wanted:
             try:
-                done += self._run(merger.merge_region(self._io, one, reading, last, beside, base))
+                done += self._run(merger.merge_region(io, one, last, beside, base))
             except (ArtifactError, Unmergeable) as failure:
                 failures.append(failure)
         self.refresh()
@@ -512,7 +496,7 @@ class Table:
         listed = self._run(regions.folders(self._io)) if self.spec is None else ()
         return [_parsed(region)], frozenset(listed)
 
-    def catch_up(self, index: str | None = None, *, profile: str | Interpretation = STRICT) -> CatchUpReport:
+    def catch_up(self, index: str | None = None) -> CatchUpReport:
         """Extend indexes of the base table over everything merged, and record how far each has caught up.
 
         ``index``: that one only; None takes all indexes over columns, one after the other. Vector indexes keep the
@@ -526,7 +510,7 @@ class Table:
             reason = f"maintained indexes {missing} are not on the base table; there are {list(known)}"
             raise InvalidArgument(reason, clause="AMB-48")
         wanted = known if index is None else (index,)
-        done = tuple(self._run(index_builder.catch_up(self._io, name, named_profile(profile))) for name in wanted)
+        done = tuple(self._run(index_builder.catch_up(self._io, name)) for name in wanted)
         self.refresh()
         return CatchUpReport(indexes=done)
 
@@ -561,7 +545,6 @@ class Table:
         time_travel: collector.TimeTravel = "progress",
         dry_run: bool = False,
         sizes: bool = False,
-        profile: str | Interpretation = STRICT,
     ) -> GcReport:
         """Collect what no retained table version needs: generations, their WAL entries, left-overs, unused files.
 
@@ -580,9 +563,7 @@ class Table:
             orphan_age_ms=Milliseconds(orphan_age_ms),
             time_travel=time_travel,
         )
-        collecting = collector.collect(
-            self._io, policy, dry_run=dry_run, sizes=sizes, interpretation=named_profile(profile)
-        )
+        collecting = collector.collect(self._io, policy, dry_run=dry_run, sizes=sizes)
         return GcReport(decisions=self._run(collecting), dry_run=dry_run)
 
     def verify(self, *, fast: bool = False) -> Report:

@@ -15,7 +15,7 @@ from ..jobs.repair import Step
 from ..revisions import Revision
 from ..stores import ManifestStore
 from ..stores.base import Store
-from .place import Place, find, named_revision
+from .place import PROFILE, Place, Profile, find, named_revision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ def verify(
     there is no trace of a table. Some damage inside of a Lance file ends the process of the native reader: the command
     ``memwal verify`` survives that and names the file (docs/verify.md).
     """
-    place = find(url, storage_options, store, listener)
+    place = find(url, storage_options, store, listener, PROFILE)
     chosen = named_revision(revision) if revision is not None else None
     return verify_place(place, chosen, fast=fast)
 
@@ -74,6 +74,7 @@ def repair(
     store: Store | None = None,
     manifest_store: ManifestStore | None = None,
     listener: Listener = _no_listener,
+    profile: Profile = PROFILE,
 ) -> RepairReport:
     """Repair what can be repaired without losing anything, and say what cannot. ``dry_run``: only say it.
 
@@ -81,7 +82,7 @@ def repair(
     that no process is still writing that entry. Raises `NotFound`, and `ArtifactError` if the newest table version
     cannot be read.
     """
-    place = find(url, storage_options, store, listener, manifest_store)
+    place = find(url, storage_options, store, listener, profile, manifest_store)
     return repair_place(place, dry_run=dry_run)
 
 

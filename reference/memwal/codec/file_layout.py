@@ -119,6 +119,12 @@ def schema_range(end: bytes, size_bytes: int, path: str, *, clause: str) -> Rang
     return _entries(end, size_bytes, table, 1, path, clause)[0]
 
 
+def descriptor(data: bytes, path: str, *, clause: str) -> file_pb2.FileDescriptor:
+    """Number of rows and schema, with its metadata, of a whole file."""
+    position, size = schema_range(data, len(data), path, clause=clause)
+    return protobuf.parse(file_pb2.FileDescriptor, data[position : position + size], clause=clause, path=path)
+
+
 @implements("FORMAT-024")
 def parse(end: bytes, schema: bytes, size_bytes: int, path: str, *, clause: str = "FORMAT-024") -> Layout:
     """Layout of a file of ``size_bytes`` whose last bytes, from `tables_start` or before, are ``end``.

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from dataclasses import field as attribute
 
 from ..clauses import implements
-from ..errors import ArtifactError, InvalidArgument
+from ..errors import ArtifactError, EngineBug, InvalidArgument
 from ..ids import FieldId, Generation, Milliseconds, RegionId, SpecId, region_id_from_bytes, region_id_to_bytes
 from ..revisions import Revision
 from . import own_field, protobuf
@@ -138,7 +138,7 @@ def encode(details: IndexDetails, revision: Revision) -> bytes:
     if details.records_0:
         reason = "the MemWAL index is of revision 0: enable MemWAL anew, which drops it, before anything is written"
         raise InvalidArgument(reason, clause="AMB-135")
-    if not revision.shard_fields and (details.writer_defaults or details.maintain_all is not None):
+    if not revision.added_fields and (details.writer_defaults or details.maintain_all is not None):
         reason = f"revision {revision.name} has no writer defaults and no maintain_all in the index details"
         raise InvalidArgument(reason, clause="AMB-03")
     message = mem_wal_pb2.MemWalIndexDetails()
@@ -163,7 +163,10 @@ def encode(details: IndexDetails, revision: Revision) -> bytes:
     message.writer_config_defaults.update(dict(details.writer_defaults))
     if details.maintain_all is not None:
         message.maintain_all_indexes = details.maintain_all
-    return protobuf.serialise(message)
+    data = protobuf.serialise(message)
+    if decode(data, revision, "") != details:
+        raise EngineBug(f"{details} were encoded, and readers find {decode(data, revision, '')}")
+    return data
 
 
 def _encode_spec(message: mem_wal_pb2.ShardingSpec, spec: RegionSpec) -> None:
@@ -202,7 +205,7 @@ def decode(data: bytes, revision: Revision, path: str) -> IndexDetails:
             raise ArtifactError("AMB-04", path, "records of revision 0 and fields of later revisions in one message")
         return IndexDetails(snapshot_ts_ms=Milliseconds(0), num_regions=0, inline_snapshots=None, records_0=data)
     protobuf.refuse_other_types(message, clause="INDEX-010", path=path)
-    foreign = frozenset() if revision.shard_fields else _ONLY_IN_R
+    foreign = frozenset() if revision.added_fields else _ONLY_IN_R
     all_known = "maintain_all_indexes" not in foreign and message.HasField("maintain_all_indexes")
     token, unknown = own_field.split(_SPEC_CHANGE, protobuf.unknown(message, foreign), "INDEX-010", path)
     merged, merged_unknown = _decode_progress(message.compacted_sstables, path)

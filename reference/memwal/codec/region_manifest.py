@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from .. import paths
 from ..clauses import implements
-from ..errors import ArtifactError, InvalidArgument
+from ..errors import ArtifactError, EngineBug, InvalidArgument
 from ..ids import (
     Epoch,
     Generation,
@@ -83,7 +83,7 @@ def encode(manifest: RegionManifest, revision: Revision) -> bytes:
     Fields are in the order of their numbers, unknown ones last. Raises `InvalidArgument` for values of R's additional
     fields in a revision that does not have them.
     """
-    if not revision.shard_fields and _uses_r(manifest):
+    if not revision.added_fields and _uses_r(manifest):
         reason = f"revision {revision.name} has no shard fields, status and accounting in region manifests"
         raise InvalidArgument(reason, clause="AMB-53")
     message = mem_wal_pb2.ShardManifest()
@@ -109,7 +109,11 @@ def encode(manifest: RegionManifest, revision: Revision) -> bytes:
         entry.field_id, entry.value = field_id, value
     if manifest.sealed:
         message.status = mem_wal_pb2.ShardStatus.SEALED
-    return protobuf.serialise(message)
+    data = protobuf.serialise(message)
+    found = _manifest(mem_wal_pb2.ShardManifest.FromString(data), revision)
+    if found != manifest:
+        raise EngineBug(f"{manifest} was encoded, and readers find {found}")
+    return data
 
 
 def _uses_r(manifest: RegionManifest) -> bool:
@@ -132,14 +136,23 @@ def decode(data: bytes, revision: Revision, path: str) -> RegionManifest:
         raise ArtifactError("MANIFEST-003", path, f"region id of {len(message.shard_id.uuid)} bytes, not 16", len(data))
     if message.version < 1:
         raise ArtifactError("MANIFEST-018", path, "no version, or version 0")
-    if revision.shard_fields and message.status not in _STATUS_KNOWN:
+    if revision.added_fields and message.status not in _STATUS_KNOWN:
         raise ArtifactError("MANIFEST-002", path, f"status {message.status} is not known: neither active nor sealed")
-    foreign = frozenset() if revision.shard_fields else _ONLY_IN_R
-    fields = message.shard_field_entries if revision.shard_fields else ()
-    for entry in fields:
-        protobuf.refuse_other_types(entry, clause="MANIFEST-002", path=path)
+    for part in (*message.sstables, *(message.shard_field_entries if revision.added_fields else ())):
+        clause = "MANIFEST-016" if isinstance(part, mem_wal_pb2.SsTable) else "MANIFEST-002"
+        protobuf.refuse_other_types(part, clause=clause, path=path)
+    manifest = _manifest(message, revision)
+    _check_generations(manifest, path)
+    _check_name(manifest, path)
+    return manifest
+
+
+def _manifest(message: mem_wal_pb2.ShardManifest, revision: Revision) -> RegionManifest:
+    """What ``message`` says, sound or not."""
+    foreign = frozenset() if revision.added_fields else _ONLY_IN_R
+    fields = message.shard_field_entries if revision.added_fields else ()
     later = tuple(protobuf.unknown(entry) for entry in fields)
-    manifest = RegionManifest(
+    return RegionManifest(
         version=ManifestVersion(message.version),
         region_id=region_id_from_bytes(message.shard_id.uuid),
         spec_id=SpecId(message.shard_spec_id),
@@ -147,15 +160,12 @@ def decode(data: bytes, revision: Revision, path: str) -> RegionManifest:
         position_replay_after=WalPosition(message.replay_after_wal_entry_position),
         position_last_seen=WalPosition(message.wal_entry_position_last_seen),
         generation_current=Generation(message.current_generation or revision.generation_first),
-        flushed=tuple(_flushed(item, foreign, path) for item in message.sstables),
+        flushed=tuple(_flushed(item, foreign) for item in message.sstables),
         shard_fields=tuple((entry.field_id, entry.value) for entry in fields),
-        sealed=revision.shard_fields and message.status == mem_wal_pb2.ShardStatus.SEALED,
+        sealed=revision.added_fields and message.status == mem_wal_pb2.ShardStatus.SEALED,
         unknown=protobuf.unknown(message, foreign) + _unknown_of_id(message),
         shard_fields_unknown=later if any(later) else (),
     )
-    _check_generations(manifest, path)
-    _check_name(manifest, path)
-    return manifest
 
 
 def _unknown_of_id(message: mem_wal_pb2.ShardManifest) -> bytes:
@@ -165,9 +175,7 @@ def _unknown_of_id(message: mem_wal_pb2.ShardManifest) -> bytes:
     return protobuf.serialise(rest) if rest.shard_id.ByteSize() else b""
 
 
-def _flushed(item: mem_wal_pb2.SsTable, foreign: frozenset[str], path: str) -> FlushedGeneration:
-    protobuf.refuse_other_types(item, clause="MANIFEST-016", path=path)
-
+def _flushed(item: mem_wal_pb2.SsTable, foreign: frozenset[str]) -> FlushedGeneration:
     def count(name: str) -> int | None:
         found: int = getattr(item, name)
         return found if name not in foreign and item.HasField(name) else None

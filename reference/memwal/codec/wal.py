@@ -20,10 +20,10 @@ import pyarrow as pa
 
 from .. import cellwise
 from ..clauses import implements
-from ..errors import ArtifactError
+from ..errors import ArtifactError, EngineBug
 from ..ids import UINT64_MAX, Epoch, Generation
 from ..revisions import Revision
-from . import data_file, ipc
+from . import data_file, file_layout, ipc
 
 WRITER_EPOCH = b"writer_epoch"
 GENERATION = b"generation"
@@ -57,7 +57,11 @@ def encode(entry: WalEntry, revision: Revision) -> bytes:
         metadata[GENERATION] = str(entry.generation).encode()
     if revision.entry_generation and entry.barrier:
         metadata[FENCE_SENTINEL] = b"true"
-    return _ENCODE[revision.wal_container](entry.rows.replace_schema_metadata(metadata))
+    data = _ENCODE[revision.wal_container](entry.rows.replace_schema_metadata(metadata))
+    told, rows = _ENVELOPE[revision.wal_container](data)
+    if told != metadata or rows != entry.rows.num_rows:
+        raise EngineBug(f"{entry.rows.num_rows} rows with {metadata} were encoded, and readers find {rows} with {told}")
+    return data
 
 
 def _encode_stream(rows: pa.Table) -> bytes:
@@ -71,6 +75,24 @@ def _encode_stream(rows: pa.Table) -> bytes:
 
 
 _ENCODE: dict[str, Callable[[pa.Table], bytes]] = {"arrow": _encode_stream, "lance": data_file.encode}
+
+
+Envelope = tuple[dict[bytes, bytes], int]
+"""Schema metadata, and number of rows."""
+
+
+def _stream_envelope(data: bytes) -> Envelope:
+    with pa.ipc.open_stream(pa.BufferReader(data)) as reader:
+        return dict(reader.schema.metadata), sum(batch.num_rows for batch in reader)
+
+
+def _lance_envelope(data: bytes) -> Envelope:
+    described = file_layout.descriptor(data, "", clause="WAL-008")
+    told = {key.encode(): value for key, value in described.schema.metadata.items()}
+    return told, described.length
+
+
+_ENVELOPE: dict[str, Callable[[bytes], Envelope]] = {"arrow": _stream_envelope, "lance": _lance_envelope}
 
 
 @implements("WAL-009", "WAL-033", "AMB-11", "AMB-12", "AMB-20")

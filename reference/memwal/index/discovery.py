@@ -15,7 +15,7 @@ from ..effects import Io
 from ..errors import ArtifactError
 from ..ids import RegionId, region_id
 from ..region import manifest as manifests
-from ..revisions import STRICT, Interpretation, Revision
+from ..revisions import Revision
 from ..table.state import TableState
 from . import snapshot
 from .region_values import from_shard_fields
@@ -48,9 +48,7 @@ async def folders(io: Io) -> tuple[RegionId, ...]:
 
 
 @implements("SNAP-018", "AMB-36", "AMB-103", "AMB-143")
-async def discover(
-    io: Io, revision: Revision, interpretation: Interpretation = STRICT
-) -> dict[RegionId, RegionManifest]:
+async def discover(io: Io, revision: Revision) -> dict[RegionId, RegionManifest]:
     """All regions with a manifest, by listing; folders of other names, or without one, are ignored and noted.
 
     Raises `ArtifactError` for a region that has data and no manifest.
@@ -58,7 +56,7 @@ async def discover(
     found: dict[RegionId, RegionManifest] = {}
     for region in await folders(io):
         below = manifests.folder(io, region)
-        manifest = await manifests.latest(below, revision, interpretation)
+        manifest = await manifests.latest(below, revision)
         if manifest is not None:
             found[region] = manifest
         else:
@@ -67,7 +65,7 @@ async def discover(
 
 
 @implements("INDEX-006", "AMB-53", "AMB-75")
-async def known(io: Io, state: TableState, interpretation: Interpretation = STRICT) -> tuple[RegionRow, ...]:
+async def known(io: Io, state: TableState) -> tuple[RegionRow, ...]:
     """The registered regions of the newest version; found by listing where the snapshot's file is gone.
 
     Only for the newest version: what is listed says nothing of older ones, for which `snapshot.load` fails.
@@ -78,7 +76,7 @@ async def known(io: Io, state: TableState, interpretation: Interpretation = STRI
         if error.clause != "SNAP-013":
             raise
         await io.note("snapshot_gone", reason=str(error))
-        return await unregistered(io, state, await discover(io, state.revision, interpretation))
+        return await unregistered(io, state, await discover(io, state.revision))
 
 
 @implements("AMB-53")

@@ -15,7 +15,6 @@ from ..errors import InvalidArgument, NotFound
 from ..ids import Generation, RegionId, WalPosition
 from ..region import manifest as manifests
 from ..region.recovery import is_flushed, read_entry, replay_start
-from ..revisions import STRICT, Interpretation
 from ..table.state import TableState
 from . import regions
 
@@ -50,13 +49,11 @@ async def undrained_reason(region: Io, manifest: RegionManifest, progress: Gener
     return reason
 
 
-async def undrained(
-    io: Io, state: TableState, of: Collection[int] | None = None, interpretation: Interpretation = STRICT
-) -> dict[RegionId, str]:
+async def undrained(io: Io, state: TableState, of: Collection[int] | None = None) -> dict[RegionId, str]:
     """Why each region that is not drained is not; ``of``: only regions of these spec ids. Read-only, by listing."""
     details = state.mem_wal
     found = {}
-    for region, manifest in (await regions.discover(io, state.revision, interpretation)).items():
+    for region, manifest in (await regions.discover(io, state.revision)).items():
         if of is not None and manifest.spec_id not in of:
             continue
         reason = await undrained_reason(manifests.folder(io, region), manifest, details.progress(region), state)
@@ -81,9 +78,7 @@ def specs_over(state: TableState, columns: Collection[str]) -> tuple[RegionSpec,
 
 
 @implements("AMB-55", "AMB-63", "AMB-66")
-async def check_columns_may_change(
-    io: Io, state: TableState, columns: Sequence[str], interpretation: Interpretation = STRICT
-) -> None:
+async def check_columns_may_change(io: Io, state: TableState, columns: Sequence[str]) -> None:
     """Raise `InvalidArgument` unless ``columns`` may be dropped, or change their type, time zone included.
 
     A key column never may. A source of a region spec may once every region of that spec is drained: before that its
@@ -97,7 +92,7 @@ async def check_columns_may_change(
     specs = specs_over(state, columns)
     if not specs:
         return
-    left = await undrained(io, state, [spec.spec_id for spec in specs], interpretation)
+    left = await undrained(io, state, [spec.spec_id for spec in specs])
     if left:
         ids = [spec.spec_id for spec in specs]
         reason = f"columns {list(columns)} decide on the regions of spec {ids}, and not all are drained: {named(left)}"
@@ -105,8 +100,8 @@ async def check_columns_may_change(
 
 
 @implements("AMB-87")
-async def check_drained(io: Io, state: TableState, what: str, interpretation: Interpretation = STRICT) -> None:
+async def check_drained(io: Io, state: TableState, what: str) -> None:
     """Raise `InvalidArgument` unless every region is drained; ``what``: the operation that needs it."""
-    left = await undrained(io, state, None, interpretation)
+    left = await undrained(io, state, None)
     if left:
         raise InvalidArgument(f"{what} needs all regions drained: {named(left)}", clause="AMB-87")

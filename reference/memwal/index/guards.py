@@ -16,7 +16,6 @@ from ..errors import InvalidArgument, NotFound
 from ..ids import UINT64_MAX, Generation, RegionId
 from ..region import manifest as manifests
 from ..region.rows import TOMBSTONE
-from ..revisions import STRICT, Interpretation
 from ..table.columns import MayChange
 from ..table.state import TableState, latest
 from ..table.whole import MayReplace, MayRevert
@@ -25,18 +24,18 @@ from .discovery import discover
 
 
 @implements("AMB-87", "AMB-129")
-def may_replace(io: Io, interpretation: Interpretation = STRICT) -> MayReplace:
+def may_replace(io: Io) -> MayReplace:
     """An Overwrite needs every region drained: rows that are merged later would come on top of the new ones."""
 
     async def check(state: TableState) -> None:
         if state.mem_wal_entry is not None:
-            await drained.check_drained(io, state, "an Overwrite", interpretation)
+            await drained.check_drained(io, state, "an Overwrite")
 
     return check
 
 
 @implements("AMB-87", "AMB-91", "AMB-129")
-def may_revert(io: Io, interpretation: Interpretation = STRICT) -> MayRevert:
+def may_revert(io: Io) -> MayRevert:
     """A Restore undoes edits of the base table, and no MemWAL writes: what was merged since is merged again.
 
     So every generation above the progress of the earlier version has to be there. Across a change of key, region specs
@@ -49,12 +48,12 @@ def may_revert(io: Io, interpretation: Interpretation = STRICT) -> MayRevert:
         if _configuration(now) != _configuration(then):
             looked_at = now if now.mem_wal_entry is not None else then
             what = "a Restore across a change of key, region specs or revision"
-            await drained.check_drained(io, looked_at, what, interpretation)
+            await drained.check_drained(io, looked_at, what)
         if then.mem_wal_entry is None:
             return
         if _columns(now) != _columns(then) and now.mem_wal_entry is not None:
-            await _check_flushed(io, now, "a Restore across a change of columns needs empty WALs", interpretation)
-        for region, manifest in (await discover(io, then.revision, interpretation)).items():
+            await _check_flushed(io, now, "a Restore across a change of columns needs empty WALs")
+        for region, manifest in (await discover(io, then.revision)).items():
             await _check_generations(io, now, then, region, manifest)
 
     return check
@@ -96,7 +95,7 @@ async def _check_generations(
 
 
 @implements("AMB-50")
-def may_add(io: Io, interpretation: Interpretation = STRICT) -> MayChange:
+def may_add(io: Io) -> MayChange:
     """Columns are added only while no region has unflushed entries: recovery takes those in the table's own schema.
 
     Returns the field ids in generations: one of a dropped column would bring back its values.
@@ -105,29 +104,29 @@ def may_add(io: Io, interpretation: Interpretation = STRICT) -> MayChange:
     async def check(state: TableState, names: Sequence[str]) -> Collection[int]:
         if state.mem_wal_entry is None:
             return ()
-        await _check_flushed(io, state, f"columns {list(names)} cannot come or go", interpretation)
-        return await _ids_in_generations(io, state, interpretation)
+        await _check_flushed(io, state, f"columns {list(names)} cannot come or go")
+        return await _ids_in_generations(io, state)
 
     return check
 
 
 @implements("AMB-50", "AMB-55", "AMB-66")
-def may_drop(io: Io, interpretation: Interpretation = STRICT) -> MayChange:
+def may_drop(io: Io) -> MayChange:
     """As `may_add`; key columns stay, and a source of a region spec goes only once that spec's regions are drained."""
 
     async def check(state: TableState, names: Sequence[str]) -> Collection[int]:
-        await drained.check_columns_may_change(io, state, names, interpretation)
+        await drained.check_columns_may_change(io, state, names)
         if state.mem_wal_entry is not None:
-            await _check_flushed(io, state, f"columns {list(names)} cannot come or go", interpretation)
+            await _check_flushed(io, state, f"columns {list(names)} cannot come or go")
         return ()
 
     return check
 
 
-async def _check_flushed(io: Io, state: TableState, what: str, interpretation: Interpretation) -> None:
+async def _check_flushed(io: Io, state: TableState, what: str) -> None:
     """Raise `InvalidArgument` unless every entry of every region's WAL is flushed; ``what``: the reason begins so."""
     merged, left = Generation(UINT64_MAX), {}
-    for region, manifest in (await discover(io, state.revision, interpretation)).items():
+    for region, manifest in (await discover(io, state.revision)).items():
         reason = await drained.undrained_reason(manifests.folder(io, region), manifest, merged, state)
         if reason:
             left[region] = reason
@@ -135,10 +134,10 @@ async def _check_flushed(io: Io, state: TableState, what: str, interpretation: I
         raise InvalidArgument(f"{what}: {drained.named(left)}", clause="AMB-50")
 
 
-async def _ids_in_generations(io: Io, state: TableState, interpretation: Interpretation) -> set[int]:
+async def _ids_in_generations(io: Io, state: TableState) -> set[int]:
     """Field ids of all generations that are listed and still there."""
     found: set[int] = set()
-    for region, manifest in (await discover(io, state.revision, interpretation)).items():
+    for region, manifest in (await discover(io, state.revision)).items():
         for listed in manifest.flushed:
             try:
                 generation = await latest(manifests.folder(io, region).child(listed.path))

@@ -16,7 +16,7 @@ from ..codec.pb.lance import table_pb2, transaction_pb2
 from ..effects import Io
 from ..errors import InvalidArgument
 from ..ids import Milliseconds
-from ..revisions import STRICT, Interpretation, R
+from ..revisions import R
 from ..table.commit import commit
 from ..table.state import TableState
 from ..table.write import retried
@@ -54,7 +54,7 @@ async def enable(io: Io, state: TableState, details: IndexDetails) -> TableState
 
 
 @implements("INDEX-020", "INDEX-021", "AMB-52", "AMB-69")
-async def change(io: Io, derive: Change, interpretation: Interpretation = STRICT) -> TableState:
+async def change(io: Io, derive: Change) -> TableState:
     """Commit what ``derive`` makes of the newest details; on a conflict it is asked again with newer ones.
 
     ``derive`` changes only the fields that its caller owns, so that nobody's progress is lost.
@@ -62,7 +62,7 @@ async def change(io: Io, derive: Change, interpretation: Interpretation = STRICT
     first: list[IndexDetails | Stored | None] = []
 
     async def attempt(state: TableState) -> TableState:
-        if interpretation.rebase_index_fields or not first:
+        if io.interpretation.rebase_index_fields or not first:
             first[:] = [await derive(state, state.mem_wal)]
         (derived,) = first
         if derived is None:

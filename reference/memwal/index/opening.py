@@ -14,7 +14,6 @@ from ..effects import Io
 from ..region import manifest as manifests
 from ..region.region import Region
 from ..region.rows import Rows
-from ..revisions import CONFIG_MANIFEST_COLLECTION, CONFIG_WAL_COLLECTION, STRICT, Interpretation
 from ..table.state import TableState
 from . import regions
 from .region_values import to_shard_fields
@@ -32,7 +31,6 @@ def region_of(
     *,
     location: str = "",
     belongs: Callable[[pa.Table], None] = _any_row,
-    interpretation: Interpretation = STRICT,
 ) -> Region:
     """The region of ``row``. ``location``: absolute name of the table for readers outside the engine, if there is one.
 
@@ -54,7 +52,6 @@ def region_of(
         rows=rows,
         spec_id=row.spec_id,
         shard_fields=to_shard_fields(row.values, spec) if state.revision.shard_fields else (),
-        interpretation=interpretation,
-        wal_collection=state.config.get(CONFIG_WAL_COLLECTION) == "on",
-        manifest_collection=state.config.get(CONFIG_MANIFEST_COLLECTION) == "on",
+        wal_collection=state.collects_wal,
+        manifest_collection=state.collects_manifests,
     )

@@ -15,8 +15,8 @@ from ..effects import Io
 from ..errors import NotFound
 from ..ids import Milliseconds, WalPosition
 from ..region import manifest as manifests
+from ..region import transitions
 from ..region.recovery import replay_start
-from ..revisions import CONFIG_MANIFEST_COLLECTION, STRICT, Interpretation
 from ..table.state import TableState
 from . import mem_wal, snapshot
 from .discovery import active_spec, discover, folders, known, spec_of, unregistered
@@ -42,9 +42,7 @@ __all__ = [
     "INDEX-022", "SNAP-016", "SNAP-017", "SNAP-019", "SNAP-020", "SNAP-021", "SNAP-022", "SNAP-023", "SNAP-024",
     "SNAP-026", "AMB-53", "AMB-69", "AMB-74", "AMB-75",
 )  # fmt: skip
-async def build_snapshot(
-    io: Io, interpretation: Interpretation = STRICT, *, inline_most: int | None = None
-) -> TableState:
+async def build_snapshot(io: Io, *, inline_most: int | None = None) -> TableState:
     """Rebuild the region snapshot from the manifests, and refresh their last-seen hints on the way.
 
     Owns only the snapshot fields: configuration, merge progress and catch-up come from the version that the commit is
@@ -57,9 +55,9 @@ async def build_snapshot(
 
     async def derive(state: TableState, details: IndexDetails) -> Stored:
         if not scanned:
-            scanned.append(await _scan(io, state, interpretation))
+            scanned.append(await _scan(io, state))
         ((started, live),) = scanned
-        rows = {row.region_id: row for row in await known(io, state, interpretation)}
+        rows = {row.region_id: row for row in await known(io, state)}
         for row in live:
             rows[row.region_id] = _newer(rows.get(row.region_id), row)
         stamped = replace(details, snapshot_ts_ms=max(started, details.snapshot_ts_ms))
@@ -70,21 +68,18 @@ async def build_snapshot(
             tuple(rows.values()),
             most=inline_most,
             written=written,
-            interpretation=interpretation,
         )
 
-    return await mem_wal.change(io, derive, interpretation)
+    return await mem_wal.change(io, derive)
 
 
-async def _scan(
-    io: Io, state: TableState, interpretation: Interpretation
-) -> tuple[Milliseconds, tuple[RegionRow, ...]]:
+async def _scan(io: Io, state: TableState) -> tuple[Milliseconds, tuple[RegionRow, ...]]:
     """Time before the scan, and a row per region as its manifest says now."""
     started = await io.now()
-    live = await discover(io, state.revision, interpretation)
+    live = await discover(io, state.revision)
     for region, manifest in live.items():
-        live[region] = await _refreshed(manifests.folder(io, region), manifest, state, interpretation)
-    rows = {row.region_id: row for row in await known(io, state, interpretation)}
+        live[region] = await _refreshed(manifests.folder(io, region), manifest, state)
+    rows = {row.region_id: row for row in await known(io, state)}
     lost = {region: manifest for region, manifest in live.items() if not _is_known(rows.get(region))}
     found = {row.region_id: row for row in await unregistered(io, state, lost)}
     kept = {region: replace(rows[region], manifest=live[region]) for region in live if region not in found}
@@ -110,9 +105,7 @@ def _newer(registered: RegionRow | None, scanned: RegionRow) -> RegionRow:
 
 
 @implements("MANIFEST-011", "MANIFEST-012", "MANIFEST-036", "WAL-023", "WAL-029", "AMB-33")
-async def _refreshed(
-    region: Io, manifest: RegionManifest, state: TableState, interpretation: Interpretation
-) -> RegionManifest:
+async def _refreshed(region: Io, manifest: RegionManifest, state: TableState) -> RegionManifest:
     """``manifest`` after raising its last-seen hint to the end of the WAL; best effort, only that field changes."""
     revision = state.revision
     position = max(manifest.position_last_seen, replay_start(manifest, revision))
@@ -135,9 +128,9 @@ async def _refreshed(
     advanced = await manifests.advance(
         region,
         revision,
+        transitions.INDEX_BUILDER,
         derive,
-        interpretation=interpretation,
-        collected=state.config.get(CONFIG_MANIFEST_COLLECTION) == "on",
+        collected=state.collects_manifests,
         insist=False,
     )
     return advanced.manifest or manifest

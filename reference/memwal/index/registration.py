@@ -15,7 +15,6 @@ from ..effects import Io
 from ..errors import ArtifactError, InvalidArgument
 from ..ids import RegionId, SpecId, region_id_from_random
 from ..region import manifest as manifests
-from ..revisions import STRICT, Interpretation
 from ..table.state import TableState
 from . import discovery, mem_wal, snapshot
 from .region_values import RegionKey, Values, checked, values_key
@@ -43,9 +42,7 @@ class Registered:
 
 
 @implements("REGION-003", "REGION-006", "REGION-007", "REGION-012", "AMB-52", "AMB-56")
-async def register_all(
-    io: Io, wanted: Sequence[Wanted], *, beside_spec: bool = False, interpretation: Interpretation = STRICT
-) -> Registered:
+async def register_all(io: Io, wanted: Sequence[Wanted], *, beside_spec: bool = False) -> Registered:
     """Get or create the region of each of ``wanted`` under the active spec, in one commit; None is a manual region.
 
     The commit that adds regions is derived anew from the version that it is built on, so that of two creators of one
@@ -64,7 +61,7 @@ async def register_all(
         rows = {row.region_id: row for row in await snapshot.load(io, state)}
         before = dict(rows)
         if spec is not None and any(each is not None for each in values):
-            rows |= await _unlisted(io, state, rows, interpretation)
+            rows |= await _unlisted(io, state, rows)
         known = _by_values(rows.values(), spec, state.path)
         chosen.clear()
         for at, own in enumerate(values):
@@ -80,23 +77,19 @@ async def register_all(
             chosen.append(region)
         if rows == before:
             return None
-        return await snapshot.store(
-            io, state, details, tuple(rows.values()), written=written, interpretation=interpretation
-        )
+        return await snapshot.store(io, state, details, tuple(rows.values()), written=written)
 
-    state = await mem_wal.change(io, derive, interpretation)
+    state = await mem_wal.change(io, derive)
     return Registered(tuple(chosen), state)
 
 
-async def register(
-    io: Io, wanted: Wanted, *, beside_spec: bool = False, interpretation: Interpretation = STRICT
-) -> Registered:
+async def register(io: Io, wanted: Wanted, *, beside_spec: bool = False) -> Registered:
     """`register_all` for one region."""
-    return await register_all(io, [wanted], beside_spec=beside_spec, interpretation=interpretation)
+    return await register_all(io, [wanted], beside_spec=beside_spec)
 
 
 @implements("REGION-003", "REGION-012", "AMB-56")
-async def the_manual_region(io: Io, interpretation: Interpretation = STRICT) -> Registered:
+async def the_manual_region(io: Io) -> Registered:
     """Get or create the one manual region of a table without a region spec: that of every writer that names none.
 
     As in `register_all`, the commit is derived anew from the version that it is built on, so that of two first writers
@@ -112,7 +105,7 @@ async def the_manual_region(io: Io, interpretation: Interpretation = STRICT) -> 
         if discovery.active_spec(details) is not None:
             raise InvalidArgument("the table has a region spec: name the region's values", clause="AMB-56")
         before = {row.region_id: row for row in await snapshot.load(io, state)}
-        rows = before | await _unlisted(io, state, before, interpretation)
+        rows = before | await _unlisted(io, state, before)
         manual = sorted(region for region, row in rows.items() if not row.spec_id)
         if len(manual) > 1:
             raise InvalidArgument(_several(manual), clause="REGION-003")
@@ -124,11 +117,9 @@ async def the_manual_region(io: Io, interpretation: Interpretation = STRICT) -> 
         chosen[:] = manual
         if rows == before:
             return None
-        return await snapshot.store(
-            io, state, details, tuple(rows.values()), written=written, interpretation=interpretation
-        )
+        return await snapshot.store(io, state, details, tuple(rows.values()), written=written)
 
-    state = await mem_wal.change(io, derive, interpretation)
+    state = await mem_wal.change(io, derive)
     return Registered(tuple(chosen), state)
 
 
@@ -166,15 +157,13 @@ def _by_values(rows: Iterable[RegionRow], spec: RegionSpec | None, path: str) ->
     return found
 
 
-async def _unlisted(
-    io: Io, state: TableState, rows: Mapping[RegionId, RegionRow], interpretation: Interpretation
-) -> dict[RegionId, RegionRow]:
+async def _unlisted(io: Io, state: TableState, rows: Mapping[RegionId, RegionRow]) -> dict[RegionId, RegionRow]:
     """Regions that have a folder and a manifest and are not registered."""
     found: dict[RegionId, RegionManifest] = {}
     for region in await discovery.folders(io):
         if region in rows:
             continue
-        manifest = await manifests.latest(manifests.folder(io, region), state.revision, interpretation)
+        manifest = await manifests.latest(manifests.folder(io, region), state.revision)
         if manifest is not None:
             found[region] = manifest
     return {row.region_id: row for row in await discovery.unregistered(io, state, found)}

@@ -59,6 +59,6 @@ def parse(name: str) -> pa.DataType:
 @implements("REGION-016", "AMB-68")
 def spelling(arrow: pa.DataType, revision: Revision) -> str:
     """The text to write for ``arrow``. Raises `InvalidArgument` for a type that tables cannot hold."""
-    if revision.hash_profile == "R" and arrow in _WRITTEN_IN_R:
+    if revision.native_type_names and arrow in _WRITTEN_IN_R:
         return _WRITTEN_IN_R[arrow]
     return logical_type(arrow)

@@ -17,7 +17,7 @@ from ..clauses import implements
 from ..codec.index_details import IndexDetails
 from ..effects import Io
 from ..errors import ArtifactError, NotFound
-from ..revisions import CONFIG_INLINE_REGIONS, STRICT, Interpretation, Revision
+from ..revisions import CONFIG_INLINE_REGIONS, Revision
 from ..table.state import TableState
 from . import snapshot_file
 from .snapshot_file import RegionRow
@@ -105,7 +105,6 @@ async def store(
     *,
     most: int | None = None,
     written: Written | None = None,
-    interpretation: Interpretation = STRICT,
 ) -> Stored:
     """``details`` with the snapshot ``rows``: inline for up to ``most`` of them (None: as the table says), else a file.
 
@@ -120,7 +119,7 @@ async def store(
         return Stored(replace(details, num_regions=counted, inline_snapshots=data), None)
     named = replace(details, num_regions=len(rows), inline_snapshots=None)
     entry = state.mem_wal_entry
-    if not interpretation.snapshot_uuid_per_build and entry is not None:
+    if not table.interpretation.snapshot_uuid_per_build and entry is not None:
         await table.put(external(entry.uuid.uuid), data)
         return Stored(named, entry.uuid.uuid)
     if written is not None and written.data == data:

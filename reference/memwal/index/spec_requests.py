@@ -151,7 +151,7 @@ def _resolved(
         hashed = any(token.startswith("murmur3") for token in expressions.parse(text, len(types)))
         kind = expressions.result_type(text, types, revision.hash_profile)
     parameters = dict(request.parameters)
-    if hashed and revision.hash_profile == "textbook":
+    if hashed and revision.hash_recorded:
         parameters[HASH] = revision.hash_profile
     declared = result_types.spelling(kind, revision) if request.result_type is None else request.result_type
     return RegionField(

@@ -183,7 +183,7 @@ def _check_field(
     def compute(sources: Sequence[pa.Array]) -> pa.Array:
         return _value(field, sources, len(sources[0]), revision)
 
-    requirements.check(field.field_id, compute, types, natural, promoted=revision.hash_profile == "textbook")
+    requirements.check(field.field_id, compute, types, natural, promoted=revision.values_outlive_promotion)
 
 
 @implements("REGION-013", "AMB-67")
@@ -203,12 +203,11 @@ def check_beside(spec: RegionSpec, others: Sequence[RegionSpec]) -> None:
 def _checked_type(field: RegionField, types: Sequence[pa.DataType], revision: Revision) -> pa.DataType:
     """The type that the field yields; raises unless the revision can compute it from sources of these types."""
     profile = profile_of(field, revision)
-    native = revision.hash_profile == "R"
-    if not native and any(pa.types.is_floating(kind) for kind in types):
+    if not revision.floating_sources and any(pa.types.is_floating(kind) for kind in types):
         raise InvalidArgument(f"region field {field.field_id!r} has a floating source", clause="AMB-64")
     if field.expression is not None:
-        if native:
-            raise InvalidArgument("revision R has no region expressions", clause="AMB-65")
+        if not revision.expressions:
+            raise InvalidArgument(f"revision {revision.name} has no region expressions", clause="AMB-65")
         yielded = expressions.result_type(field.expression, types, profile)
         if pa.types.is_floating(yielded):
             raise InvalidArgument(f"region field {field.field_id!r} yields a floating value", clause="AMB-64")
@@ -290,4 +289,4 @@ def _possible_keys(
 def profile_recorded(field: RegionField, revision: Revision) -> bool:
     hashes = field.transform in TRANSFORMS and TRANSFORMS[str(field.transform)].parameter == NUM_BUCKETS
     hashes = hashes or "murmur3" in (field.expression or "").lower()
-    return not hashes or revision.hash_profile == "R" or HASH in dict(field.parameters)
+    return not hashes or not revision.hash_recorded or HASH in dict(field.parameters)

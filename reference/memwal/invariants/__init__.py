@@ -12,7 +12,6 @@ from __future__ import annotations
 from ..effects import Io
 from ..errors import ArtifactError
 from ..ids import region_id
-from ..revisions import CONFIG_MANIFEST_COLLECTION
 from ..table.state import TableState, latest, load, versions
 from .finding import ABOUT, INVARIANTS, Invariant, Violation
 from .generations import listed_generations_open
@@ -71,7 +70,7 @@ async def check(table: Io) -> list[Violation]:
         for broken in regions_with_data_have_a_manifest(seen):
             raise ArtifactError(broken.clause, broken.path, broken.reason)
         every = [
-            *manifest_versions_are_dense(seen, collected=state.config.get(CONFIG_MANIFEST_COLLECTION) == "on"),
+            *manifest_versions_are_dense(seen, collected=state.collects_manifests),
             *seen.found_in_manifests,
             *the_wal_has_no_hole(seen),
             *wal_epochs_never_decrease(seen),

@@ -45,7 +45,7 @@ def index_details_open(damaged: Iterable[Damaged]) -> Iterator[Broken]:
 )
 def the_table_declares_a_key(state: TableState) -> Iterator[Broken]:
     """A table with MemWAL declares a primary key; only R allows tables that just grow."""
-    if not state.primary_key and not state.revision.shard_fields:
+    if not state.primary_key and not state.revision.keyless:
         yield Broken(state.path, "the schema declares no unenforced primary key")
 
 

@@ -5,13 +5,13 @@ Source: MemWAL revisions A and B, "Region Manifest Versioning"; revision A, "Reg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .. import paths
 from ..codec.region_manifest import RegionManifest
-from ..ids import ManifestVersion, WalPosition
+from ..ids import ManifestVersion
+from ..region import transitions
 from ..revisions import Revision
 from .finding import Broken, Violation, invariant
 
@@ -128,40 +128,9 @@ def manifests_never_go_back(a: RegionManifest, b: RegionManifest, path: str) -> 
 )
 def each_manifest_step_has_a_trigger(a: RegionManifest, b: RegionManifest, path: str) -> Iterator[Broken]:
     """Each version differs from the one before by the fields of exactly one trigger; the last-seen hint may rise."""
-    if not any(matches(a, b) for matches in TRIGGERS.values()):
-        yield Broken(path, f"version {b.version} matches none of {', '.join(TRIGGERS)}")
-
-
-def _same(a: RegionManifest, b: RegionManifest) -> bool:
-    return replace(a, version=b.version, position_last_seen=b.position_last_seen) == b
-
-
-def _is_flush(a: RegionManifest, b: RegionManifest) -> bool:
-    return (
-        b.flushed[:-1] == a.flushed
-        and len(b.flushed) == len(a.flushed) + 1
-        and b.flushed[-1].generation == a.generation_current
-        and b.generation_current == a.generation_current + 1
-        and _same(
-            replace(
-                a,
-                position_replay_after=b.position_replay_after,
-                generation_current=b.generation_current,
-                flushed=b.flushed,
-            ),
-            b,
-        )
-    )
-
-
-TRIGGERS: dict[str, Callable[[RegionManifest, RegionManifest], bool]] = {
-    "claim": lambda a, b: _same(replace(a, epoch=b.epoch), b) and b.epoch == a.epoch + 1,
-    "MemTable flush": _is_flush,
-    "MemWAL index builder": _same,
-    "garbage collector": lambda a, b: _same(replace(a, flushed=b.flushed), b) and set(b.flushed) < set(a.flushed),
-    "sealing (R)": lambda a, b: _same(replace(a, sealed=b.sealed), b) and b.sealed != a.sealed,
-}
-"""What may make a new manifest version, and how the step looks. Only R has a status that can be sealed."""
+    if not transitions.explained(a, b):
+        names = ", ".join(trigger.name for trigger in transitions.TRIGGERS)
+        yield Broken(path, f"version {b.version} matches none of {names}")
 
 
 @invariant(
@@ -175,16 +144,12 @@ def the_first_manifest_is_fresh(manifest: RegionManifest, path: str, revision: R
     """Version 1 is of a new region, or says of earlier claims and of a flush, as the texts' appendix 1 has it."""
     if manifest.version != 1 or (manifest.epoch > revision.epoch_first and manifest.position_replay_after):
         return
-    wanted = replace(
-        manifest,
-        epoch=min(manifest.epoch, revision.epoch_first),
-        position_replay_after=WalPosition(0),
-        generation_current=revision.generation_first,
-        flushed=(),
-    )
+    wanted = transitions.fresh(revision)
     for name in ("epoch", "position_replay_after", "generation_current", "flushed"):
-        if getattr(manifest, name) != getattr(wanted, name):
-            yield Broken(path, f"{name} of version 1 is {getattr(manifest, name)}, not {getattr(wanted, name)}")
+        found = getattr(manifest, name)
+        unclaimed = name == "epoch" and found < wanted[name]  # created at epoch 0, and claimed by the next version
+        if found != wanted[name] and not unclaimed:
+            yield Broken(path, f"{name} of version 1 is {found}, not {wanted[name]}")
 
 
 def look_at(manifest: RegionManifest, path: str, revision: Revision) -> list[Violation]:

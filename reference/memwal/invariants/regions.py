@@ -8,7 +8,7 @@ from .. import paths
 from ..effects import Io
 from ..ids import RegionId, region_id
 from ..region.rows import Rows
-from ..revisions import CONFIG_MANIFEST_COLLECTION, CONFIG_REVISION, CONFIG_WAL_COLLECTION, Revision
+from ..revisions import CONFIG_REVISION, Revision
 from . import generations, index, manifests, progress, registration
 from .base import Base, add_files
 from .contents import known_values
@@ -47,8 +47,8 @@ async def look_at_regions(
 ) -> None:
     """Judge every region by itself, against the base table, and against the others."""
     state, details = base.newest, base.details
-    config = state.config if state is not None else {}
-    collected = config.get(CONFIG_WAL_COLLECTION) == "on"
+    collected = state is not None and state.collects_wal
+    consent = state is not None and state.collects_manifests
     if state is not None and details is not None:
         ledger.add(index.the_table_declares_a_key(state))
         ledger.add(index.maintained_indexes_exist(state, details))
@@ -57,7 +57,6 @@ async def look_at_regions(
     seen_files: set[str] = set()
     for region, seen in sorted(regions.items()):
         _count(seen, ledger)
-        consent = config.get(CONFIG_MANIFEST_COLLECTION) == "on"
         _look_at_manifests(seen, ledger, collected=consent)
         ledger.add(manifests.manifest_versions_go_with_consent(seen, collected=consent))
         ledger.add(look_at_wal(seen, collected=collected))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .. import paths
-from ..effects import Io
+from ..effects import Commits, Io
 from ..errors import NotFound
 from ..region.rows import Rows
 from ..revisions import REVISIONS, Revision
@@ -40,7 +40,7 @@ async def verify(table: Io, *, revision: Revision | None = None, fast: bool = Fa
     Memory: names and a small record per object, one object's content, one generation's rows, and hashes of
     `keys.KEYS_PER_PASS` keys.
     """
-    table = Io(table.root)
+    table = replace(table, commits=Commits.PUT, location="")
     for _ in range(ATTEMPTS):
         before = await _moment(table)
         report = await _look(table, revision, fast)

@@ -23,7 +23,6 @@ from ..index import drained, guards
 from ..maintained import base_index
 from ..region import writer as writing
 from ..region.region import Region
-from ..revisions import STRICT, Interpretation
 from ..table import columns, whole
 from ..table.columns import Compute
 from ..table.state import TableState, latest, load
@@ -43,7 +42,6 @@ async def add(
     compute: Compute | None = None,
     *,
     location: str = "",
-    interpretation: Interpretation = STRICT,
 ) -> TableState:
     """`memwal.table.columns.add` for any table; where MemWAL is enabled, all its writers are fenced.
 
@@ -53,18 +51,16 @@ async def add(
     """
     state = await latest(io)
     columns.check_new(state, new, computed=compute is not None)
-    allowed = guards.may_add(io, interpretation)
+    allowed = guards.may_add(io)
 
     async def commit(check: Check) -> TableState:
         return await columns.add(io, new, compute, _both(check, allowed))
 
-    return await _held(io, state, commit, location, interpretation)
+    return await _held(io, state, commit, location)
 
 
 @implements("TXN-034", "AMB-50", "AMB-66")
-async def drop(
-    io: Io, names: Sequence[str], *, location: str = "", interpretation: Interpretation = STRICT
-) -> TableState:
+async def drop(io: Io, names: Sequence[str], *, location: str = "") -> TableState:
     """`memwal.table.columns.drop` for any table; where MemWAL is enabled, all its writers are fenced.
 
     Rows that are not merged yet lose their values too. ``location``: as of `region_of`. Raises `InvalidArgument` as
@@ -72,13 +68,13 @@ async def drop(
     """
     state = await latest(io)
     columns.check_dropped(state, names)
-    await drained.check_columns_may_change(io, state, names, interpretation)
-    allowed = guards.may_drop(io, interpretation)
+    await drained.check_columns_may_change(io, state, names)
+    allowed = guards.may_drop(io)
 
     async def commit(check: Check) -> TableState:
         return await columns.drop(io, names, _both(check, allowed))
 
-    return await _held(io, state, commit, location, interpretation)
+    return await _held(io, state, commit, location)
 
 
 def _both(check: Check, allowed: columns.MayChange) -> columns.MayChange:
@@ -90,16 +86,14 @@ def _both(check: Check, allowed: columns.MayChange) -> columns.MayChange:
 
 
 @implements("TXN-035", "AMB-50", "AMB-87")
-async def restore(
-    io: Io, version: TableVersion, *, location: str = "", interpretation: Interpretation = STRICT
-) -> TableState:
+async def restore(io: Io, version: TableVersion, *, location: str = "") -> TableState:
     """`memwal.table.whole.restore` for any table; where the version has other columns, all writers are fenced.
 
     Other region specs, another key or revision, or no MemWAL, count as other columns do. ``location``: as of
     `region_of`. Raises `InvalidArgument`, `NotFound` and `ChangeLost`.
     """
     state, earlier = await latest(io), await load(io, version)
-    reverted = guards.may_revert(io, interpretation)
+    reverted = guards.may_revert(io)
     if guards.same_ground(state, earlier):
 
         async def unmoved(now: TableState, then: TableState) -> None:
@@ -116,12 +110,12 @@ async def restore(
 
         return await whole.restore(io, version, checked)
 
-    return await _held(io, state, commit, location, interpretation)
+    return await _held(io, state, commit, location)
 
 
-async def _held(io: Io, state: TableState, commit: Commit, location: str, interpretation: Interpretation) -> TableState:
+async def _held(io: Io, state: TableState, commit: Commit, location: str) -> TableState:
     """Commit while every region is held, with all its rows flushed; at once where there are no writers to hold off."""
-    if not interpretation.fence_before_new_columns:
+    if not io.interpretation.fence_before_new_columns:
         return await commit(_anything)
     if state.mem_wal_entry is None:
         return await commit(_without_mem_wal)
@@ -129,16 +123,14 @@ async def _held(io: Io, state: TableState, commit: Commit, location: str, interp
 
     async def check(current: TableState) -> None:
         fenced_change.check_token(token, current.mem_wal)
-        rows = await fenced_change.all_regions(io, current, interpretation)
+        rows = await fenced_change.all_regions(io, current)
         fenced_change.check_unmoved(epochs, rows.values())
 
     try:
         state = await latest(io)
-        rows = await fenced_change.all_regions(io, state, interpretation)
+        rows = await fenced_change.all_regions(io, state)
         settle = _flushing(io, token, state, tuple(await base_index.load(io, state)))
-        epochs = await fenced_change.hold(
-            io, token, state, rows.values(), settle, location=location, interpretation=interpretation
-        )
+        epochs = await fenced_change.hold(io, token, state, rows.values(), settle, location=location)
         changed = await commit(check)
     except (Outcome, InvalidArgument, ArtifactError):
         await _end(io, token)

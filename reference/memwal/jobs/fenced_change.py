@@ -30,7 +30,6 @@ from ..index.opening import region_of
 from ..index.snapshot import RegionRow
 from ..region.claim import claim
 from ..region.region import Region
-from ..revisions import STRICT, Interpretation
 from ..table.state import TableState, latest
 
 Epochs = Mapping[RegionId, Epoch]
@@ -70,10 +69,10 @@ def _removing(token: str) -> mem_wal.Change:
     return derive
 
 
-async def all_regions(io: Io, state: TableState, interpretation: Interpretation) -> dict[RegionId, RegionRow]:
+async def all_regions(io: Io, state: TableState) -> dict[RegionId, RegionRow]:
     """Every region, with its newest manifest: registered, or found by listing."""
-    live = await regions.discover(io, state.revision, interpretation)
-    rows = {row.region_id: replace(row, manifest=None) for row in await regions.known(io, state, interpretation)}
+    live = await regions.discover(io, state.revision)
+    rows = {row.region_id: replace(row, manifest=None) for row in await regions.known(io, state)}
     for region, manifest in live.items():
         row = rows.get(region, RegionRow(region_id=region, spec_id=manifest.spec_id, values=(), manifest=None))
         rows[region] = replace(row, manifest=manifest)
@@ -89,7 +88,6 @@ async def hold(
     settle: Settle,
     *,
     location: str = "",
-    interpretation: Interpretation = STRICT,
 ) -> Epochs:
     """Claim each region of ``rows`` that has a manifest, and settle it; returns the epochs of the claims.
 
@@ -102,7 +100,7 @@ async def hold(
         manifest = row.manifest
         if manifest is None:
             continue
-        opened = region_of(io, state, row, location=location, interpretation=interpretation)
+        opened = region_of(io, state, row, location=location)
         try:
             manifest = manifest if manifest.sealed else await claim(opened)
             await settle(opened, manifest)

@@ -19,7 +19,7 @@ from ..effects import Io
 from ..errors import Conflict, EngineBug, InvalidArgument, NotFound, OutcomeUnknown, StorageError, Throttled
 from ..ids import FragmentId, TableVersion
 from ..index import snapshot
-from ..revisions import STRICT, Interpretation, R
+from ..revisions import R
 from ..table import reuse, vector_models
 from ..table.commit import commit, transaction_of
 from ..table.conflicts import Verdict, verdict
@@ -70,7 +70,7 @@ class _Build:
 
 
 @implements("CATCHUP-003", "CATCHUP-005", "CATCHUP-006", "CATCHUP-007", "CATCHUP-009", "AMB-69", "AMB-70")
-async def catch_up(io: Io, name: str, interpretation: Interpretation = STRICT) -> CaughtUp:
+async def catch_up(io: Io, name: str) -> CaughtUp:
     """Extend the index ``name`` over the newest table version and credit it with the generations merged in that.
 
     The index need not be among the maintained ones. Raises `InvalidArgument` if there is no such index or MemWAL is not
@@ -90,7 +90,7 @@ async def catch_up(io: Io, name: str, interpretation: Interpretation = STRICT) -
             raise Conflict(state.version, "create_index", "create_index", retryable=False, reason=reason)
         build = await _build(io, state, name, before)
         try:
-            return await _publish(io, build, interpretation)
+            return await _publish(io, build)
         except Conflict as conflict:
             await _discard(io, build)
             if not conflict.retryable or not left:
@@ -174,15 +174,15 @@ async def _discard(io: Io, build: _Build) -> None:
 
 
 @implements("CATCHUP-008", "CATCHUP-009", "AMB-70", "AMB-86")
-async def _publish(io: Io, build: _Build, interpretation: Interpretation) -> CaughtUp:
+async def _publish(io: Io, build: _Build) -> CaughtUp:
     """Commit the build with its credit, again and again on newer versions as long as it is right in them.
 
     The credit is the progress of the version that was indexed, whatever was merged since. Raises `Conflict`,
     ``retryable`` if building anew can help.
     """
-    base = build.indexed if interpretation.credit_indexed_version else await latest(io)
+    base = build.indexed if io.interpretation.credit_indexed_version else await latest(io)
     for left in reversed(range(CONFLICT_ATTEMPTS)):
-        proven = (build.indexed if interpretation.credit_indexed_version else base).mem_wal.merged
+        proven = (build.indexed if io.interpretation.credit_indexed_version else base).mem_wal.merged
         details = with_credit(base.mem_wal, build.name, proven)
         if details == base.mem_wal and not build.fragments:
             return _done(build, base, committed=False)

@@ -23,7 +23,6 @@ from ..index import discovery
 from ..read.generation import GenerationSource, open_source
 from ..read.sources import unmerged
 from ..region import manifest as manifests
-from ..revisions import CONFIG_MANIFEST_COLLECTION, STRICT, Interpretation
 from ..table.state import TableState, check_writable, latest
 from ..table.upsert import KeysRead, Work, begin, discard, fits, upsert
 from ..table.write import CONFLICT_ATTEMPTS
@@ -70,7 +69,6 @@ class _Run:
 async def merge_region(
     io: Io,
     region: RegionId,
-    interpretation: Interpretation = STRICT,
     until: Generation | None = None,
     beside: Collection[RegionId] = (),
     base: KeysRead | None = None,
@@ -87,7 +85,7 @@ async def merge_region(
     run = _Run(base=base or KeysRead())
     while True:
         try:
-            if not await _step(io, region, run, interpretation, until, beside):
+            if not await _step(io, region, run, until, beside):
                 await _give_up(io, run)
                 return tuple(run.done)
         except AlreadyMerged as merged:
@@ -101,7 +99,7 @@ async def merge_region(
             await io.note("merge_conflict", region=region, theirs=conflict.theirs)
         except (ArtifactError, InvalidArgument, Unmergeable):
             await _give_up(io, run)
-            if interpretation.contiguous_merge or run.trying is None:
+            if io.interpretation.contiguous_merge or run.trying is None:
                 raise
             run.lost.add(run.trying)
 
@@ -110,7 +108,6 @@ async def _step(
     io: Io,
     region: RegionId,
     run: _Run,
-    interpretation: Interpretation,
     until: Generation | None,
     beside: Collection[RegionId],
 ) -> bool:
@@ -119,7 +116,7 @@ async def _step(
     state = await latest(io)
     if run.done and state.mem_wal.progress(region) < run.done[-1].generation:
         await io.note("merge_void", region=region, generation=run.done.pop().generation)
-    following = await _following(io, state, region, run.lost, interpretation)
+    following = await _following(io, state, region, run.lost)
     if following is None or (until is not None and following[1].generation > until):
         return False
     manifest, listed = following
@@ -128,9 +125,9 @@ async def _step(
         if run.attempt is None or run.attempt.listed != listed or not fits(run.attempt.work, state):
             await _give_up(io, run)
             run.attempt = await _opened(io, state, region, listed, run.base)
-        if interpretation.manual_regions_apart:
+        if io.interpretation.manual_regions_apart:
             run.attempt.work.owner = await _owner(io, state, manifest, beside)
-        await _commit(io, state, region, run.attempt, interpretation)
+        await _commit(io, state, region, run.attempt)
     except Unmergeable:
         await _check_columns(io, state)
         raise
@@ -143,20 +140,19 @@ async def _step(
 
 @implements("MERGE-001", "MERGE-003", "MERGE-004", "MERGE-010", "MERGE-021", "AMB-80", "AMB-81")
 async def _following(
-    io: Io, state: TableState, region: RegionId, lost: Collection[Generation], interpretation: Interpretation
+    io: Io, state: TableState, region: RegionId, lost: Collection[Generation]
 ) -> tuple[RegionManifest, FlushedGeneration] | None:
     """The generation after the progress of ``state``, ``lost`` ones left out; None if no later one is listed.
 
     With the manifest that lists it.
     """
-    collected = state.config.get(CONFIG_MANIFEST_COLLECTION) == "on"
     folder = manifests.folder(io, region)
-    manifest = await manifests.latest(folder, state.revision, interpretation, collected=collected)
+    manifest = await manifests.latest(folder, state.revision, collected=state.collects_manifests)
     progress = state.mem_wal.progress(region)
     listed = [g for g in unmerged(manifest, progress) if g.generation not in lost] if manifest is not None else []
     if manifest is None or not listed:
         return None
-    if interpretation.contiguous_merge and listed[0].generation != progress + 1:
+    if io.interpretation.contiguous_merge and listed[0].generation != progress + 1:
         await _check_not_merged(io, state, region, listed[0].generation)
         reason = f"generation {progress + 1} is neither merged nor listed, and generation {listed[0].generation} is"
         raise ArtifactError("MERGE-001", folder.root, reason)
@@ -194,9 +190,7 @@ async def _opened(io: Io, state: TableState, region: RegionId, listed: FlushedGe
 
 
 @implements("MERGE-006", "AMB-83", "AMB-92")
-async def _commit(
-    io: Io, state: TableState, region: RegionId, attempt: _Attempt, interpretation: Interpretation
-) -> None:
+async def _commit(io: Io, state: TableState, region: RegionId, attempt: _Attempt) -> None:
     """Commit the attempt on ``state``; whatever cannot be read means that nothing is committed.
 
     A file may be gone because the generation was merged by another and collected, or because ``state`` was replaced.
@@ -204,7 +198,7 @@ async def _commit(
     check_writable(state)
     progress = ((region, attempt.listed.generation),)
     try:
-        await upsert(io, state, attempt.work, progress=progress, interpretation=interpretation)
+        await upsert(io, state, attempt.work, progress=progress)
     except ArtifactError:
         newest = await latest(io)
         if newest.version == state.version:

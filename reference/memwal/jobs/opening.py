@@ -17,7 +17,6 @@ from ..region import writer as writing
 from ..region.claim import claim
 from ..region.limits import Limits
 from ..region.rows import Belongs
-from ..revisions import STRICT, Interpretation
 from ..table.state import TableState
 from . import spec_change
 
@@ -36,7 +35,6 @@ async def open_region(
     location: str = "",
     registered: bool = True,
     governed: bool = True,
-    interpretation: Interpretation = STRICT,
 ) -> tuple[writing.Writer, TableState]:
     """Claim the region of ``row``, look at the table again, and recover; returns the writer and what it goes by.
 
@@ -46,10 +44,10 @@ async def open_region(
     What `memwal.maintained.base_index.load` raises under ``state`` is raised before that.
     """
     maintained = await base_index.load(io, state)
-    manifest = await claim(region_of(io, state, row, interpretation=interpretation))
-    newest = await spec_change.admit(io, row, registered=registered, governed=governed, interpretation=interpretation)
+    manifest = await claim(region_of(io, state, row))
+    newest = await spec_change.admit(io, row, registered=registered, governed=governed)
     known = newest or state
-    region = region_of(io, known, row, location=location, belongs=owned(known), interpretation=interpretation)
+    region = region_of(io, known, row, location=location, belongs=owned(known))
     maintained = await base_index.load(io, known, known=maintained)
     writer = await writing.recovered(replace(region, table=io), manifest, limits=limits, maintained=maintained)
     return writer, known

@@ -23,7 +23,6 @@ from ..index.snapshot import RegionRow
 from ..index.transforms import SpecRequest
 from ..region.recovery import recover
 from ..region.region import Region
-from ..revisions import STRICT, Interpretation
 from ..table.state import TableState, latest
 from . import fenced_change
 from .fenced_change import ChangeLost, Epochs
@@ -62,9 +61,7 @@ def next_id(details: IndexDetails, rows: Iterable[RegionRow] = ()) -> SpecId:
 
 
 @implements("REGION-002", "REGION-003", "REGION-009", "REGION-011", "AMB-54", "AMB-56", "AMB-67", "AMB-142")
-async def add_spec(
-    io: Io, request: SpecRequest, *, beside_manual: bool = False, interpretation: Interpretation = STRICT
-) -> Changed:
+async def add_spec(io: Io, request: SpecRequest, *, beside_manual: bool = False) -> Changed:
     """Make ``request`` the spec that governs new writes, once every region of older specs is fenced and drained.
 
     ``beside_manual``: allow it on a table that has manual regions; these stay as they are, open writers included.
@@ -73,12 +70,12 @@ async def add_spec(
     """
     state = await latest(io)
     _resolved(request, state, ())
-    if interpretation.drained_before_new_spec:
-        await _check_drained(io, state, interpretation)
+    if io.interpretation.drained_before_new_spec:
+        await _check_drained(io, state)
     token = await fenced_change.begin(io)
     try:
-        epochs = await _hold(io, token, await latest(io), beside_manual, interpretation)
-        return await _commit(io, request, token, epochs, beside_manual, interpretation)
+        epochs = await _hold(io, token, await latest(io), beside_manual)
+        return await _commit(io, request, token, epochs, beside_manual)
     except (Outcome, InvalidArgument):
         await fenced_change.end(io, token)
         raise
@@ -98,15 +95,15 @@ def _governed(state: TableState) -> list[int]:
     return [spec.spec_id for spec in state.mem_wal.specs]
 
 
-async def _check_drained(io: Io, state: TableState, interpretation: Interpretation) -> None:
-    left = await drained.undrained(io, state, _governed(state), interpretation)
+async def _check_drained(io: Io, state: TableState) -> None:
+    left = await drained.undrained(io, state, _governed(state))
     if left:
         raise NotDrained(left)
 
 
-async def _hold(io: Io, token: str, state: TableState, beside_manual: bool, interpretation: Interpretation) -> Epochs:
+async def _hold(io: Io, token: str, state: TableState, beside_manual: bool) -> Epochs:
     """Hold every region of a spec, and verify that it is drained."""
-    governed = _under_a_spec(await _rows(io, state, interpretation), beside_manual)
+    governed = _under_a_spec(await _rows(io, state), beside_manual)
     left: dict[RegionId, str] = {}
 
     async def settle(region: Region, manifest: RegionManifest) -> None:
@@ -119,10 +116,10 @@ async def _hold(io: Io, token: str, state: TableState, beside_manual: bool, inte
         if reason:
             left[region.region_id] = reason
 
-    if not interpretation.fence_before_new_spec:
+    if not io.interpretation.fence_before_new_spec:
         return {}
-    epochs = await fenced_change.hold(io, token, state, governed, settle, interpretation=interpretation)
-    if left and interpretation.drained_before_new_spec:
+    epochs = await fenced_change.hold(io, token, state, governed, settle)
+    if left and io.interpretation.drained_before_new_spec:
         raise NotDrained(left)
     return epochs
 
@@ -152,23 +149,22 @@ async def _commit(
     token: str,
     epochs: Epochs,
     beside_manual: bool,
-    interpretation: Interpretation,
 ) -> Changed:
     """Commit the spec on a version that still has the token, after comparing every region with what was fenced."""
     chosen: list[RegionSpec] = []
 
     async def derive(state: TableState, details: IndexDetails) -> IndexDetails:
-        if interpretation.fence_before_new_spec:
+        if io.interpretation.fence_before_new_spec:
             fenced_change.check_token(token, details)
-        rows = await _rows(io, state, interpretation)
+        rows = await _rows(io, state)
         governed = _under_a_spec(rows, beside_manual)
-        if interpretation.fence_before_new_spec:
+        if io.interpretation.fence_before_new_spec:
             fenced_change.check_unmoved(epochs, governed)
             _check_merged(governed, details)
         chosen[:] = [_resolved(request, state, rows.values())]
         return replace(details, specs=(*details.specs, *chosen), spec_change="")
 
-    state = await mem_wal.change(io, derive, interpretation)
+    state = await mem_wal.change(io, derive)
     return Changed(chosen[0], tuple(sorted(epochs)), state)
 
 
@@ -185,7 +181,6 @@ async def admit(
     *,
     registered: bool = True,
     governed: bool = True,
-    interpretation: Interpretation = STRICT,
 ) -> TableState | None:
     """Let a writer go on that has just claimed the region of ``row``, with the specs and columns of what is returned.
 
@@ -193,8 +188,8 @@ async def admit(
     question is not asked of a registered manual region, since a change of specs leaves it alone or is refused for it,
     nor unless the writer is to take new writes (``governed``). None: nobody fences, and there was nothing to look for.
     """
-    asks = interpretation.fence_before_new_spec and bool(row.spec_id or not registered)
-    if not asks and not interpretation.fence_before_new_columns:
+    asks = io.interpretation.fence_before_new_spec and bool(row.spec_id or not registered)
+    if not asks and not io.interpretation.fence_before_new_columns:
         return None
     state = await fenced_change.stop(io, row.region_id)
     if asks and governed:
@@ -212,7 +207,7 @@ def check_governed(row: RegionRow, state: TableState) -> None:
 
 
 @implements("REGION-009", "AMB-54")
-async def remove_spec(io: Io, spec_id: SpecId, interpretation: Interpretation = STRICT) -> TableState:
+async def remove_spec(io: Io, spec_id: SpecId) -> TableState:
     """Remove a spec that no region names and that does not govern new writes, so that the highest id stays listed.
 
     Raises `InvalidArgument`.
@@ -224,7 +219,7 @@ async def remove_spec(io: Io, spec_id: SpecId, interpretation: Interpretation = 
             raise InvalidArgument(f"the table has no region spec {spec_id}; there are {ids}", clause="REGION-008")
         if spec_id == max(ids):
             raise InvalidArgument(f"region spec {spec_id} governs new writes: it stays", clause="AMB-54")
-        users = [r for r, row in (await _rows(io, state, interpretation)).items() if row.spec_id == spec_id]
+        users = [r for r, row in (await _rows(io, state)).items() if row.spec_id == spec_id]
         if users:
             raise InvalidArgument(f"{len(users)} regions are of spec {spec_id}: it stays", clause="AMB-54")
         return replace(details, specs=tuple(spec for spec in details.specs if spec.spec_id != spec_id))

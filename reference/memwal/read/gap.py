@@ -21,7 +21,6 @@ from ..errors import EngineBug, InvalidArgument, NotFound
 from ..ids import FragmentId, Generation, RegionId, TableVersion
 from ..maintained.base_index import inherited
 from ..region import manifest as manifests
-from ..revisions import STRICT, Interpretation
 from ..table import vector_models
 from ..table.coverage import (
     Origin,
@@ -99,7 +98,6 @@ async def plan(
     index_name: str,
     *,
     memory: Sequence[MemoryView] = (),
-    interpretation: Interpretation = STRICT,
 ) -> IndexedPlan:
     """The plan of a query over ``view`` that the index ``index_name`` accelerates.
 
@@ -114,7 +112,7 @@ async def plan(
     origins = await merge_origins(io, base, missing)
     held = {memory_view.region_id: memory_view for memory_view in memory}
     caught_up = {
-        region: credited(base, index_name, region, origins=origins, interpretation=interpretation).planner
+        region: credited(base, index_name, region, origins=origins, interpretation=io.interpretation).planner
         for region in sorted({*view.manifests, *held})
     }
     usable = await _usable(io, view, index_name, caught_up, origins)

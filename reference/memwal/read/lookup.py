@@ -47,8 +47,8 @@ async def lookup(
 
     async def body(view: View) -> tuple[pa.Table, CoalesceFirst]:
         names = query.names(view.base)
-        planned = await plan(io, view, collect(io, view, query.memory, query.interpretation), keys, names)
+        planned = await plan(io, view, collect(io, view, query.memory), keys, names)
         found = await planned.find(keys) if run else keys.slice(0, 0)
         return live(found, view.base, names), planned
 
-    return await over(io, query.version, query.interpretation, body)
+    return await over(io, query.version, body)

@@ -27,7 +27,6 @@ from ..ids import FragmentId, Generation, RegionId
 from ..keys import KeySet
 from ..region import manifest as manifests
 from ..region.rows import TOMBSTONE, Rows
-from ..revisions import Interpretation
 from ..table import read
 from ..table.read import ROW_ADDRESS
 from ..table.state import TableState, latest
@@ -187,7 +186,6 @@ class Held:
     view: View
     io: Io
     """The region's folder."""
-    interpretation: Interpretation
     table: pa.Table | None = None
     """Its rows; None: they are in the WAL only."""
     indexes: HeldIndexes | None = None
@@ -224,7 +222,7 @@ class Held:
 
     async def _tail(self, shape: Rows) -> pa.Table:
         manifest = self.view.manifests[self.region_id]
-        tail = await wal_tail(self.io, manifest, shape, self.base.revision, self.interpretation)
+        tail = await wal_tail(self.io, manifest, shape, self.base.revision)
         if tail is None:
             raise Raced(self.io.path("wal"), generation=False)
         return tail
@@ -240,7 +238,7 @@ class Parts:
 
 
 @implements("PLAN-001", "PLAN-002", "PLAN-034", "AMB-88", "AMB-102", "AMB-104", "AMB-117", "AMB-118", "AMB-140")
-def collect(io: Io, view: View, memory: Sequence[MemoryView], interpretation: Interpretation) -> Parts:
+def collect(io: Io, view: View, memory: Sequence[MemoryView]) -> Parts:
     """The sources of ``view`` and of the ``memory`` of open writers. Raises `Fenced` for memory of an older epoch."""
     base = Stored(io=io, generation=BASE_GENERATION, region_id=None, base=view.base, state=view.base)
     held = {each.region_id: each for each in memory}
@@ -248,26 +246,24 @@ def collect(io: Io, view: View, memory: Sequence[MemoryView], interpretation: In
     for region in sorted({*view.manifests, *held}):
         manifest = view.manifests.get(region)
         above: list[Part] = [
-            *_stored(io, view, region, manifest, interpretation),
-            *_held(io, view, region, manifest, held.get(region), interpretation),
+            *_stored(io, view, region, manifest),
+            *_held(io, view, region, manifest, held.get(region)),
         ]
         if above:
             found[region] = tuple(reversed(above))
     return Parts(base, found)
 
 
-def _stored(
-    io: Io, view: View, region: RegionId, manifest: RegionManifest | None, interpretation: Interpretation
-) -> list[Stored]:
+def _stored(io: Io, view: View, region: RegionId, manifest: RegionManifest | None) -> list[Stored]:
     merged = view.base.mem_wal.progress(region)
-    floor = merged if interpretation.merged_out_of_resolution else Generation(0)
+    floor = merged if io.interpretation.merged_out_of_resolution else Generation(0)
     return [
         Stored(
             io=manifests.folder(io, region).child(listed.path),
             generation=listed.generation,
             region_id=region,
             base=view.base,
-            lenient=not interpretation.skip_only_merged or listed.generation <= merged,
+            lenient=not io.interpretation.skip_only_merged or listed.generation <= merged,
         )
         for listed in (unmerged(manifest, floor) if manifest is not None else ())
     ]
@@ -279,7 +275,6 @@ def _held(
     region: RegionId,
     manifest: RegionManifest | None,
     memory: MemoryView | None,
-    interpretation: Interpretation,
 ) -> list[Held]:
     current = manifest.generation_current if manifest is not None else Generation(0)
     tables: Sequence[tuple[Generation, pa.Table | None]] = ()
@@ -296,7 +291,6 @@ def _held(
             base=view.base,
             view=view,
             io=manifests.folder(io, region),
-            interpretation=interpretation,
             table=table,
             indexes=memory.indexes.get(generation) if memory is not None else None,
         )

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..revisions import STRICT, Interpretation
 from ..table.schema import check_columns
 from ..table.state import TableState
 from .nodes import Keep
@@ -30,7 +29,6 @@ class Query:
     """None reads strongly: manifests, newest base, and above them the ``memory`` of open writers or, for regions
     without one, the WAL after the replay pointer. A version reads eventually, from its own snapshot."""
     memory: Sequence[MemoryView] = ()
-    interpretation: Interpretation = STRICT
 
     def names(self, base: TableState) -> list[str]:
         """Columns of the answer; raises `InvalidArgument` for one that the base table does not have."""

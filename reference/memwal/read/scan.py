@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from ..clauses import implements
 from ..effects import Io
-from ..revisions import STRICT, Interpretation
 from ..table.state import TableState
 from .nodes import Deduplicate, Filter, Keep, Scan, Streamed, Union
 from .parts import collect
@@ -29,10 +28,10 @@ __all__ = ["Keep", "ReadRaced", "View", "eventual_view", "query", "scan", "strea
 async def plan(io: Io, view: View, asked: Query) -> Streamed:
     """The plan: the base once, and each source of the regions that are not left out. Nothing of them is read yet."""
     names = asked.names(view.base)
-    above = asked.interpretation.filter_above_deduplication
+    above = io.interpretation.filter_above_deduplication
     needed = view.base.schema.names if asked.keep else list(dict.fromkeys([*view.base.primary_key, *names]))
     chosen, held = await narrowed(io, view, asked.memory, asked.predicate)
-    parts = collect(io, chosen, held, asked.interpretation)
+    parts = collect(io, chosen, held)
     below = None if above else asked.keep
     counts = len(chosen.base.fragments), len(view.base.fragments)
     left_out = f", fragments={counts[0]} of {counts[1]}" if counts[0] < counts[1] else ""
@@ -59,7 +58,7 @@ async def query(io: Io, asked: Query, *, run: bool = True) -> tuple[pa.Table, St
         shape = pa.schema([view.base.schema.field(name) for name in asked.names(view.base)]).remove_metadata()
         return pa.concat_tables([shape.empty_table(), *(rows.replace_schema_metadata(None) for rows in parts)]), planned
 
-    return await over(io, asked.version, asked.interpretation, body)
+    return await over(io, asked.version, body)
 
 
 async def scan(
@@ -69,10 +68,9 @@ async def scan(
     keep: Keep | None = None,
     version: TableState | None = None,
     memory: Sequence[MemoryView] = (),
-    interpretation: Interpretation = STRICT,
 ) -> pa.Table:
     """The rows of `query`."""
-    asked = Query(columns=columns, keep=keep, version=version, memory=memory, interpretation=interpretation)
+    asked = Query(columns=columns, keep=keep, version=version, memory=memory)
     return (await query(io, asked))[0]
 
 
@@ -88,13 +86,13 @@ async def stream(io: Io, asked: Query) -> AsyncIterator[pa.Table]:
         rows = (await plan(io, view, asked)).stream()
         return await _some(rows), rows
 
-    part, rest = await over(io, asked.version, asked.interpretation, begun)
+    part, rest = await over(io, asked.version, begun)
     try:
         while part is not None:
             yield part
             part = await _some(rest)
     except Raced as raced:
-        raise await too_late(io, raced, asked.version, asked.interpretation) from None
+        raise await too_late(io, raced, asked.version) from None
 
 
 async def _some(parts: AsyncIterator[pa.Table]) -> pa.Table | None:

@@ -16,13 +16,11 @@ from ..region import manifest as manifests
 from ..region import wal_folder
 from ..region.recovery import is_flushed, read_entry, replay_start
 from ..region.rows import Rows
-from ..revisions import Interpretation, Revision
+from ..revisions import Revision
 
 
 @implements("AMB-141")
-async def wal_tail(
-    region: Io, manifest: RegionManifest, rows: Rows, revision: Revision, interpretation: Interpretation
-) -> pa.Table | None:
+async def wal_tail(region: Io, manifest: RegionManifest, rows: Rows, revision: Revision) -> pa.Table | None:
     """Rows of the entries after the replay pointer, in write order; None if the region moved on while they were read.
 
     Equal to the memory of a writer that writes durably. Read-only: no claim and no barrier. Raises `ArtifactError` for
@@ -32,10 +30,10 @@ async def wal_tail(
     try:
         tail = await confirm.damage(partial(_rows, region, manifest, rows, revision))
     except ArtifactError:
-        if await _moved(region, manifest, revision, interpretation):
+        if await _moved(region, manifest, revision):
             return None
         raise
-    return None if tail is None or await _moved(region, manifest, revision, interpretation) else tail
+    return None if tail is None or await _moved(region, manifest, revision) else tail
 
 
 async def _rows(region: Io, manifest: RegionManifest, rows: Rows, revision: Revision) -> pa.Table | None:
@@ -71,6 +69,6 @@ async def _check_first_position(region: Io, manifest: RegionManifest, revision: 
     wal_folder.check_first_position(manifest, revision, region.root, zero=first == 1, one=True)
 
 
-async def _moved(region: Io, manifest: RegionManifest, revision: Revision, interpretation: Interpretation) -> bool:
-    after = await manifests.latest(region, revision, interpretation)
+async def _moved(region: Io, manifest: RegionManifest, revision: Revision) -> bool:
+    after = await manifests.latest(region, revision)
     return after is None or replay_start(after, revision) != replay_start(manifest, revision)

@@ -154,8 +154,8 @@ async def search(
         if index is None or index.tokenizer is None:
             raise InvalidArgument(f"no full-text index over column {asked.column!r} of the base table", clause="AMB-48")
         chosen, held = await narrowed(io, view, query.memory, query.predicate)
-        parts = collect(io, chosen, held, query.interpretation)
-        lag = await gap.plan(io, chosen, index.name, memory=held, interpretation=query.interpretation)
+        parts = collect(io, chosen, held)
+        lag = await gap.plan(io, chosen, index.name, memory=held)
         sources: list[Part] = [parts.base, *(part for region in parts.regions.values() for part in region)]
         documents = []
         for part in sources:
@@ -166,7 +166,7 @@ async def search(
 
     if asked.k < 1:
         raise InvalidArgument("a search asks for at least one row")
-    return await over(io, query.version, query.interpretation, body)
+    return await over(io, query.version, body)
 
 
 def _plan(

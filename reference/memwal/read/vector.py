@@ -74,10 +74,10 @@ async def search(
         index = None if asked.exact else await chosen_index(io, view.base, asked.column, asked.index, "vector")
         code = _code(asked, index, view.base)
         chosen, held = await narrowed(io, view, query.memory, query.predicate)
-        parts = collect(io, chosen, held, query.interpretation)
+        parts = collect(io, chosen, held)
         lag = None
         if index is not None:
-            lag = await gap.plan(io, chosen, index.name, memory=held, interpretation=query.interpretation)
+            lag = await gap.plan(io, chosen, index.name, memory=held)
         leaves = [await _leaf(io, part, parts, code, asked, index, lag) for part in _sources(parts)]
         union = Union(leaves)
         filtering = FilterStale(union, union, Freshness(io, chosen, parts, approximate), query.keep, tuple(names))
@@ -86,7 +86,7 @@ async def search(
 
     if asked.k < 1:
         raise InvalidArgument("a search asks for at least one row")
-    return await over(io, query.version, query.interpretation, body)
+    return await over(io, query.version, body)
 
 
 def _sources(parts: Parts) -> list[Part]:

@@ -16,7 +16,6 @@ from ..errors import ArtifactError, Outcome
 from ..ids import Generation, Milliseconds, RegionId
 from ..index import regions, snapshot
 from ..region import manifest as manifests
-from ..revisions import STRICT, Interpretation
 from ..table.state import TableState, latest, load
 
 T = TypeVar("T")
@@ -50,7 +49,7 @@ class View:
 
 
 @implements("READ-008", "AMB-101", "AMB-103")
-async def strong_view(io: Io, interpretation: Interpretation = STRICT) -> View:
+async def strong_view(io: Io) -> View:
     """Region manifests first, the newest base version after them; validated, and loaded again until it holds.
 
     For each region every generation between the base's progress and the current one has to be listed. A merge and a
@@ -59,11 +58,11 @@ async def strong_view(io: Io, interpretation: Interpretation = STRICT) -> View:
     for attempt in range(ATTEMPTS):
         await _paused(io, attempt)
         base = await latest(io)
-        live = await regions.discover(io, base.revision, interpretation)
-        if interpretation.regions_before_base:
+        live = await regions.discover(io, base.revision)
+        if io.interpretation.regions_before_base:
             base = await latest(io)
         details = base.mem_wal
-        if not interpretation.regions_before_base or all(_complete(m, details.progress(r)) for r, m in live.items()):
+        if not io.interpretation.regions_before_base or all(_complete(m, details.progress(r)) for r, m in live.items()):
             return View(base=base, manifests=live, live=True)
         await io.note("read_again", reason="a generation is neither listed nor merged in the base version")
     raise ReadRaced(path=io.root, attempts=ATTEMPTS)
@@ -89,9 +88,7 @@ async def eventual_view(io: Io, base: TableState) -> View:
     return View(base=base, manifests=known, live=False)
 
 
-async def over(
-    io: Io, version: TableState | None, interpretation: Interpretation, body: Callable[[View], Awaitable[T]]
-) -> T:
+async def over(io: Io, version: TableState | None, body: Callable[[View], Awaitable[T]]) -> T:
     """What ``body`` reads from one view: the newest for ``version`` None, else that version's own.
 
     A generation or a file that is gone is looked for in a newer state. What this state names too is lost and not
@@ -102,12 +99,12 @@ async def over(
     last = io.root
     for attempt in range(ATTEMPTS):
         await _paused(io, attempt)
-        view = await (strong_view(io, interpretation) if version is None else eventual_view(io, version))
+        view = await (strong_view(io) if version is None else eventual_view(io, version))
         try:
             return await body(view)
         except Raced as raced:
             if version is not None:
-                raise await too_late(io, raced, version, interpretation) from None
+                raise await too_late(io, raced, version) from None
             if raced.path in gone:
                 raise _lost(raced) from None
             if raced.generation:
@@ -127,9 +124,7 @@ async def over(
 
 
 @implements("READ-012", "AMB-92")
-async def too_late(
-    io: Io, raced: Raced, version: TableState | None, interpretation: Interpretation
-) -> ReadRaced | ArtifactError:
+async def too_late(io: Io, raced: Raced, version: TableState | None) -> ReadRaced | ArtifactError:
     """What to raise for a read that ``raced`` and cannot start again: a race, or that the generation is lost.
 
     Raises `NotFound` for a version that was expired while it was read.
@@ -137,7 +132,7 @@ async def too_late(
     if version is not None:
         await _check_retained(io, version)
         return ArtifactError("READ-012", raced.path, "the version's snapshot lists it, and it is gone")
-    view = await strong_view(io, interpretation)
+    view = await strong_view(io)
     unmerged = (
         manifests.folder(io, region).path(listed.path)
         for region, manifest in view.manifests.items()

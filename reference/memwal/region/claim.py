@@ -11,8 +11,9 @@ from .. import paths
 from ..clauses import implements
 from ..codec.region_manifest import RegionManifest
 from ..errors import ArtifactError, Fenced, InvalidArgument, NotFound
-from ..ids import UINT64_MAX, Epoch, ManifestVersion, WalPosition
+from ..ids import UINT64_MAX, Epoch, ManifestVersion
 from . import manifest as manifests
+from . import transitions
 from .region import Region
 
 
@@ -31,7 +32,7 @@ async def claim(region: Region) -> RegionManifest:
 
     async def derive(current: RegionManifest | None) -> RegionManifest | None:
         nonlocal tried
-        if current is not None and current == tried and not region.interpretation.own_claim_needs_confirmation:
+        if current is not None and current == tried and not region.io.interpretation.own_claim_needs_confirmation:
             return None
         tried = claimed(current, region)
         return tried
@@ -39,8 +40,8 @@ async def claim(region: Region) -> RegionManifest:
     advanced = await manifests.advance(
         region.io,
         region.revision,
+        transitions.CLAIM,
         derive,
-        interpretation=region.interpretation,
         collected=region.manifest_collection,
     )
     won = manifests.present(advanced.manifest, region.io)
@@ -52,15 +53,10 @@ def claimed(current: RegionManifest | None, region: Region) -> RegionManifest:
     """The manifest that claims the region: only the epoch changes; None creates version 1 with epoch 1."""
     if current is None:
         return RegionManifest(
-            version=ManifestVersion(1),
             region_id=region.region_id,
             spec_id=region.spec_id,
-            epoch=region.revision.epoch_first,
-            position_replay_after=WalPosition(0),
-            position_last_seen=WalPosition(0),
-            generation_current=region.revision.generation_first,
-            flushed=(),
             shard_fields=region.shard_fields,
+            **transitions.fresh(region.revision),
         )
     if current.sealed:
         raise InvalidArgument(f"region {region.region_id} is sealed and takes no writer", clause="FENCE-003")
@@ -88,7 +84,7 @@ async def verify_epoch(region: Region, known: RegionManifest) -> RegionManifest:
             await region.io.head(paths.manifest(ManifestVersion(known.version + 1)))
         except NotFound:
             return known
-        stored = await manifests.require(region.io, region.revision, region.interpretation, collected=False)
+        stored = await manifests.require(region.io, region.revision, collected=False)
     check_epoch(region, known.epoch, stored)
     return stored
 

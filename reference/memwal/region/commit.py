@@ -12,6 +12,7 @@ from ..codec.region_manifest import FlushedGeneration, RegionManifest
 from ..errors import ArtifactError
 from ..ids import Epoch, Generation, WalPosition
 from . import manifest as manifests
+from . import transitions
 from .claim import check_epoch
 from .recovery import replay_start
 from .region import Region
@@ -33,7 +34,7 @@ async def commit_flush(
     async def derive(current: RegionManifest | None) -> RegionManifest | None:
         nonlocal basis
         stored = manifests.present(current, region.io)
-        if basis is None or region.interpretation.reverify_each_attempt:
+        if basis is None or region.io.interpretation.reverify_each_attempt:
             check_epoch(region, epoch, stored)
             if stored.generation_current > listed.generation:
                 await region.io.note("recognised", generation=listed.generation)
@@ -55,8 +56,8 @@ async def commit_flush(
     advanced = await manifests.advance(
         region.io,
         region.revision,
+        transitions.FLUSH,
         derive,
-        interpretation=region.interpretation,
         collected=region.manifest_collection,
     )
     await region.io.note("flushed", region=region.region_id, generation=listed.generation)

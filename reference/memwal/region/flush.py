@@ -81,9 +81,9 @@ async def write_generation(region: Region, epoch: Epoch, sealed: MemTable, start
     return FlushedGeneration(
         generation=sealed.generation,
         path=folder,
-        in_memory_bytes=rows.nbytes if region.revision.shard_fields else None,
-        physical_rows=rows.num_rows if region.revision.shard_fields else None,
-        primary_key_bytes=keys.nbytes if region.revision.shard_fields else None,
+        in_memory_bytes=rows.nbytes if region.revision.added_fields else None,
+        physical_rows=rows.num_rows if region.revision.added_fields else None,
+        primary_key_bytes=keys.nbytes if region.revision.added_fields else None,
     )
 
 

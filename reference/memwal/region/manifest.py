@@ -18,9 +18,19 @@ from ..clauses import implements
 from ..codec import hint, region_manifest
 from ..codec.region_manifest import RegionManifest
 from ..effects import Commits, Io
-from ..errors import AlreadyExists, ArtifactError, InvalidArgument, NotFound, OutcomeUnknown, StorageError, Throttled
+from ..errors import (
+    AlreadyExists,
+    ArtifactError,
+    InvalidArgument,
+    NotFound,
+    OutcomeUnknown,
+    StorageError,
+    Throttled,
+)
 from ..ids import UINT64_MAX, ManifestVersion, Milliseconds, RegionId
-from ..revisions import STRICT, Interpretation, Revision
+from ..revisions import Revision
+from . import transitions
+from .transitions import Trigger
 
 RETAINED_LEAST = 2
 """Manifest versions that a collector has to leave (AMB-96)."""
@@ -41,9 +51,7 @@ def folder(table: Io, region: RegionId) -> Io:
     "MANIFEST-001", "MANIFEST-029", "MANIFEST-030", "MANIFEST-031", "MANIFEST-032", "MANIFEST-033", "FENCE-004",
     "AMB-30", "AMB-31", "AMB-32",
 )  # fmt: skip
-async def latest(
-    io: Io, revision: Revision, interpretation: Interpretation = STRICT, *, collected: bool = True
-) -> RegionManifest | None:
+async def latest(io: Io, revision: Revision, *, collected: bool = True) -> RegionManifest | None:
     """The newest manifest of the region at ``io``, or None if the region has none.
 
     Starts at the hint (or at 1) and probes upward until a version is missing. Lists only where the first probe fails,
@@ -55,8 +63,8 @@ async def latest(
     rolled back to the upper one; nothing can be committed on top of it, since `advance` lists.
     """
     start = await hinted(io)
-    lists = interpretation.list_when_hint_fails
-    guarded = collected and lists and interpretation.guard_collected_versions
+    lists = io.interpretation.list_when_hint_fails
+    guarded = collected and lists and io.interpretation.guard_collected_versions
     found = await _climbed(io, start or ManifestVersion(1), revision, guarded) if start or not lists else None
     return await newest_listed(io, revision) if found is None and lists else found
 
@@ -148,11 +156,9 @@ def present(found: RegionManifest | None, io: Io) -> RegionManifest:
     return found
 
 
-async def require(
-    io: Io, revision: Revision, interpretation: Interpretation = STRICT, *, collected: bool = True
-) -> RegionManifest:
+async def require(io: Io, revision: Revision, *, collected: bool = True) -> RegionManifest:
     """`latest`, where a region without a manifest is an error."""
-    return present(await latest(io, revision, interpretation, collected=collected), io)
+    return present(await latest(io, revision, collected=collected), io)
 
 
 def following(manifest: RegionManifest) -> RegionManifest:
@@ -190,9 +196,9 @@ class Advanced:
 async def advance(
     io: Io,
     revision: Revision,
+    trigger: Trigger,
     derive: Derive,
     *,
-    interpretation: Interpretation = STRICT,
     collected: bool,
     insist: bool = True,
 ) -> Advanced:
@@ -202,14 +208,16 @@ async def advance(
     runs again on what is newest then. Losing to others is no failure and is not counted; after `confirm.ATTEMPTS`
     attempts without an answer the last outcome is raised. With ``insist`` false one attempt is all.
 
-    ``collected``: whether manifest versions of the table may be deleted (`CONFIG_MANIFEST_COLLECTION`).
+    ``trigger``: what the step is; that it changes no more than that is asserted, unless the reading is the literal one
+    of AMB-29, by which a step is derived from what was read first. ``collected``: whether manifest versions of the
+    table may be deleted (`CONFIG_MANIFEST_COLLECTION`).
     """
     listing = False
     losses = fruitless = 0
     version_before = -1
     unsure: OutcomeUnknown | None = None
     while True:
-        current = await _newest(io, revision, interpretation, collected, listing)
+        current = await _newest(io, revision, collected, listing)
         try:
             wanted = await derive(current)
         except ArtifactError:
@@ -219,11 +227,13 @@ async def advance(
             continue
         if wanted is None:
             return Advanced(current, committed=False)
+        if io.interpretation.reverify_each_attempt:
+            transitions.check(trigger, current, wanted, revision)
         listing = False
         failure: AlreadyExists | OutcomeUnknown | Throttled
         try:
             await io.put_if_absent(paths.manifest(wanted.version), region_manifest.encode(wanted, revision))
-            if not (collected and interpretation.guard_collected_versions) or await _stands(io, wanted.version):
+            if not (collected and io.interpretation.guard_collected_versions) or await _stands(io, wanted.version):
                 await put_hint(io, wanted.version)
                 return Advanced(wanted, committed=True)
             await io.note("manifest_void", version=wanted.version)
@@ -244,12 +254,10 @@ async def advance(
         losses += 1
 
 
-async def _newest(
-    io: Io, revision: Revision, interpretation: Interpretation, collected: bool, listing: bool
-) -> RegionManifest | None:
+async def _newest(io: Io, revision: Revision, collected: bool, listing: bool) -> RegionManifest | None:
     if listing:
         return await newest_listed(io, revision)
-    return await latest(io, revision, interpretation, collected=collected)
+    return await latest(io, revision, collected=collected)
 
 
 @implements("AMB-30")

@@ -103,9 +103,7 @@ async def recover(region: Region, manifest: RegionManifest) -> Recovered:
     try:
         found = await _replayed(region, manifest)
     except ArtifactError:
-        stored = await manifests.require(
-            region.io, region.revision, region.interpretation, collected=region.manifest_collection
-        )
+        stored = await manifests.require(region.io, region.revision, collected=region.manifest_collection)
         if stored.epoch > manifest.epoch:
             raise Fenced(region.region_id, manifest.epoch, stored.epoch) from None
         raise
@@ -133,7 +131,7 @@ async def _replayed(region: Region, manifest: RegionManifest) -> Recovered:
                 await confirm.damage(partial(_check_names, region, manifest, position))
                 checked = True
             found = _rebuilt(manifest, schema, replayed)
-            if not needs_barrier or not region.interpretation.claim_barrier:
+            if not needs_barrier or not region.io.interpretation.claim_barrier:
                 return found
             try:
                 await _put_barrier(region, manifest, found.memtable.generation, position)
@@ -148,7 +146,7 @@ async def _replayed(region: Region, manifest: RegionManifest) -> Recovered:
             if not is_flushed(entry, manifest):
                 rows = region.rows.restored(entry.rows, region.io.path(name))
                 held = _Replayed(position, rows, region.rows.filled(entry.rows), entry.generation)
-        elif region.interpretation.stop_on_newer_epoch:
+        elif region.io.interpretation.stop_on_newer_epoch:
             reason = f"written under epoch {entry.epoch}, and the region's newest epoch is {manifest.epoch}"
             raise ArtifactError("FENCE-015", region.io.path(name), reason)
         replayed.append(held)
@@ -194,7 +192,7 @@ async def _check_names(region: Region, manifest: RegionManifest, tip: WalPositio
     what is behind it.
     """
     found: tuple[WalPosition, ...] = ()
-    if region.interpretation.list_wal_tail:
+    if region.io.interpretation.list_wal_tail:
         names = await region.io.list("wal")
         wal_folder.refuse_strangers(names, region.revision, region.io.root)
         found = wal_folder.positions(names, region.revision)

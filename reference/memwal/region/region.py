@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..effects import Io
 from ..ids import RegionId, SpecId
-from ..revisions import STRICT, Interpretation, Revision
+from ..revisions import Revision
 from .rows import Rows
 
 
@@ -28,7 +28,6 @@ class Region:
     spec_id: SpecId = SpecId(0)
     shard_fields: tuple[tuple[str, bytes], ...] = ()
     """Region values for the manifest (R)."""
-    interpretation: Interpretation = STRICT
     wal_collection: bool = False
     """Whether WAL files may be collected; then each WAL put is verified (AMB-25)."""
     table: Io | None = None

@@ -255,22 +255,22 @@ class Writer:
 
     async def _store(self, name: str, data: bytes) -> bool:
         """Store an entry under ``name``; false where the literal reading says to try the next position."""
-        io, interpretation = self.region.io, self.region.interpretation
-        if not interpretation.conditional_wal_put:
+        io = self.region.io
+        if not io.interpretation.conditional_wal_put:
             await io.put(name, data)
             return True
         try:
-            if interpretation.resolve_unknown_put:
+            if io.interpretation.resolve_unknown_put:
                 await confirm.create(io, name, data)
             else:
                 await io.put_if_absent(name, data)
         except OutcomeUnknown:
-            if interpretation.resolve_unknown_put:
+            if io.interpretation.resolve_unknown_put:
                 raise
             return False
         except AlreadyExists:
-            stored = await manifests.require(io, self.region.revision, interpretation)
-            if not interpretation.stop_on_taken_position:
+            stored = await manifests.require(io, self.region.revision)
+            if not io.interpretation.stop_on_taken_position:
                 return False
             if stored.epoch > self.epoch:
                 raise Fenced(self.region.region_id, self.epoch, stored.epoch) from None

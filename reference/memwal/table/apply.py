@@ -14,7 +14,7 @@ from ..codec.data_file import FILE_VERSION, LEAF_VERSIONS, WRITTEN_VERSIONS
 from ..codec.pb.lance import table_pb2
 from ..codec.table_manifest import TableManifest
 from ..errors import EngineBug, InvalidArgument
-from ..revisions import CONFIG_COLLECTED, CONFIG_COMMITS, STRICT, Interpretation
+from ..revisions import CONFIG_COLLECTED, CONFIG_COMMITS, Interpretation
 from . import metadata, older, progress
 from .draft import SYSTEM_DETAILS, Draft, begin, copied_index
 from .transactions import Transaction, is_mem_wal, merged_generations, operation, rewrite_groups
@@ -30,8 +30,8 @@ def build(
     base: TableManifest | None,
     transaction: Transaction,
     path: str,
-    interpretation: Interpretation = STRICT,
-    source: TableManifest | None = None,
+    source: TableManifest | None,
+    interpretation: Interpretation,
 ) -> Draft:
     """The version after ``base`` with ``transaction`` applied; pure.
 

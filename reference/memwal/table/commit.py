@@ -16,7 +16,7 @@ from ..codec.table_manifest import TableManifest
 from ..effects import Commits, Io
 from ..errors import AlreadyExists, AlreadyMerged, Conflict, InvalidArgument, NotFound
 from ..ids import Milliseconds, TableVersion
-from ..revisions import CONFIG_COMMITS, STRICT, Interpretation
+from ..revisions import CONFIG_COMMITS, Interpretation
 from . import apply, pointer, transactions, versions
 from . import rebase as rebasing
 from .conflicts import Verdict, verdict
@@ -33,7 +33,6 @@ async def commit(
     *,
     rebase: bool = True,
     source: TableManifest | None = None,
-    interpretation: Interpretation = STRICT,
 ) -> TableState:
     """Commit ``body`` (its operation set) that was prepared from ``read``; None creates the table.
 
@@ -53,7 +52,7 @@ async def commit(
     scheme = read.scheme if read is not None else versions.Scheme.V2
     while True:
         path = base.path if base is not None else io.path(paths.VERSIONS)
-        draft = apply.build(base.manifest if base is not None else None, transaction, path, interpretation, source)
+        draft = apply.build(base.manifest if base is not None else None, transaction, path, source, io.interpretation)
         _check_mechanism(io, base, draft)
         _stamp(draft, name, await io.now())
         version = TableVersion(draft.message.version)
@@ -67,7 +66,7 @@ async def commit(
             if not rebase:
                 reason = "the transaction holds for the version that it read only"
                 raise Conflict(version, operation(transaction), "", retryable=True, reason=reason) from None
-            base, carried = await _next_base(io, base, version, transaction, interpretation)
+            base, carried = await _next_base(io, base, version, transaction)
             if carried is not transaction:
                 transaction, name = carried, await _stored(io, carried)
             continue
@@ -95,7 +94,7 @@ async def _stored(io: Io, transaction: Transaction) -> str:
 
 @implements("TXN-012", "TXN-013", "TXN-048", "TXN-049", "TXN-055")
 async def _next_base(
-    io: Io, base: TableState, taken: TableVersion, transaction: Transaction, interpretation: Interpretation
+    io: Io, base: TableState, taken: TableVersion, transaction: Transaction
 ) -> tuple[TableState, Transaction]:
     """The version that took our place, and our transaction as it has to be on top of it."""
     try:
@@ -111,10 +110,10 @@ async def _next_base(
     changed = _changed_meanwhile(transaction, winner)
     if decision is Verdict.REBASE and changed is not None:
         decision, reason = Verdict.RETRY, f"the committed version has another index {changed!r} than the one to replace"
-    if _only_progress_conflicts(transaction, theirs) and not interpretation.progress_in_conflict:
+    if _only_progress_conflicts(transaction, theirs) and not io.interpretation.progress_in_conflict:
         return winner, transaction
-    if interpretation.progress_in_conflict and decision is not Verdict.FAIL:
-        _check_progress(transaction, winner, operation(theirs), interpretation)
+    if io.interpretation.progress_in_conflict and decision is not Verdict.FAIL:
+        _check_progress(transaction, winner, operation(theirs), io.interpretation)
     if decision is Verdict.REBASE:
         carried = await rebasing.onto(io, base, winner, transaction, theirs)
         if carried is not None:

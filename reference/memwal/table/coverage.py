@@ -16,7 +16,7 @@ from ..codec.index_details import INDEX_NAME, IndexCatchup, IndexDetails, Progre
 from ..codec.pb.lance import table_pb2
 from ..errors import ArtifactError, InvalidArgument
 from ..ids import FragmentId, Generation, RegionId
-from ..revisions import STRICT, Interpretation
+from ..revisions import Interpretation
 from . import reuse
 from .draft import SYSTEM_DETAILS, copied_index
 from .state import TableState
@@ -104,7 +104,7 @@ def credited(
     region: RegionId,
     *,
     origins: Mapping[FragmentId, Origin] | None = None,
-    interpretation: Interpretation = STRICT,
+    interpretation: Interpretation,
 ) -> Credit:
     """How far the index ``name`` counts as covering the merged generations of ``region`` in ``state``.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..clauses import implements
 from ..codec import fragment_bitmap as bitmap
 from ..codec.pb.lance import file_pb2, table_pb2
 from ..codec.table_manifest import TableManifest
 from ..errors import EngineBug
-from ..revisions import STRICT, Interpretation
+from ..revisions import Interpretation
 from . import older, reuse
 
 _FLAG_DELETION_FILES = 1
@@ -26,12 +26,12 @@ class Draft:
     """The next version while it is being built."""
 
     message: table_pb2.Manifest
-    indices: list[table_pb2.IndexMetadata] = field(default_factory=list)
-    path: str = ""
+    indices: list[table_pb2.IndexMetadata]
+    path: str
     """Name of the manifest that it is built on, for errors."""
-    source: TableManifest | None = None
+    source: TableManifest | None
     """The version that a restore or clone copies."""
-    interpretation: Interpretation = STRICT
+    interpretation: Interpretation
 
     @property
     def is_first(self) -> bool:

@@ -14,7 +14,7 @@ from ..codec.index_details import IndexCatchup, IndexDetails
 from ..codec.pb.lance import table_pb2
 from ..errors import AlreadyMerged, ArtifactError, EngineBug
 from ..ids import Generation, RegionId
-from ..revisions import STRICT, Interpretation, R
+from ..revisions import Interpretation, R
 from .draft import Draft
 from .transactions import is_mem_wal
 
@@ -40,7 +40,7 @@ def _mem_wal(draft: Draft) -> table_pb2.IndexMetadata:
 
 
 @implements("MERGE-018", "AMB-71", "AMB-81")
-def with_progress(details: IndexDetails, made: Made, interpretation: Interpretation = STRICT) -> IndexDetails:
+def with_progress(details: IndexDetails, made: Made, interpretation: Interpretation) -> IndexDetails:
     """``details`` after merging the given generations.
 
     Raises `AlreadyMerged` when progress is there or beyond (literal: it stays, AMB-84), and `EngineBug` when a

@@ -19,7 +19,7 @@ from ..codec.table_manifest import TableManifest
 from ..effects import Io
 from ..errors import ArtifactError, InvalidArgument, NotFound
 from ..ids import FieldId, TableVersion
-from ..revisions import CONFIG_REVISION, REVISIONS, R, Revision
+from ..revisions import CONFIG_MANIFEST_COLLECTION, CONFIG_REVISION, CONFIG_WAL_COLLECTION, REVISIONS, R, Revision
 from . import older, reuse
 from . import schema as schemas
 from . import versions as naming
@@ -127,6 +127,16 @@ class TableState:
             known = ", ".join(REVISIONS)
             raise ArtifactError("AMB-06", self.path, f"config {CONFIG_REVISION} is {name!r}; known are {known}")
         return REVISIONS[name]
+
+    @property
+    def collects_wal(self) -> bool:
+        """Whether the collector may delete WAL files; then each put is verified (AMB-25)."""
+        return self.config.get(CONFIG_WAL_COLLECTION) == "on"
+
+    @property
+    def collects_manifests(self) -> bool:
+        """Whether the collector may delete region manifest versions; then each commit of one is confirmed (AMB-30)."""
+        return self.config.get(CONFIG_MANIFEST_COLLECTION) == "on"
 
 
 @implements("FORMAT-008", "FORMAT-027")

@@ -21,7 +21,6 @@ from ..effects import Io
 from ..errors import EngineBug, NotFound, OutcomeUnknown, StorageError, Throttled, Unmergeable
 from ..ids import FragmentId, Generation, RegionId, region_id_to_bytes
 from ..keys import KeySet
-from ..revisions import STRICT, Interpretation
 from . import owners, read, schema
 from .commit import commit
 from .fragments import FragmentWriter, write_deletions
@@ -146,7 +145,6 @@ async def upsert(
     work: Work,
     *,
     progress: Sequence[tuple[RegionId, Generation]] = (),
-    interpretation: Interpretation = STRICT,
 ) -> TableState:
     """Commit the rows of a source together with merge progress, in one transaction built on ``state``.
 
@@ -165,7 +163,7 @@ async def upsert(
         fields_modified=[],
         update_mode=Transaction.UpdateMode.REWRITE_ROWS,
     )
-    return await commit(io, state, Transaction(update=body), interpretation=interpretation)
+    return await commit(io, state, Transaction(update=body))
 
 
 def merged_message(region: RegionId, generation: Generation) -> Any:

@@ -19,7 +19,6 @@ from ..codec.pb.lance import table_pb2
 from ..effects import Io
 from ..errors import AlreadyExists, Conflict, InvalidArgument
 from ..ids import FieldId, Generation, RegionId
-from ..revisions import STRICT, Interpretation
 from . import coverage, read
 from . import schema as schemas
 from .commit import commit
@@ -231,7 +230,6 @@ async def merge_insert(
     *,
     delete_keys: pa.Table | None = None,
     progress: Sequence[tuple[RegionId, Generation]] = (),
-    interpretation: Interpretation = STRICT,
 ) -> TableState:
     """Upsert ``rows`` by primary key in one transaction built on ``state``, together with merge progress.
 
@@ -244,4 +242,4 @@ async def merge_insert(
         keys = pa.concat_tables([keys, delete_keys.select(key)])
     source = TableSource(path=io.root, table=conform(rows, state.schema), keys=keys)
     work = begin(source, state)
-    return await upsert(io, state, work, progress=progress, interpretation=interpretation)
+    return await upsert(io, state, work, progress=progress)

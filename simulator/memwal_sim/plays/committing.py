@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from memwal.effects import Io
 from memwal.errors import InvalidArgument, NotFound, Outcome
 from memwal.ids import TableVersion
 from memwal.table import cloning, columns, compaction, whole, write
@@ -31,7 +32,7 @@ from .account import FINAL, LOST, WRITE_REFUSED, Account, Call, Rows
 from .play import Play
 
 
-async def committer(_setting: Setting, name: str, arguments: Arguments) -> None:
+async def committer(setting: Setting, name: str, arguments: Arguments) -> None:
     """Follow ``script``; keys are those of rows, and values are named after the process and the step.
 
     ``append``, ``upsert``, ``update``, ``delete``, ``overwrite``: keys. ``restore``: null, for version 1, which is
@@ -41,7 +42,7 @@ async def committer(_setting: Setting, name: str, arguments: Arguments) -> None:
     for number, step in enumerate(arguments["script"], 1):
         ((word, argument),) = step.items()
         try:
-            await _take(Telling(word, argument, f"{name}/{number}", f"{name}.{number}"))
+            await _take(Telling(setting.table, word, argument, f"{name}/{number}", f"{name}.{number}"))
         except Outcome:
             if not arguments.get("insists", False):
                 raise
@@ -51,6 +52,7 @@ async def committer(_setting: Setting, name: str, arguments: Arguments) -> None:
 class Telling:
     """One step of a script."""
 
+    table: Io
     word: str
     argument: Any
     call: str
@@ -60,10 +62,10 @@ class Telling:
 
 
 async def _take(told: Telling) -> None:
-    io = ground.TABLE
+    io = told.table
     if told.word == "read":
         await io.note(READ_INVOKED, read=told.call)
-        await io.note(READ_RETURNED, read=told.call, rows=await _rows())
+        await io.note(READ_RETURNED, read=told.call, rows=await _rows(io))
         return
     if told.word not in ROWS and told.word != "restore":
         await _maintain(told)
@@ -73,7 +75,7 @@ async def _take(told: Telling) -> None:
     call = f"{told.word} {told.call}"
     await io.note(WRITE_INVOKED, write=call, rows=rows)
     try:
-        await (ROWS[told.word](told) if told.word in ROWS else _restore())
+        await (ROWS[told.word](told) if told.word in ROWS else _restore(io))
     except (InvalidArgument, NotFound):
         await io.note(WRITE_REFUSED, write=call)
         return
@@ -97,9 +99,9 @@ def _valued(told: Telling, rows: pa.Table) -> pa.Table:
     return rows.set_column(place, ground.VALUE, pa.array([told.value] * rows.num_rows, pa.string()))
 
 
-async def _fitting(rows: pa.Table) -> pa.Table:
+async def _fitting(table: Io, rows: pa.Table) -> pa.Table:
     """``rows`` with NULL in columns that the table has besides."""
-    schema = (await latest(ground.TABLE)).schema
+    schema = (await latest(table)).schema
     columns = [
         rows[name] if name in rows.schema.names else pa.nulls(len(rows), schema.field(name).type)
         for name in schema.names
@@ -108,28 +110,28 @@ async def _fitting(rows: pa.Table) -> pa.Table:
 
 
 async def _append(told: Telling) -> None:
-    await write.append(ground.TABLE, await _fitting(_table(told)))
+    await write.append(told.table, await _fitting(told.table, _table(told)))
 
 
 async def _delete(told: Telling) -> None:
-    await write.delete(ground.TABLE, _selecting(told), f"{ground.KEY} IN {told.argument}")
+    await write.delete(told.table, _selecting(told), f"{ground.KEY} IN {told.argument}")
 
 
 async def _update(told: Telling) -> None:
-    await write.update(ground.TABLE, _selecting(told), partial(_valued, told))
+    await write.update(told.table, _selecting(told), partial(_valued, told))
 
 
 async def _upsert(told: Telling) -> None:
-    rows = await _fitting(_table(told))
-    await write.retried(ground.TABLE, lambda state: write.merge_insert(ground.TABLE, state, rows))
+    rows = await _fitting(told.table, _table(told))
+    await write.retried(told.table, lambda state: write.merge_insert(told.table, state, rows))
 
 
 async def _overwrite(told: Telling) -> None:
-    await whole.overwrite(ground.TABLE, _table(told))
+    await whole.overwrite(told.table, _table(told))
 
 
-async def _restore() -> None:
-    await whole.restore(ground.TABLE, TableVersion(1))
+async def _restore(table: Io) -> None:
+    await whole.restore(table, TableVersion(1))
 
 
 ROWS: Mapping[str, Callable[[Telling], Coroutine[Any, Any, None]]] = MappingProxyType(
@@ -140,7 +142,7 @@ ROWS: Mapping[str, Callable[[Telling], Coroutine[Any, Any, None]]] = MappingProx
 
 async def _maintain(told: Telling) -> None:
     """What changes no row."""
-    io = ground.TABLE
+    io = told.table
     with suppress(InvalidArgument):
         match told.word:
             case "compact":
@@ -172,9 +174,9 @@ async def reader(setting: Setting, name: str, arguments: Arguments) -> None:
     await committer(setting, name, {"script": [{"read": None}], **arguments})
 
 
-async def _rows() -> Rows:
+async def _rows(table: Io) -> Rows:
     """All rows of the newest version, sorted; a key may be there several times."""
-    found = await table_read.scan(ground.TABLE, await latest(ground.TABLE))
+    found = await table_read.scan(table, await latest(table))
     return tuple(sorted(zip(found.column(ground.KEY).to_pylist(), found.column(ground.VALUE).to_pylist(), strict=True)))
 
 
@@ -223,9 +225,9 @@ def _applied(call: Call, rows: Rows) -> Rows | None:
     return tuple(sorted(left if call.name.startswith("delete") else (*left, *call.rows)))
 
 
-def oracles(_setting: Setting) -> tuple[Oracle, ...]:
+def oracles(setting: Setting) -> tuple[Oracle, ...]:
     """What must hold of the table at any time."""
-    return (after_crash(Process("last-reader", _rows), judge, clause="TXN-004"),)
+    return (after_crash(Process("last-reader", partial(_rows, setting.table)), judge, clause="TXN-004"),)
 
 
 @lru_cache

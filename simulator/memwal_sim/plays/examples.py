@@ -93,7 +93,7 @@ def _next(acting: Acting) -> str:
 async def _merge_next(acting: Acting) -> None:
     """Merge every generation of the region, as `actors.merge` does, and once more if another merger was faster."""
     for _ in range(2):
-        await merge_region(acting.place.table, acting.place.region.region_id, acting.place.interpretation)
+        await merge_region(acting.place.table, acting.place.region.region_id)
 
 
 async def _repair(acting: Acting) -> None:
@@ -182,7 +182,12 @@ def _generation(told: Told) -> Step:
         rows = ground.rows_table(given["rows"])
         position = WalPosition(given["position"])
         sealed = MemTable(generation=Generation(given["number"]), schema=region.rows.schema)
-        named = replace(region, io=_Naming(region.io.root, region.io.commits, digits=given["prefix"]))
+        named = replace(
+            region,
+            io=_Naming(
+                region.io.root, region.io.commits, interpretation=region.io.interpretation, digits=given["prefix"]
+            ),
+        )
         await write_generation(named, Epoch(given["epoch"]), sealed.with_replayed(position, rows), position)
 
     return step
@@ -238,7 +243,7 @@ NAMES = ("scribe", "writer", "reader", "merger", "collector", "snapshotter", "in
 
 def _in_region(setting: Setting, number: int, *, collected: bool) -> Place:
     region, wanted = clients.place(setting, collected=collected).region, ground.region_id(number)
-    io = ground.TABLE.child(paths.region(wanted))
+    io = setting.table.child(paths.region(wanted))
     return Place(region=replace(region, region_id=wanted, io=io))
 
 
@@ -318,7 +323,7 @@ def _appending(commits_by: Commits, told: Told) -> Step:
     """Argument: key -> value, appended in one commit."""
 
     async def step(acting: Acting) -> None:
-        io, name = Io("", commits_by), _next(acting)
+        io, name = replace(acting.place.table, commits=commits_by), _next(acting)
         await io.note(WRITE_INVOKED, write=name, rows=tuple(told.argument.items()))
         await write.append(io, ground.rows_table(told.argument))
         await io.note(WRITE_ACKNOWLEDGED, write=name)
@@ -328,7 +333,7 @@ def _appending(commits_by: Commits, told: Told) -> Step:
 
 def _reading(commits_by: Commits, _told: Told) -> Step:
     async def step(acting: Acting) -> None:
-        await actors.read_by(acting, lambda: commits.rows(Io("", commits_by)))
+        await actors.read_by(acting, lambda: commits.rows(replace(acting.place.table, commits=commits_by)))
 
     return step
 
@@ -407,7 +412,7 @@ def _drop_columns(told: Told) -> Step:
     async def step(acting: Acting) -> None:
         io = acting.place.table
         try:
-            await column_change.drop(io, told.argument, interpretation=acting.place.interpretation)
+            await column_change.drop(io, told.argument)
         except InvalidArgument as refused:
             await io.note("refused", clause=refused.clause)
 

@@ -8,7 +8,7 @@ decides anything that the engine decides.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -28,7 +28,6 @@ from memwal.read.sources import MemoryView
 from memwal.region.limits import Limits
 from memwal.region.region import Region
 from memwal.region.writer import Writer, open_writer
-from memwal.revisions import Interpretation
 from memwal.table import tags, whole, write
 from memwal.table.state import latest, load
 
@@ -45,12 +44,11 @@ class Place:
     """Where processes work."""
 
     region: Region
-    table: Io = ground.TABLE
 
     @property
-    def interpretation(self) -> Interpretation:
-        """The readings under which everybody works."""
-        return self.region.interpretation
+    def table(self) -> Io:
+        """The root of the store."""
+        return replace(self.region.io, root="")
 
 
 @dataclass(slots=True)
@@ -199,14 +197,14 @@ async def flush_frozen(acting: Acting) -> None:
 
 async def merge(acting: Acting) -> None:
     """Merge every generation of the region."""
-    await merge_region(acting.place.table, acting.place.region.region_id, acting.place.interpretation)
+    await merge_region(acting.place.table, acting.place.region.region_id)
 
 
 def collect(policy: Policy = EAGER) -> Step:
     """The step that is one run of the collector."""
 
     async def step(acting: Acting) -> None:
-        await collector.collect(acting.place.table, policy, report=False, interpretation=acting.place.interpretation)
+        await collector.collect(acting.place.table, policy, report=False)
 
     return step
 
@@ -218,14 +216,14 @@ async def lose_hint(acting: Acting) -> None:
 
 async def snapshot(acting: Acting) -> None:
     """Write the region snapshot of the MemWAL index anew."""
-    await regions.build_snapshot(acting.place.table, interpretation=acting.place.interpretation)
+    await regions.build_snapshot(acting.place.table)
 
 
 def index(name: str) -> Step:
     """The step that extends the index ``name`` over merged data."""
 
     async def step(acting: Acting) -> None:
-        await catch_up(acting.place.table, name, acting.place.interpretation)
+        await catch_up(acting.place.table, name)
 
     return step
 
@@ -234,7 +232,7 @@ def restore(version: int) -> Step:
     """The step that makes the base table what it was in ``version``, as far as that is allowed."""
 
     async def step(acting: Acting) -> None:
-        may_revert = guards.may_revert(acting.place.table, acting.place.interpretation)
+        may_revert = guards.may_revert(acting.place.table)
         await whole.restore(acting.place.table, TableVersion(version), may_revert)
 
     return step
@@ -321,13 +319,13 @@ async def _begun(acting: Acting, *, strong: bool) -> str:
 
 async def seen(place: Place, *memory: MemoryView) -> pa.Table:
     """The rows of a strong read."""
-    return await scan.scan(place.table, memory=memory, interpretation=place.interpretation)
+    return await scan.scan(place.table, memory=memory)
 
 
 async def seen_at(place: Place, version: TableVersion) -> pa.Table:
     """The rows of a read of ``version`` and its snapshot."""
     state = await load(place.table, version)
-    return await scan.scan(place.table, version=state, interpretation=place.interpretation)
+    return await scan.scan(place.table, version=state)
 
 
 def memory_of(writer: Writer) -> MemoryView:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pyarrow as pa
-from memwal.effects import Protocol
+from memwal.effects import Io, Protocol
 from memwal.errors import InvalidArgument
 from memwal.index import regions
 from memwal.index.registration import register
@@ -14,12 +14,11 @@ from memwal.index.transforms import bucket
 from memwal.jobs import column_change
 from memwal.jobs.opening import open_region
 from memwal.region.rows import Belongs
-from memwal.revisions import Interpretation
 from memwal.table.state import TableState, latest
 
 from ..world import World
 from .actors import Acting, Step, process, read
-from .ground import KEY, TABLE
+from .ground import KEY
 from .one_region import world
 from .scenario import Scenario, Setting
 from .sharded import GROUP, flush, merge, place, put, table
@@ -32,19 +31,19 @@ EXTRA = pa.schema([pa.field("extra", pa.string())])
 
 async def opened(acting: Acting) -> None:
     """Open the one region as `memwal.Table.writer` does; it is registered if it is new."""
-    io, interpretation = acting.place.table, acting.place.interpretation
+    io = acting.place.table
     state = await latest(io)
-    registered = await register(io, {"few": 0}, interpretation=interpretation)
-    known = await regions.known(io, registered.state, interpretation)
+    registered = await register(io, {"few": 0})
+    known = await regions.known(io, registered.state)
     (row,) = (row for row in known if row.region_id == registered.region_id)
-    acting.writer, _ = await open_region(io, state, row, _all_rows, interpretation=interpretation)
+    acting.writer, _ = await open_region(io, state, row, _all_rows)
 
 
 def _all_rows(_: TableState) -> Belongs:
     return lambda rows: None
 
 
-Change = Callable[[Interpretation], Protocol[TableState]]
+Change = Callable[[Io], Protocol[TableState]]
 
 
 def changed(change: Change) -> Step:
@@ -52,19 +51,19 @@ def changed(change: Change) -> Step:
 
     async def step(acting: Acting) -> None:
         try:
-            await change(acting.place.interpretation)
+            await change(acting.place.table)
         except InvalidArgument as refused:
             await acting.place.table.note("refused", clause=refused.clause)
 
     return step
 
 
-def _add(interpretation: Interpretation) -> Protocol[TableState]:
-    return column_change.add(TABLE, EXTRA, interpretation=interpretation)
+def _add(table: Io) -> Protocol[TableState]:
+    return column_change.add(table, EXTRA)
 
 
-def _drop(interpretation: Interpretation) -> Protocol[TableState]:
-    return column_change.drop(TABLE, [GROUP], interpretation=interpretation)
+def _drop(table: Io) -> Protocol[TableState]:
+    return column_change.drop(table, [GROUP])
 
 
 def _beside_a_writer(setting: Setting) -> World:

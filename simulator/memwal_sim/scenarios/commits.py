@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 import pyarrow as pa
@@ -48,7 +48,7 @@ async def rows(io: Io) -> pa.Table:
 
 
 async def _looking(io: Io) -> Seen:
-    plain = Io(io.root)
+    plain = replace(io, commits=Commits.PUT)
     before = (await versions.listing(plain)).versions[-1]
     newest = await latest(io)
     found = await reading.scan(io, newest)
@@ -80,13 +80,13 @@ _STORES = {
 @lru_cache
 def table(commits: Commits) -> Contents:
     """A store that offers what this way of committing needs, with an empty table."""
-    creator = Process("creator", partial(write.create, Io("", commits), ground.SCHEMA))
+    creator = Process("creator", partial(write.create, replace(ground.TABLE, commits=commits), ground.SCHEMA))
     return ground.after(Contents(traits=_STORES[commits]), creator).contents
 
 
-def _committers(commits: Commits, _setting: Setting) -> World:
+def _committers(commits: Commits, setting: Setting) -> World:
     """Two processes append a row each to one table."""
-    io = Io("", commits)
+    io = replace(setting.table, commits=commits)
     return World(
         contents=table(commits),
         processes=tuple(

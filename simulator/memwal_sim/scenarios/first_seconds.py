@@ -39,22 +39,18 @@ def _row(key: str, value: str) -> pa.Table:
     return pa.table([[key], [value], pa.array([[1.0]], SCHEMA.field(AT).type)], schema=SCHEMA)
 
 
-def _query(place: Place) -> Query:
-    return Query(interpretation=place.interpretation)
-
-
 async def _streamed(place: Place) -> pa.Table:
-    parts = [part async for part in scan.stream(place.table, _query(place))]
+    parts = [part async for part in scan.stream(place.table, Query())]
     return pa.concat_tables([SCHEMA.remove_metadata().empty_table(), *parts])
 
 
 async def _looked_up(place: Place) -> pa.Table:
-    return (await lookup.lookup(place.table, pa.table({KEY: list(WRITTEN)}), _query(place)))[0]
+    return (await lookup.lookup(place.table, pa.table({KEY: list(WRITTEN)}), Query()))[0]
 
 
 async def _searched(place: Place) -> pa.Table:
     asked = vector.Nearest(column=AT, vector=[0.0], k=len(WRITTEN) + 1)
-    return (await vector.search(place.table, asked, _query(place)))[0]
+    return (await vector.search(place.table, asked, Query()))[0]
 
 
 async def batches(acting: Acting) -> None:

@@ -14,7 +14,7 @@ from memwal.ids import Milliseconds, RegionId
 from memwal.index import mem_wal
 from memwal.region.region import Region
 from memwal.region.rows import Rows
-from memwal.revisions import CONFIG_REVISION, Revision
+from memwal.revisions import CONFIG_REVISION, STRICT, Revision
 from memwal.table import schema as schemas
 from memwal.table import write
 from memwal.table.state import TableState
@@ -25,8 +25,8 @@ from ..store import Contents
 from ..world import Oracle
 from .scenario import Setting
 
-TABLE = Io()
-"""The table: the root of the store."""
+TABLE = Io(interpretation=STRICT)
+"""The table, the root of the store, for those who make it or look at it from outside: others have `Setting.table`."""
 
 
 def region_id(number: int) -> RegionId:
@@ -72,11 +72,10 @@ def region(setting: Setting, *, wal_collection: bool = False, manifest_collectio
     """The region under ``setting``, as a writer of the table knows it."""
     ids = schemas.field_ids(schemas.to_fields(SCHEMA))
     return Region(
-        io=TABLE.child(paths.region(REGION)),
+        io=setting.table.child(paths.region(REGION)),
         region_id=REGION,
         revision=setting.revision,
         rows=Rows(table=SCHEMA, key=(KEY,), revision=setting.revision, field_ids=tuple(ids.items())),
-        interpretation=setting.interpretation,
         wal_collection=wal_collection,
         manifest_collection=manifest_collection,
     )

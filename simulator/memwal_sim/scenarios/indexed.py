@@ -137,8 +137,8 @@ class Looked:
 async def looking(place: Place) -> Looked:
     """Scan, and search by the index over values."""
     writer = await _opened(place)
-    rows = ground.pairs(await scan.scan(place.table, memory=[memory_of(writer)], interpretation=place.interpretation))
-    view = await scan.strong_view(place.table, place.interpretation)
+    rows = ground.pairs(await scan.scan(place.table, memory=[memory_of(writer)]))
+    view = await scan.strong_view(place.table)
     return Looked(rows, await searching.hits(view, writer, place.table, BY_VALUE))
 
 

@@ -20,7 +20,6 @@ from memwal.jobs.merger import merge_region
 from memwal.read import scan
 from memwal.read.sources import open_generation, unmerged
 from memwal.region.writer import open_writer
-from memwal.revisions import Interpretation
 from memwal.table import read as table_read
 from memwal.table.state import latest, load, versions
 
@@ -47,22 +46,22 @@ class Seen:
     """The base table alone, after every region was flushed and merged."""
 
 
-async def surviving(io: Io, interpretation: Interpretation) -> Seen:
+async def surviving(io: Io) -> Seen:
     """Read, recover each region as a fresh writer, flush and merge it, and read the base."""
-    remote = ground.pairs(await scan.scan(io, interpretation=interpretation))
+    remote = ground.pairs(await scan.scan(io))
     state = await latest(io)
-    registered = {row.region_id: row for row in await regions.known(io, state, interpretation)}
+    registered = {row.region_id: row for row in await regions.known(io, state)}
     held = []
-    for region, manifest in sorted((await regions.discover(io, state.revision, interpretation)).items()):
+    for region, manifest in sorted((await regions.discover(io, state.revision)).items()):
         row = RegionRow(region_id=region, spec_id=manifest.spec_id, values=(), manifest=None)
-        opened = region_of(io, state, registered.get(region, row), interpretation=interpretation)
+        opened = region_of(io, state, registered.get(region, row))
         writer = await open_writer(opened)
         keys = {key for memtable in writer.unflushed() for key in memtable.table().column(KEY).to_pylist()}
         for listed in unmerged(manifest, state.mem_wal.progress(region)):
             keys.update((await open_generation(opened.io, listed.path, [KEY])).column(KEY).to_pylist())
         held.append((str(region), tuple(sorted(keys))))
         await writer.flush()
-        await merge_region(io, region, interpretation)
+        await merge_region(io, region)
     merged = ground.pairs(await table_read.scan(io, await latest(io)))
     return Seen(remote, tuple(held), merged)
 
@@ -124,7 +123,7 @@ def world(
     ``ghosts``: of what was written to ``contents`` before. ``oracles``: more than those of all.
     """
     contents, ghosts = after_all(contents, before, ghosts)
-    survivor = Process("survivor", partial(surviving, TABLE, setting.interpretation))
+    survivor = Process("survivor", partial(surviving, setting.table))
     return World(
         contents=contents,
         processes=processes,

@@ -43,7 +43,7 @@ async def _filtered(place: Place, value: str) -> tuple[ground.Pairs, ground.Pair
     def matching(rows: pa.Table) -> pa.Table:
         return rows.filter(pc.equal(rows.column(ground.VALUE), value))
 
-    asked = await scan.scan(place.table, keep=matching, interpretation=place.interpretation)
+    asked = await scan.scan(place.table, keep=matching)
     return ground.pairs(asked), tuple(row for row in ground.pairs(await seen(place)) if row[1] == value)
 
 

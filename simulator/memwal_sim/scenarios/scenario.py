@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib import import_module
 
+from memwal.effects import Io
 from memwal.errors import InvalidArgument, check_name
 from memwal.revisions import PROFILES, REVISIONS, STRICT, B, Interpretation, Revision
 
@@ -20,6 +21,11 @@ class Setting:
 
     revision: Revision = B
     interpretation: Interpretation = STRICT
+
+    @property
+    def table(self) -> Io:
+        """The table, the root of the store, as those see it who work there."""
+        return Io(interpretation=self.interpretation)
 
 
 def setting(revision: str = "B", profile: str = "strict", overrides: Mapping[str, object] | None = None) -> Setting:

@@ -120,16 +120,16 @@ def _known(rows: pa.Table, writer: Writer) -> pa.Table:
 
 async def open_for(acting: Acting, rows: pa.Table, route: Route = by_engine) -> Writer:
     """A writer of the region of ``rows``, which are of one region; it is registered if it is new."""
-    io, interpretation = acting.place.table, acting.place.interpretation
+    io = acting.place.table
     state = await latest(io)
     spec = regions.active_spec(state.mem_wal)
     wanted = route(spec, rows, state) if spec is not None else None
-    registered = await register(io, wanted, interpretation=interpretation)
-    known = await regions.known(io, registered.state, interpretation)
+    registered = await register(io, wanted)
+    known = await regions.known(io, registered.state)
     (row,) = (row for row in known if row.region_id == registered.region_id)
     spec_change.check_governed(row, registered.state)
-    writer = await open_writer(region_of(io, registered.state, row, interpretation=interpretation))
-    await spec_change.admit(io, row, interpretation=interpretation)
+    writer = await open_writer(region_of(io, registered.state, row))
+    await spec_change.admit(io, row)
     return writer
 
 
@@ -147,7 +147,7 @@ async def closed(acting: Acting) -> None:
 async def merge(acting: Acting) -> None:
     """Merge every generation of every region."""
     for region in sorted(await regions.discover(acting.place.table, (await latest(acting.place.table)).revision)):
-        await merge_region(acting.place.table, region, acting.place.interpretation)
+        await merge_region(acting.place.table, region)
 
 
 def add_spec(request: SpecRequest) -> Step:
@@ -155,7 +155,7 @@ def add_spec(request: SpecRequest) -> Step:
 
     async def step(acting: Acting) -> None:
         try:
-            await spec_change.add_spec(acting.place.table, request, interpretation=acting.place.interpretation)
+            await spec_change.add_spec(acting.place.table, request)
         except InvalidArgument as refused:
             await acting.place.table.note("refused", clause=refused.clause)
 
@@ -167,7 +167,7 @@ def remove_spec(spec_id: int) -> Step:
 
     async def step(acting: Acting) -> None:
         try:
-            await spec_change.remove_spec(acting.place.table, SpecId(spec_id), acting.place.interpretation)
+            await spec_change.remove_spec(acting.place.table, SpecId(spec_id))
         except InvalidArgument as refused:
             await acting.place.table.note("refused", clause=refused.clause)
 
@@ -180,7 +180,7 @@ def drop_column(name: str) -> Step:
     async def step(acting: Acting) -> None:
         io = acting.place.table
         try:
-            await columns.drop(io, [name], guards.may_drop(io, acting.place.interpretation))
+            await columns.drop(io, [name], guards.may_drop(io))
         except InvalidArgument as refused:
             await io.note("refused", clause=refused.clause)
 
@@ -189,9 +189,9 @@ def drop_column(name: str) -> Step:
 
 async def drain(acting: Acting) -> None:
     """Open, flush and merge every region; whoever writes to one is fenced."""
-    io, interpretation = acting.place.table, acting.place.interpretation
+    io = acting.place.table
     state = await latest(io)
-    for row in await regions.known(io, state, interpretation):
-        writer = await open_writer(region_of(io, state, row, interpretation=interpretation))
+    for row in await regions.known(io, state):
+        writer = await open_writer(region_of(io, state, row))
         await writer.flush()
-        await merge_region(io, row.region_id, interpretation)
+        await merge_region(io, row.region_id)

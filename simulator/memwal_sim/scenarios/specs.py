@@ -74,7 +74,7 @@ def _two_engines(request: SpecRequest, key: str, setting: Setting) -> World:
     here = place(setting)
     return world(
         setting,
-        table(setting.revision, request if setting.revision.hash_profile == "textbook" else MANY),
+        table(setting.revision, request if setting.revision.expressions else MANY),
         process(here, "engine-1", put(key, "v1")),
         process(here, "engine-2", put(key, "v2", _by_other_engine)),
     )

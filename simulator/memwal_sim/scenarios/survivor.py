@@ -41,7 +41,7 @@ async def surviving(place: Place) -> Seen:
     recovered = ground.pairs(await seen(place, memory_of(writer)))
     await writer.flush()
     flushed = ground.pairs(await seen(place, memory_of(writer)))
-    await merge_region(place.table, place.region.region_id, place.interpretation)
+    await merge_region(place.table, place.region.region_id)
     merged = ground.pairs(await table_read.scan(place.table, await latest(place.table)))
     return Seen(remote, recovered, flushed, merged)
 

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from memwal.effects import Io
 from memwal.ids import RegionId
 from memwal.index import regions
 from memwal.index.snapshot import RegionRow
@@ -28,7 +29,7 @@ from memwal.table import write
 from memwal.table.state import latest
 
 from .counting import Counted
-from .founding import TABLE, Founded, found, opened, table_of
+from .founding import Founded, found, opened, table_of
 from .settings import Settings
 from .views import Views
 
@@ -138,6 +139,10 @@ class _Life:
         return Views(self.counted.store, self.settings.revision_())
 
     @property
+    def io(self) -> Io:
+        return self.settings.table()
+
+    @property
     def table(self) -> Founded:
         assert self.founded is not None
         return self.founded
@@ -151,15 +156,15 @@ class _Life:
         rows = dict.fromkeys((f"k{n:06d}" for n in range(0, self.settings.keys, 2)), "0".ljust(8, "~"))
         self.founded = self.counted.run(found(self.settings, rows))
         if not inline:
-            self.counted.run(write.set_config(TABLE, {CONFIG_INLINE_REGIONS: "0"}))
+            self.counted.run(write.set_config(self.io, {CONFIG_INLINE_REGIONS: "0"}))
         for row in self.table.rows:
             self.claim(row)
 
     def claim(self, row: RegionRow) -> None:
         manifest = self.views.region(row.region_id)
         tail = self._tail(row.region_id)[0] if manifest is not None else 0
-        region = opened(self.table, row, self.settings.interpretation())
-        self.writers[row.region_id] = self.counted.run(_open(region))
+        region = opened(self.io, self.table, row)
+        self.writers[row.region_id] = self.counted.run(_open(self.io, region))
         if manifest is not None:
             self.note(CLAIM, {"tail entries": tail})
 
@@ -206,10 +211,10 @@ class _Life:
         known = self.factors()
         seen: Counter[str] = Counter()
         passes = visited = struck = 0
-        for region in sorted(self.counted.run(regions.discover(TABLE, self.settings.revision_()))):
+        for region in sorted(self.counted.run(regions.discover(self.io, self.settings.revision_()))):
             seen += self.counted.seen
             before = self.views.table().fragments
-            merged = self.counted.run(merger.merge_region(TABLE, region))
+            merged = self.counted.run(merger.merge_region(self.io, region))
             if merged:
                 left = {fragment.SerializeToString() for fragment in self.views.table().fragments}
                 passes += 1
@@ -231,21 +236,21 @@ class _Life:
 
     def snapshot(self) -> None:
         known = self.factors()
-        self.counted.run(regions.build_snapshot(TABLE))
+        self.counted.run(regions.build_snapshot(self.io))
         names = ("regions", "unseen entries", "regions with unseen entries", "regions with a hint in their tail")
         self.note(SNAPSHOT, {name: known[name] for name in names})
 
     def read(self) -> None:
         known = self.factors()
-        self.counted.run(scan.scan(TABLE))
+        self.counted.run(scan.scan(self.io))
         names = ("regions", "generations", "tail entries", "fragments", "deletion files")
         self.note(STRONG, {name: known[name] for name in names})
 
         state = self.views.table()
-        rows = self.counted.run(regions.known(TABLE, state))
+        rows = self.counted.run(regions.known(self.io, state))
         listed = [(row.region_id, g.generation) for row in rows if row.manifest for g in row.manifest.flushed]
         unmerged = sum(generation > state.mem_wal.progress(region) for region, generation in listed)
-        self.counted.run(_eventual())
+        self.counted.run(_eventual(self.io))
         self.note(
             EVENTUAL, {**{name: known[name] for name in names if name != "tail entries"}, "generations": unmerged}
         )
@@ -254,7 +259,7 @@ class _Life:
         known = self.factors()
         policy = Policy(retain_versions=retain_versions, retain_manifests=self.settings.retain_manifests)
         listed = {row.region_id: self.views.region(row.region_id) for row in self.table.rows}
-        decided = self.counted.run(collector.collect(TABLE, policy))
+        decided = self.counted.run(collector.collect(self.io, policy))
         self.counted.pass_time(1000)
         gone = Counter(one.kind for one in decided if one.collected)
         kept = Counter(one.kind for one in decided if not one.collected)
@@ -278,13 +283,13 @@ class _Life:
         )
 
 
-async def _open(region: Region) -> Writer:
-    maintained = await base_index.load(TABLE, await latest(TABLE))
+async def _open(io: Io, region: Region) -> Writer:
+    maintained = await base_index.load(io, await latest(io))
     return await open_writer(region, limits=Limits(memtable_entries=10_000), maintained=maintained)
 
 
-async def _eventual() -> int:
-    return int((await scan.scan(TABLE, version=await latest(TABLE))).num_rows)
+async def _eventual(io: Io) -> int:
+    return int((await scan.scan(io, version=await latest(io))).num_rows)
 
 
 def _live(life: _Life, rounds: int) -> None:

@@ -16,7 +16,7 @@ from memwal.index import maintaining, mem_wal, regions, transforms
 from memwal.index.opening import region_of
 from memwal.index.snapshot import RegionRow
 from memwal.region.region import Region
-from memwal.revisions import CONFIG_MANIFEST_COLLECTION, CONFIG_REVISION, CONFIG_WAL_COLLECTION, Interpretation
+from memwal.revisions import CONFIG_MANIFEST_COLLECTION, CONFIG_REVISION, CONFIG_WAL_COLLECTION
 from memwal.table import schema as schemas
 from memwal.table import write
 from memwal.table.commit import commit
@@ -24,9 +24,7 @@ from memwal.table.mirror import Mirror, fill, index_folder
 from memwal.table.state import TableState, latest
 
 from .settings import Settings
-from .views import ROOT
 
-TABLE = Io(ROOT)
 KEY, VALUE = "id", "value"
 SCHEMA = schemas.with_primary_key(pa.schema([pa.field(KEY, pa.string()), pa.field(VALUE, pa.string())]), [KEY])
 """Rows: a text key and a text value."""
@@ -66,13 +64,13 @@ def all_keys(settings: Settings) -> list[str]:
 
 async def found(settings: Settings, rows: dict[str, str]) -> Founded:
     """Create the table with ``rows`` (key -> value) in its base, and register its regions."""
-    revision = settings.revision_()
+    io, revision = settings.table(), settings.revision_()
     config = {
         CONFIG_REVISION: revision.name,
         CONFIG_WAL_COLLECTION: "on" if settings.wal_collection else "off",
         CONFIG_MANIFEST_COLLECTION: "on" if settings.manifest_collection else "off",
     }
-    created = await write.create(TABLE, SCHEMA, table_of(rows) if rows else None, config)
+    created = await write.create(io, SCHEMA, table_of(rows) if rows else None, config)
     spec = None
     if settings.regions_by == "bucket":
         request = transforms.bucket(_FIELD, KEY, settings.regions)
@@ -83,14 +81,14 @@ async def found(settings: Settings, rows: dict[str, str]) -> Founded:
         inline_snapshots=None,
         specs=(spec,) if spec is not None else (),
     )
-    await mem_wal.enable(TABLE, created, details)
+    await mem_wal.enable(io, created, details)
     wanted = [{_FIELD: bucket} if spec is not None else None for bucket in range(settings.regions)]
-    registered = await regions.register_all(TABLE, wanted)
+    registered = await regions.register_all(io, wanted)
     if settings.index_every_ms:
-        await _index(await latest(TABLE))
-        await maintaining.maintain(TABLE, [INDEX])
-    state = await latest(TABLE)
-    rows_known = await regions.known(TABLE, state)
+        await _index(io, await latest(io))
+        await maintaining.maintain(io, [INDEX])
+    state = await latest(io)
+    rows_known = await regions.known(io, state)
     return Founded(state=state, rows=rows_known, keys=_placed(settings, state, registered.region_ids, spec))
 
 
@@ -110,26 +108,26 @@ def _placed(
     return {region: tuple(own) for region, own in placed.items()}
 
 
-def opened(founded: Founded, row: RegionRow, interpretation: Interpretation) -> Region:
+def opened(io: Io, founded: Founded, row: RegionRow) -> Region:
     """The region of ``row`` as its writers open it."""
-    return replace(region_of(TABLE, founded.state, row, interpretation=interpretation), table=TABLE)
+    return replace(region_of(io, founded.state, row), table=io)
 
 
-async def _index(state: TableState) -> None:
+async def _index(io: Io, state: TableState) -> None:
     """Build the index over the key with pylance, in a mirror of the table, and commit it under a drawn UUID."""
     import lance
 
     with Mirror() as mirror:
         numbers = [FragmentId(fragment.id) for fragment in state.fragments]
-        await fill(TABLE, state, mirror, fragments=numbers, indices=())
+        await fill(io, state, mirror, fragments=numbers, indices=())
         lance.dataset(mirror.location).create_scalar_index(KEY, "BTREE", name=INDEX)
         (built,) = (entry for entry in mirror.newest().indices if entry.name == INDEX)
         entry = table_pb2.IndexMetadata()
         entry.CopyFrom(built)
-        entry.uuid.uuid = uuid.UUID(hex=await TABLE.random_hex(32), version=4).bytes
-        entry.created_at = await TABLE.now()
+        entry.uuid.uuid = uuid.UUID(hex=await io.random_hex(32), version=4).bytes
+        entry.created_at = await io.now()
         source, target = index_folder(built.uuid.uuid), index_folder(entry.uuid.uuid)
         for name in mirror.files(source):
-            await confirm.create(TABLE, target + name.removeprefix(source), mirror.path(name).read_bytes())
+            await confirm.create(io, target + name.removeprefix(source), mirror.path(name).read_bytes())
     body = transaction_pb2.Transaction.CreateIndex(new_indices=[entry])
-    await commit(TABLE, state, transaction_pb2.Transaction(create_index=body))
+    await commit(io, state, transaction_pb2.Transaction(create_index=body))

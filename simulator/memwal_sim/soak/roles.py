@@ -20,7 +20,7 @@ from memwal.table.state import latest
 
 from ..world import Violation
 from .actor import Actor, Steps
-from .founding import INDEX, KEY, TABLE, VALUE, opened, rows_of, table_of
+from .founding import INDEX, KEY, VALUE, opened, rows_of, table_of
 from .world import PUT_BEGUN, PUT_DONE, World
 
 WRITER, MERGER, SNAPSHOTS, INDEXER, COLLECTOR = "writer", "merger", "snapshot builder", "index builder", "collector"
@@ -34,29 +34,29 @@ async def write(world: World, row: RegionRow, actor: Actor) -> None:
     settings, env, ledger = world.settings, world.env, world.ledger
     limits = Limits(memtable_entries=settings.flush_entries)
     writer = await _open(world, row, limits)
-    await spec_change.admit(TABLE, row, interpretation=world.interpretation)
+    await spec_change.admit(world.io, row)
     keys = world.table.keys[row.region_id]
     while not world.closing:
-        await TABLE.sleep(Milliseconds(int(actor.random.exponential(settings.put_every_ms))))
+        await world.io.sleep(Milliseconds(int(actor.random.exponential(settings.put_every_ms))))
         if world.closing:
             break
         count = min(settings.rows_per_put, len(keys))
         chosen = tuple(keys[at] for at in sorted(actor.random.choice(len(keys), count, replace=False).tolist()))
         number, value = ledger.begin(actor.name, chosen, env.now)
-        await TABLE.note(PUT_BEGUN, put=number)
+        await world.io.note(PUT_BEGUN, put=number)
         rows = table_of(dict.fromkeys(chosen, value))
         world.user_bytes += rows.nbytes
         await writer.put(rows)
         ledger.acknowledge(number, env.now)
-        await TABLE.note(PUT_DONE, put=number)
+        await world.io.note(PUT_DONE, put=number)
         await writer.keep_limits()
     await writer.close()
 
 
 async def _open(world: World, row: RegionRow, limits: Limits) -> Writer:
     """Open a writer with the indexes that the table maintains now, as `memwal.Table.writer` does."""
-    region = opened(world.table, row, world.interpretation)
-    maintained = await base_index.load(TABLE, await latest(TABLE))
+    region = opened(world.io, world.table, row)
+    maintained = await base_index.load(world.io, await latest(world.io))
     return await open_writer(region, limits=limits, maintained=maintained)
 
 
@@ -103,23 +103,23 @@ def repeat(world: World, role: str, every_ms: int, job: Job, *, name: str = "") 
 
 async def merge_all(world: World) -> None:
     """Merge every region, as `memwal.Table.merge` does."""
-    for region in sorted(await regions.discover(TABLE, world.settings.revision_(), world.interpretation)):
-        await merger.merge_region(TABLE, region, world.interpretation)
+    for region in sorted(await regions.discover(world.io, world.settings.revision_())):
+        await merger.merge_region(world.io, region)
 
 
 async def build_snapshot(world: World) -> None:
     """Rebuild the region snapshot."""
-    await regions.build_snapshot(TABLE, world.interpretation)
+    await regions.build_snapshot(world.io)
 
 
 async def catch_up(world: World) -> None:
     """Extend the index over what was merged."""
-    await index_builder.catch_up(TABLE, INDEX, world.interpretation)
+    await index_builder.catch_up(world.io, INDEX)
 
 
 async def collect(world: World) -> None:
     """Collect what nothing needs."""
-    await collector.collect(TABLE, world.settings.policy(), interpretation=world.interpretation)
+    await collector.collect(world.io, world.settings.policy())
 
 
 def read_strongly(world: World) -> Steps[None]:
@@ -136,7 +136,7 @@ def read_strongly(world: World) -> Steps[None]:
         number += 1
         actor = world.actor(f"{STRONG_READER} {number}", STRONG_READER)
         handle = world.ledger.start_read(world.env.now)
-        found = yield from world.lived(actor, actor.run(scan.scan(TABLE, interpretation=world.interpretation)))
+        found = yield from world.lived(actor, actor.run(scan.scan(world.io)))
         if found is None:
             world.ledger.drop_read(handle)
             continue
@@ -149,9 +149,9 @@ async def eventual(world: World) -> tuple[dict[str, str], dict[str, str]]:
 
     The latter is not part of the read: it is looked up at once, for the oracle.
     """
-    newest = await latest(TABLE)
-    base = rows_of(world.at_once(read.scan(TABLE, newest, [KEY, VALUE])))
-    return rows_of(await scan.scan(TABLE, version=newest, interpretation=world.interpretation)), base
+    newest = await latest(world.io)
+    base = rows_of(world.at_once(read.scan(world.io, newest, [KEY, VALUE])))
+    return rows_of(await scan.scan(world.io, version=newest)), base
 
 
 def read_eventually(world: World) -> Steps[None]:

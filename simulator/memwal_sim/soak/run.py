@@ -9,6 +9,7 @@ from typing import Any
 
 import simpy
 from memwal import invariants
+from memwal.effects import Io
 from memwal.table import read
 from memwal.table.state import latest
 
@@ -16,7 +17,7 @@ from ..bugs import planted
 from ..world import Violation
 from . import roles
 from .actor import Steps
-from .founding import KEY, TABLE, VALUE, all_keys, found, rows_of
+from .founding import KEY, VALUE, all_keys, found, rows_of
 from .ledger import DRAINED
 from .prices import Prices
 from .samples import CONFLICTS, Row, Sampler, series
@@ -161,10 +162,10 @@ class _Soak:
     def _drain(self) -> None:
         world = self.world
         self._step_until(world.env.process(roles.drain(world)))
-        rows = rows_of(world.at_once(_base()))
+        rows = rows_of(world.at_once(_base(world.io)))
         handle = world.ledger.start_read(world.env.now)
         world.judge(world.ledger.end_read(handle, rows, world.env.now, DRAINED))
-        report = world.at_once(invariants.verify(TABLE))
+        report = world.at_once(invariants.verify(world.io))
         for finding in report.findings:
             shown = (("path", finding.path), ("invariant", finding.invariant))
             raise Found(Violation(finding.clause, VERIFIED, finding.reason, shown))
@@ -186,7 +187,7 @@ class _Soak:
         """The invariants that hold in every state, on the store as it is at this moment."""
         world = self.world
         self.checks += 1
-        for broken in world.at_once(invariants.check(TABLE)):
+        for broken in world.at_once(invariants.check(world.io)):
             raise Found(Violation(broken.clause, broken.invariant, broken.reason, (("path", broken.path),)))
         world.ledger.forget(world.env.now)
 
@@ -250,8 +251,8 @@ class _Soak:
         }
 
 
-async def _base() -> Any:
-    return await read.scan(TABLE, await latest(TABLE), [KEY, VALUE])
+async def _base(io: Io) -> Any:
+    return await read.scan(io, await latest(io), [KEY, VALUE])
 
 
 def rerun(settings: Settings, seed: int) -> Settings:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
+from memwal.effects import Io
 from memwal.errors import InvalidArgument, check_name
 from memwal.ids import Milliseconds
 from memwal.jobs.collector import Policy
@@ -14,6 +15,7 @@ from memwal.revisions import Interpretation, Revision
 from .. import bugs as planting
 from ..bugs import Bug
 from ..scenarios.scenario import setting
+from .views import ROOT
 
 RegionsBy = Literal["manual", "bucket"]
 
@@ -133,6 +135,10 @@ class Settings:
     def revision_(self) -> Revision:
         """The revision; raises `InvalidArgument` for a name that there is not."""
         return setting(self.revision, self.profile).revision
+
+    def table(self) -> Io:
+        """The folder of the table, as everybody in the soak works there."""
+        return Io(ROOT, interpretation=self.interpretation())
 
     def planted(self) -> tuple[Bug, ...]:
         """The planted bugs; raises `InvalidArgument` for a name that there is not."""

@@ -48,7 +48,7 @@ class World:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.interpretation = settings.interpretation()
+        self.io = settings.table()
         self.env = simpy.Environment()
         self.store = MutableStore()
         self.network = Network(settings)

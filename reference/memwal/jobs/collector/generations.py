@@ -24,7 +24,8 @@ from ...codec.region_manifest import FlushedGeneration, RegionManifest
 from ...effects import Io
 from ...ids import FragmentId, Generation, RegionId, TableVersion
 from ...region import manifest as manifests
-from ...revisions import CONFIG_MANIFEST_COLLECTION, STRICT, Interpretation
+from ...region import transitions
+from ...revisions import Interpretation
 from ...table.coverage import Origin, credited, index_names, segments, uncovered
 from ...table.origins import merge_origins
 from ...table.state import TableState
@@ -47,8 +48,8 @@ class Needs:
     """What the region snapshots of retained versions list; used by the rule ``snapshot`` only."""
     origins: Mapping[TableVersion, Mapping[FragmentId, Origin]]
     """Merges that made the fragments of recent versions that some maintained index does not cover."""
-    policy: Policy = KEEP_ALL
-    interpretation: Interpretation = STRICT
+    policy: Policy
+    interpretation: Interpretation
 
     @property
     def newest(self) -> TableState:
@@ -178,9 +179,22 @@ RULES: Eligibility[Candidate] = Eligibility(
 GONE = "merged in every retained table version, and covered by every maintained index"
 
 
-def kept_because(generation: Generation, region: RegionId, retained: Sequence[TableState], folder: str = "") -> str:
+def kept_because(
+    generation: Generation,
+    region: RegionId,
+    retained: Sequence[TableState],
+    interpretation: Interpretation,
+    folder: str = "",
+) -> str:
     """Why a generation has to stay for these retained versions; empty if it may go. Without time limits."""
-    needs = Needs(retained=retained, recent=retained[-1:], listed={}, origins={})
+    needs = Needs(
+        retained=retained,
+        recent=retained[-1:],
+        listed={},
+        origins={},
+        policy=KEEP_ALL,
+        interpretation=interpretation,
+    )
     candidate = Candidate(region=region, generation=generation, folder=folder, needs=needs)
     return RULES.decide(candidate, folder, "").reason
 
@@ -212,7 +226,7 @@ def collected_beyond(needs: Needs, doomed: Collection[Candidate]) -> dict[Region
 
 
 @implements("MANIFEST-037", "GC-010", "AMB-33", "AMB-93")
-async def unlist(region: Io, doomed: Collection[str], newest: TableState, interpretation: Interpretation) -> None:
+async def unlist(region: Io, doomed: Collection[str], newest: TableState) -> None:
     """Remove the generations in the folders ``doomed`` from the region manifest; nothing else of it changes."""
 
     def stays(listed: FlushedGeneration) -> bool:
@@ -226,7 +240,7 @@ async def unlist(region: Io, doomed: Collection[str], newest: TableState, interp
     await manifests.advance(
         region,
         newest.revision,
+        transitions.COLLECTOR,
         derive,
-        interpretation=interpretation,
-        collected=newest.config.get(CONFIG_MANIFEST_COLLECTION) == "on",
+        collected=newest.collects_manifests,
     )

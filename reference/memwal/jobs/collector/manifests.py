@@ -80,7 +80,7 @@ async def collect_manifests(
     """
     found = await region_manifests.versions(region)
     listed = (*found, ManifestVersion(found[-1] + 1)) if another else found
-    allowed = newest.config.get(CONFIG_MANIFEST_COLLECTION) == "on"
+    allowed = newest.collects_manifests
     kept = listed[-policy.retain_manifests :]
     hinted = await region_manifests.hinted(region)
     if allowed and len(kept) < len(listed) and (hinted is None or hinted < kept[0]):

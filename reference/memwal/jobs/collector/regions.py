@@ -49,7 +49,7 @@ async def unlist(io: Io, planned: Plan, needs: Needs) -> None:
     gone = {candidate.folder for candidate in planned.doomed}
     if gone:
         region = region_manifests.folder(io, planned.region)
-        await generations.unlist(region, gone, needs.newest, needs.interpretation)
+        await generations.unlist(region, gone, needs.newest)
 
 
 async def collect_region(
@@ -80,7 +80,7 @@ async def _collect_orphans(
     folders = await orphans.generation_folders(region)
     if not folders:
         return
-    manifest = await region_manifests.require(region, needs.newest.revision, needs.interpretation)
+    manifest = await region_manifests.require(region, needs.newest.revision)
     for folder in orphans.unlisted(folders, manifest):
         number = paths.generation_number(folder)
         if number is None or folder in gone:

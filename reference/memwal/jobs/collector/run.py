@@ -14,7 +14,6 @@ from ...effects import Io
 from ...errors import StorageError
 from ...ids import FragmentId, Milliseconds, RegionId, TableVersion
 from ...index import regions
-from ...revisions import STRICT, Interpretation
 from ...table.collected import collected_points, record
 from ...table.coverage import Origin
 from ...table.state import TableState
@@ -37,7 +36,6 @@ async def collect(
     dry_run: bool = False,
     sizes: bool = False,
     report: bool = True,
-    interpretation: Interpretation = STRICT,
 ) -> tuple[Decision, ...]:
     """Collect what no retained table version and no index needs; returns a decision per thing looked at.
 
@@ -59,8 +57,8 @@ async def collect(
     origins = await generations.origins_of(io, [one.state for one in held if one.was_newest_within_grace])
     retained = await expire(io, held, ledger)
     retained = (*retained, *await newer_than(io, retained[-1].version))
-    live = await regions.discover(io, retained[-1].revision, interpretation)
-    planning = _Planning(io, live, held, origins, policy, interpretation)
+    live = await regions.discover(io, retained[-1].revision)
+    planning = _Planning(io, live, held, origins, policy)
     needs, plans = await planning.on(retained)
     recorded = True
     try:
@@ -107,7 +105,6 @@ class _Planning:
     origins: Mapping[TableVersion, Mapping[FragmentId, Origin]]
     """Looked for before versions are expired, whose transactions tell it."""
     policy: Policy
-    interpretation: Interpretation
 
     async def on(self, retained: Sequence[TableState]) -> tuple[Needs, tuple[Plan, ...]]:
         """What the retained versions need, and what that means for the generations that manifests list."""
@@ -121,7 +118,7 @@ class _Planning:
             listed=await Remembered(self.io, retained).by_version() if snapshots else {},
             origins={**self.origins, **await generations.origins_of(self.io, unknown)},
             policy=self.policy,
-            interpretation=self.interpretation,
+            interpretation=self.io.interpretation,
         )
         return needs, tuple(plan(region, manifest, needs) for region, manifest in sorted(self.live.items()))
 

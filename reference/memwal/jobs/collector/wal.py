@@ -128,8 +128,8 @@ async def _bottom(
 ) -> Bottom:
     revision = newest.revision
     start = replay_start(manifest, revision)
-    if newest.config.get(CONFIG_WAL_COLLECTION) != "on" or positions[0] >= start:
-        return Bottom(allowed=newest.config.get(CONFIG_WAL_COLLECTION) == "on", replay_start=start)
+    if not newest.collects_wal or positions[0] >= start:
+        return Bottom(allowed=newest.collects_wal, replay_start=start)
     remaining = sorted((g for g in manifest.flushed if g.path not in gone), key=lambda g: g.generation)
     needed, because = await _first_needed(region, positions, remaining, revision)
     return Bottom(
