@@ -9,14 +9,15 @@ import pytest
 from memwal import confirm
 from memwal.effects import Io, Protocol, StoreRequest
 from memwal.errors import Outcome, OutcomeUnknown, StorageError, Throttled
+from memwal.revisions import STRICT
 
 from .ground import Ground
 
-IO = Io("t")
+IO = Io("t", interpretation=STRICT)
 CHANGES: dict[str, Callable[[], Protocol[None]]] = {
     "create": lambda: confirm.create(IO, "a", b"x"),
     "create unconditionally": lambda: confirm.create_unconditionally(IO, "a", b"x"),
-    "copy": lambda: confirm.copy(Io("s"), IO, "a"),
+    "copy": lambda: confirm.copy(Io("s", interpretation=STRICT), IO, "a"),
     "delete": lambda: confirm.delete(IO, "a"),
     "rename": lambda: confirm.rename(IO, "b", "a", b"x"),
 }
