@@ -15,7 +15,7 @@ from memwal_sim.scenarios.scenario import find
 from memwal_sim.store import Contents, Traits
 
 CERTIFICATES = load(places.faults())
-STORES_MAX = {"B": 150, "A": 25, "R": 25}
+STORES_MAX = {"B": 60, "A": 10, "R": 10}
 """Scenarios with more stores under the revision are left to ``memwal certify --check``, which explores all."""
 SMALL = [key for key in keys() if CERTIFICATES.get(key, {"stores": 0})["stores"] <= STORES_MAX[key[1]]]
 

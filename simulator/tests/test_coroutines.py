@@ -21,6 +21,7 @@ from memwal_sim.stage import Stage
 from memwal_sim.store import GO_ON, TURNED, Contents, Returned
 from memwal_sim.traces.recording import record
 from memwal_sim.world import World
+from revisions import B_FIRST
 from toys import IO, increment
 
 EXACT, REDUCED, MERGED = Bounds(), Bounds(reduce=True), Bounds(reduce=True, merge=True)
@@ -200,7 +201,7 @@ def test_alone_in_its_process_a_coroutine_that_waits_for_another_one_is_a_bug() 
         run(waits(), lambda _request: None)
 
 
-@pytest.mark.parametrize("revision", ["A", "B", "R"])
+@pytest.mark.parametrize("revision", B_FIRST)
 @pytest.mark.parametrize("name", ["two_putters", "timed_putters"])
 def test_merged_histories_of_one_writers_coroutines_reach_the_same_stores(name: str, revision: str) -> None:
     (scenario,) = (each for each in SCENARIOS if each.name == name)
@@ -210,7 +211,7 @@ def test_merged_histories_of_one_writers_coroutines_reach_the_same_stores(name: 
     assert exact.states > merged.states
 
 
-@pytest.mark.parametrize("revision", ["A", "B", "R"])
+@pytest.mark.parametrize("revision", B_FIRST)
 @pytest.mark.parametrize("name", ["two_putters", "timed_putters"])
 def test_nothing_goes_wrong_when_a_request_of_a_shared_writer_meets_any_fault(name: str, revision: str) -> None:
     (scenario,) = (each for each in SCENARIOS if each.name == name)

@@ -26,7 +26,7 @@ def test_there_are_bugs_and_recorded_faults() -> None:
 
 
 CERTIFICATES = load_certificates(places.faults())
-STORES_MAX = 150
+STORES_MAX, FAULTY_STORES_MAX = 60, 25
 """Bugs of scenarios with more stores are looked for by ``make explore``; here their recorded histories are replayed."""
 QUICK = [bug for bug in BUGS.values() if CERTIFICATES[bug.scenario, bug.revision]["stores"] <= STORES_MAX]
 WANTED = recorded.wanted(places.faults())
@@ -48,7 +48,17 @@ FAULTY = {(bug.scenario, bug.revision, bug.faults, bug.kinds): bug for bug in BU
 """A bug for each scenario in which bugs need a fault; what holds without faults is in the certificates."""
 
 
-@pytest.mark.parametrize("bug", FAULTY.values(), ids=lambda bug: bug.scenario)
+@pytest.mark.parametrize(
+    "bug",
+    [
+        pytest.param(
+            bug,
+            marks=[pytest.mark.long] * (CERTIFICATES[bug.scenario, bug.revision]["stores"] > FAULTY_STORES_MAX),
+            id=bug.scenario,
+        )
+        for bug in FAULTY.values()
+    ],
+)
 def test_the_scenario_of_a_planted_bug_passes_without_it_whatever_fails(bug: Bug) -> None:
     assert carry_out(surviving(bug)).run.complete
 

@@ -19,6 +19,7 @@ from memwal_sim.scenarios.writes import Write, Writes
 from memwal_sim.stage import Stage
 from memwal_sim.store import Contents
 from memwal_sim.traces.study import Study, canary
+from revisions import B_FIRST
 
 V1, V2 = Write("one/1", (("k", "v1"),)), Write("two/1", (("k", "v2"),))
 
@@ -60,7 +61,7 @@ def registered(contents: Contents) -> list[tuple[int, dict[str, object]]]:
 
 
 @pytest.mark.clause("AMB-52", "REGION-002", "REGION-003")
-@pytest.mark.parametrize("revision", ["A", "B", "R"])
+@pytest.mark.parametrize("revision", B_FIRST)
 def test_two_creators_of_one_value_never_get_two_regions(revision: str) -> None:
     found = run("two_creators", revision, preemptions=1)
     assert found.complete, found.violation

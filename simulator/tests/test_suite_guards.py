@@ -126,30 +126,42 @@ def test_a_test_that_swallows_its_end_ends_its_process_with_the_stack(workers: t
         assert "1 failed, 1 passed" in lines[-1]
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "workers"])
-def test_what_hypothesis_tried_is_counted_before_the_closing_line(workers: tuple[str, ...], tmp_path: Path) -> None:
-    source = (
-        "from hypothesis import given, settings, strategies as st\n"
-        "@settings(max_examples=30)\n@given(st.integers())\ndef test_a(number):\n    pass\n\n"
-        "@settings(max_examples=12)\n@given(st.integers())\ndef test_b(number):\n    pass\n\n"
-        "def test_c():\n    test_b()\n"
-    )
-    lines = [line for line in run(tmp_path, source, *workers) if line]
-    assert lines[-2] == "Hypothesis, profile short: 54 cases of 3 tests, the same cases each time"
-    assert CLOSING.fullmatch(lines[-1])
+TRYING = """
+from hypothesis import given, settings, strategies as st
+
+@given(st.binary())
+def test_a(data):
+    print(data)
+
+@settings(max_examples=12)
+@given(st.integers())
+def test_b(number):
+    pass
+
+def test_c():
+    test_b()
+"""
+
+
+def tried(folder: Path, profile: str, *options: str) -> tuple[list[str], list[str]]:
+    """The cases of the first property, and all lines of the run."""
+    lines = [line for line in run(folder, TRYING, "-s", *options, HYPOTHESIS_PROFILE=profile) if line]
+    return [data for line in lines if (data := line.removeprefix("test_small.py ")).startswith("b'")], lines
 
 
 def test_the_short_profile_tries_the_same_cases_each_time_and_the_long_one_does_not(tmp_path: Path) -> None:
-    source = "from hypothesis import given, strategies as st\n@given(st.binary())\ndef test_a(data):\n    print(data)\n"
-
-    def tried(profile: str) -> list[str]:
-        lines = run(tmp_path, source, "-s", HYPOTHESIS_PROFILE=profile)
-        return [data for line in lines if (data := line.removeprefix("test_small.py ")).startswith("b'")]
-
-    short = tried("short")
+    (short, lines), (again, _), (long, others) = (tried(tmp_path, name) for name in ("short", "short", "long"))
     assert len(short) > 80
-    assert tried("short") == short
-    assert tried("long") != short
+    assert again == short
+    assert long != short
+    assert re.fullmatch("Hypothesis, profile short: 1[0-9]+ cases of 3 tests, the same cases each time", lines[-2])
+    assert re.fullmatch("Hypothesis, profile long: 1[0-9]+ cases of 3 tests, other cases each time", others[-2])
+    assert CLOSING.fullmatch(lines[-1])
+
+
+def test_what_workers_tried_is_counted_too(tmp_path: Path) -> None:
+    lines = run(tmp_path, TRYING, "-n", "1", "-k", "not test_a")
+    assert "Hypothesis, profile short: 24 cases of 2 tests, the same cases each time" in lines
 
 
 def test_there_is_one_profile_and_no_test_has_its_own() -> None:
@@ -164,29 +176,41 @@ def test_there_is_one_profile_and_no_test_has_its_own() -> None:
     assert found == home
 
 
-LEFT = {
-    "folder": "HELD = tempfile.TemporaryDirectory(prefix='mine-')",
-    "file": "tempfile.mkstemp(prefix='mine-')",
-}
+LEAVING = """
+import tempfile
+HELD = None
+
+def test_of_a_folder():
+    global HELD
+    HELD = tempfile.TemporaryDirectory(prefix="mine-")
+
+def test_of_a_file():
+    tempfile.mkstemp(prefix="mine-")
+
+def test_that_is_last():
+    pass
+"""
+TIDY = """
+import tempfile
+
+@pytest.fixture(scope="module")
+def held():
+    with tempfile.TemporaryDirectory() as name:
+        yield name
+
+def test_a(held):
+    with tempfile.TemporaryDirectory():
+        pass
+"""
 
 
-@pytest.mark.parametrize("leave", LEFT.values(), ids=LEFT)
-def test_what_is_left_to_the_end_of_the_interpreter_is_an_error_of_its_module(leave: str, tmp_path: Path) -> None:
-    source = f"import tempfile\nHELD = None\n\ndef test_a():\n    global HELD\n    {leave}\n\ndef test_b():\n    pass\n"
-    lines = run(tmp_path, source, "-rE")
-    said = [line for line in lines if "test_small.py leaves temporary files: mine-" in line]
-    assert said, lines
-    assert any(line.startswith("ERROR test_small.py::test_b") for line in lines), lines
-
-
-def test_what_a_test_takes_away_again_is_no_error(tmp_path: Path) -> None:
-    source = (
-        "import tempfile\n"
-        "@pytest.fixture(scope='module')\ndef held():\n"
-        "    with tempfile.TemporaryDirectory() as name:\n        yield name\n\n"
-        "def test_a(held):\n    with tempfile.TemporaryDirectory():\n        pass\n"
-    )
-    assert "1 passed" in run(tmp_path, source)[-1]
+def test_what_is_left_to_the_end_of_the_interpreter_is_an_error_of_its_module(tmp_path: Path) -> None:
+    (tmp_path / "test_tidy.py").write_text(f"import pytest\n{TIDY}", "utf-8")
+    lines = run(tmp_path, LEAVING, "-rE")
+    (said,) = (line for line in lines if line.startswith("ERROR "))
+    left = r"ERROR test_small.py::test_that_is_last - Failed: test_small.py leaves temporary files: mine-\w+, mine-\w+"
+    assert re.fullmatch(left, said), said
+    assert "4 passed, 1 error" in lines[-1]
 
 
 def test_the_closing_line_of_a_run_of_the_suite_itself_is_its_last_one() -> None:

@@ -35,14 +35,12 @@ def mutate(
         changes = chosen(seed, count, files=module)
         file = state or Path("out") / "mutate" / f"seed-{seed}.json"
         reasons, known, seen = explained(), kept(file), list[Seen]()
-        try:
-            for each in tried(changes, known, minutes=minutes, run_s=run_seconds):
-                seen.append(each)
-                if not as_json:
-                    line = f"{each.verdict:8}  {each.name}  {each.seconds:.1f} s  {each.test or each.message}"
-                    stdout.print(line, markup=False, highlight=False, soft_wrap=True)
-        finally:
+        for each in tried(changes, known, minutes=minutes, run_s=run_seconds):
+            seen.append(each)
             keep(file, list((known | {each.digest: each for each in seen}).values()))
+            if not as_json:
+                line = f"{each.verdict:8}  {each.name}  {each.seconds:.1f} s  {each.test or each.message}"
+                stdout.print(line, markup=False, highlight=False, soft_wrap=True)
     told = {each.digest: reasons.get((each.name.partition(":")[0], each.diff), "") for each in seen}
     survivors = [each for each in seen if not each.noticed and not told[each.digest]]
     judged = sum(each.noticed for each in seen) + len(survivors)
