@@ -360,6 +360,36 @@ def test_fragments_that_pylance_compacted_without_remapping_the_index_are_indexe
     assert indexed_only(place, "btree", 315) == [315]
 
 
+@pytest.mark.clause("CATCHUP-006", "AMB-78", "TXN-054")
+@pytest.mark.parametrize("deferred", [False, True], ids=["remapped", "to be remapped"])
+def test_of_fragments_that_pylance_compacted_in_part_the_index_covers_what_it_covered(
+    tmp_path: Path, deferred: bool
+) -> None:
+    place = tmp_path / "t"
+    table = enabled(place, ["btree"])
+    table.append(rows(300, 310))
+    table.catch_up()
+    region = flush(table, rows(305, 315, "new"))
+    table.merge()
+    table.append(rows(400, 410))
+    assert [sorted(each(table._state, "btree")) for each in (coverage.covered, coverage.uncovered)] == [[0, 1], [2, 3]]
+    lance.dataset(str(place)).optimize.compact_files(defer_index_remap=deferred)
+    state = table.refresh()._state
+    (old, new) = sorted(fragment.id for fragment in state.fragments)
+    assert coverage.covered(state, "btree") == {old}
+    assert coverage.uncovered(state, "btree") == {new}
+    nothing = coverage.Credit(planner=Generation(0), collector=Generation(0))
+    assert coverage.credited(state, "btree", RegionId(region)) == nothing
+    assert table.catch_up().indexes[0].fragments == (new,)
+    assert coverage.covered(table._state, "btree") == {old, new}
+    assert recorded(table._state, "btree", region) == 1
+    opened = lance.dataset(str(place))
+    for key in (7, 303, 307, 312, 405):
+        by_scan = opened.scanner(filter=f"id = {key}", use_scalar_index=False).to_table()
+        assert opened.to_table(filter=f"id = {key}").equals(by_scan)
+        assert by_scan.num_rows == 1
+
+
 @pytest.mark.parametrize("name", ["nothing", "__lance_mem_wal", "__lance_frag_reuse"])
 def test_what_is_no_index_over_a_column_is_refused(tmp_path: Path, name: str) -> None:
     place = tmp_path / "t"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from memwal.codec.region_manifest import RegionManifest
-from memwal.effects import Delete, Get, Head, Io, List, ListFolders, Put, PutIfAbsent
+from memwal.effects import Delete, Get, Head, Io, List, ListFolders, Put, PutIfAbsent, StoreRequest
 from memwal.errors import (
     AlreadyExists,
     ArtifactError,
     InvalidArgument,
     NotFound,
+    Outcome,
     OutcomeUnknown,
     StorageError,
     Throttled,
@@ -323,6 +325,24 @@ def test_a_commit_whose_basis_was_collected_is_void_and_done_anew(kept_from: int
     assert hinted(ground) == b'{"version": 21}'
     assert min(versions(ground)) == (kept_from if kept_from != 7 else 6)
     assert newest(ground) == 21
+
+
+@pytest.mark.clause("MANIFEST-020", "AMB-28")
+@pytest.mark.parametrize("refusal", [Throttled("x"), StorageError("x", "permission denied")], ids=["later", "never"])
+def test_a_commit_that_was_not_answered_once_and_then_refused_has_no_known_outcome(refusal: Outcome) -> None:
+    for first, expected in ((OutcomeUnknown("x"), OutcomeUnknown), (refusal, type(refusal))):
+        ground = with_versions(1, hint_at=1)
+        answers = [first]
+
+        def fault(request: StoreRequest[Any], answers: list[Outcome] = answers) -> Outcome | None:
+            if not isinstance(request, PutIfAbsent):
+                return None
+            return answers.pop() if answers else refusal
+
+        ground.fault = fault
+        with pytest.raises(Outcome) as caught:
+            ground.run(advance())
+        assert type(caught.value) is expected
 
 
 @pytest.mark.clause("AMB-30", "FENCE-008")

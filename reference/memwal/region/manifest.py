@@ -240,6 +240,10 @@ async def advance(
             failure, listing = AlreadyExists(io.path(paths.manifest(wanted.version))), True
         except (AlreadyExists, OutcomeUnknown, Throttled) as outcome:
             failure = outcome
+        except StorageError as refused:  # of this attempt; an earlier one may have been applied
+            if unsure is None:
+                raise
+            raise OutcomeUnknown(unsure.path, f"no answer, and then {refused}") from refused
         if not insist:
             await io.note("manifest_lost", version=wanted.version, reason=str(failure))
             return Advanced(current, committed=False)
