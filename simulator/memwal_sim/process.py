@@ -101,7 +101,7 @@ class _Coroutine:
     joined: bool = False
 
     def __del__(self) -> None:
-        """Python complains of a coroutine that never began, unless it is closed."""
+        """Python complains of a coroutine that never began, unless it is closed before it is taken down itself."""
         self.runs.close()
 
 
@@ -189,6 +189,8 @@ class Running:
                 break
             except Exception as failure:  # noqa: BLE001 - where the code under test ends: its crash is a finding
                 current.waits_for, current.error = None, failure
+                if _is_expected(failure):
+                    failure.__traceback__ = None  # leads back here, and a circle is not taken down in order
                 break
             if isinstance(request, Note):
                 notes, value, error = (*notes, request), None, None

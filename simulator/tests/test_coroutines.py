@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -191,6 +192,29 @@ def test_histories_of_several_coroutines_are_recorded_step_by_step() -> None:
     assert {step.outcome for steps in histories for step in steps} == {"normal", "turn"}
     one, two = (Contents({"n": value}).digest[:16] for value in (b"1", b"2"))
     assert {steps[-1].store for steps in histories} == {one, two}
+
+
+def test_a_process_that_is_dropped_after_a_failure_leaves_no_coroutine_that_never_began(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    async def failing() -> None:
+        raise InvalidArgument("on purpose")
+
+    async def never() -> None:
+        raise AssertionError
+
+    async def start() -> None:
+        await Spawn(failing())
+        await Spawn(never())
+        await IO.get("n")
+
+    running = Running(Process("a", start))
+    while running.pause is not GO_ON:
+        running.resume(TURNED)
+    running.resume(Returned(None))
+    del running
+    gc.collect()
+    assert [str(warned.message) for warned in recwarn] == []
 
 
 def test_alone_in_its_process_a_coroutine_that_waits_for_another_one_is_a_bug() -> None:

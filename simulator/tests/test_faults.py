@@ -32,8 +32,6 @@ QUICK = [bug for bug in BUGS.values() if CERTIFICATES[bug.scenario, bug.revision
 WANTED = recorded.wanted(places.faults())
 
 
-# A process that a bug breaks leaves coroutines that it was about to begin.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore:coroutine:RuntimeWarning")
 @pytest.mark.parametrize("bug", QUICK, ids=lambda bug: bug.name)
 def test_a_planted_bug_is_found_by_its_oracle_after_a_history_as_short_as_the_recorded_one(bug: Bug) -> None:
     finding = kill(bug)

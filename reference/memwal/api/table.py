@@ -169,7 +169,7 @@ class Table:
         self._check_not_pinned()
         row, _ = self._registered(region)
         opened = self._opened(row, Limits(), governed=False)
-        with Writer(self, opened, durable=True, indexed=True, background=False) as writer:
+        with Writer(self._place, opened, durable=True, indexed=True, background=False) as writer:
             writer.flush()
         return self.merge(region)
 
@@ -216,9 +216,9 @@ class Table:
             spec_change.check_governed(row, self._state)
         opened = self._opened(row, chosen, registered=registered)
         if row.spec_id:
-            return Writer(self, opened, durable=durable, indexed=indexed, background=background)
+            return Writer(self._place, opened, durable=durable, indexed=indexed, background=background)
         others = self._manual_writers
-        writer = Writer(self, opened, durable=durable, indexed=indexed, background=background, others=others)
+        writer = Writer(self._place, opened, durable=durable, indexed=indexed, background=background, others=others)
         others.add(writer)
         return writer
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -16,9 +15,7 @@ from ..keys import among
 from ..read.sources import HeldIndexes, MemoryView
 from ..region import writer as writing
 from ..region.memtable import MemTable
-
-if TYPE_CHECKING:
-    from .table import Table
+from .place import Place
 
 
 class Writer:
@@ -34,7 +31,7 @@ class Writer:
 
     def __init__(
         self,
-        table: Table,
+        place: Place,
         opened: writing.Writer,
         *,
         durable: bool,
@@ -46,7 +43,6 @@ class Writer:
         self._writer = opened
         self._others = others
         self._durable, self._indexed = durable, indexed
-        place = table._place
         self._threads = Threads(place.store, place.listener, f"memwal writer of {opened.region.region_id}")
         opened.background = background
         if opened.frozen:

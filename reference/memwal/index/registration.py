@@ -5,7 +5,7 @@ Source: MemWAL revisions A and B, "Region", "Region Identifier"; AMB-52, 53, 56,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..clauses import implements
@@ -53,9 +53,8 @@ async def register_all(io: Io, wanted: Sequence[Wanted], *, beside_spec: bool = 
     """
     fresh: dict[int, RegionId] = {}
     chosen: list[RegionId] = []
-    written = Written()
 
-    async def derive(state: TableState, details: IndexDetails) -> Stored | None:
+    async def choose(state: TableState, details: IndexDetails) -> tuple[Rows, Rows]:
         spec = discovery.active_spec(details)
         values = [_wanted(each, spec, state, beside_spec=beside_spec) for each in wanted]
         rows = {row.region_id: row for row in await snapshot.load(io, state)}
@@ -75,9 +74,25 @@ async def register_all(io: Io, wanted: Sequence[Wanted], *, beside_spec: bool = 
                 if own is not None:
                     known[values_key(dict(own))] = region
             chosen.append(region)
-        if rows == before:
+        return rows, before
+
+    return await _registered(io, choose, chosen)
+
+
+Rows = dict[RegionId, RegionRow]
+
+
+async def _registered(
+    io: Io, choose: Callable[[TableState, IndexDetails], Awaitable[tuple[Rows, Rows]]], chosen: Sequence[RegionId]
+) -> Registered:
+    """Commit the rows that ``choose`` wants where others are registered, of each version anew; it fills ``chosen``."""
+    written = Written()
+
+    async def derive(state: TableState, details: IndexDetails) -> Stored | None:
+        wanted, before = await choose(state, details)
+        if wanted == before:
             return None
-        return await snapshot.store(io, state, details, tuple(rows.values()), written=written)
+        return await snapshot.store(io, state, details, tuple(wanted.values()), written=written)
 
     state = await mem_wal.change(io, derive)
     return Registered(tuple(chosen), state)
@@ -99,9 +114,8 @@ async def the_manual_region(io: Io) -> Registered:
     """
     fresh: list[RegionId] = []
     chosen: list[RegionId] = []
-    written = Written()
 
-    async def derive(state: TableState, details: IndexDetails) -> Stored | None:
+    async def choose(state: TableState, details: IndexDetails) -> tuple[Rows, Rows]:
         if discovery.active_spec(details) is not None:
             raise InvalidArgument("the table has a region spec: name the region's values", clause="AMB-56")
         before = {row.region_id: row for row in await snapshot.load(io, state)}
@@ -115,12 +129,9 @@ async def the_manual_region(io: Io) -> Registered:
             manual = fresh
             rows[fresh[0]] = RegionRow(region_id=fresh[0], spec_id=SpecId(0), values=(), manifest=None)
         chosen[:] = manual
-        if rows == before:
-            return None
-        return await snapshot.store(io, state, details, tuple(rows.values()), written=written)
+        return rows, before
 
-    state = await mem_wal.change(io, derive)
-    return Registered(tuple(chosen), state)
+    return await _registered(io, choose, chosen)
 
 
 def _several(manual: Sequence[RegionId]) -> str:

@@ -20,7 +20,8 @@ from .manifests import each_manifest_step_has_a_trigger, manifest_versions_are_d
 from .registration import regions_with_data_have_a_manifest
 from .report import Report
 from .runner import verify
-from .view import RegionView, view
+from .seen import RegionView
+from .view import view
 from .wal import the_wal_has_no_hole, wal_epochs_never_decrease, wal_generations_never_decrease
 
 __all__ = [

@@ -20,7 +20,7 @@ from . import files, index, snapshots, table
 from .finding import Damaged, attempted
 from .loading import opened
 from .report import Ledger
-from .view import RegionView
+from .seen import RegionView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ from .base import Base
 from .files import Files, named_files_are_whole
 from .finding import Damaged, attempted
 from .report import Ledger
-from .view import Entry, GenerationView, RegionView
+from .seen import Entry, GenerationView, RegionView
 
 _Values = dict[RegionKey, int]
 

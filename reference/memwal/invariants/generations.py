@@ -19,7 +19,7 @@ from ..region.rows import TOMBSTONE, Rows
 from ..table.read import file_path
 from ..table.state import TableState
 from .finding import Broken, invariant
-from .view import GenerationView, RegionView
+from .seen import GenerationView, RegionView
 
 _RESTORE = "Restore the folder from a backup of the store. Merging stops at this generation until then."
 _REBUILD = "No row is lost. Readers that use the file may miss rows or fail; merge the generation, then collect it."

@@ -6,7 +6,6 @@ Source: MemWAL revisions A and B, "Region Manifest Versioning"; revision A, "Reg
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from .. import paths
 from ..codec.region_manifest import RegionManifest
@@ -14,9 +13,7 @@ from ..ids import ManifestVersion
 from ..region import transitions
 from ..revisions import Revision
 from .finding import Broken, Violation, invariant
-
-if TYPE_CHECKING:
-    from .view import RegionView
+from .seen import RegionView
 
 _HISTORY = "Restore the object from a backup of the store. Never number a version anew or write one by hand."
 _STOP = "Stop every writer of the region and find out which process wrote this version; no repair is safe."

@@ -11,7 +11,7 @@ from .. import paths
 from ..ids import RegionId
 from ..table.state import TableState
 from .finding import Broken, invariant
-from .view import RegionView
+from .seen import RegionView
 
 _LOST = "Rows of the region are in no source. Restore manifest versions or generations from a backup of the store."
 

@@ -15,7 +15,8 @@ from .contents import known_values
 from .files import look_at_files
 from .report import Ledger
 from .rows import registered_values
-from .view import RegionView, view
+from .seen import RegionView
+from .view import view
 from .wal import look_at_wal
 
 

@@ -14,7 +14,7 @@ from ..ids import RegionId, SpecId
 from ..index.snapshot import RegionRow
 from ..index.transforms import RegionKey
 from .finding import Broken, invariant
-from .view import RegionView
+from .seen import RegionView
 
 QUARANTINE = "quarantine"
 """Folder of a region into which `memwal repair` moves the bytes of an unreadable WAL entry."""

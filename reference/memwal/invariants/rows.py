@@ -31,7 +31,7 @@ from ..revisions import Revision
 from ..table import read
 from .finding import Broken, invariant
 from .generations import recorded_range
-from .view import Entry, GenerationView, RegionView
+from .seen import Entry, GenerationView, RegionView
 
 _SHOWN = 60
 

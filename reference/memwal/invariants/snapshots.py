@@ -12,7 +12,7 @@ from ..ids import RegionId
 from ..index.snapshot import RegionRow
 from ..table.state import TableState
 from .finding import Broken, Damaged, invariant
-from .view import RegionView
+from .seen import RegionView
 
 
 @invariant(

@@ -12,7 +12,7 @@ from ..errors import ArtifactError
 from ..ids import WalPosition
 from ..region import wal_folder
 from .finding import Broken, Violation, invariant
-from .view import RegionView
+from .seen import RegionView
 
 _LOST = (
     "Recovery refuses the region rather than lose what lies behind it. Restore the entry from a backup of the store."

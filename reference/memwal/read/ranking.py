@@ -93,7 +93,7 @@ class Candidates:
 
 
 @dataclass(slots=True)
-class Union:
+class Pool:
     """UnionExec: the candidates of all sources."""
 
     inputs: Sequence[Candidates]
@@ -106,7 +106,7 @@ class FilterStale:
     """FilterStaleExec: candidates that no newer generation supersedes, and that the filter of the query keeps."""
 
     child: Node
-    union: Union
+    union: Pool
     fresh: Freshness
     keep: Keep | None
     columns: tuple[str, ...]

@@ -29,7 +29,7 @@ from .nodes import Keep, Node
 from .parts import Addresses, Part, Parts, collect
 from .pruning import narrowed
 from .query import Query
-from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Ranked, Sort, Union, ranked, take
+from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, Sort, ranked, take
 from .view import View, over
 
 SCORE = "_score"
@@ -181,7 +181,7 @@ def _plan(
 ) -> GlobalLimit:
     index = documents[0].index
     assert index.tokenizer is not None
-    union = Union(())
+    union = Pool(())
     everything = GlobalBM25(union, documents, index.tokenizer.terms(asked.query))
     union.inputs = [
         Candidates(

@@ -31,7 +31,7 @@ from .indexed import Answered, Coverage, counted, in_base, of_base, of_part
 from .parts import Addresses, Held, Part, Parts, collect
 from .pruning import narrowed
 from .query import Query
-from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Ranked, Sort, Union, Values, ranked
+from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, Sort, Values, ranked
 from .view import View, over
 
 DISTANCE = "_distance"
@@ -79,7 +79,7 @@ async def search(
         if index is not None:
             lag = await gap.plan(io, chosen, index.name, memory=held)
         leaves = [await _leaf(io, part, parts, code, asked, index, lag) for part in _sources(parts)]
-        union = Union(leaves)
+        union = Pool(leaves)
         filtering = FilterStale(union, union, Freshness(io, chosen, parts, approximate), query.keep, tuple(names))
         plan = GlobalLimit(Sort(filtering, DISTANCE, greatest=False), asked.k)
         return (await plan.run() if run else pa.table({})), plan
