@@ -348,7 +348,7 @@ def test_a_test_that_fails_without_a_mutant_notices_nothing(toy_pass: Path) -> N
     with pytest.raises(InvalidArgument, match=r"test_toy\.py::test_never: fails without a mutant, too: assert False"):
         list(passes.tried(toy, {}, minutes=10, root=toy_pass))
     (toy_pass / "reference/tests/test_toy.py").write_text("import memwal.toy, nothing\n", "utf-8")
-    with pytest.raises(InvalidArgument, match="fails without a mutant, too: "):
+    with pytest.raises(InvalidArgument, match=r"^reference/tests/test_toy\.py: fails without a mutant, too: "):
         list(passes.tried(toy, {}, minutes=10, root=toy_pass))
 
 

@@ -19,7 +19,7 @@ from memwal.effects import run as run_requests
 from memwal.errors import InvalidArgument
 from memwal.index import transforms
 from memwal.keys import Seen
-from memwal.read.nodes import BloomFilterGuard, CoalesceFirst, TakeLast, newest_rows
+from memwal.read.nodes import BloomFilterGuard, CoalesceFirst, TakeLast, _predicate, newest_rows
 from memwal.read.parts import Stored
 from memwal.read.predicates import extract
 from memwal.read.view import Raced, ReadRaced, View, over
@@ -494,6 +494,12 @@ def test_a_deleted_key_is_found_as_deleted_and_not_looked_for_in_older_sources()
     assert made.get(key) == []
     for writer in made.writers:
         writer.close()
+
+
+@pytest.mark.parametrize(("count", "narrowed"), [(1_000, True), (1_001, False)])
+def test_a_thousand_keys_narrow_down_what_is_opened_and_more_do_not(count: int, narrowed: bool) -> None:
+    known = _predicate(pa.table({"k": pa.array(range(count), pa.int64())}))
+    assert known == ({"k": frozenset(range(count))} if narrowed else {})
 
 
 # --- nodes -----------------------------------------------------------------------------------------------------------

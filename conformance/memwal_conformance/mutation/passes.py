@@ -92,7 +92,7 @@ def _one(chance: Chance, copy: Path, passing: dict[str, Ran], run_s: float) -> S
     with changed(chance.change, copy):
         ran = run(copy, files, run_s, "-m", "not long", limit)
     if ran.verdict in ("killed", "broken"):
-        again = [ran.test] if "::" in ran.test else files  # no test is named where collecting them failed already
+        again = [ran.test] if ran.test else files  # none is named where pytest itself ended
         if (key := " ".join(again)) not in passing:
             passing[key] = run(copy, again, run_s, "-m", "not long", limit)
         if passing[key].verdict in ("killed", "broken"):

@@ -189,10 +189,13 @@ def run(copy: Path, tests: Sequence[str], max_s: float, *options: str) -> Ran:
 
 
 def _name(case: ElementTree.Element) -> str:
-    """``<file>::<test>`` of a case in pytest's report."""
-    file = case.get("file", "")
-    inner = case.get("classname", "").removeprefix(file.removesuffix(".py").replace("/", ".")).strip(".")
-    return "::".join(filter(None, (file, inner.replace(".", "::"), case.get("name", ""))))
+    """``<file>::<test>`` of a case in pytest's report; ``<file>`` where the file itself cannot be imported."""
+    file, name = case.get("file", ""), case.get("name", "")
+    module = file.removesuffix(".py").replace("/", ".")
+    if not file or name == module:
+        return file or f"{name.replace('.', '/')}.py"
+    inner = case.get("classname", "").removeprefix(module).strip(".")
+    return "::".join(filter(None, (file, inner.replace(".", "::"), name)))
 
 
 def _judged(kind: str, message: str, copy: Path) -> tuple[str, str]:

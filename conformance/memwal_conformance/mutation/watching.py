@@ -1,8 +1,9 @@
 """Which tests look at a definition: a table of module -> test files, worked out from what the files name.
 
-Files that import the module come first, and of these the ones that name the changed definition most often; then those
-that import its room, and last `GENERAL`, which run the whole engine. Short files come before long ones: the first test
-that fails ends a trial.
+Files that import the module, or have the name of it or of a module that imports it, come first, and of these the ones
+that name the changed definition most often; then those that import a module that imports it, then those of its room,
+and last `GENERAL`, which run the whole engine. Short files come before long ones: the first test that fails ends a
+trial.
 """
 
 from __future__ import annotations
@@ -35,19 +36,44 @@ FILES_MOST = 24
 
 def watchers(file: str, inside: str, root: Path = ROOT) -> list[str]:
     """The test files to run for a change of ``inside`` in the source ``file``, the likeliest to notice first."""
-    module = file.removeprefix("reference/").removesuffix(".py").replace("/", ".").removesuffix(".__init__")
-    room = module.rpartition(".")[0]
+    module = _dotted(file)
+    room, users = module.rpartition(".")[0], _users(root, module)
     ranked: list[tuple[int, int, str]] = []
+    named = {f"test_{each.rpartition('.')[2]}.py" for each in (module, *users)}
     for path, (imported, text) in _tests(root).items():
-        if module in imported:
+        if Path(path).name in named:
+            ranked.append((-1, 0, path))
+        elif module in imported:
             before = "" if f"{module}.{inside}" in imported else rf"{module.rpartition('.')[2]}\w*\."
             calls = len(re.findall(rf"\b{before}{inside}\b", text)) if inside else 0
             ranked.append((-calls, len(text), path))
-        elif any(name == room or name.startswith(f"{room}.") for name in imported):
+        elif not users.isdisjoint(imported):
             ranked.append((1, len(text), path))
+        elif any(name == room or name.startswith(f"{room}.") for name in imported):
+            ranked.append((2, len(text), path))
     general = [each for each in GENERAL if (root / each).is_file()]
     first = [path for *_, path in sorted(ranked) if path not in general]
     return [*first[: FILES_MOST - len(general)], *general]
+
+
+def _dotted(file: str) -> str:
+    return file.removeprefix("reference/").removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+
+
+@functools.lru_cache(maxsize=256)
+def _users(root: Path, module: str) -> set[str]:
+    """The modules of the engine that import ``module``."""
+    found = set()
+    for path in (root / "reference" / "memwal").rglob("*.py"):
+        room, name = module.rpartition(".")[::2]
+        own = _dotted(str(path.relative_to(root)))
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                above = own.split(".")[: -node.level] if node.level and path.name != "__init__.py" else own.split(".")
+                source = ".".join([*above, *([node.module] if node.module else [])]) if node.level else node.module
+                if source == module or (source == room and name in {each.name for each in node.names}):
+                    found.add(own)
+    return found
 
 
 @functools.lru_cache(maxsize=4)
