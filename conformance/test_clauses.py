@@ -18,11 +18,13 @@ from memwal_conformance import clauses as registry
 from memwal_conformance import matrix, standing
 from memwal_conformance.cli import clauses as command
 from memwal_conformance.cli import commands
+from memwal_conformance.end_to_end import end_to_end
 from memwal_conformance.generated import clause_matrix, markdown, notes
 from memwal_conformance.mutation.mutants import Death, Mutant
 from memwal_conformance.mutation.trials import Trial
 from memwal_conformance.standing import Planted, Standing
 from memwal_sim import places
+from memwal_sim.bugs import load as load_bugs
 from typer.testing import CliRunner
 
 CRITICAL = {
@@ -119,7 +121,7 @@ def test_notes_are_found_in_lists_ranges_and_through_their_switches(tmp_path: Pa
 def test_no_clause_is_excluded_and_tested_at_once() -> None:
     tests = registry.marked()
     statuses = {registry.status_of(clause, tests) for clause in registry.clauses()}
-    assert statuses <= {"tested", "open", "excluded", "ambiguous"}
+    assert statuses <= {"tested", "open", "excluded", "ambiguous", "unheld"}
 
 
 def test_the_page_of_clauses_is_up_to_date() -> None:
@@ -243,23 +245,46 @@ def test_a_page_shows_everything_that_stands_behind_a_clause(registered: tuple[S
     row = next(line for line in page.splitlines() if line.startswith("| FENCE-002 |"))
     assert row.endswith(
         "| `region.claim.claim` | `reference/tests/test_writer.py::test_a_claim` | `scenarios/a.json`<br>"
-        "`scenarios/b.json`<br>`scenarios/c.json`<br>`scenarios/d.json`<br>and 1 more | `keeps_epoch` | tested |"
+        "`scenarios/b.json`<br>`scenarios/c.json`<br>`scenarios/d.json`<br>and 1 more "
+        "| `keeps_epoch` | tested, end to end |"
     )
-    assert "| FENCE | 22 | 1 of 21 | 1 of 1 | – | 1 of 22 | 1 | 20 | 0 | 0 |" in page.splitlines()
-    assert "| all | 531 | 1 of 478 | 1 of 34 | 0 of 19 | 1 of 531 | 1 | 523 | 0 | 6 |" in page.splitlines()
-    assert "| SHOULD | 34 | 1 of 34 | 1 of 34 | 32 | 0 | 1 |" in page.splitlines()
-    assert "**2 of 531 clauses are tested, 1 of 478 MUST; 1 of 531 are mutation-checked;" in page
+    assert "| FENCE | 22 | 2 of 21 | 1 of 1 | – | 2 of 22 | 1 | 1 | 19 | 0 | 0 | 0 |" in page.splitlines()
+    assert "| SHOULD | 34 | 1 of 34 | 1 of 34 | 30 | 0 | 1 | 2 |" in page.splitlines()
+    assert (
+        "**3 of 531 clauses are tested, 2 of 478 MUST; 2 of 531 are mutation-checked, 1 MUST in one way only;" in page
+    )
+    assert "0 of 2 MUST that a user can see are tested end to end; 15 do not hold yet" in page
 
 
 def test_a_tested_clause_without_a_dead_planted_bug_is_shown_as_unchecked(registered: tuple[Standing, ...]) -> None:
     page = clause_matrix.clauses_page(registered)
     row = next(line for line in page.splitlines() if line.startswith("| FENCE-003 |"))
-    assert row.endswith("| `t.py::test_b` |  |  | tested, *unchecked* |")
+    assert row.endswith("| `t.py::test_b` |  |  | tested, *unchecked*, inner |")
+
+
+def test_a_must_that_was_broken_in_one_way_is_shown_so(registered: tuple[Standing, ...]) -> None:
+    rows = {line[2:11]: line for line in clause_matrix.clauses_page(registered).splitlines()}
+    assert rows["FENCE-004"].endswith("| `one` | tested, one way, inner |")
+    twice = (bug("one", dead=True), replace(bug("one", dead=True), kind="broken adapter"), bug("two", dead=True))
+    both = tuple(replace(each, planted=twice) if each.clause.id == "FENCE-004" else each for each in registered)
+    assert "| `one`<br>`two` | tested, inner |" in clause_matrix.clauses_page(both)
+
+
+def test_what_does_not_hold_is_neither_tested_nor_mutation_checked_and_says_why(
+    registered: tuple[Standing, ...],
+) -> None:
+    broken = (bug("x", dead=True),)
+    known = tuple(replace(each, planted=broken) if each.clause.id == "INDEX-017" else each for each in registered)
+    row = next(line for line in clause_matrix.clauses_page(known).splitlines() if line.startswith("| INDEX-017 |"))
+    assert " | **does not hold yet**: A MemTable keeps a filter over its keys" in row
+    assert not next(each for each in known if each.clause.id == "INDEX-017").mutation_checked
+    clause = next(each for each in registry.clauses() if each.id == "INDEX-017")
+    assert registry.status_of(clause, {"INDEX-017": ("t.py::test_a",)}) == "unheld"
 
 
 @pytest.fixture
 def registered(folder: Path) -> tuple[Standing, ...]:
-    """The registry with nothing tested but two clauses, of which one is mutation-checked."""
+    """The registry with nothing tested but three clauses, of which two are mutation-checked, one of them twice."""
     cases = tuple(f"scenarios/{letter}.json" for letter in "abcde")
     known = {
         "FENCE-002": {
@@ -267,9 +292,11 @@ def registered(folder: Path) -> tuple[Standing, ...]:
             "code": ("memwal.region.claim.claim",),
             "tests": ("reference/tests/test_writer.py::test_a_claim",),
             "cases": cases,
+            "end_to_end": cases,
             "planted": (bug("keeps_epoch", dead=True), bug("sleeps", dead=False)),
         },
         "FENCE-003": {"status": "tested", "tests": ("t.py::test_b",), "planted": (bug("lives", dead=False),)},
+        "FENCE-004": {"status": "tested", "tests": ("t.py::test_c",), "planted": (bug("one", dead=True),)},
     }
     plain = [Standing(clause=c, status=c.status) for c in registry.clauses(folder)]
     return tuple(replace(each, **known.get(each.clause.id, {})) for each in plain)
@@ -283,6 +310,42 @@ def test_a_planted_bug_counts_for_its_clause_and_for_the_one_that_its_oracle_nam
     for id_ in ("AMB-24", "WAL-001"):
         assert "no_barrier" in {each.name for each in found[id_] if each.dead}, id_
     assert "drops_puts" in {each.name for each in found["WAL-001"] if each.kind == "broken adapter"}
+
+
+def test_a_bug_counts_for_no_clause_but_its_own_though_a_case_that_fails_with_it_names_others() -> None:
+    found = standing.planted()
+    bugs = load_bugs(registry.ROOT / "faults/bugs")
+    planted = {(id_, each.name) for id_, all_ in found.items() for each in all_ if each.kind != "mutant"}
+    named = {(id_, name) for id_, name in planted if name in bugs}
+    assert named <= {(id_, name) for name, one in bugs.items() for id_ in (one.clause, one.violated)}
+
+
+def test_a_bug_of_the_simulated_world_counts_for_no_clause_of_the_engine() -> None:
+    found = {each.name: each.dead for each in standing.planted()["REGION-002"] if each.kind == "planted bug"}
+    assert found["sign_bit_off"] is False  # it stands in the simulator's second engine
+    assert found["source_dropped"] is True
+
+
+def test_a_test_is_end_to_end_if_it_uses_the_public_interface_and_nothing_else_of_the_engine(tmp_path: Path) -> None:
+    tests = tmp_path / "reference/tests"
+    tests.mkdir(parents=True)
+    (tests / "__init__.py").touch()
+    (tests / "scenes.py").write_text(
+        "import memwal\nfrom memwal.drive import drive\n"
+        "def table(path): return memwal.create(path)\ndef inner(): return drive\n"
+    )
+    (tests / "test_a.py").write_text(
+        "import memwal\nimport subprocess\nfrom memwal.errors import Fenced\nfrom memwal.region import flush\n"
+        "from .scenes import inner, table\n"
+        "def test_public(tmp_path): table(tmp_path).scan(); memwal.verify(tmp_path); Fenced\n"
+        "def test_command(): subprocess.run(['memwal', 'verify'])\n"
+        "def test_function(): flush.write_generation()\n"
+        "def test_helper(tmp_path): table(tmp_path); inner()\n"
+        "def test_errors_only(): Fenced\n"
+    )
+    names = [f"reference/tests/test_a.py::test_{name}" for name in ("public", "command", "function", "helper")]
+    names.append("reference/tests/test_a.py::test_errors_only")
+    assert end_to_end(names, ("scenarios/a.json", "vectors/b"), tmp_path) == (*names[:2], "scenarios/a.json")
 
 
 def test_a_bug_whose_recorded_history_is_gone_is_not_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,12 +416,15 @@ def small(monkeypatch: pytest.MonkeyPatch, registered: tuple[Standing, ...]) -> 
 @pytest.mark.parametrize(
     ("words", "ids"),
     [
-        (("--group", "fence", "--status", "tested"), ["FENCE-002", "FENCE-003"]),
-        (("--status", "mutation-checked"), ["FENCE-002"]),
+        (("--group", "fence", "--status", "tested"), ["FENCE-002", "FENCE-003", "FENCE-004"]),
+        (("--status", "mutation-checked"), ["FENCE-002", "FENCE-004"]),
+        (("--status", "tested", "--ways", "0"), ["FENCE-003"]),
+        (("--ways", "1", "--level", "MUST"), ["FENCE-004"]),
+        (("--status", "unheld", "--group", "INDEX"), ["INDEX-017"]),
         (("--group", "FENCE", "--level", "should"), ["FENCE-002"]),
         (("--group", "LEGACY", "--status", "mutation-checked"), []),
         (("--status", "tested", "--revision", "A", "--kind", "performance-intent"), ["FENCE-002"]),
-        (("--status", "tested", "--revision", "B"), []),
+        (("--status", "tested", "--revision", "B"), ["FENCE-004"]),
     ],
 )
 def test_list_chooses_by_all_filters_at_once(words: tuple[str, ...], ids: list[str]) -> None:
@@ -388,7 +454,7 @@ def test_show_names_everything_and_says_what_was_not_noticed() -> None:
         (("show", "FENCE-999"), "no clause 'FENCE-999'; there are 531 others. Did you mean 'FENCE-0"),
         (
             ("list", "--status", "dead"),
-            "no status 'dead'; there are ambiguous, excluded, mutation-checked, open, tested, unchecked",
+            "no status 'dead'; there are ambiguous, excluded, mutation-checked, open, tested, unchecked, unheld",
         ),
         (("matrix", "--format", "pdf"), "no format 'pdf'; there are md, html, json"),
         (("check", "--seeds", "nowhere"), "nowhere is no folder"),

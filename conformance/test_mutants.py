@@ -29,6 +29,8 @@ TOY_TESTS = """\
 import time
 import pytest
 from memwal.toy import other, within
+from . import scene_of_toys as toys
+from .toys import limit
 
 @pytest.fixture
 def scene():
@@ -49,6 +51,44 @@ def test_at_length():
 
 def test_that_fails():
     assert other(0)
+
+class TestByHelpers:
+    top = 4
+
+    def above(self):
+        return self.top
+
+    def test_the_limit(self, tolerance):
+        assert within(limit()) and not within(self.above()) and toys.SMALL == tolerance
+"""
+TOYS = """\
+def limit():
+    return _limit()
+
+def _limit():
+    return 3
+
+def unused():
+    return 5
+"""
+TOY_CONFTEST = """\
+import pytest
+
+@pytest.fixture
+def tolerance(base):
+    return base
+
+@pytest.fixture
+def base():
+    return 1
+
+@pytest.fixture(autouse=True)
+def prepared():
+    yield
+
+@pytest.fixture
+def other_tests_only():
+    return 2
 """
 EXCLUSIVE = ("    return count <= LIMIT\n", "    return count < LIMIT\n")
 
@@ -59,7 +99,11 @@ def root(tmp_path: Path) -> Path:
     for name, text in {
         "reference/memwal/__init__.py": "",
         "reference/memwal/toy.py": TOY,
+        "reference/tests/__init__.py": "",
         "reference/tests/test_toy.py": TOY_TESTS,
+        "reference/tests/toys.py": TOYS,
+        "reference/tests/scene_of_toys.py": "SMALL = 1\nLARGE = 2\n",
+        "reference/tests/conftest.py": TOY_CONFTEST,
         "pyproject.toml": '[tool.pytest.ini_options]\nmarkers = ["clause(*ids): …"]\n',
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -169,6 +213,35 @@ def test_a_death_is_stale_when_the_definition_or_the_test_has_changed_and_not_be
         assert before != path.read_text("utf-8")
         assert (written.dead([one], root) == {"exclusive"}) is still, new
         path.write_text(before, "utf-8")
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "still"),
+    [
+        ("toys.py", "return _limit()", "return _limit() + 0", False),
+        ("toys.py", "return 3", "return 2 + 1", False),
+        ("toys.py", "return 5", "return 6", True),
+        ("scene_of_toys.py", "SMALL = 1", "SMALL = 2 - 1", False),
+        ("scene_of_toys.py", "LARGE = 2", "LARGE = 3", True),
+        ("conftest.py", "return base", "return base + 0", False),
+        ("conftest.py", "return 1", "return 2 - 1", False),
+        ("conftest.py", "    yield\n", "    yield None\n", True),
+        ("conftest.py", "return 2", "return 3", True),
+        ("test_toy.py", "top = 4", "top = 5", False),
+        ("test_toy.py", "return self.top", "return self.top + 0", False),
+        ("test_toy.py", "assert within(2)", "assert within(1)", True),
+    ],
+)
+def test_a_death_is_stale_when_a_helper_of_its_test_has_changed(
+    root: Path, file: str, old: str, new: str, still: bool
+) -> None:
+    one = mutant(test="TestByHelpers::test_the_limit")
+    written.record([one], {one.name: Death(digest=one.digest(root), message="…")}, root)
+    path = root / "reference/tests" / file
+    before = path.read_text("utf-8")
+    assert before.count(old) == 1
+    path.write_text(before.replace(old, new), "utf-8")
+    assert (written.dead([one], root) == {"exclusive"}) is still
 
 
 def test_a_survivor_and_what_is_no_longer_written_down_are_forgotten(root: Path) -> None:

@@ -55,7 +55,7 @@ _VALUES = {
     "level": ("MUST", "SHOULD", "MAY"),
     "kind": ("storage-layout", "algorithm", "invariant", "behaviour", "performance-intent"),
     "observable": ("artifact", "behaviour", "simulation"),
-    "status": ("open", "excluded", "ambiguous"),
+    "status": ("open", "excluded", "ambiguous", "unheld"),
     "severity": ("critical", "major", "minor"),
 }
 _REVISIONS = ("A", "B", "0", "T")
@@ -99,9 +99,9 @@ class Clause:
     ambiguities: tuple[str, ...]
     """Notes that limit or change the statement."""
     status: str
-    """``open``, ``excluded`` or ``ambiguous``; `status_of` adds ``tested``."""
+    """``open``, ``excluded``, ``ambiguous``, or ``unheld``: it does not hold yet. `status_of` adds ``tested``."""
     reason: str
-    """Why it is excluded or ambiguous; empty when open."""
+    """Why it is excluded or ambiguous, or what does not hold; empty when open."""
     note: str
     """The note that an ambiguous clause waits for; empty otherwise."""
 
@@ -240,7 +240,7 @@ def clauses(folder: Path = CLAUSES) -> tuple[Clause, ...]:
             if strange := {*clause.ambiguities, *filter(None, [clause.note])} - known_notes:
                 raise entry.wrong(f"unknown notes: {', '.join(sorted(strange))}")
             if (clause.status == "open") == bool(clause.reason):
-                raise entry.wrong("a reason belongs to every excluded or ambiguous clause and to no other")
+                raise entry.wrong("a reason belongs to every clause that is not open, and to no other")
             if (clause.status == "ambiguous") != bool(clause.note):
                 raise entry.wrong("a note belongs to every ambiguous clause and to no other")
             found[clause.id] = clause
@@ -268,9 +268,10 @@ def _clause(entry: Entry) -> Clause:
 def status_of(clause: Clause, tests: Mapping[str, tuple[str, ...]]) -> str:
     """``tested`` where ``tests`` (of `marked`) has one for the clause, else what the registry says.
 
+    What does not hold is not called tested, whatever its tests look at.
     Raises `InvalidArgument` for a clause that is excluded and tested at once: one of the two is out of date.
     """
-    if clause.id not in tests:
+    if clause.id not in tests or clause.status == "unheld":
         return clause.status
     if clause.status == "excluded":
         raise InvalidArgument(f"{clause.group}.toml: {clause.id}: excluded, yet {tests[clause.id][0]} tests it")

@@ -1,9 +1,10 @@
 """What stands behind each clause: code, tests, cases of the suite, and planted bugs that show that a test can fail.
 
-A clause is *mutation-checked* when something that breaks it on purpose is known to be noticed: a planted bug of the
-engine with a recorded history that its oracle objects to, a broken adapter that a case of the suite fails for that
-clause, or a mutant of the source that a test with the clause's marker fails with. All are run again by tests or by
-``make explore``.
+A clause is *mutation-checked* when something that breaks that very clause on purpose is known to be noticed: a planted
+bug of the engine with a recorded history that its oracle objects to, a broken adapter that a case of the suite fails
+for that clause, or a mutant of the source that a test with the clause's marker fails with. All are run again by tests
+or by ``make explore``. Each counts for the clauses that it names itself, whatever else it breaks besides; a bug of the
+simulated world counts for none, since it says nothing about the engine's tests.
 A clause without one is *unchecked*: its tests may be right, but nobody has seen them fail here.
 """
 
@@ -24,9 +25,10 @@ from memwal_sim.process import ENGINE_CLAUSE
 from memwal_sim.traces.trace import load as load_trace
 
 from . import evidence
-from .adapters.broken import DEFECTS
+from .adapters.broken import DEFECTS, in_the_engine
 from .broken_survey import SEEN
 from .clauses import CLAUSES, Clause, Text, clauses, implemented, marked, status_of, texts
+from .end_to_end import end_to_end
 from .mutation import mutants as mutation
 
 
@@ -51,19 +53,26 @@ class Standing:
 
     clause: Clause
     status: str
-    """``tested``, or what the registry says: ``open``, ``excluded``, ``ambiguous``."""
+    """``tested``, or what the registry says: ``open``, ``excluded``, ``ambiguous``, ``unheld``."""
     code: tuple[str, ...] = ()
     """Qualified names of the engine's code that carries it."""
     tests: tuple[str, ...] = ()
     """``<file>::<test>`` of the tests that are about it."""
+    end_to_end: tuple[str, ...] = ()
+    """Those of its tests that go through the public interface only, and the scenarios of the suite."""
     cases: tuple[str, ...] = ()
     """Vectors and scenarios of the suite that look at it, and structural checks as ``check: <name>``."""
     planted: tuple[Planted, ...] = ()
 
     @property
     def mutation_checked(self) -> bool:
-        """Whether something that breaks it is known to be noticed."""
-        return any(each.dead for each in self.planted)
+        """Whether it holds, and something that breaks it is known to be noticed."""
+        return self.status != "unheld" and self.ways > 0
+
+    @property
+    def ways(self) -> int:
+        """In how many ways it was broken on purpose and that was noticed."""
+        return len({each.name for each in self.planted if each.dead})
 
 
 @functools.cache
@@ -80,6 +89,7 @@ def standings() -> tuple[Standing, ...]:
             code=code.get(clause.id, ()),
             tests=tests.get(clause.id, ()),
             cases=cases.get(clause.id, ()),
+            end_to_end=end_to_end(tests.get(clause.id, ()), cases.get(clause.id, ())),
             planted=broken.get(clause.id, ()),
         )
         for clause in clauses()
@@ -94,21 +104,22 @@ def standing(id_: str) -> Standing:
 
 
 def planted() -> dict[str, tuple[Planted, ...]]:
-    """Clause or note id -> what breaks it on purpose, sorted."""
+    """Clause or note id -> what breaks it on purpose and says so, sorted."""
     found: dict[str, set[Planted]] = {}
     histories = recorded.wanted(places.faults())
     bugs = load_bugs(places.faults() / "bugs")
     for name, bug in bugs.items():
         history = histories.get(name)
         noticed = None if history is None or not history.exists() else load_trace(history).header.violation
-        dead = noticed is not None and (noticed.oracle, noticed.clause) == (bug.oracle, bug.violated)
+        right = noticed is not None and (noticed.oracle, noticed.clause) == (bug.oracle, bug.violated)
+        dead = right and in_the_engine(bug)
         one = Planted(name=name, kind="planted bug", what=bug.what, where=f"scenario {bug.scenario}", dead=dead)
         for id_ in {bug.clause, bug.violated} - {ENGINE_CLAUSE}:  # a process that ends so breaks no clause of the texts
             found.setdefault(id_, set()).add(one)
     surveyed = ((name, *seen) for name, cases in _surveyed().items() if name in bugs for seen in cases.items())
     for name, case, broken in surveyed:
         one = Planted(name=name, kind="broken adapter", what=bugs[name].what, where=case, dead=True)
-        for id_ in broken:
+        for id_ in {bugs[name].clause, bugs[name].violated}.intersection(broken):  # a case looks at others, too
             found.setdefault(id_, set()).add(one)
     looked_at = evidence.cited()
     for name, defect in DEFECTS.items():
@@ -138,8 +149,8 @@ def named() -> dict[str, Iterable[str]]:
 def faults(known: Sequence[Standing], names: Mapping[str, Iterable[str]]) -> list[str]:
     """What is wrong with the registry: statuses that are not final, ``names`` that it does not have. Empty: nothing.
 
-    Every MUST is tested and mutation-checked, excluded with a reason, or ambiguous with a note; reasons and notes are
-    checked when the registry is read. Code, tests, cases and planted bugs name only clauses that there are.
+    Every MUST is tested and mutation-checked, excluded or unheld with a reason, or ambiguous with a note; reasons and
+    notes are checked when the registry is read. Code, tests, cases and planted bugs name only clauses that there are.
     """
     ids = {each.clause.id for each in known}
     found = [

@@ -77,6 +77,20 @@ def test_merging_moves_generations_into_the_base_in_order(table: memwal.Table, t
     assert table.merge().merged == ()
 
 
+@pytest.mark.clause("READ-007", "READ-011", "READ-015")
+@pytest.mark.parametrize("profile", ["strict", "literal"])
+def test_a_merged_generation_that_is_still_listed_gives_no_row_twice(table: memwal.Table, profile: str) -> None:
+    with table.writer() as writer:
+        writer.put(rows((1, "x", 1), (2, "x", 1)))
+        writer.flush()
+    table.merge()
+    (region,) = table.regions()
+    assert region.manifest is not None
+    assert [listed.generation for listed in region.manifest.flushed] == [1]
+    found = under(table, profile).scan()
+    assert sorted(found.column("id").to_pylist()) == [1, 2]
+
+
 @pytest.mark.clause("WAL-001", "FENCE-016", "WAL-019", "WAL-022")
 def test_durable_writes_survive_a_writer_that_is_never_closed(table: memwal.Table) -> None:
     lost = table.writer(background=False)
@@ -233,7 +247,7 @@ def test_wal_entries_go_only_with_their_generation_and_with_consent(
         writer.put(rows((4, "d", 4)))
 
 
-@pytest.mark.clause("REGION-001", "REGION-002", "REGION-017", "REGION-007")
+@pytest.mark.clause("REGION-001", "REGION-002", "REGION-017", "REGION-007", "READ-014")
 def test_rows_are_routed_by_the_spec_and_a_foreign_row_is_refused(tmp_path: Path, revision: str) -> None:
     spec = memwal.region_spec([memwal.bucket("bucket", ["id"], 4)])
     table = memwal.create(tmp_path / "t", SCHEMA, primary_key=["id"], revision=revision, spec=spec)
@@ -306,3 +320,77 @@ def test_a_listed_generation_that_is_lost_is_damage_and_no_race(table: memwal.Ta
         table.scan()
     assert caught.value.clause == "READ-012"
     assert caught.value.path.endswith(folder.name)
+
+
+@pytest.mark.clause("PLAN-001", "PLAN-002", "PLAN-012", "PLAN-013")
+def test_a_plan_has_the_base_once_and_each_generation_and_memtable_under_its_number(table: memwal.Table) -> None:
+    table.append(rows((1, "base", 0), (2, "base", 0)))
+    with table.writer(background=False) as writer:
+        writer.put(rows((1, "flushed", 1)))
+        writer.flush()
+        writer.put(rows((3, "memory", 2)))
+        told = re.sub("region [0-9a-f]{8}", "region r", table.explain(writers=[writer], analyse=True))
+    assert told.splitlines() == [
+        "DeduplicateExec: partition_by=[id], order_by=[_gen DESC, _rowaddr DESC]  [3 rows]",
+        "  UnionExec",
+        "    ScanExec: base_table[gen=-1]  [2 rows of 1 fragments]",
+        "    ScanExec: region r[gen=2]  [1 rows of 1 fragments]",
+        "    ScanExec: region r[gen=1]  [1 rows of 1 fragments]",
+    ]
+
+
+@pytest.mark.clause("PLAN-017", "PLAN-018", "PLAN-020", "PLAN-029", "PLAN-032")
+def test_a_lookup_goes_from_the_newest_source_to_the_one_that_has_the_key_and_reads_none_below(
+    table: memwal.Table,
+) -> None:
+    table.append(rows((1, "base", 0), (2, "base", 0)))
+    with table.writer(background=False) as writer:
+        writer.put(rows((1, "flushed", 1)))
+        writer.flush()
+        writer.put(rows((3, "memory", 2)))
+        key = pa.table({"id": pa.array([1], pa.int64())})
+        told = re.sub("region [0-9a-f]{8}", "region r", table.explain(keys=key, writers=[writer], analyse=True))
+        assert values(table.get(key, writers=[writer])) == {(1, "flushed", 1)}
+    assert told.splitlines() == [
+        "CoalesceFirstExec: return_first_non_null  [1 of 1 keys]",
+        "  BloomFilterGuardExec: bf[region r[gen=2]]  [negative]",
+        "    TakeLastExec: region r[gen=2], filter=[id = target]  [skipped]",
+        "  BloomFilterGuardExec: bf[region r[gen=1]]  [positive]",
+        "    TakeLastExec: region r[gen=1], filter=[id = target]  [1 rows of 1 fragments]",
+        "  TakeLastExec: base_table[gen=-1], filter=[id = target]  [not read]",
+    ]
+
+
+@pytest.mark.clause("WAL-030", "WRITER-010", "WRITER-017", "WAL-024")
+def test_a_durable_put_is_one_more_entry_and_takes_along_what_waited(table: memwal.Table, tmp_path: Path) -> None:
+    def entries() -> int:
+        return len(list((tmp_path / "t" / "_mem_wal").glob("*/wal/*")))
+
+    with table.writer(background=False) as writer:
+        before = entries()
+        writer.put(rows((1, "x", 1)))
+        assert entries() == before + 1
+        writer.put(rows((2, "x", 1)), durable=False)
+        writer.put(rows((3, "x", 1)), durable=False)
+        assert entries() == before + 1
+        writer.put(rows((4, "x", 1)))
+        assert entries() == before + 2
+        assert sorted(table.scan().column("id").to_pylist()) == [1, 2, 3, 4]
+
+
+@pytest.mark.clause("FLUSH-026", "FLUSH-011", "GEN-003")
+def test_after_each_flush_writes_go_to_the_next_generation_which_has_them_alone(
+    table: memwal.Table, tmp_path: Path
+) -> None:
+    with table.writer(background=False) as writer:
+        for number in (1, 2, 3):
+            writer.put(rows((number, "x", number)))
+            assert writer.flush() == number
+    (region,) = table.regions()
+    assert region.manifest is not None
+    folders = {listed.generation: listed.path for listed in region.manifest.flushed}
+    found = {
+        number: lance.dataset(str(tmp_path / "t" / "_mem_wal" / region.region_id / path)).to_table().column("id")
+        for number, path in folders.items()
+    }
+    assert {number: ids.to_pylist() for number, ids in found.items()} == {1: [1], 2: [2], 3: [3]}

@@ -285,7 +285,7 @@ def test_a_commit_whose_last_steps_fail_has_happened(external: KeyValue, tmp_pat
     assert ids(WithExternal(LocalStore(tmp_path / "objects"), external)) == [1]
 
 
-@pytest.mark.clause("EXT-001")
+@pytest.mark.clause("EXT-001", "TXN-007")
 def test_both_kinds_of_external_store_keep_the_promises_of_the_interface(external: KeyValue) -> None:
     assert external.get("@external/t/1") is None
     assert external.put_if_absent("@external/t/1", "a")

@@ -58,17 +58,23 @@ def clauses(
 def list_(
     group: Annotated[str, typer.Option(help="Group, such as FENCE.")] = "",
     level: Annotated[str, typer.Option(help="MUST, SHOULD or MAY.")] = "",
-    status: Annotated[str, typer.Option(help="tested, open, excluded, ambiguous, mutation-checked or unchecked.")] = "",
+    status: Annotated[
+        str, typer.Option(help="tested, open, excluded, ambiguous, unheld, mutation-checked or unchecked.")
+    ] = "",
     revision: Annotated[str, typer.Option(help="A, B, 0, or T for the table documents.")] = "",
     kind: Annotated[
         str, typer.Option(help="storage-layout, algorithm, invariant, behaviour, performance-intent.")
     ] = "",
+    ways: Annotated[
+        int | None, typer.Option(min=0, help="Broken on purpose in so many ways, each of them noticed.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """List clauses."""
     with _usage():
         wanted = {"group": group.upper(), "level": level.upper(), "status": status, "revision": revision, "kind": kind}
         chosen = choose(standings(), {name: value for name, value in wanted.items() if value})
+        chosen = [each for each in chosen if ways in (None, each.ways)]
     if as_json:
         print_json([as_dict(each) for each in chosen])
         return
@@ -103,6 +109,7 @@ def show(
         "tests": found.tests,
         "vectors": tuple(case for case in found.cases if case.startswith("vectors/")),
         "scenarios": tuple(case for case in found.cases if case.startswith("scenarios/")),
+        "end to end": found.end_to_end,
         "structural checks": tuple(c.removeprefix("check: ") for c in found.cases if c.startswith("check: ")),
         "planted": tuple(
             f"{'noticed' if p.dead else 'NOT NOTICED'}: {p.kind} {p.name} in {p.where}: {p.what}" for p in found.planted
@@ -217,7 +224,7 @@ def choose(known: tuple[Standing, ...], wanted: dict[str, str]) -> list[Standing
     allowed = {
         "group": set(GROUPS),
         "level": {each.clause.level for each in known},
-        "status": {"tested", "open", "excluded", "ambiguous", "mutation-checked", "unchecked"},
+        "status": {"tested", "open", "excluded", "ambiguous", "unheld", "mutation-checked", "unchecked"},
         "revision": {revision for each in known for revision in each.clause.revisions},
         "kind": {each.clause.kind for each in known},
     }
@@ -256,6 +263,8 @@ def as_dict(each: Standing) -> dict[str, Any]:
         "code": list(each.code),
         "tests": list(each.tests),
         "cases": list(each.cases),
+        "end_to_end": list(each.end_to_end),
+        "ways": each.ways,
         "planted": [
             {"name": p.name, "kind": p.kind, "what": p.what, "where": p.where, "noticed": p.dead} for p in each.planted
         ],
@@ -266,7 +275,7 @@ def _status(each: Standing) -> str:
     return (
         f"{each.status}, {'mutation-checked' if each.mutation_checked else 'unchecked'}"
         if each.status == "tested"
-        else each.status
+        else {"unheld": "does not hold yet"}.get(each.status, each.status)
     )
 
 

@@ -12,11 +12,14 @@ from .markdown import cell, code, table
 
 PAGE = ROOT / "docs" / "clauses.md"
 
-STATUSES = ("tested", "open", "ambiguous", "excluded")
+STATUSES = ("tested", "open", "ambiguous", "excluded", "unheld")
 """In the order of the tables of totals."""
+_OTHERS = ("Open", "Ambiguous", "Excluded", "Does not hold")
 LEVELS = ("MUST", "SHOULD", "MAY")
 NAMES_MAX = 4
 """Cases, and planted bugs, of one clause that the page names; `memwal clauses show` names all."""
+WAYS = 2
+"""Ways of breaking a MUST that there should be at least."""
 
 
 def current() -> str:
@@ -25,14 +28,27 @@ def current() -> str:
 
 
 def figures(known: Sequence[Standing]) -> str:
-    """How many clauses are tested and mutation-checked, in one line."""
+    """How many clauses are tested and mutation-checked, and how well, in one line."""
     musts = [each for each in known if each.clause.level == "MUST"]
     return (
         f"{_of(known, 'tested')} clauses are tested, {_of(musts, 'tested')} MUST; "
-        f"{_checked(known)} are mutation-checked; "
-        f"{_count(known, 'ambiguous')} are ambiguous, {_count(known, 'excluded')} excluded, "
-        f"{_count(known, 'open')} open"
+        f"{_checked(known)} are mutation-checked, {one_way(known)} MUST in one way only; "
+        f"{_seen(known)} MUST that a user can see are tested end to end; "
+        f"{_count(known, 'unheld')} do not hold yet, {_count(known, 'ambiguous')} are ambiguous, "
+        f"{_count(known, 'excluded')} excluded, {_count(known, 'open')} open"
     )
+
+
+def one_way(known: Sequence[Standing]) -> int:
+    """How many clauses that every implementation must keep were broken in fewer than `WAYS` ways."""
+    return sum(0 < each.ways < WAYS for each in known if each.clause.level == "MUST" and each.mutation_checked)
+
+
+def _seen(known: Sequence[Standing]) -> str:
+    """How many of the tested clauses about what an implementation does are tested end to end."""
+    shown = [each for each in known if (each.clause.level, each.clause.observable) == ("MUST", "behaviour")]
+    shown = [each for each in shown if each.status == "tested"]
+    return f"{sum(bool(each.end_to_end) for each in shown)} of {len(shown)}"
 
 
 def clauses_page(known: Sequence[Standing]) -> str:
@@ -48,10 +64,22 @@ def clauses_page(known: Sequence[Standing]) -> str:
         "",
         "A clause is *tested* when at least one test carries its marker. *Open* means that no test claims it yet, and",
         "says nothing about the code. *Ambiguous* clauses wait for a note of SPEC_NOTES.md, *excluded* ones say why.",
-        "It is *mutation-checked* when something that breaks it on purpose is noticed for it: a planted bug with a",
-        "recorded history, a broken adapter that the suite fails, or a mutant of the source (`conformance/mutants`)",
-        "that a test with the clause's marker fails with. A tested clause without one is marked *unchecked*: its tests",
-        "may be right, but nothing here shows that they can fail.",
+        "*Does not hold yet* means that the engine does not do it, or only in a part that no user can reach; the",
+        "reason says which, and such a clause counts neither as tested nor as mutation-checked.",
+        "",
+        "A clause is *mutation-checked* when something that breaks that very clause on purpose is noticed for it: a",
+        "planted bug with a recorded history, a broken adapter that the suite fails, or a mutant of the source",
+        "(`conformance/mutants`) that a test with the clause's marker fails with. Each counts for the clauses that it",
+        "names itself, whatever else breaks with it; a bug of the simulated world around the engine counts for none.",
+        "The death of a mutant is good for the code, the test, and the helpers of the test that it was seen with.",
+        "A tested clause without one is marked *unchecked*: its tests may be right, but nothing here shows that they",
+        "can fail. *One way*: a MUST should be broken in two different ways at least, and was in one only;",
+        "`memwal clauses list --ways 1` lists them.",
+        "",
+        "*End to end*: at least one test of the clause goes through the public interface (`memwal`, or a command) and",
+        "uses nothing else of the engine, or a scenario of the suite looks at it; *inner*: its tests call functions",
+        "inside. The figure above counts those that a user can see: clauses about what an implementation does.",
+        "",
         "Revisions: A and B are the MemWAL revisions, 0 is the older MemWAL index, T stands for the table documents.",
         "Levels are the project's reading (AMB-02).",
         "",
@@ -83,7 +111,6 @@ def clauses_page(known: Sequence[Standing]) -> str:
 def _row(each: Standing) -> tuple[str, ...]:
     clause = each.clause
     dead = list(dict.fromkeys(planted.name for planted in each.planted if planted.dead))
-    status = "tested, *unchecked*" if each.status == "tested" and not dead else each.status
     return (
         clause.id,
         f"{clause.level} {' '.join(clause.revisions)}",
@@ -92,8 +119,18 @@ def _row(each: Standing) -> tuple[str, ...]:
         code(each.tests),
         _some(each.cases),
         _some(dead),
-        status + (f": {cell(clause.reason)}" if clause.reason else ""),
+        status(each) + (f": {cell(clause.reason)}" if clause.reason else ""),
     )
+
+
+def status(each: Standing) -> str:
+    """What the page says of a clause."""
+    if each.status != "tested":
+        return {"unheld": "**does not hold yet**"}.get(each.status, each.status)
+    found = ["tested"]
+    found += ["*unchecked*"] * (not each.ways)
+    found += ["one way"] * (each.ways == 1 and each.clause.level == "MUST")
+    return ", ".join([*found, "end to end" if each.end_to_end else "inner"])
 
 
 def _some(names: Sequence[str]) -> str:
@@ -106,7 +143,7 @@ def _by_level(known: Sequence[Standing]) -> list[str]:
     for name in (*LEVELS, "all"):
         members = [each for each in known if name in (each.clause.level, "all")]
         rows.append((name, len(members), _of(members, "tested"), _checked(members), *_others(members)))
-    return table(("Level", "Clauses", "Tested", "Mutation-checked", *map(str.capitalize, STATUSES[1:])), rows)
+    return table(("Level", "Clauses", "Tested", "Mutation-checked", *_OTHERS), rows)
 
 
 def _by_area(known: Sequence[Standing]) -> list[str]:
@@ -115,11 +152,10 @@ def _by_area(known: Sequence[Standing]) -> list[str]:
         members = [each for each in known if name in (each.clause.group, "all")]
         by_level = [_of([each for each in members if each.clause.level == level], "tested") for level in LEVELS]
         with_code = sum(bool(each.code) for each in members)
-        rows.append((name, len(members), *by_level, _checked(members), with_code, *_others(members)))
+        checked = (_checked(members), one_way(members))
+        rows.append((name, len(members), *by_level, *checked, with_code, *_others(members)))
     tested = (f"{level} tested" for level in LEVELS)
-    return table(
-        ("Area", "Clauses", *tested, "Mutation-checked", "With code", *map(str.capitalize, STATUSES[1:])), rows
-    )
+    return table(("Area", "Clauses", *tested, "Mutation-checked", "One way", "With code", *_OTHERS), rows)
 
 
 def _count(members: Sequence[Standing], status: str) -> int:

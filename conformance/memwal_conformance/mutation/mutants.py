@@ -2,8 +2,8 @@
 
 A mutant is one exact change of a source file that makes the project break a clause, the way an implementer could, and
 the test that must fail then. The test carries the marker of each clause that the mutant is written down for. Seen
-deaths are data, too (``killed/<GROUP>.json``): each is good for the code and the test that it was seen with, and stale
-when either has changed.
+deaths are data, too (``killed/<GROUP>.json``): each is good for the code, the test and its helpers (`footing`) that it
+was seen with, and stale when one of them has changed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from memwal.errors import InvalidArgument
 
 from ..clauses import GROUPS, ROOT, entries
+from .footing import footing
 
 SOURCES = ("reference/memwal", "simulator/memwal_sim", "conformance/memwal_conformance", "conformance/memwal_spark")
 """Where a mutant may change something, below the root."""
@@ -75,24 +76,19 @@ class Mutant(Change):
         return f"{self.group}.toml: {self.name}"
 
     def digest(self, root: Path) -> str:
-        """Of the definition that is changed, the change, and the test: 64 hexadecimal digits.
+        """Of the definition that is changed, the change, and all that the test stands on: 64 hexadecimal digits.
 
         Raises `InvalidArgument` if the old text is not in the source exactly once, or the test is not there.
         """
         source = self.source(root)
         line = source.count("\n", 0, source.index(self.old)) + 1
         around = [text for (first, last, _), text in _definitions(source).items() if first <= line <= last]
-        parts = (around[-1] if around else source, self.old, self.new, self._test_source(root))
+        try:
+            standing_on = footing(root, self.test).sources
+        except InvalidArgument as error:
+            raise InvalidArgument(f"{self}: {error}") from error
+        parts = (around[-1] if around else source, self.old, self.new, *standing_on)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
-
-    def _test_source(self, root: Path) -> str:
-        file, _, wanted = self.test.partition("::")
-        path = root / file
-        source = path.read_text("utf-8") if path.is_file() else ""
-        for (_, _, name), text in _definitions(source).items():
-            if name == wanted:
-                return text
-        raise InvalidArgument(f"{self}: there is no test {self.test}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ def _unasserted(*_: object) -> None:
 
 BUG = Bug(
     name="flush_listed_again",
-    clause="FLUSH-016",
+    clause="FLUSH-012",
     what="A flush whose commit was not answered lists its generation again unless the manifest has its folder.",
     why=(
         "The commit had succeeded, and the generation was merged and collected before the writer looked. Its folder "

@@ -11,7 +11,7 @@ async def _all_but_one(io, rows, ids, *more):  # type: ignore[no-untyped-def]
 
 BUG = Bug(
     name="last_write_left_out",
-    clause="FLUSH-003",
+    clause="FLUSH-004",
     what=("The table that a flush writes lacks the last row of the MemTable, while the replay pointer covers it."),
     why=(
         "The row is acknowledged, is in the WAL below the replay pointer, and in no generation: it is gone as "

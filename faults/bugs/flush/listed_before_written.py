@@ -25,7 +25,7 @@ async def _list_first(region: Region, epoch: Epoch, sealed: MemTable, start: Wal
 
 BUG = Bug(
     name="listed_before_written",
-    clause="FLUSH-009",
+    clause="FLUSH-013",
     what="A flush commits the manifest entry first and writes the generation's table afterwards.",
     why=(
         "A crash between the two leaves a listed generation that nobody can open, with the replay pointer past "

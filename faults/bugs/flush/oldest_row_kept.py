@@ -21,7 +21,7 @@ async def _hide_newer(
 
 BUG = Bug(
     name="oldest_row_kept",
-    clause="GEN-014",
+    clause="READ-005",
     what="The deletion file of a generation hides all but the oldest row of each key.",
     why="Readers that rely on the deletion file return a value that was overwritten before the flush.",
     scenario="one_writer_duplicates",

@@ -17,7 +17,7 @@ def _the_last(manifest: RegionManifest, revision: Revision) -> bytes:
 
 BUG = Bug(
     name="only_the_newest_listed",
-    clause="FLUSH-011",
+    clause="FLUSH-012",
     what="The manifest that a flush commits lists the new generation in place of all others.",
     why=(
         "Generations that were flushed and not merged drop out of the list: readers and mergers do not see them "

@@ -42,7 +42,8 @@ def bugs(
         Path | None, typer.Option(help="Kill them, and write which oracle notices which bug to this file.")
     ] = None,
     readings: Annotated[
-        Path | None, typer.Option(help="Write to this file what each reading that bugs turn does alone.")
+        Path | None,
+        typer.Option(help="Write to this file what each reading that bugs turn does alone; goes on if it was stopped."),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Bugs that are looked for at the same time.")] = 1,
     as_json: Json = False,
@@ -65,7 +66,7 @@ def bugs(
         if matrix is not None:
             matrix.write_text(kills.render(found, known), "utf-8")
         if readings is not None:
-            readings.write_text(_readings_alone(known, jobs, quiet=as_json), "utf-8")
+            _readings_alone(readings, known, jobs, quiet=as_json)
     if as_json:
         print_json(list(rows.values()))
     else:
@@ -74,14 +75,19 @@ def bugs(
         raise typer.Exit(FOUND)
 
 
-def _readings_alone(known: Mapping[str, planting.Bug], jobs: int, *, quiet: bool) -> str:
-    cases = alone.cases(known)
-    with counting("exploring readings", len(cases), quiet=quiet) as done:
-        rows = []
-        for case, row in parallel.each(alone.row, cases, jobs):
-            rows.append((cases.index(case), row))
+def _readings_alone(page: Path, known: Mapping[str, planting.Bug], jobs: int, *, quiet: bool) -> None:
+    """Explore what is not beside ``page`` yet, and write both after each cell."""
+    file = page.with_suffix(".json")
+    cases, rows = alone.cases(known), alone.kept(file)
+    rows = {case: rows[case] for case in cases if case in rows}
+    waiting = [case for case in cases if case not in rows]
+    page.write_text(alone.render(rows, known), "utf-8")
+    with counting("exploring readings", len(waiting), quiet=quiet) as done:
+        for case, row in parallel.each(alone.row, waiting, jobs):
+            rows[case] = row
+            alone.keep(file, rows)
+            page.write_text(alone.render(rows, known), "utf-8")
             done(case)
-    return alone.render([row for _, row in sorted(rows, key=lambda each: each[0])], known)
 
 
 def _bug_table(rows: list[dict[str, Any]]) -> Table:
