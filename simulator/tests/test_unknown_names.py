@@ -74,8 +74,8 @@ REFUSED = {
 """Command -> arguments with one wrong name, the name, and the nearest that there is."""
 NO_NAMES = {
     "info", "scan", "snapshot", "merge", "catch-up", "gc", "gc-rules", "verify", "repair", "specs", "drain", "inspect",
-    "scenarios", "certify", "coverage", "gallery", "check-history", "shrink", "gate", "clauses check", "vectors check",
-    "vectors fill", "vectors matrix", "vectors copy", "spark doctor",
+    "scenarios", "certify", "coverage", "gallery", "check-history", "shrink", "gate", "clauses check", "clauses mutate",
+    "vectors check", "vectors fill", "vectors matrix", "vectors copy", "spark doctor",
 }  # fmt: skip
 """Commands that take files, tables and what is in them, numbers, names that they give, or nothing."""
 CASES = [(command, *each) for command, wrong in REFUSED.items() for each in wrong]
