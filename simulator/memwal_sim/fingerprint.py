@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mappi
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import blake2b
 from pathlib import PurePath
 from types import (
@@ -39,6 +39,7 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 from google.protobuf.message import Message
+from memwal.revisions import Interpretation, Revision
 
 from .liveness import live_locals
 
@@ -62,6 +63,8 @@ _OURS = ("memwal", "memwal_sim", "contextlib")
 """Packages whose objects hold their state in slots and dictionaries, as Python's own code does."""
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, Decimal, UUID, PurePath, range, slice)
 _BY_TEXT = (pa.Schema, pa.Field, pa.DataType)
+_CONSTANTS = (Interpretation, Revision)
+"""Met in every folder and region, with many fields, and the same few values all the time."""
 _ITERABLES: tuple[Iterable[object], ...] = (
     [], (), {}, {}.items(), {}.values(), set(), "", b"", range(0), range(1 << 70), reversed([]), reversed({}),
     enumerate(()), zip(), map(str, ()), filter(None, ()),
@@ -75,6 +78,11 @@ async def _nothing() -> AsyncGenerator[None, None]:
 _STEP = type(_nothing().__anext__())
 """What ``async for`` awaits; it has no name in Python."""
 _ITERATORS = tuple({type(iter(each)) for each in _ITERABLES})
+
+
+@lru_cache
+def _constant(value: Interpretation | Revision) -> str:
+    return blake2b(repr(value).encode(), digest_size=8).hexdigest()
 
 
 class _Reader:
@@ -97,6 +105,8 @@ class _Reader:
             return self._named(value)
         if isinstance(value, _BY_TEXT):
             return (kind.__name__, _schema_text(value))
+        if isinstance(value, _CONSTANTS):
+            return (kind.__name__, _constant(value))
         if is_dataclass(value) and kind.__dataclass_params__.frozen:
             return self._fields(value)
         return self._once(value)
