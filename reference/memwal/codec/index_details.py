@@ -11,7 +11,7 @@ drop it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 
 from ..clauses import implements
@@ -164,9 +164,21 @@ def encode(details: IndexDetails, revision: Revision) -> bytes:
     if details.maintain_all is not None:
         message.maintain_all_indexes = details.maintain_all
     data = protobuf.serialise(message)
-    if decode(data, revision, "") != details:
-        raise EngineBug(f"{details} were encoded, and readers find {decode(data, revision, '')}")
+    found = decode(data, revision, "")
+    if found != _in_order(details):
+        raise EngineBug(f"{details} were encoded, and readers find {found}")
     return data
+
+
+def _in_order(details: IndexDetails) -> IndexDetails:
+    """``details`` with the fields of later revisions in the order of the entries that have them."""
+    catchup = (replace(each, entries_unknown=_of(each.generations, each.entries_unknown)) for each in details.catchup)
+    return replace(details, merged_unknown=_of(details.merged, details.merged_unknown), catchup=tuple(catchup))
+
+
+def _of(progress: Progress, unknown: Unknowns) -> Unknowns:
+    later = dict(unknown)
+    return tuple((region, later[region]) for region, _ in progress if later.get(region))
 
 
 def _encode_spec(message: mem_wal_pb2.ShardingSpec, spec: RegionSpec) -> None:
