@@ -91,7 +91,11 @@ async def create_fresh(io: Io, name: str, data: bytes) -> None:
 
 async def create_unconditionally(io: Io, name: str, data: bytes) -> None:
     """Put ``name``, whose name nobody else can have chosen; repeated until it is known to be there."""
-    await _until_known(io, io.path(name), lambda _: io.put(name, data))
+
+    async def attempt(_: bool) -> None:
+        await io.put(name, data)
+
+    await _until_known(io, io.path(name), attempt)
 
 
 async def copy(source: Io, target: Io, name: str) -> None:
@@ -111,7 +115,11 @@ async def delete(io: Io, name: str) -> None:
 
     Only for names under which nobody creates anything again: a request may be applied late.
     """
-    await _until_known(io, io.path(name), lambda _: io.delete(name))
+
+    async def attempt(_: bool) -> None:
+        await io.delete(name)
+
+    await _until_known(io, io.path(name), attempt)
 
 
 async def rename(io: Io, source: str, target: str, data: bytes) -> None:

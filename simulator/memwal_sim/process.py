@@ -148,14 +148,17 @@ class Running:
         return self.pause
 
     def site(self) -> str:
-        """Qualified name of the protocol function that waits, such as ``region.claim.claim``; empty at the end."""
+        """Qualified name of the protocol function that waits, such as ``region.claim.claim``; empty at the end.
+
+        A function inside of another one goes by the name of the outer one.
+        """
         coroutine: Any = self._all[self._front].runs
         site = ""
         while isinstance(coroutine, CoroutineType) and coroutine.cr_frame is not None:
             module = coroutine.cr_frame.f_globals["__name__"]
             if module == effects.__name__:
                 break
-            site = f"{module}.{coroutine.__qualname__}"
+            site = f"{module}.{coroutine.__qualname__.partition('.<locals>')[0]}"
             coroutine = coroutine.cr_await
         return site.removeprefix("memwal.")
 
