@@ -37,6 +37,8 @@ MERCY_S = 20.0
 """Its process is ended when it still runs so long after its limit."""
 TRIED = "memwal_tried"
 """Attribute of a test report: how many cases Hypothesis tried in the test."""
+OF_THE_PROCESS = "pymp-"
+"""Beginning of the name of multiprocessing's folder: each process has one, and removes it at the end in silence."""
 _STDERR = pytest.StashKey[int]()
 _SCRATCH = pytest.StashKey[Path]()
 _CASES = pytest.StashKey[list[int]]()
@@ -123,13 +125,17 @@ def temporary_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.Te
 def nothing_left(item: pytest.Item) -> None:
     """Fail if there is a temporary file or folder, also when all that nobody holds any more is gone."""
     folder = item.config.stash.get(_SCRATCH, None)
-    if folder is None or not folder.exists() or not os.listdir(folder):
+    if folder is None or not _left(folder):
         return
     gc.collect()
-    if left := sorted(os.listdir(folder)):
+    if left := _left(folder):
         for name in left:  # said once, and not again after each module
             (folder / name).rename(folder.with_name(f"left-{name}"))
         pytest.fail(f"{item.path.name} leaves temporary files: {', '.join(left)}", pytrace=False)
+
+
+def _left(folder: Path) -> list[str]:
+    return sorted(name for name in os.listdir(folder) if not name.startswith(OF_THE_PROCESS)) if folder.exists() else []
 
 
 # What Hypothesis tried --------------------------------------------------------------------------------------------
