@@ -60,19 +60,24 @@ def _dotted(file: str) -> str:
     return file.removeprefix("reference/").removesuffix(".py").replace("/", ".").removesuffix(".__init__")
 
 
-@functools.lru_cache(maxsize=256)
 def _users(root: Path, module: str) -> set[str]:
     """The modules of the engine that import ``module``."""
-    found = set()
+    wanted = {module, tuple(module.rpartition(".")[::2])}
+    return {own for own, imported in _imports(root).items() if not wanted.isdisjoint(imported)}
+
+
+@functools.lru_cache(maxsize=4)
+def _imports(root: Path) -> dict[str, set[str | tuple[str, ...]]]:
+    """Module of the engine -> modules that it imports from, and what from each as ``(module, name)``."""
+    found: dict[str, set[str | tuple[str, ...]]] = {}
     for path in (root / "reference" / "memwal").rglob("*.py"):
-        room, name = module.rpartition(".")[::2]
         own = _dotted(str(path.relative_to(root)))
+        imported = found.setdefault(own, set())
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom):
                 above = own.split(".")[: -node.level] if node.level and path.name != "__init__.py" else own.split(".")
                 source = ".".join([*above, *([node.module] if node.module else [])]) if node.level else node.module
-                if source == module or (source == room and name in {each.name for each in node.names}):
-                    found.add(own)
+                imported |= {source or "", *((source or "", each.name) for each in node.names)}
     return found
 
 
