@@ -22,7 +22,7 @@ from memwal_sim import places
 from memwal_sim.bugs import load as load_bugs
 from memwal_sim.evidence import recorded
 from memwal_sim.process import ENGINE_CLAUSE
-from memwal_sim.traces.trace import load as load_trace
+from memwal_sim.traces.trace import load_header
 
 from . import evidence
 from .adapters.broken import DEFECTS, in_the_engine
@@ -110,7 +110,7 @@ def planted() -> dict[str, tuple[Planted, ...]]:
     bugs = load_bugs(places.faults() / "bugs")
     for name, bug in bugs.items():
         history = histories.get(name)
-        noticed = None if history is None or not history.exists() else load_trace(history).header.violation
+        noticed = None if history is None or not history.exists() else load_header(history).violation
         right = noticed is not None and (noticed.oracle, noticed.clause) == (bug.oracle, bug.violated)
         dead = right and in_the_engine(bug)
         one = Planted(name=name, kind="planted bug", what=bug.what, where=f"scenario {bug.scenario}", dead=dead)

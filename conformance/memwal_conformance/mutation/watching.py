@@ -63,11 +63,11 @@ def _dotted(file: str) -> str:
 def _users(root: Path, module: str) -> set[str]:
     """The modules of the engine that import ``module``."""
     wanted = {module, tuple(module.rpartition(".")[::2])}
-    return {own for own, imported in _imports(root).items() if not wanted.isdisjoint(imported)}
+    return {own for own, imported in _engine(root).items() if not wanted.isdisjoint(imported)}
 
 
 @functools.lru_cache(maxsize=4)
-def _imports(root: Path) -> dict[str, set[str | tuple[str, ...]]]:
+def _engine(root: Path) -> dict[str, set[str | tuple[str, ...]]]:
     """Module of the engine -> modules that it imports from, and what from each as ``(module, name)``."""
     found: dict[str, set[str | tuple[str, ...]]] = {}
     for path in (root / "reference" / "memwal").rglob("*.py"):

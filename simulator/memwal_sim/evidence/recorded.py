@@ -9,8 +9,7 @@ from memwal.errors import InvalidArgument
 from .. import places
 from ..bugs import Bug, load
 from ..traces.study import kill
-from ..traces.trace import dumps
-from ..traces.trace import load as load_trace
+from ..traces.trace import dumps, load_header
 
 AREAS = {"spec": "region", "search": "read"}
 """Groups of bugs whose histories are in the folder of another name."""
@@ -22,7 +21,7 @@ def wanted(folder: Path) -> dict[str, Path]:
     """Bug -> the file with its history: the one that has it below ``folder``, or the one that is to have it."""
     known: dict[str, Path] = {}
     for path in sorted((folder / "recorded").rglob("*.jsonl")):
-        for name in load_trace(path).header.bugs:
+        for name in load_header(path).bugs:
             known.setdefault(name, path)
     return {
         name: known.get(name, folder / "recorded" / AREAS.get(bug.group, bug.group) / f"{name}.jsonl")
@@ -36,7 +35,7 @@ def record(bug: Bug, path: Path) -> int:
 
     Raises `InvalidArgument` if the bug is not found by its oracle.
     """
-    before = load_trace(path).header if path.exists() else None
+    before = load_header(path) if path.exists() else None
     title, description = (bug.title, f"{bug.what} {bug.why}") if before is None else (before.title, before.description)
     trace = kill(bug, title=title, description=description).trace
     if trace is None:

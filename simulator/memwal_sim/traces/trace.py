@@ -149,6 +149,12 @@ def load(path: Path) -> Trace:
         return read(file, path.name)
 
 
+def load_header(path: Path) -> Header:
+    """The header of the trace in the file ``path``, whatever follows it; raises as `load`."""
+    with path.open("rb") as file:
+        return _header(_checked(_line(file, path.name, 1), "header", path.name, 1))
+
+
 def parse(text: str, name: str) -> Trace:
     """As `load`, for a text in hand that is called ``name``."""
     return read(BytesIO(text.encode("utf-8", "surrogatepass")), name)
