@@ -495,6 +495,7 @@ def test_no_worker_judges_a_revision_whose_smoke_stage_fails(tmp_path: Path) -> 
     assert "1 failed, 4 skipped" in run.text
 
 
+@pytest.mark.long
 def test_steps_behind_the_gate_say_how_many_requests_there_had_been(tmp_path: Path) -> None:
     run = run_suite(tmp_path, "conformance/scenarios/gate/wal_put_answer_lost.json", "--memwal-revision", "B")
     assert run.status == 0, run.text
@@ -542,6 +543,7 @@ def test_a_packed_failure_of_a_run_has_the_messages_that_were_sent(tmp_path: Pat
 # Requests that an adapter tells of ----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_requests_that_adapters_tell_of_stand_in_the_report_as_those_of_a_gate(tmp_path: Path) -> None:
     broken = f"{sys.executable} -m memwal_conformance.adapters.broken limits_first"
     case = "conformance/scenarios/a_limit_counts_newest_rows_only.json"
@@ -589,6 +591,7 @@ def test_a_plain_case_that_fails_behind_the_gate_has_its_requests_and_says_how_i
     assert again.verdict is Verdict.PASS
 
 
+@pytest.mark.long
 def test_a_table_of_a_vector_that_fails_behind_the_gate_has_its_requests(tmp_path: Path) -> None:
     broken = f"{sys.executable} -m memwal_conformance.adapters.broken --bug replays_flushed_entries"
     case = "conformance/vectors/B/state"

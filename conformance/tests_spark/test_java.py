@@ -109,6 +109,7 @@ def test_the_doctor_says_how_to_mend_a_missing_java_and_a_wrong_spark_home(tmp_p
     }
 
 
+@pytest.mark.long
 def test_spark_starts_on_the_packaged_java_where_no_other_java_is_installed(tmp_path: Path) -> None:
     code = (
         "from memwal_spark.runtime import running\n"

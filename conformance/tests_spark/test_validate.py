@@ -42,6 +42,7 @@ def invoke(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+@pytest.mark.long
 def test_every_reading_equals_sparks_own_answer(found: Report) -> None:
     assert found.verdict == "ok"
     assert [comparison.name for comparison in found.comparisons] == [BEFORE, AFTER, BASE]

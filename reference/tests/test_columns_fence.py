@@ -136,6 +136,7 @@ CHANGES: dict[str, tuple[Callable[[Scene], Protocol[TableState]], list[str]]] = 
 BEFORE = COLUMNS.names
 
 
+@pytest.mark.long
 @pytest.mark.clause("AMB-50")
 @pytest.mark.parametrize("revision", REVISIONS_ALL)
 @pytest.mark.parametrize("kind", list(CHANGES))

@@ -160,6 +160,7 @@ def test_in_every_order_of_commits_two_mergers_merge_each_generation_once_and_in
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("merged", "switches"), [(2, 1_000), (1, 2)], ids=["one generation", "two generations"])
 @pytest.mark.clause("MERGE-001", "MERGE-009", "MERGE-018", "AMB-81", "AMB-84")
 def test_in_all_orders_of_commits_three_mergers_do_the_same(merged: int, switches: int, tmp_path: Path) -> None:
@@ -367,6 +368,7 @@ BESIDE: dict[str, Callable[[], list[Protocol[Any]]]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("beside", list(BESIDE))
 @pytest.mark.clause("MERGE-009", "AMB-92")
 def test_in_random_orders_of_every_request_three_mergers_and_others_agree(scene: Scene, beside: str) -> None:

@@ -175,6 +175,7 @@ def test_a_migration_whose_requests_go_unanswered_goes_on(scene: Scene) -> None:
     finished(machine, expected)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("region", ["north", "east"])
 @pytest.mark.clause("LEGACY-019", "LEGACY-020", "LEGACY-022", "AMB-133", "AMB-135")
 def test_a_writer_that_claims_at_any_moment_loses_no_acknowledged_row(scene: Scene, region: str) -> None:

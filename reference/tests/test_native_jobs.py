@@ -372,6 +372,7 @@ def clean_up(native: Native) -> None:
 OTHERS = {"compaction": compact, "index": index, "append": append, "delete": delete, "cleanup": clean_up}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.clause("MERGE-009")
 def test_commits_of_pylance_between_merges_change_nothing_that_they_should_not(other: str, tmp_path: Path) -> None:

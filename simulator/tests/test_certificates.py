@@ -44,6 +44,7 @@ def test_a_run_that_computes_everything_twice_finds_no_hidden_state() -> None:
     assert run.complete
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scenario", ["flush_and_collector", "one_writer_twice", "lost_hint", "two_mergers"])
 def test_the_order_in_which_a_store_lists_makes_no_difference(scenario: str) -> None:
     exploration = study(find(scenario), "B")

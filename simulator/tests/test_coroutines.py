@@ -244,6 +244,7 @@ def test_nothing_goes_wrong_when_a_request_of_a_shared_writer_meets_any_fault(na
     assert {fate for fates in found.sites.values() for fate in fates} == {Fate.NORMAL, *FAULTS}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "bug", ["stored_by_another", "turn_not_kept", "sealed_under_a_put", "released_before_the_commit", "lost_wake_up"]
 )

@@ -121,6 +121,7 @@ def test_a_value_that_is_not_read_again_makes_no_difference() -> None:
     assert fingerprint(advanced(asking("a"), b"")) == fingerprint(advanced(asking("b"), b""))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("scenario", "faults"),
     [

@@ -36,6 +36,7 @@ def test_a_collector_that_takes_all_region_manifests_is_found(tmp_path: Path, mo
     assert "collector" in {part.role for part in broken.trace.header.cast}
 
 
+@pytest.mark.long
 def test_a_collector_of_what_nobody_lists_yet_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = found(Collecting, tmp_path, monkeypatch, readings={"orphans_by_generation": False})
     assert {part.role for part in broken.trace.header.cast} == {"collector", "writer"}

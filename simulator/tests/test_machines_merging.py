@@ -28,6 +28,7 @@ def test_base_rows_that_no_newer_row_hides_are_found(tmp_path: Path, monkeypatch
     assert broken.violation.clause == "READ-002"
 
 
+@pytest.mark.long
 def test_a_generation_that_is_merged_twice_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = found(Merging, tmp_path, monkeypatch, *bugs.choose(["merged_twice"]))
     assert broken.violation.oracle == "each key is there once"

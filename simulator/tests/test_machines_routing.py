@@ -25,6 +25,7 @@ def test_a_value_that_gets_a_second_region_is_found(tmp_path: Path, monkeypatch:
     assert [part.role for part in broken.trace.header.cast].count("writer") >= 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reading", ["drained_before_new_spec", "fence_before_new_spec"])
 def test_a_spec_that_governs_too_early_is_found(reading: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = found(Routing, tmp_path, monkeypatch, readings={reading: False})

@@ -36,6 +36,7 @@ def test_no_acknowledged_write_of_two_writers_is_lost_in_any_interleaving(revisi
     assert found.states > 20_000
 
 
+@pytest.mark.long
 def test_no_acknowledged_write_of_two_writers_is_lost_with_a_fault_and_a_preemption() -> None:
     found = run("two_writers_two_keys", faults=1, preemptions=1, reduce=True, merge=True)
     assert found.complete, found.violation

@@ -107,6 +107,7 @@ def test_a_file_that_is_no_result_is_a_usage_error(tmp_path: Path) -> None:
     assert "is not what `memwal soak` writes" in call("soak", "--again", str(tmp_path / "x.json"), exits=2)
 
 
+@pytest.mark.long
 def test_the_capacity_report_has_the_three_scales_and_its_json_has_all_of_it(tmp_path: Path) -> None:
     said = call("capacity", "--out", str(tmp_path))
     found = json.loads((tmp_path / "capacity.json").read_text())
