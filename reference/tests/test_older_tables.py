@@ -51,7 +51,8 @@ def unpacked(place: Path, version: str, kind: str) -> str:
     """The table in a folder of its own."""
     with tarfile.open(make.HERE / f"{version}.tar.xz") as archive:
         members = [member for member in archive.getmembers() if member.name.startswith(f"{kind}/")]
-        archive.extractall(place, members, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # from 3.11.4 on
+        archive.extractall(place, members)
     return str(place / kind)
 
 
