@@ -119,13 +119,49 @@ def _replaced(target: str, replacement: Callable[..., Any]) -> Iterator[None]:
     owner, name = _owner(target)
     original = getattr(owner, name)
     owners = [owner] if isinstance(owner, type) else [owner, *_importers(original, name)]
-    for place in owners:
-        setattr(place, name, replacement)
+    change = _Change(owners, name, original, replacement)
+    change.make()
+    _changes.append(change)
     try:
         yield
     finally:
-        for place in owners:
-            setattr(place, name, original)
+        _changes.remove(change)
+        change.undo()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Change:
+    """A function of the engine that is replaced."""
+
+    owners: list[Any]
+    name: str
+    original: Any
+    replacement: Callable[..., Any]
+
+    def make(self) -> None:
+        for place in self.owners:
+            setattr(place, self.name, self.replacement)
+
+    def undo(self) -> None:
+        for place in self.owners:
+            setattr(place, self.name, self.original)
+
+
+_changes: list[_Change] = []
+"""What is replaced now, in order: the engine's functions are there once for the whole process, too."""
+
+
+@contextmanager
+def none_planted() -> Iterator[None]:
+    """The engine as it is while the context is open: for what is made once, and kept for runs with any bug or none."""
+    now = tuple(_changes)
+    for change in reversed(now):
+        change.undo()
+    try:
+        yield
+    finally:
+        for change in now:
+            change.make()
 
 
 def _owner(target: str) -> tuple[Any, str]:

@@ -7,9 +7,11 @@ from pathlib import Path
 import memwal.confirm
 import memwal.paths
 import pytest
+from memwal.effects import Commits
 from memwal.errors import InvalidArgument
 from memwal.revisions import STRICT
 from memwal_sim.bugs import Bug, _owner, choose, load, planted, readings
+from memwal_sim.scenarios import commits
 
 
 def bug(name: str = "b", **more: object) -> Bug:
@@ -99,3 +101,13 @@ def test_bugs_are_found_below_a_folder_by_the_name_of_their_file(tmp_path: Path)
     (tmp_path / "two.py").write_text("")
     with pytest.raises(InvalidArgument, match=r"two\.py defines no BUG"):
         load(tmp_path)
+
+
+def test_a_scenario_begins_in_the_same_way_with_any_bug() -> None:
+    begun = {}
+    for names in ((), *((name,) for name in sorted(load()))):
+        commits.table.cache_clear()
+        with planted(choose(names)):
+            begun[names] = commits.table(Commits.EXTERNAL).digest
+    commits.table.cache_clear()
+    assert {names for names, found in begun.items() if found != begun[()]} == set()

@@ -19,6 +19,7 @@ from memwal.table import schema as schemas
 from memwal.table import write
 from memwal.table.state import TableState
 
+from ..bugs import none_planted
 from ..oracles import inspected
 from ..process import Alone, Process, run_alone
 from ..store import Contents
@@ -61,8 +62,12 @@ def _table(revision: Revision, config: tuple[tuple[str, str], ...]) -> Contents:
 
 
 def after(contents: Contents, process: Process) -> Alone:
-    """How ``process`` went on ``contents``, alone; raises `EngineBug` if it failed: nothing can be built on that."""
-    alone = run_alone(process, contents)
+    """How ``process`` went on ``contents``, alone; raises `EngineBug` if it failed: nothing can be built on that.
+
+    No bug is planted in it: a scenario begins in the same way whatever breaks it later.
+    """
+    with none_planted():
+        alone = run_alone(process, contents)
     if alone.end.failure is not None:
         raise EngineBug(f"{process.name} failed: {alone.end.failure.kind}: {alone.end.failure.text}")
     return alone
