@@ -116,6 +116,7 @@ SCENARIOS = (
     ),
     Scenario(
         name="columns_beside_a_reader",
+        canary="canary_reads",
         title="columns that come and go beside a reader",
         build=_beside_a_reader,
         preemptions=2,
