@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from memwal.errors import InvalidArgument
 from memwal_conformance import clauses as registry
-from memwal_conformance.mutation import chances, passes, watching
+from memwal_conformance.mutation import anchors, chances, passes, watching
 from memwal_conformance.mutation import mutants as written
 from memwal_conformance.mutation.mutants import Death, Mutant
 from memwal_conformance.mutation.trials import trials
@@ -197,6 +197,33 @@ def test_a_mutant_that_does_not_apply_is_refused_by_name(root: Path, change: tup
         list(trials([mutant(change)], root=root))
 
 
+def test_a_change_is_found_whatever_comments_line_breaks_and_indentation_have_come_since(root: Path) -> None:
+    file = root / "reference" / "memwal" / "toy.py"
+    file.write_text(
+        "def within(a, b):\n"
+        "    if a:  # FENCE-001: reason\n"
+        "        return call(\n"
+        "            # before the first\n"
+        "            a,\n"
+        "            '# no comment',  # after it\n"
+        "        )  # done\n"
+        "    return b\n"
+    )
+    old = "    return call(a, '# no comment')\n"
+    source = file.read_text()
+    [place] = anchors.places(source, old)
+    assert anchors.replaced(source, old, "    if b:\n        return b\n", place) == (
+        "def within(a, b):\n    if a:  # FENCE-001: reason\n        if b:\n            return b\n    return b\n"
+    )
+    assert anchors.places(source, "    return call(a, '# another comment')\n") == []
+    assert len(anchors.places(source, "return")) == 2
+
+
+def test_comments_are_left_out_and_strings_that_look_like_them_are_not() -> None:
+    text = 'a = "# text"  # comment\n\n# comment\nb = """\n# text\n"""\n'
+    assert anchors.without_comments(text) == 'a = "# text"\nb = """\n# text\n"""'
+
+
 def test_a_death_is_stale_when_the_definition_or_the_test_has_changed_and_not_before(root: Path) -> None:
     one = mutant()
     written.record([one], {one.name: Death(digest=one.digest(root), message="…")}, root)
@@ -204,6 +231,7 @@ def test_a_death_is_stale_when_the_definition_or_the_test_has_changed_and_not_be
     for file, old, new, still in (
         ("reference/memwal/toy.py", "count > 0", "count > 1", True),
         ("reference/tests/test_toy.py", "assert within(2)", "assert within(1)", True),
+        ("reference/memwal/toy.py", "count <= LIMIT\n", "count <= LIMIT  # WAL-007: the last one, too\n", True),
         ("reference/memwal/toy.py", "def within(count: int)", "def within(count: int, /)", False),
         ("reference/tests/test_toy.py", "within(3) and not within(4)", "within(3) and not within(5)", False),
     ):

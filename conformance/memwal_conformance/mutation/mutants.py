@@ -20,6 +20,7 @@ from pathlib import Path
 from memwal.errors import InvalidArgument
 
 from ..clauses import GROUPS, ROOT, entries
+from .anchors import places, replaced, without_comments
 from .footing import footing
 
 SOURCES = ("reference/memwal", "simulator/memwal_sim", "conformance/memwal_conformance", "conformance/memwal_spark")
@@ -33,7 +34,7 @@ class Change:
     file: str
     """The source file, below the root."""
     old: str
-    """Text that the file has exactly once."""
+    """Text that the file has exactly once, as `anchors.places` finds it."""
     new: str
     """What stands there instead."""
 
@@ -42,7 +43,8 @@ class Change:
 
         Raises `InvalidArgument` if the old text is not there exactly once, or the result cannot be compiled.
         """
-        changed = self.source(root).replace(self.old, self.new)
+        source = self.source(root)
+        changed = replaced(source, self.old, self.new, *places(source, self.old))
         try:
             compile(changed, self.file, "exec")
         except SyntaxError as error:
@@ -53,7 +55,7 @@ class Change:
         """The whole source without the change. Raises `InvalidArgument` if the old text is not there exactly once."""
         path = root / self.file
         source = path.read_text("utf-8") if path.is_file() else ""
-        if (times := source.count(self.old)) != 1:
+        if (times := len(places(source, self.old))) != 1:
             raise InvalidArgument(f"{self}: {self.file} has the old text {times} times")
         return source
 
@@ -78,17 +80,20 @@ class Mutant(Change):
     def digest(self, root: Path) -> str:
         """Of the definition that is changed, the change, and all that the test stands on: 64 hexadecimal digits.
 
+        Comments do not count.
+
         Raises `InvalidArgument` if the old text is not in the source exactly once, or the test is not there.
         """
         source = self.source(root)
-        line = source.count("\n", 0, source.index(self.old)) + 1
+        [(begins, _)] = places(source, self.old)
+        line = source.count("\n", 0, begins) + 1
         around = [text for (first, last, _), text in _definitions(source).items() if first <= line <= last]
         try:
             standing_on = footing(root, self.test).sources
         except InvalidArgument as error:
             raise InvalidArgument(f"{self}: {error}") from error
         parts = (around[-1] if around else source, self.old, self.new, *standing_on)
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        return hashlib.sha256("\0".join(map(without_comments, parts)).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
