@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 """The project's root folder."""
 CLAUSES = places.suite() / "clauses"
 """The folder of the registry."""
-TESTS = ("reference/tests", "simulator/tests", "conformance")
+TESTS = ("reference/tests", "simulator/tests", "conformance", "pipeline/tests")
 """Where tests live, below `ROOT`."""
 
 GROUPS = {

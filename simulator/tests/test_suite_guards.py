@@ -169,7 +169,7 @@ def test_there_is_one_profile_and_no_test_has_its_own() -> None:
     home = {"simulator/memwal_sim/profiles.py", "simulator/memwal_sim/strategies/by_hypothesis.py"}
     found = {
         str(path.relative_to(ROOT))
-        for folder in ("reference", "simulator", "conformance")
+        for folder in ("reference", "simulator", "conformance", "pipeline")
         for path in (ROOT / folder).rglob("*.py")
         if "hypothesis" in (text := path.read_text("utf-8")) and named.search(text) and path != Path(__file__)
     }

@@ -23,7 +23,7 @@ from ..clauses import GROUPS, ROOT, entries
 from .anchors import places, replaced, without_comments
 from .footing import footing
 
-SOURCES = ("reference/memwal", "simulator/memwal_sim", "conformance/memwal_conformance", "conformance/memwal_spark")
+SOURCES = ("reference/memwal", "simulator/memwal_sim", "conformance/memwal_conformance", "pipeline/memwal_spark")
 """Where a mutant may change something, below the root."""
 
 

@@ -31,11 +31,11 @@ from .mutants import Change, Death, Mutant
 TRIAL_MAX_S = 180.0
 """A test that takes longer than this with a mutant has not noticed it."""
 COPIED = (
-    *("reference", "simulator", "conformance", "faults", "protos", "docs", "benchmarks"),
+    *("reference", "simulator", "conformance", "pipeline", "faults", "protos", "docs", "benchmarks"),
     *("conftest.py", "pyproject.toml", "Makefile", "constraints.txt", "README.md", "SPEC_NOTES.md", "CONTRIBUTING.md"),
 )
 """What tests may look at, below the root of a checkout."""
-PATHS = ("reference", "simulator", "conformance")
+PATHS = ("reference", "simulator", "conformance", "pipeline")
 """Where the packages of a copy are."""
 STUMBLES = (
     "NameError",
