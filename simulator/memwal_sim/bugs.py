@@ -1,7 +1,8 @@
 """Planted bugs: named, switchable wrong turns of the engine that an exploration has to find.
 
-A harness that cannot fail proves nothing. Each file below ``faults/bugs`` defines one ``BUG``; it replaces functions of
-the engine, or chooses another reading of an ambiguity, and says which clause that breaks and which oracle must notice.
+A harness that cannot fail proves nothing. Bugs that are another reading of an ambiguity and nothing else are data:
+``faults/bugs/<group>/readings.toml``. The others replace functions of the engine, so they are code: each Python file
+there defines one ``BUG``. All say which clause they break and which oracle must notice.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from memwal.errors import InvalidArgument, check_name
+from memwal.revisions import Interpretation
 
 from . import places
 from .outcomes import Fate
@@ -30,7 +33,7 @@ class Bug:
     """One planted bug."""
 
     name: str
-    """Unique; also the name of its file."""
+    """Unique; also the name of its file, if it has one of its own."""
     clause: str
     """Requirement or ambiguity that it breaks."""
     what: str
@@ -52,28 +55,56 @@ class Bug:
     readings: Mapping[str, object] = field(default_factory=dict)
     """Fields of `memwal.revisions.Interpretation`, and the values that they take."""
     group: str = ""
-    """The folder in which its file is."""
+    """The folder that it is in."""
     title: str = ""
-    """One line for lists: the first of its file."""
-    replaced: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    """One line for lists: the first of its file, if it has one of its own."""
+    replaced: Mapping[str, Callable[..., Any] | property] = field(default_factory=dict)
     """``module:function`` or ``module:Class.method`` of the engine -> what stands there instead."""
 
 
 def load(folder: Path | None = None) -> dict[str, Bug]:
-    """All bugs below ``folder`` (default: the project's) by name.
+    """All bugs below ``folder`` (default: the project's) by name, in the order of groups and names.
 
-    Raises `InvalidArgument` for a file without a ``BUG``, or one whose name is not that of its file.
+    Raises `InvalidArgument` with the file for one that defines no bug, and for a bug that is malformed or there twice.
     """
-    found = {}
-    for path in sorted((folder or places.faults() / "bugs").rglob("*.py")):
-        module = _module(path)
-        bug = getattr(module, "BUG", None)
-        if not isinstance(bug, Bug):
-            raise InvalidArgument(f"{path.name} defines no BUG")
-        if bug.name != path.stem or bug.name in found:
-            raise InvalidArgument(f"{path.name} defines a bug called {bug.name!r}: it must be the file's name, once")
-        found[bug.name] = replace(bug, group=path.parent.name, title=(module.__doc__ or "").partition("\n")[0])
-    return found
+    found: dict[str, Bug] = {}
+    root = folder or places.faults() / "bugs"
+    for path in sorted([*root.rglob("*.py"), *root.rglob("readings.toml")]):
+        for bug in [_of_code(path)] if path.suffix == ".py" else _of_data(path):
+            if bug.name in found:
+                raise InvalidArgument(f"{path}: there is another planted bug {bug.name!r}")
+            found[bug.name] = replace(bug, group=path.parent.name)
+    return dict(sorted(found.items(), key=lambda item: (item[1].group, item[0])))
+
+
+def _of_code(path: Path) -> Bug:
+    module = _module(path)
+    bug = getattr(module, "BUG", None)
+    if not isinstance(bug, Bug):
+        raise InvalidArgument(f"{path} defines no BUG")
+    if bug.name != path.stem:
+        raise InvalidArgument(f"{path} defines a bug called {bug.name!r}: it must have the file's name")
+    return replace(bug, title=(module.__doc__ or "").partition("\n")[0])
+
+
+_OF_DATA = frozenset(each.name for each in fields(Bug)) - {"group", "kinds", "replaced"}
+_NEEDED = ("name", "title", "clause", "what", "why", "scenario", "oracle", "violated", "readings")
+
+
+def _of_data(path: Path) -> Iterator[Bug]:
+    try:
+        entries = tomllib.loads(path.read_text("utf-8"))["bug"]
+    except (ValueError, KeyError) as error:
+        raise InvalidArgument(f"{path} has no table of bugs: {error}") from error
+    for entry in entries:
+        where = f"{path}: {entry.get('name', 'a bug without a name')}"
+        if missing := [name for name in _NEEDED if name not in entry]:
+            raise InvalidArgument(f"{where}: it needs {', '.join(missing)}")
+        for name in entry:
+            check_name(f"field ({where})", name, sorted(_OF_DATA))
+        for name in entry["readings"]:
+            check_name(f"reading ({where})", name, [each.name for each in fields(Interpretation)])
+        yield Bug(**entry)
 
 
 @cache
@@ -115,7 +146,7 @@ def planted(bugs: Iterable[Bug]) -> Iterator[None]:
 
 
 @contextmanager
-def _replaced(target: str, replacement: Callable[..., Any]) -> Iterator[None]:
+def _replaced(target: str, replacement: Callable[..., Any] | property) -> Iterator[None]:
     owner, name = _owner(target)
     original = getattr(owner, name)
     owners = [owner] if isinstance(owner, type) else [owner, *_importers(original, name)]
@@ -136,7 +167,7 @@ class _Change:
     owners: list[Any]
     name: str
     original: Any
-    replacement: Callable[..., Any]
+    replacement: Any
 
     def make(self) -> None:
         for place in self.owners:

@@ -96,10 +96,45 @@ def test_bugs_are_found_below_a_folder_by_the_name_of_their_file(tmp_path: Path)
     (tmp_path / "area" / "one.py").write_text(SOURCE.format(name="one"))
     assert list(load(tmp_path)) == ["one"]
     (tmp_path / "two.py").write_text(SOURCE.format(name="other"))
-    with pytest.raises(InvalidArgument, match="it must be the file's name"):
+    with pytest.raises(InvalidArgument, match="it must have the file's name"):
         load(tmp_path)
     (tmp_path / "two.py").write_text("")
     with pytest.raises(InvalidArgument, match=r"two\.py defines no BUG"):
+        load(tmp_path)
+
+
+READING = """
+[[bug]]
+name = "one"
+title = "T."
+clause = "AMB-24"
+what = "W."
+why = "Y."
+scenario = "one_writer"
+oracle = "o"
+violated = "WAL-001"
+readings = { claim_barrier = false }
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("claim_barrier", "claim_barier", r"readings\.toml: one.*Did you mean 'claim_barrier'"),
+        ('oracle = "o"', "", r"readings\.toml: one: it needs oracle"),
+        ("why", "reason = 1\nwhy", r"no field .*'reason'"),
+        ("[[bug]]", "[bug", r"readings\.toml has no table of bugs"),
+        ("[[bug]]", READING + "[[bug]]", r"readings\.toml: there is another planted bug 'one'"),
+    ],
+)
+def test_a_bug_that_is_only_a_reading_is_data(tmp_path: Path, old: str, new: str, says: str) -> None:
+    (tmp_path / "area").mkdir()
+    file = tmp_path / "area" / "readings.toml"
+    file.write_text(READING)
+    [found] = load(tmp_path).values()
+    assert (found.group, found.title, found.readings) == ("area", "T.", {"claim_barrier": False})
+    file.write_text(READING.replace(old, new))
+    with pytest.raises(InvalidArgument, match=says):
         load(tmp_path)
 
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from memwal.read import scan
+from memwal.read import parts
 from memwal.read.parts import Parts
 from memwal_sim.bugs import Bug
 
-_collect = scan.collect
+_collect = parts.collect
 
 
 def _backwards(*arguments: Any) -> Parts:
@@ -23,5 +23,5 @@ BUG = Bug(
     scenario="one_writer_duplicates",
     oracle="acknowledged writes survive",
     violated="WAL-001",
-    replaced={"memwal.read.scan:collect": _backwards},
+    replaced={"memwal.read.parts:collect": _backwards},
 )
