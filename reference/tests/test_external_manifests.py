@@ -285,6 +285,30 @@ def test_a_commit_whose_last_steps_fail_has_happened(external: KeyValue, tmp_pat
     assert ids(WithExternal(LocalStore(tmp_path / "objects"), external)) == [1]
 
 
+@pytest.mark.clause("EXT-006", "EXT-014")
+def test_a_commit_that_a_reader_finished_has_no_known_outcome_where_its_manifest_cannot_be_read(
+    store: WithExternal, external: KeyValue, tmp_path: Path
+) -> None:
+    class Entered(WithExternal):
+        """Enters the version without an answer; a reader finishes the commit, and nothing can be read from then on."""
+
+        entered = False
+
+        def perform(self, request: Any) -> Any:
+            if self.entered and isinstance(request, Get) and not request.path.startswith(EXTERNAL_ROOT):
+                raise StorageError(request.path, "permission denied")
+            if isinstance(request, PutIfAbsent) and request.path.startswith(EXTERNAL_ROOT) and not self.entered:
+                self.entered = True
+                super().perform(request)
+                assert ids(store) == [1, 2]
+                raise OutcomeUnknown(request.path)
+            return super().perform(request)
+
+    with pytest.raises(OutcomeUnknown, match="permission denied"):
+        drive(write.append(IO, rows(2)), Entered(LocalStore(tmp_path / "objects"), external))
+    assert ids(store) == [1, 2]
+
+
 @pytest.mark.clause("EXT-001", "TXN-007")
 def test_both_kinds_of_external_store_keep_the_promises_of_the_interface(external: KeyValue) -> None:
     assert external.get("@external/t/1") is None

@@ -345,6 +345,43 @@ def test_a_commit_that_was_not_answered_once_and_then_refused_has_no_known_outco
         assert type(caught.value) is expected
 
 
+@pytest.mark.clause("MANIFEST-020", "AMB-28", "AMB-30")
+@pytest.mark.parametrize("refusal", [Throttled("x"), StorageError("x", "permission denied")], ids=["later", "never"])
+def test_a_commit_that_was_created_has_no_known_outcome_where_the_listing_that_confirms_it_is_refused(
+    refusal: Outcome,
+) -> None:
+    ground = with_versions(4, 5, hint_at=5)
+    stalled = Actor(ground, advance(collected=True)).until(List, "manifest")
+    ground.fault = lambda r: refusal
+    with pytest.raises(OutcomeUnknown, match="and then"):
+        stalled.finish()
+    assert versions(ground)[6].epoch == 6
+
+
+@pytest.mark.clause("MANIFEST-020", "AMB-28")
+@pytest.mark.parametrize("refusal", [Throttled("x"), StorageError("x", "permission denied")], ids=["later", "never"])
+def test_a_commit_that_was_not_answered_has_no_known_outcome_where_the_next_look_is_refused(refusal: Outcome) -> None:
+    ground = with_versions(1, hint_at=1)
+    unanswered = Actor(ground, advance()).until(PutIfAbsent, "manifest/")
+    ground.fault = lambda r: refusal
+    unanswered.answer(OutcomeUnknown("x"), applied=True)
+    with pytest.raises(OutcomeUnknown, match="no answer, and then"):
+        unanswered.finish()
+    assert versions(ground)[2].epoch == 2
+
+
+@pytest.mark.clause("AMB-30")
+def test_a_commit_that_others_overtook_has_no_known_outcome_where_the_next_look_is_refused() -> None:
+    ground = with_versions(4, 5, hint_at=5)
+    overtaken = Actor(ground, advance(collected=True)).until(List, "manifest")
+    history(ground, 8)
+    overtaken.step()
+    ground.fault = lambda r: StorageError(r.path, "permission denied")
+    with pytest.raises(OutcomeUnknown, match="created, and not confirmed, and then"):
+        overtaken.finish()
+    assert versions(ground)[8].epoch == 8  # which stands on ours
+
+
 @pytest.mark.clause("AMB-30", "FENCE-008")
 @pytest.mark.parametrize("removable", [False, True])
 def test_two_stalled_commits_whose_numbers_are_neighbours_are_both_void(removable: bool) -> None:

@@ -212,50 +212,54 @@ async def advance(
     of AMB-29, by which a step is derived from what was read first. ``collected``: whether manifest versions of the
     table may be deleted (`CONFIG_MANIFEST_COLLECTION`).
     """
+    guarded = collected and io.interpretation.guard_collected_versions
     listing = False
     losses = fruitless = 0
     version_before = -1
     unsure: OutcomeUnknown | None = None
-    while True:
-        current = await _newest(io, revision, collected, listing)
-        try:
-            wanted = await derive(current)
-        except ArtifactError:
-            if listing:
-                raise
-            listing = True
-            continue
-        if wanted is None:
-            return Advanced(current, committed=False)
-        if io.interpretation.reverify_each_attempt:
-            transitions.check(trigger, current, wanted, revision)
-        listing = False
-        failure: AlreadyExists | OutcomeUnknown | Throttled
-        try:
-            await io.put_if_absent(paths.manifest(wanted.version), region_manifest.encode(wanted, revision))
-            if not (collected and io.interpretation.guard_collected_versions) or await _stands(io, wanted.version):
-                await put_hint(io, wanted.version)
-                return Advanced(wanted, committed=True)
-            await io.note("manifest_void", version=wanted.version)
-            failure, listing = AlreadyExists(io.path(paths.manifest(wanted.version))), True
-        except (AlreadyExists, OutcomeUnknown, Throttled) as outcome:
-            failure = outcome
-        except StorageError as refused:  # of this attempt; an earlier one may have been applied
-            if unsure is None:
-                raise
-            raise OutcomeUnknown(unsure.path, f"no answer, and then {refused}") from refused
-        if not insist:
-            await io.note("manifest_lost", version=wanted.version, reason=str(failure))
-            return Advanced(current, committed=False)
-        if isinstance(failure, OutcomeUnknown):
-            unsure = failure
-        if not isinstance(failure, AlreadyExists) or wanted.version == version_before:
-            fruitless += 1
-        if fruitless >= confirm.ATTEMPTS:
-            raise unsure or failure
-        version_before = wanted.version
-        await io.sleep(Milliseconds(_PAUSE_MS * 2 ** min(losses, _DOUBLINGS)))
-        losses += 1
+    try:
+        while True:
+            current = await _newest(io, revision, collected, listing)
+            try:
+                wanted = await derive(current)
+            except ArtifactError:
+                if listing:
+                    raise
+                listing = True
+                continue
+            if wanted is None:
+                return Advanced(current, committed=False)
+            if io.interpretation.reverify_each_attempt:
+                transitions.check(trigger, current, wanted, revision)
+            listing = False
+            failure: AlreadyExists | OutcomeUnknown | Throttled
+            try:
+                await io.put_if_absent(paths.manifest(wanted.version), region_manifest.encode(wanted, revision))
+                if guarded:
+                    unsure = OutcomeUnknown(io.path(paths.manifest(wanted.version)), "created, and not confirmed")
+                if not guarded or await _stands(io, wanted.version):
+                    await put_hint(io, wanted.version)
+                    return Advanced(wanted, committed=True)
+                await io.note("manifest_void", version=wanted.version)
+                failure, listing = AlreadyExists(io.path(paths.manifest(wanted.version))), True
+            except (AlreadyExists, OutcomeUnknown, Throttled) as outcome:
+                failure = outcome
+            if not insist:
+                await io.note("manifest_lost", version=wanted.version, reason=str(failure))
+                return Advanced(current, committed=False)
+            if isinstance(failure, OutcomeUnknown):
+                unsure = failure
+            if not isinstance(failure, AlreadyExists) or wanted.version == version_before:
+                fruitless += 1
+            if fruitless >= confirm.ATTEMPTS:
+                raise unsure or failure
+            version_before = wanted.version
+            await io.sleep(Milliseconds(_PAUSE_MS * 2 ** min(losses, _DOUBLINGS)))
+            losses += 1
+    except (Throttled, StorageError) as refused:  # of the last request; an earlier one may have been applied
+        if unsure is None:
+            raise
+        raise OutcomeUnknown(unsure.path, f"{unsure.fields['reason']}, and then {refused}") from refused
 
 
 async def _newest(io: Io, revision: Revision, collected: bool, listing: bool) -> RegionManifest | None:

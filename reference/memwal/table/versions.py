@@ -149,7 +149,11 @@ async def _create_externally(io: Io, version: TableVersion, final: str, data: by
     try:
         await confirm.create(io.external, _key(version), io.path(staged).encode())
     except AlreadyExists:
-        if await confirm.is_ours(io, final, data):
+        try:
+            ours = await confirm.is_ours(io, final, data)
+        except (Throttled, StorageError) as refused:  # of a read: it may be ours all the same
+            raise OutcomeUnknown(io.path(final), f"the version is entered, and whose it is {refused}") from refused
+        if ours:
             await io.note("commit_finished_by_a_reader", version=version)
         else:
             await _drop(io, staged)
