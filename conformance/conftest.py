@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["memwal_conformance.plugin"]
+pytest_plugins = ["memwal_conformance.pytest_plugin"]
 
 HERE = Path(__file__).parent
 

@@ -9,13 +9,7 @@ from pathlib import Path
 
 import pytest
 from memwal_conformance.adapters import process as processes
-from memwal_conformance.adapters.process import (
-    AdapterCrash,
-    AdapterMissing,
-    AdapterProcess,
-    AdapterTimeout,
-    Exchange,
-)
+from memwal_conformance.adapters.process import AdapterCrash, AdapterMissing, AdapterProcess, AdapterTimeout, Exchange
 from memwal_conformance.protocol import AdapterError, ProtocolViolation
 
 SKELETON = Path(__file__).parent / "memwal_conformance" / "adapters" / "skeleton.py"

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 from conformance_runs import run_suite
-from memwal_conformance import broken_survey, runner, scenarios, vectors
-from memwal_conformance.adapters.broken import DEFECTS
-from memwal_conformance.harness import REFERENCE, Harness
-from memwal_conformance.session import levels_of
+from memwal_conformance import vectors
+from memwal_conformance.adapters.harness import REFERENCE, Harness
+from memwal_conformance.proving import broken_survey
+from memwal_conformance.proving.broken import DEFECTS
+from memwal_conformance.registry.levels import levels_of
+from memwal_conformance.running import runner, scenarios
 from memwal_conformance.verdicts import Finding, Verdict, level_of
 from memwal_sim import bugs
 
 HERE = Path(__file__).resolve().parent
-BROKEN = (sys.executable, "-m", "memwal_conformance.adapters.broken")
+BROKEN = (sys.executable, "-m", "memwal_conformance.proving.broken")
 
 
 def judged(

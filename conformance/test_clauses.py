@@ -14,15 +14,17 @@ from pathlib import Path
 import pytest
 import typer
 from memwal.errors import InvalidArgument
-from memwal_conformance import clauses as registry
-from memwal_conformance import matrix, standing
+from memwal_conformance import matrix
 from memwal_conformance.cli import clauses as command
 from memwal_conformance.cli import commands
-from memwal_conformance.end_to_end import end_to_end
-from memwal_conformance.generated import clause_matrix, markdown, notes
+from memwal_conformance.generated import clause_matrix, notes
 from memwal_conformance.mutation.mutants import Death, Mutant
 from memwal_conformance.mutation.trials import Trial
-from memwal_conformance.standing import Planted, Standing
+from memwal_conformance.proving import standing
+from memwal_conformance.proving.end_to_end import end_to_end
+from memwal_conformance.proving.standing import Planted, Standing
+from memwal_conformance.registry import clauses as registry
+from memwal_conformance.reporting import markdown
 from memwal_sim import places
 from memwal_sim.bugs import load as load_bugs
 from typer.testing import CliRunner

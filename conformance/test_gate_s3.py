@@ -22,8 +22,8 @@ from botocore.exceptions import ClientError
 from memwal.effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutIfAbsent
 from memwal.errors import AlreadyExists, InvalidArgument, NotFound
 from memwal.stores import Store, open_store
+from memwal_conformance.cli.gate import commands
 from memwal_conformance.gate import Credentials, Gate, Limits, NotAtomic, Reply, Request, probe
-from memwal_conformance.gate.cli import commands
 from memwal_conformance.gate.signing import sign, signature
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 from obstore.store import S3Store

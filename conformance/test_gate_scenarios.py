@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from memwal_conformance import broken_survey, scenarios
-from memwal_conformance.adapters.broken import engine_with
-from memwal_conformance.evidence import SUITE
-from memwal_conformance.faulted import crashing, racing, turning
-from memwal_conformance.faulted.playing import Amount, Player
-from memwal_conformance.levels import levels_of
-from memwal_conformance.scenarios import Scenario
+from memwal_conformance.places import SUITE
+from memwal_conformance.proving import broken_survey
+from memwal_conformance.proving.broken import engine_with
+from memwal_conformance.registry.levels import levels_of
+from memwal_conformance.running import crashing, racing, scenarios, turning
+from memwal_conformance.running.playing import Amount, Player
+from memwal_conformance.running.scenarios import Scenario
 from memwal_conformance.vectors import BadCase
 from memwal_conformance.verdicts import CaseResult, Verdict
 from memwal_sim import bugs

@@ -11,12 +11,13 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
-from memwal_conformance import cells, checks, scenarios, vectors
-from memwal_conformance.checks import Scene
+from memwal_conformance import cells, vectors
 from memwal_conformance.judge import artifacts, content, store, structure, table, wal, wire
 from memwal_conformance.judge.artifacts import name_of, number_of
 from memwal_conformance.judge.wire import Damaged
-from memwal_conformance.oracle import History
+from memwal_conformance.running import checks, scenarios
+from memwal_conformance.running.checks import Scene
+from memwal_conformance.running.oracle import History
 from memwal_conformance.vectors import BadCase, Vector, objects
 
 HERE = Path(__file__).resolve().parent
@@ -69,7 +70,7 @@ def test_the_judge_refuses_every_damaged_object(vector: Vector) -> None:
 def test_the_judge_imports_nothing_of_the_engine() -> None:
     code = (
         "import sys, memwal_conformance.judge.structure, memwal_conformance.judge.content; "
-        "import memwal_conformance.oracle, memwal_conformance.vectors; "
+        "import memwal_conformance.running.oracle, memwal_conformance.vectors; "
         "print([n for n in sys.modules if n == 'memwal' or n.startswith(('memwal.', 'memwal_sim'))])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=HERE, capture_output=True, text=True, check=True)

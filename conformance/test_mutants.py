@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from memwal.errors import InvalidArgument
-from memwal_conformance import clauses as registry
 from memwal_conformance.mutation import anchors, chances, passes, watching
 from memwal_conformance.mutation import mutants as written
 from memwal_conformance.mutation.mutants import Death, Mutant
 from memwal_conformance.mutation.trials import trials
+from memwal_conformance.registry import clauses as registry
 
 TOY = """\
 LIMIT = 3

@@ -14,34 +14,24 @@ lance = pytest.importorskip("lance", reason="the native package is not installed
 
 import pyarrow as pa  # noqa: E402
 from conformance_runs import Run, run_suite  # noqa: E402
-from memwal_conformance import (  # noqa: E402
-    checks,
-    native_differential,
-    native_life,
-    native_race,
-    native_reading,
-    native_record,
-    native_tables,
-    native_versions,
-    runner,
-    scenarios,
-)
-from memwal_conformance.adapters import native, native_errors  # noqa: E402
+from memwal_conformance.adapters import native, native_errors, versions  # noqa: E402
 from memwal_conformance.adapters.process import AdapterProcess  # noqa: E402
-from memwal_conformance.checks import Scene  # noqa: E402
 from memwal_conformance.gate import Address, CrashState, Do, Rule  # noqa: E402
 from memwal_conformance.judge import content, structure  # noqa: E402
 from memwal_conformance.judge import store as judged  # noqa: E402
-from memwal_conformance.native_life import Kind, Life  # noqa: E402
-from memwal_conformance.oracle import History  # noqa: E402
+from memwal_conformance.native import differential, life, race, reading, record, tables  # noqa: E402
+from memwal_conformance.native.life import Kind, Life  # noqa: E402
 from memwal_conformance.protocol import Hello  # noqa: E402
+from memwal_conformance.running import checks, runner, scenarios  # noqa: E402
+from memwal_conformance.running.checks import Scene  # noqa: E402
+from memwal_conformance.running.oracle import History  # noqa: E402
 from memwal_sim.store import Contents  # noqa: E402
 
 if not hasattr(lance.LanceDataset, "mem_wal_writer"):
     pytest.skip("the installed native package is from before MemWAL", allow_module_level=True)
 
 HERE = Path(__file__).resolve().parent
-COMMAND = native_versions.command()
+COMMAND = versions.command()
 APPENDED = Kind(append_only=True, http_retries=3)
 
 
@@ -51,7 +41,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     names = ("smoke", "second_writer_fences_first", "flush_wal_makes_durable", "regions_stay_disjoint")
     cases = [f"conformance/scenarios/{name}.json" for name in names]
     folder = tmp_path_factory.mktemp("native")
-    return run_suite(folder, *cases, "conformance/vectors/R/region/bucket", "--memwal-adapter", native_versions.NAME)
+    return run_suite(folder, *cases, "conformance/vectors/R/region/bucket", "--memwal-adapter", versions.NAME)
 
 
 def test_the_suite_runs_against_the_native_package_by_its_name(run: Run) -> None:
@@ -79,11 +69,11 @@ def test_a_later_report_replaces_the_cases_of_an_earlier_one_and_all_are_added_u
     broken = {"clauses": ["FENCE-016"], "broken": "a row is missing", "ambiguity": None, "witness": False}
     failed = {**cases["scenarios/smoke"], "verdict": "FAIL", "findings": [broken]}
     earlier = {**run.summary, "cases": [failed]}
-    kept = native_record.short(native_record.joined([run.summary, earlier]))
+    kept = record.short(record.joined([run.summary, earlier]))
     assert kept["cases"]["scenarios/smoke.json::R"]["verdict"] == "FAIL"
     assert len(kept["cases"]) == len(cases)
     assert kept["says"][0].endswith("broken: FENCE-016")
-    assert native_record.joined([earlier, run.summary])["revisions"] == run.summary["revisions"]
+    assert record.joined([earlier, run.summary])["revisions"] == run.summary["revisions"]
 
 
 LOGGED = """{"order": 1, "actor": "one", "class": "wal", "name": "wal/@1", "key": "t/wal/x", "others": [],
@@ -104,11 +94,11 @@ def test_the_requests_of_cases_that_fail_behind_the_gate_are_kept_as_a_log(run: 
         packed = {"case": named["case"], "requests": requests}
         if verdict == "FAIL":
             (tmp_path / name / "failures" / "scenarios-gate-x-R.json").write_text(json.dumps(packed), "utf-8")
-    native_record.main([str(tmp_path / "first"), str(tmp_path / "plain"), str(tmp_path / "kept")])
+    record.main([str(tmp_path / "first"), str(tmp_path / "plain"), str(tmp_path / "kept")])
     (file,) = (tmp_path / "kept" / "logs").iterdir()
     assert file.name == "gate-x-R.log"
     assert file.read_text("utf-8").split() == ["1", "one", "CREATE", "wal/@1", "200", "applied", "7", "0", "lost"]
-    native_record.main([str(tmp_path / "first"), str(tmp_path / "later"), str(tmp_path / "kept")])
+    record.main([str(tmp_path / "first"), str(tmp_path / "later"), str(tmp_path / "kept")])
     assert list((tmp_path / "kept" / "logs").iterdir()) == []
 
 
@@ -117,13 +107,13 @@ def test_a_record_without_a_usable_report_is_a_usage_error(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit, match="2"):
-        native_record.main([str(tmp_path / each) for each in arguments])
+        record.main([str(tmp_path / each) for each in arguments])
     assert "usage: " in capsys.readouterr().err
 
 
 def test_reports_about_different_versions_are_not_put_together(run: Run) -> None:
     with pytest.raises(ValueError, match="different versions"):
-        native_record.joined([run.summary, {**run.summary, "version": "7.0.0"}])
+        record.joined([run.summary, {**run.summary, "version": "7.0.0"}])
 
 
 def test_what_the_package_has_no_call_for_is_not_claimed() -> None:
@@ -183,10 +173,10 @@ def test_a_version_that_cannot_be_installed_is_reported_with_the_installer_s_wor
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(subprocess, "run", refuse)
-    with pytest.raises(native_versions.NotInstalled, match=r"pylance 99\.0\.0 cannot .*No matching distribution"):
-        native_versions.interpreter("99.0.0")
-    with pytest.raises(native_versions.NotInstalled, match="is no version"):
-        native_versions.interpreter("../../elsewhere")
+    with pytest.raises(versions.NotInstalled, match=r"pylance 99\.0\.0 cannot .*No matching distribution"):
+        versions.interpreter("99.0.0")
+    with pytest.raises(versions.NotInstalled, match="is no version"):
+        versions.interpreter("../../elsewhere")
 
 
 # Generations of the first release ---------------------------------------------------------------------------------
@@ -208,18 +198,18 @@ def test_the_judge_reads_the_generations_of_the_first_release_newest_row_first(t
 
 @pytest.fixture(scope="module")
 def start() -> Contents:
-    return native_life.created(COMMAND, APPENDED)
+    return life.created(COMMAND, APPENDED)
 
 
 @pytest.fixture(scope="module")
 def recoverer() -> Iterator[AdapterProcess]:
-    with native_life.adapter(COMMAND, APPENDED.settings, {}) as process:
+    with life.adapter(COMMAND, APPENDED.settings, {}) as process:
         yield process
 
 
 @pytest.fixture(scope="module")
 def honest(start: Contents) -> Life:
-    return native_life.live(COMMAND, APPENDED, start)
+    return life.live(COMMAND, APPENDED, start)
 
 
 @pytest.mark.long
@@ -227,18 +217,18 @@ def test_a_life_without_faults_keeps_each_acknowledged_row_once_wherever_it_is_c
     honest: Life, recoverer: AdapterProcess
 ) -> None:
     assert honest.inconclusive == ""
-    assert honest.steps == tuple(f"{step}: done" for step in native_life.STEPS)
+    assert honest.steps == tuple(f"{step}: done" for step in life.STEPS)
     assert [promise.what for promise in honest.states[-1].acknowledged] == [1, 2, 3, 4]
     assert len(honest.states) > 30
     looked_at = honest.states[::7]
-    assert [native_life.look(recoverer, APPENDED, state) for state in looked_at] == [[] for _ in looked_at]
+    assert [life.look(recoverer, APPENDED, state) for state in looked_at] == [[] for _ in looked_at]
 
 
 def test_a_store_that_lost_an_acknowledged_entry_is_noticed(honest: Life, recoverer: AdapterProcess) -> None:
     state = next(state for state in honest.states if len(state.acknowledged) == 2)
     (entry,) = (entry.key for entry in honest.log if entry.name == "wal/@2" and entry.operation == "CREATE")
     broken = CrashState(state.index, state.contents.without(entry), state.acknowledged, state.order)
-    texts = [loss.what for loss in native_life.look(recoverer, APPENDED, broken)]
+    texts = [loss.what for loss in life.look(recoverer, APPENDED, broken)]
     assert "rows (4, 5), acknowledged, are there [0, 0] times" in texts
 
 
@@ -246,26 +236,26 @@ def test_a_flush_whose_manifest_was_stored_and_answered_500_lists_its_generation
     start: Contents, recoverer: AdapterProcess
 ) -> None:
     """A finding about pylance 9.0.1 and 14.0.2; ``observed/scripts/lost_answers.py`` shows it without this project."""
-    rule = Rule(at=Address(actor=native_life.WRITER, operation="CREATE", name="manifest/@2"), do=Do.APPLY_THEN_FAIL)
-    life = native_life.live(COMMAND, APPENDED, start, [rule])
-    assert life.inconclusive == ""
-    met = native_life.fault_order(life, rule)
+    rule = Rule(at=Address(actor=life.WRITER, operation="CREATE", name="manifest/@2"), do=Do.APPLY_THEN_FAIL)
+    lived = life.live(COMMAND, APPENDED, start, [rule])
+    assert lived.inconclusive == ""
+    met = life.fault_order(lived, rule)
     assert met is not None
-    listed = next(state for state in life.states if state.order > met + 1)
-    texts = [loss.what for loss in native_life.look(recoverer, APPENDED, listed)]
+    listed = next(state for state in lived.states if state.order > met + 1)
+    texts = [loss.what for loss in life.look(recoverer, APPENDED, listed)]
     assert any("generation 1 at" in text and "is listed 2 times" in text for text in texts)
 
 
 @pytest.mark.long
 def test_a_real_kill_leaves_what_a_crash_state_has(start: Contents, honest: Life, recoverer: AdapterProcess) -> None:
-    rule = Rule(at=Address(actor=native_life.WRITER, operation="CREATE", name="wal/@2"), do=Do.KILL_AFTER)
-    life = native_life.live(COMMAND, APPENDED, start, [rule])
-    assert "signal 9" in life.steps[-1]
-    left = life.states[-1]
+    rule = Rule(at=Address(actor=life.WRITER, operation="CREATE", name="wal/@2"), do=Do.KILL_AFTER)
+    lived = life.live(COMMAND, APPENDED, start, [rule])
+    assert "signal 9" in lived.steps[-1]
+    left = lived.states[-1]
     alike = next(s for s in honest.states if sum("/wal/" in path for path in s.contents.objects) == 2)
     assert sorted(left.contents.objects) == sorted(alike.contents.objects)
     assert [promise.what for promise in left.acknowledged] == [1]
-    assert native_life.look(recoverer, APPENDED, left) == []
+    assert life.look(recoverer, APPENDED, left) == []
 
 
 # Claims that are overtaken ----------------------------------------------------------------------------------------
@@ -277,7 +267,7 @@ def claimed_thrice(root: Path) -> dict[int, Path]:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False, metadata=key)])
     lance.write_dataset(pa.table([[9]], schema=schema), str(root), schema=schema).initialize_mem_wal()
     for number in (1, 2, 3):
-        writer = lance.dataset(str(root)).mem_wal_writer(native_life.REGION, durable_write=True)
+        writer = lance.dataset(str(root)).mem_wal_writer(life.REGION, durable_write=True)
         if number == 1:
             writer.put(pa.table([[1]], schema=schema))
     return {int(file.stem[::-1], 2): file for file in root.glob("_mem_wal/*/wal/*.arrow")}
@@ -354,37 +344,37 @@ def test_an_accepted_write_under_other_names_counts_by_place(tmp_path: Path) -> 
 
 
 def test_a_merge_of_nothing_but_deletes_removes_their_rows() -> None:
-    asked = native_differential.Program(
+    asked = differential.Program(
         types=("utf8", "int64"),
         key_columns=1,
         base=(("a", 1), ("b", 2)),
         steps=(("delete", (("a",),)), ("merge", ())),
-        questions=(native_differential.Question(),),
+        questions=(differential.Question(),),
     )
-    assert native_differential.wrong(asked) is None
+    assert differential.wrong(asked) is None
 
 
 @pytest.mark.long
 def test_seeded_programs_find_nothing_wrong_with_the_installed_package_s_readers() -> None:
-    programs = [native_differential.program(seed, small_memtables=False) for seed in range(8)]
+    programs = [differential.program(seed, small_memtables=False) for seed in range(8)]
     assert {step[0] for asked in programs for step in asked.steps} == {"put", "delete", "reopen", "merge"}
-    assert [native_differential.wrong(asked) for asked in programs] == [None] * 8
+    assert [differential.wrong(asked) for asked in programs] == [None] * 8
 
 
 def test_a_wrong_answer_of_a_reader_is_found_and_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that is not told of the SSTables."""
     monkeypatch.setattr(native, "snapshots", lambda _table: [])
-    asked = native_differential.Program(
+    asked = differential.Program(
         types=("int64", "utf8"),
         key_columns=1,
         base=((1, "base"), (2, "base")),
         steps=(("put", ((1, "new"),)), ("put", ((3, "new"),)), ("reopen", ())),
-        questions=(native_differential.Question(get=(7,)), native_differential.Question(filter=(1, "=", "base"))),
+        questions=(differential.Question(get=(7,)), differential.Question(filter=(1, "=", "base"))),
     )
-    said = native_differential.wrong(asked)
+    said = differential.wrong(asked)
     assert said is not None
     assert "{'c0': 1, 'c1': 'base'}" in said
-    least = native_differential.smaller(asked)
+    least = differential.smaller(asked)
     assert (least.steps, len(least.questions)) == ((("put", ((1, "new"),)),), 1)
     assert least.base == ((1, "base"),)
 
@@ -395,7 +385,7 @@ def test_a_wrong_answer_of_a_reader_is_found_and_made_small(monkeypatch: pytest.
 @pytest.mark.long
 def test_two_native_writers_in_a_seeded_order_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     keyed = Kind(append_only=False, http_retries=0)
-    told = native_race.run(COMMAND, keyed, native_life.created(COMMAND, keyed), 1, tmp_path)
+    told = race.run(COMMAND, keyed, life.created(COMMAND, keyed), 1, tmp_path)
     assert told["promised"] != []
     assert any("fenced" in text for text in told["refused"])
     assert told["wrong"] == []
@@ -404,7 +394,7 @@ def test_two_native_writers_in_a_seeded_order_lose_nothing_that_was_acknowledged
 @pytest.mark.long
 def test_the_third_of_three_native_writers_is_in_the_schedule_like_the_others(tmp_path: Path) -> None:
     keyed = Kind(append_only=False, http_retries=0)
-    told = native_race.run(COMMAND, keyed, native_life.created(COMMAND, keyed), 1, tmp_path, number=3)
+    told = race.run(COMMAND, keyed, life.created(COMMAND, keyed), 1, tmp_path, number=3)
     assert told["writers"] == 3
     assert max(told["promised"]) >= 30  # its rows
     assert told["wrong"] == []
@@ -412,7 +402,7 @@ def test_the_third_of_three_native_writers_is_in_the_schedule_like_the_others(tm
 
 def test_one_more_writer_tells_a_row_that_was_promised_and_is_not_there() -> None:
     keyed = Kind(append_only=False, http_retries=0)
-    wrong = native_race.wrong_after(COMMAND, keyed, native_life.created(COMMAND, keyed), [10])
+    wrong = race.wrong_after(COMMAND, keyed, life.created(COMMAND, keyed), [10])
     assert list(wrong) == [
         "recovered: row 10, acknowledged, is there 0 times",
         "flushed: row 10, acknowledged, is there 0 times",
@@ -423,22 +413,22 @@ def test_one_more_writer_tells_a_row_that_was_promised_and_is_not_there() -> Non
 
 
 def test_the_engine_reads_what_the_package_wrote(capfd: pytest.CaptureFixture[str]) -> None:
-    assert native_reading.main(["--programs", "4", "--first", "3000"]) == 0
+    assert reading.main(["--programs", "4", "--first", "3000"]) == 0
     assert f"pylance {lance.__version__}: 0 of 4 tables read wrong" in capfd.readouterr().out
 
 
 def test_a_table_that_is_read_wrong_is_told_with_its_rows(tmp_path: Path) -> None:
-    asked = native_tables.of_seed(3001)
-    native_tables.write(tmp_path, asked, lost=True).close()
-    file = tmp_path / native_tables.ROWS
+    asked = tables.of_seed(3001)
+    tables.write(tmp_path, asked, lost=True).close()
+    file = tmp_path / tables.ROWS
     first, *others = json.loads(file.read_text("utf-8"))
     file.write_text(json.dumps(others), "utf-8")
-    told = list(native_reading.wrong(tmp_path, asked))
+    told = list(reading.wrong(tmp_path, asked))
     assert [each.partition(":")[0] for each in told] == ["scan", "scan after a merge", "base table"]
     assert all(first in each for each in told)
 
 
 def test_a_version_that_cannot_be_installed_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
-        native_reading.main(["--native-version", "not a version"])
+        reading.main(["--native-version", "not a version"])
     assert "--native-version: " in capsys.readouterr().err

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from memwal_conformance.oracle import Fate, History
+from memwal_conformance.running.oracle import Fate, History
 
 Rows = list[dict[str, Any]]
 

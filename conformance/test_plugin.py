@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from conformance_runs import Run, changed_skeleton, run_suite
-from memwal_conformance import document, report
+from memwal_conformance import document
 from memwal_conformance.protocol import Hello
-from memwal_conformance.session import levels_of, suite_size
+from memwal_conformance.pytest_plugin.session import suite_size
+from memwal_conformance.registry.levels import levels_of
+from memwal_conformance.reporting import report
 from memwal_conformance.verdicts import CaseResult, Finding, Verdict, agreed, level_of, merged
 
 HERE = Path(__file__).resolve().parent

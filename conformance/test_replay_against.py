@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 from memwal.cli.main import app
-from memwal_conformance import broken_survey, runner
-from memwal_conformance.adapters.broken import engine_with
-from memwal_conformance.faulted import against
-from memwal_conformance.faulted.scripts import NotPortable
-from memwal_conformance.faulted.translating import Told, translated
-from memwal_conformance.levels import levels_of
+from memwal_conformance.proving import broken_survey
+from memwal_conformance.proving.broken import engine_with
+from memwal_conformance.registry.levels import levels_of
+from memwal_conformance.replaying import against
+from memwal_conformance.replaying.scripts import NotPortable
+from memwal_conformance.replaying.translating import Told, translated
+from memwal_conformance.running import runner
 from memwal_conformance.verdicts import CaseResult, Verdict
 from memwal_sim import bugs, places
 from memwal_sim.traces.trace import load
@@ -125,7 +126,7 @@ def test_the_command_plays_a_recorded_fault_against_the_reference() -> None:
 
 
 def test_the_command_says_which_clause_a_broken_adapter_breaks() -> None:
-    broken = f"{sys.executable} -m memwal_conformance.adapters.broken --bug no_barrier"
+    broken = f"{sys.executable} -m memwal_conformance.proving.broken --bug no_barrier"
     status, text = replay(str(RECORDED / "fencing" / "zombie_append.jsonl"), "--against", broken, "--json")
     assert status == 1, text
     found = json.loads(text)

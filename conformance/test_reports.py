@@ -12,12 +12,14 @@ from xml.etree import ElementTree
 import pytest
 from browser import Tab, browsing, installed
 from conformance_runs import Run, changed_skeleton, run_suite
-from memwal_conformance import report, scenarios, vectors
+from memwal_conformance import vectors
 from memwal_conformance.adapters.process import Exchange
-from memwal_conformance.faulted import against
 from memwal_conformance.protocol import Hello, Json
-from memwal_conformance.reporting import Finished, failures, page, picture, write
-from memwal_conformance.session import levels_of, noted
+from memwal_conformance.pytest_plugin.session import noted
+from memwal_conformance.registry.levels import levels_of
+from memwal_conformance.replaying import against
+from memwal_conformance.reporting import Finished, failures, page, picture, report, write
+from memwal_conformance.running import scenarios
 from memwal_conformance.vectors import BadCase
 from memwal_conformance.verdicts import CaseResult, Finding, Verdict
 
@@ -545,7 +547,7 @@ def test_a_packed_failure_of_a_run_has_the_messages_that_were_sent(tmp_path: Pat
 
 @pytest.mark.long
 def test_requests_that_adapters_tell_of_stand_in_the_report_as_those_of_a_gate(tmp_path: Path) -> None:
-    broken = f"{sys.executable} -m memwal_conformance.adapters.broken limits_first"
+    broken = f"{sys.executable} -m memwal_conformance.proving.broken limits_first"
     case = "conformance/scenarios/a_limit_counts_newest_rows_only.json"
     run_suite(tmp_path, case, "--memwal-adapter", broken, "--memwal-revision", "B")
     (file,) = (tmp_path / "failures").iterdir()
@@ -579,7 +581,7 @@ def requests_of(packed: Json) -> list[tuple[str, str, str]]:
 
 
 def test_a_plain_case_that_fails_behind_the_gate_has_its_requests_and_says_how_it_was_run(tmp_path: Path) -> None:
-    broken = f"{sys.executable} -m memwal_conformance.adapters.broken --bug canary"
+    broken = f"{sys.executable} -m memwal_conformance.proving.broken --bug canary"
     run = run_suite(tmp_path, BAD_ROWS, "--memwal-adapter", broken, "--memwal-revision", "B", "--memwal-gate")
     assert [case["verdict"] for case in run.summary["cases"]] == ["FAIL"]
     assert run.summary["cases"][0]["command"].endswith(" --memwal-gate")
@@ -593,7 +595,7 @@ def test_a_plain_case_that_fails_behind_the_gate_has_its_requests_and_says_how_i
 
 @pytest.mark.long
 def test_a_table_of_a_vector_that_fails_behind_the_gate_has_its_requests(tmp_path: Path) -> None:
-    broken = f"{sys.executable} -m memwal_conformance.adapters.broken --bug replays_flushed_entries"
+    broken = f"{sys.executable} -m memwal_conformance.proving.broken --bug replays_flushed_entries"
     case = "conformance/vectors/B/state"
     run = run_suite(tmp_path, case, "--memwal-adapter", broken, "--memwal-revision", "B", "--memwal-gate")
     plain = run_suite(tmp_path / "plain", case, "--memwal-adapter", broken, "--memwal-revision", "B")

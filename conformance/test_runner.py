@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from memwal_conformance import runner
 from memwal_conformance.adapters.process import AdapterCrash, AdapterProcess, AdapterTimeout
 from memwal_conformance.protocol import AdapterError, Json, ProtocolViolation
-from memwal_conformance.scenarios import Scenario
+from memwal_conformance.running import runner
+from memwal_conformance.running.scenarios import Scenario
 from memwal_conformance.verdicts import CaseResult, Verdict
 
 SCHEMA = [

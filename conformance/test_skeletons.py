@@ -9,7 +9,7 @@ import pytest
 from conformance_runs import Run, run_suite
 from memwal_conformance.adapters import process as processes
 from memwal_conformance.adapters.process import AdapterProcess
-from memwal_conformance.vector_commands import app
+from memwal_conformance.cli.vectors import app
 from typer.testing import CliRunner
 
 HERE = Path(__file__).resolve().parent

@@ -9,11 +9,11 @@ import memwal
 import pyarrow as pa
 import pytest
 from conformance_runs import run_suite
-from memwal_conformance import checks, scenarios
-from memwal_conformance.checks import Scene
 from memwal_conformance.judge import store, structure
-from memwal_conformance.oracle import History
 from memwal_conformance.protocol import Json
+from memwal_conformance.running import checks, scenarios
+from memwal_conformance.running.checks import Scene
+from memwal_conformance.running.oracle import History
 
 SMOKE = Path(__file__).resolve().parent / "scenarios" / "smoke.json"
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("n", pa.int64()), pa.field("t", pa.string())])

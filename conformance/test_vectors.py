@@ -6,14 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from memwal_conformance import evidence, protocol, scenarios, vectors
-from memwal_conformance.clauses import ambiguities, clauses
+from memwal_conformance import places, protocol, vectors
 from memwal_conformance.judge.structure import CHECKS
+from memwal_conformance.proving import evidence
+from memwal_conformance.registry.clauses import ambiguities, clauses
+from memwal_conformance.running import scenarios
 from memwal_conformance.vectors import BadCase, Vector
 
 HERE = Path(__file__).resolve().parent
-VECTORS = [vectors.load(file) for file in evidence.vector_files()]
-SCENARIOS = [scenarios.load(file) for file in evidence.scenario_files()]
+VECTORS = [vectors.load(file) for file in places.vector_files()]
+SCENARIOS = [scenarios.load(file) for file in places.scenario_files()]
 
 
 def bless(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from memwal.errors import InvalidArgument
 
-from .clauses import ambiguities, cited
 from .generated import clause_matrix, native_matrix, notes
+from .registry.clauses import ambiguities, cited
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from memwal.errors import InvalidArgument
 
 
-def suite() -> Path:
+def _found() -> Path:
     """The folder that holds ``vectors``, ``scenarios``, ``clauses`` and ``skeletons``.
 
     Raises `InvalidArgument` if there is neither.
@@ -17,3 +17,18 @@ def suite() -> Path:
         if (folder / "vectors" / "bless.py").is_file():
             return folder
     raise InvalidArgument(f"no vectors beside {here}: they come with the project's sources and with its wheel")
+
+
+SUITE = _found()
+"""The folder of the suite's data."""
+
+
+def vector_files(suite: Path = SUITE) -> list[Path]:
+    """``case.json`` of every vector."""
+    return sorted((suite / "vectors").glob("*/*/*/case.json"))
+
+
+def scenario_files(suite: Path = SUITE) -> list[Path]:
+    """Every scenario; those of the folder ``gate`` have their table behind the gate."""
+    folder = suite / "scenarios"
+    return sorted([*folder.glob("*.json"), *folder.glob("gate/*.json")])

@@ -47,6 +47,10 @@ class AdapterMissing(Exception):
     """The command of the adapter could not be started."""
 
 
+BROKEN = (AdapterCrash, AdapterTimeout, AdapterMissing, ProtocolViolation, AdapterError)
+"""What a broken adapter raises."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
     """One request and what came of it, for the run log."""

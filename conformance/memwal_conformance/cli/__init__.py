@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from .. import vector_commands
-from ..gate import cli as gate
-from . import clauses, matrix, mutate
+from . import clauses, gate, matrix, mutate, vectors
 
 
 def commands(app: typer.Typer) -> None:
     """Add all of them to ``app``, in the order in which ``memwal --help`` shows them."""
-    for module in (clauses, matrix, gate, vector_commands):
+    for module in (clauses, matrix, gate, vectors):
         module.commands(app)
     mutate.commands(clauses.app)

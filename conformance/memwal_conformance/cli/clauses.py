@@ -18,13 +18,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from .. import matrix as generated
-from ..clauses import GROUPS, marked, texts
-from ..clauses import clauses as registry
 from ..generated.clause_matrix import clauses_html, clauses_page, figures
 from ..mutation.mutants import Death, Mutant, dead, mutants, record
 from ..mutation.mutants import faults as mutant_faults
 from ..mutation.trials import trials
-from ..standing import Standing, differing, faults, named, standing, standings
+from ..proving.standing import Standing, differing, faults, named, standing, standings
+from ..registry.clauses import GROUPS, marked, texts
+from ..registry.clauses import clauses as registry
 from ..vectors import BadCase
 
 app = typer.Typer(

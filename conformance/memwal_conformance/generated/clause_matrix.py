@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ..clauses import GROUPS, ROOT, texts
+from ..proving.standing import Standing, standings
+from ..registry.clauses import GROUPS, ROOT, texts
+from ..reporting.markdown import cell, code, table
 from ..reporting.page import asset, templates
-from ..standing import Standing, standings
-from .markdown import cell, code, table
 
 PAGE = ROOT / "docs" / "clauses.md"
 

@@ -12,8 +12,8 @@ from memwal_sim.bugs import load as load_bugs
 from memwal_sim.evidence import recorded
 from memwal_sim.traces.trace import load as load_trace
 
-from ..clauses import ROOT, Ambiguity, ambiguities, cited, marked, switches
-from . import markdown
+from ..registry.clauses import ROOT, Ambiguity, ambiguities, cited, marked, switches
+from ..reporting import markdown
 
 PAGE = ROOT / "SPEC_NOTES.md"
 

@@ -17,7 +17,7 @@ from random import Random
 
 from memwal.errors import InvalidArgument
 
-from ..clauses import ROOT
+from ..registry.clauses import ROOT
 from .mutants import Change
 
 ROOMS = ("codec", "index", "jobs", "read", "region", "table")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from memwal.errors import InvalidArgument
 
-from ..clauses import GROUPS, ROOT, entries
+from ..registry.clauses import GROUPS, ROOT, entries
 from .anchors import places, replaced, without_comments
 from .footing import footing
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from memwal.errors import InvalidArgument
 
-from ..clauses import ROOT, entries
+from ..registry.clauses import ROOT, entries
 from .chances import Chance
 from .mutants import Change
 from .trials import Ran, changed, copy_of_the_checkout, run

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from memwal.errors import InvalidArgument
 
-from ..clauses import ROOT
+from ..registry.clauses import ROOT
 from .mutants import Change, Death, Mutant
 
 TRIAL_MAX_S = 180.0

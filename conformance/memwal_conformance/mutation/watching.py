@@ -13,7 +13,7 @@ import functools
 import re
 from pathlib import Path
 
-from ..clauses import ROOT
+from ..registry.clauses import ROOT
 
 FOLDERS = ("reference/tests", "simulator/tests")
 GENERAL = (

@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from .. import protocol
-from ..items import hello_json
 from ..protocol import Json
 from ..vectors import BadCase
 from ..verdicts import FAILING, CaseResult
-from .finished import Finished
+from .finished import Finished, hello_json
 
 FOLDER = "failures"
 """Name of the folder below that of the report."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..protocol import Hello
-from ..report import Tally
+from ..protocol import Hello, Json
 from ..verdicts import CaseResult
+from .report import Tally
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,3 +23,8 @@ class Finished:
     """By revision and name of the case."""
     files: Mapping[str, Path]
     """Case -> the file that describes it."""
+
+
+def hello_json(hello: Hello) -> Json:
+    """What an adapter said, as the report of a test carries it."""
+    return {**asdict(hello), "capabilities": sorted(hello.capabilities)}

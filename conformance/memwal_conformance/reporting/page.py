@@ -11,12 +11,12 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from .. import report
-from ..clauses import GROUPS, Clause, clauses
 from ..protocol import Json
-from ..session import levels_of
+from ..registry.clauses import GROUPS, Clause, clauses
+from ..registry.levels import levels_of
 from ..vectors import REVISIONS
 from ..verdicts import FAILING, MEANING, CaseResult, Verdict
+from . import report
 from .failures import FOLDER, name
 from .finished import Finished
 from .picture import ROW, Picture, answered, draw
@@ -28,7 +28,7 @@ CALM = {
     False: ("does not conform", "bad"),
     None: ("not shown", "odd"),
 }
-"""What the page says about a revision, by `memwal_conformance.report.Tally.conforms`."""
+"""What the page says about a revision, by `memwal_conformance.reporting.report.Tally.conforms`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Several runs side by side: implementations and versions across, areas and cases down.
 
-Reads ``summary.json`` of a report, and the short form that `memwal_conformance.native_record` keeps.
+Reads ``summary.json`` of a report, and the short form that `memwal_conformance.native.record` keeps.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 
 from memwal.errors import InvalidArgument, check_name
 
-from ..generated.markdown import cell as escaped
-from ..generated.markdown import table
 from ..verdicts import MEANING, Verdict
+from .markdown import cell as escaped
+from .markdown import table
 from .page import templates
 
 CALM = (Verdict.PASS, Verdict.UNSUPPORTED)

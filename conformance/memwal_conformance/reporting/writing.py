@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from .. import report
-from . import failures, page
+from . import failures, page, report
 from .finished import Finished
 
 

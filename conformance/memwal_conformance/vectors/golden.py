@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memwal_conformance.evidence import vector_files
-from memwal_conformance.harness import Harness
+from memwal_conformance.adapters.harness import Harness
 from memwal_conformance.judge import content, store, structure
 from memwal_conformance.judge.wire import Damaged
+from memwal_conformance.places import vector_files
 from memwal_conformance.protocol import AdapterError, Json
 
 from . import lives, objects, tables

@@ -1,0 +1,108 @@
+"""Adapter processes of a test run: how they are started, which are shared, and what a run is configured with."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..protocol import AdapterError, Hello, Json, ProtocolViolation
+from .process import AdapterProcess, Exchange
+
+REFERENCE = (sys.executable, "-m", "memwal_conformance.adapters.reference")
+"""Command of the reference adapter."""
+
+
+NOWHERE = {
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "HTTP_PROXY": "http://127.0.0.1:9",
+    "HTTPS_PROXY": "http://127.0.0.1:9",
+    "NO_PROXY": "127.0.0.1,localhost",
+}
+"""Environment of an adapter process: a client that ignores where its store is gets nowhere. Port 9 is `discard`."""
+
+
+def import_path() -> str:
+    """``PYTHONPATH`` of an adapter process, so that the adapters shipped here run under any interpreter."""
+    here = str(Path(__file__).resolve().parents[2])
+    return os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+@dataclass(slots=True)
+class Harness:
+    """The adapter under test. Close it: it may hold processes."""
+
+    command: tuple[str, ...]
+    limit_s: float
+    settings: Mapping[str, str]
+    log: Callable[[Exchange], None] | None = None
+    trace: bool = False
+    """Whether adapters that can are to tell of their requests to the store."""
+    _hello: Hello | None = None
+    _idle: list[AdapterProcess] = field(default_factory=list)
+    """Processes that said hello and have nothing to do."""
+    _shared: AdapterProcess | None = None
+    _shared_revision: str = ""
+
+    def hello(self) -> Hello:
+        """What the adapter says about itself; asked once.
+
+        Raises `AdapterMissing`, or what `AdapterProcess.call` raises.
+        """
+        if self._hello is None:
+            process = self._launch("hello")
+            self._hello = self._greeted(process).hello
+            self._idle.append(process)
+        assert self._hello is not None
+        return self._hello
+
+    def actor(self, name: str, revision: str) -> AdapterProcess:
+        """A configured process with nothing open: an idle one, or a new one."""
+        process = self._idle.pop() if self._idle else self._greeted(self._launch(name))
+        process.actor = name
+        self._configure(process, revision)
+        return process
+
+    def finish(self, process: AdapterProcess) -> None:
+        """Take a process back that kept to the protocol; it will be configured anew."""
+        self._idle.append(process)
+
+    def shared(self, revision: str) -> AdapterProcess:
+        """The process that answers vectors: kept while it lives, configured anew when the revision changes."""
+        if self._shared is None or not self._shared.alive:
+            self._shared = self.actor("vectors", revision)
+        elif self._shared_revision != revision:
+            self._configure(self._shared, revision)
+        self._shared_revision = revision
+        return self._shared
+
+    def close(self) -> None:
+        """End every process that this harness has started and that is not with a scenario."""
+        for process in [*self._idle, self._shared]:
+            if process is not None:
+                process.end()
+        self._idle.clear()
+        self._shared = None
+
+    def _greeted(self, process: AdapterProcess) -> AdapterProcess:
+        hello = process.greet()
+        if self._hello is not None and hello != self._hello:
+            process.kill()
+            raise ProtocolViolation("the adapter says something else about itself than at its first start")
+        return process
+
+    def _configure(self, process: AdapterProcess, revision: str) -> None:
+        asked: Json = {"revision": revision, "settings": dict(self.settings)}
+        if self.trace and process.hello is not None and "trace" in process.hello.capabilities:
+            asked["trace"] = True
+        try:
+            process.call("configure", asked)
+        except AdapterError:
+            process.kill()
+            raise
+
+    def _launch(self, name: str) -> AdapterProcess:
+        environment = {**os.environ, **NOWHERE, "PYTHONPATH": import_path()}
+        return AdapterProcess(self.command, actor=name, limit_s=self.limit_s, environment=environment, log=self.log)

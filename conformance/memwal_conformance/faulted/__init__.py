@@ -1,1 +1,0 @@
-"""Scenarios behind the gate: faults by name, crashes at each change, races in chosen orders, and recorded faults."""

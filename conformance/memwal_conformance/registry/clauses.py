@@ -1,0 +1,399 @@
+"""The clause registry: what the texts demand, which code carries it, and which tests are about it.
+
+The registry is data (``conformance/clauses``): one file per group of clauses, ``ambiguities.toml`` for the notes of
+SPEC_NOTES.md, ``seeds.toml`` for the texts that all of it was made from. Code and tests are never listed by hand:
+code is what `memwal.clauses.implements` recorded, tests are what carries ``@pytest.mark.clause``. Marked tests are
+found in the source (`marked`), so that a broken or missing optional dependency hides none of them.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from memwal.errors import InvalidArgument
+
+from .. import places
+
+ROOT = Path(__file__).resolve().parents[3]
+"""The project's root folder."""
+CLAUSES = places.SUITE / "clauses"
+"""The folder of the registry."""
+TESTS = ("reference/tests", "simulator/tests", "conformance", "pipeline/tests")
+"""Where tests live, below `ROOT`."""
+
+GROUPS = {
+    "REGION": "Regions, specs, expressions and transforms",
+    "WAL": "Write-ahead log entries",
+    "MANIFEST": "Region manifests and their versions",
+    "FENCE": "Epochs, claims and fencing",
+    "GEN": "Flushed MemTables (generations) and their layout",
+    "FLUSH": "The MemTable flush",
+    "WRITER": "Writer configuration and operations",
+    "INDEX": "The MemWAL index and its details",
+    "SNAP": "Region snapshots and their builder",
+    "MERGE": "Merging generations into the base table",
+    "CATCHUP": "Catch-up of base table indexes",
+    "GC": "Garbage collection",
+    "READ": "Merged reads and consistency",
+    "PLAN": "Query planning and execution nodes",
+    "TXN": "Commits and conflicts of the base table",
+    "EXT": "The external manifest store",
+    "FORMAT": "Table and file format facts",
+    "LEGACY": "Revision 0",
+}
+"""Group of clauses -> what it is about, in the order of reading."""
+
+_VALUES = {
+    "level": ("MUST", "SHOULD", "MAY"),
+    "kind": ("storage-layout", "algorithm", "invariant", "behaviour", "performance-intent"),
+    "observable": ("artifact", "behaviour", "simulation"),
+    "status": ("open", "excluded", "ambiguous", "unheld"),
+    "severity": ("critical", "major", "minor"),
+}
+_REVISIONS = ("A", "B", "0", "T")
+_NOTES = re.compile(r"AMB-([0-9]{2,3}(?:(?:, |-)[0-9]{2,3})*)(?![0-9])")
+"""``AMB-07``, or several with the prefix once: ``AMB-07, 09, 13-15``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """One of the texts that the registry was made from."""
+
+    name: str
+    """How the project cites it."""
+    title: str
+    """The text's own title."""
+    content: str
+    """What it covers, in one sentence."""
+    bytes: int
+    """Length in bytes."""
+    sha256: str
+    """Digest of the bytes, 64 hexadecimal digits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clause:
+    """One statement of the texts that can be tested."""
+
+    id: str
+    """Group and number: ``FENCE-003``."""
+    level: str
+    """MUST, SHOULD or MAY (AMB-02)."""
+    revisions: tuple[str, ...]
+    """A, B, 0, or T for the table documents."""
+    place: tuple[str, ...]
+    """Where the texts say it: ``<name of the text>: <section>``."""
+    kind: str
+    observable: str
+    """What can check it: bytes (artifact), an implementation's API (behaviour), or chosen schedules (simulation)."""
+    statement: str
+    """The statement in the project's own words."""
+    ambiguities: tuple[str, ...]
+    """Notes that limit or change the statement."""
+    status: str
+    """``open``, ``excluded``, ``ambiguous``, or ``unheld``: it does not hold yet. `status_of` adds ``tested``."""
+    reason: str
+    """Why it is excluded or ambiguous, or what does not hold; empty when open."""
+    note: str
+    """The note that an ambiguous clause waits for; empty otherwise."""
+
+    @property
+    def group(self) -> str:
+        return self.id.rpartition("-")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ambiguity:
+    """One note: a place where the texts are silent, unclear or contradict each other, and what the engine does."""
+
+    number: int
+    title: str
+    severity: str
+    """critical: acknowledged data lost or wrong results; major: no interoperation; minor: wording or scope."""
+    resolution: str
+    """What the engine does, in one sentence."""
+    decided: bool
+    """Whether code has taken the decision. `cited` must find evidence where this is true."""
+
+    @property
+    def id(self) -> str:
+        return f"AMB-{self.number:02d}"
+
+
+class Entry:
+    """Typed access to one TOML table; every complaint names the file and the entry."""
+
+    def __init__(self, path: Path, name: str, table: Mapping[str, Any]) -> None:
+        self.where = f"{path.name}: {name}"
+        self._left = dict(table)
+
+    def wrong(self, reason: str) -> InvalidArgument:
+        return InvalidArgument(f"{self.where}: {reason}")
+
+    def _take(self, key: str, kind: type, default: Any) -> Any:
+        value = self._left.pop(key, default)
+        if value is None:
+            raise self.wrong(f"{key} is missing")
+        if type(value) is not kind:
+            raise self.wrong(f"{key} is not {kind.__name__}: {value!r}")
+        return value
+
+    def text(self, key: str, default: str | None = None) -> str:
+        value: str = self._take(key, str, default)
+        if key in _VALUES and value not in _VALUES[key]:
+            raise self.wrong(f"{key} is none of {', '.join(_VALUES[key])}: {value!r}")
+        if not value and default is None:
+            raise self.wrong(f"{key} is empty")
+        return value
+
+    def texts(self, key: str, default: list[str] | None = None) -> tuple[str, ...]:
+        values = self._take(key, list, default)
+        if not all(isinstance(v, str) and v for v in values) or len(set(values)) != len(values):
+            raise self.wrong(f"{key} is not a list of different texts: {values!r}")
+        if not values and default is None:
+            raise self.wrong(f"{key} is empty")
+        return tuple(values)
+
+    def whole(self, key: str) -> int:
+        value: int = self._take(key, int, None)
+        return value
+
+    def truth(self, key: str) -> bool:
+        value: bool = self._take(key, bool, None)
+        return value
+
+    def done(self) -> None:
+        if self._left:
+            raise self.wrong(f"unknown keys: {', '.join(sorted(self._left))}")
+
+
+def entries(path: Path, array: str, name: str) -> Iterator[Entry]:
+    """The tables of ``array``, each named by its value of ``name``; nothing else may be in the file."""
+    try:
+        document = tomllib.loads(path.read_text("utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidArgument(f"{path.name}: {error}") from error
+    if set(document) != {array}:
+        raise InvalidArgument(f"{path.name}: holds {', '.join(document) or 'nothing'} instead of [[{array}]] only")
+    for index, table in enumerate(document[array]):
+        yield Entry(path, str(table.get(name, f"entry {index + 1}")), table)
+
+
+def texts(folder: Path = CLAUSES) -> tuple[Text, ...]:
+    """The pinned texts. Raises `InvalidArgument` naming file and entry."""
+    found = []
+    for entry in entries(folder / "seeds.toml", "text", "name"):
+        text = Text(
+            name=entry.text("name"),
+            title=entry.text("title"),
+            content=entry.text("content"),
+            bytes=entry.whole("bytes"),
+            sha256=entry.text("sha256"),
+        )
+        if not re.fullmatch(r"[0-9a-f]{64}", text.sha256) or text.bytes <= 0:
+            raise entry.wrong("sha256 or bytes is malformed")
+        entry.done()
+        found.append(text)
+    return tuple(found)
+
+
+def ambiguities(folder: Path = CLAUSES) -> tuple[Ambiguity, ...]:
+    """All notes, by number from 1 without a gap. Raises `InvalidArgument` naming file and entry."""
+    found: list[Ambiguity] = []
+    for entry in entries(folder / "ambiguities.toml", "ambiguity", "number"):
+        note = Ambiguity(
+            number=entry.whole("number"),
+            title=entry.text("title"),
+            severity=entry.text("severity"),
+            resolution=entry.text("resolution"),
+            decided=entry.truth("decided"),
+        )
+        if note.number != len(found) + 1:
+            raise entry.wrong(f"{len(found) + 1} comes next")
+        entry.done()
+        found.append(note)
+    return tuple(found)
+
+
+def clauses(folder: Path = CLAUSES) -> tuple[Clause, ...]:
+    """All clauses, in the order of `GROUPS` and of their files. Raises `InvalidArgument` naming file and entry."""
+    known_notes = {note.id for note in ambiguities(folder)}
+    known_texts = {text.name for text in texts(folder)}
+    found: dict[str, Clause] = {}
+    for group in GROUPS:
+        for entry in entries(folder / f"{group}.toml", "clause", "id"):
+            clause = _clause(entry)
+            if not re.fullmatch(group + "-[0-9]{3}", clause.id) or clause.id in found:
+                raise entry.wrong("the id is malformed, of another group, or used twice")
+            if strange := set(clause.revisions) - set(_REVISIONS):
+                raise entry.wrong(f"unknown revisions: {', '.join(sorted(strange))}")
+            if strange := {place.partition(": ")[0] for place in clause.place} - known_texts:
+                raise entry.wrong(f"unknown texts: {', '.join(sorted(strange))}")
+            if strange := {*clause.ambiguities, *filter(None, [clause.note])} - known_notes:
+                raise entry.wrong(f"unknown notes: {', '.join(sorted(strange))}")
+            if (clause.status == "open") == bool(clause.reason):
+                raise entry.wrong("a reason belongs to every clause that is not open, and to no other")
+            if (clause.status == "ambiguous") != bool(clause.note):
+                raise entry.wrong("a note belongs to every ambiguous clause and to no other")
+            found[clause.id] = clause
+    return tuple(found.values())
+
+
+def _clause(entry: Entry) -> Clause:
+    clause = Clause(
+        id=entry.text("id"),
+        level=entry.text("level"),
+        revisions=entry.texts("revisions"),
+        place=entry.texts("place"),
+        kind=entry.text("kind"),
+        observable=entry.text("observable"),
+        statement=entry.text("statement"),
+        ambiguities=entry.texts("ambiguities", []),
+        status=entry.text("status", "open"),
+        reason=entry.text("reason", ""),
+        note=entry.text("note", ""),
+    )
+    entry.done()
+    return clause
+
+
+def status_of(clause: Clause, tests: Mapping[str, tuple[str, ...]]) -> str:
+    """``tested`` where ``tests`` (of `marked`) has one for the clause, else what the registry says.
+
+    What does not hold is not called tested, whatever its tests look at.
+    Raises `InvalidArgument` for a clause that is excluded and tested at once: one of the two is out of date.
+    """
+    if clause.id not in tests or clause.status == "unheld":
+        return clause.status
+    if clause.status == "excluded":
+        raise InvalidArgument(f"{clause.group}.toml: {clause.id}: excluded, yet {tests[clause.id][0]} tests it")
+    return "tested"
+
+
+def implemented() -> dict[str, tuple[str, ...]]:
+    """Clause or note id -> qualified names of the engine's code that carries it, sorted.
+
+    Imports every module of the engine; an import that fails is an error, never a gap in the result.
+    """
+    import memwal
+    from memwal.clauses import IMPLEMENTED
+
+    for module in pkgutil.walk_packages(memwal.__path__, "memwal."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    ours = {id_: tuple(sorted(n for n in names if n.startswith("memwal."))) for id_, names in IMPLEMENTED.items()}
+    return {id_: names for id_, names in sorted(ours.items()) if names}
+
+
+def marked(root: Path = ROOT, folders: Iterable[str] = TESTS) -> dict[str, tuple[str, ...]]:
+    """Clause or note id -> ``<file>::<test>`` of every test that carries ``@pytest.mark.clause(<id>, …)``, sorted.
+
+    Counts markers on test functions, on test classes, in ``pytestmark``, and in the parameters of ``parametrize``.
+    A test that is skipped or expected to fail proves nothing and is left out. Raises `InvalidArgument` with file and
+    line for a marker that is on no test or whose arguments are not literal texts.
+    """
+    found: dict[str, set[str]] = {}
+    paths = {path for folder in folders for path in (root / folder).rglob("test_*.py")}
+    for path in sorted(paths):
+        name = path.relative_to(root).as_posix()
+        source = path.read_text("utf-8")
+        if "mark.clause" not in source:
+            continue
+        for id_, test in _markers(name, ast.parse(source, name)):
+            found.setdefault(id_, set()).add(f"{name}::{test}")
+    return {id_: tuple(sorted(tests)) for id_, tests in sorted(found.items())}
+
+
+def _markers(file: str, module: ast.Module) -> Iterator[tuple[str, str]]:
+    """Pairs of clause id and test; a test of a class is ``Class::test``."""
+    seen: set[ast.Call] = set()
+
+    def ids(nodes: Iterable[ast.AST]) -> list[str]:
+        marks = [n for node in nodes for n in ast.walk(node) if isinstance(n, ast.Call) and _is_mark(n.func, "clause")]
+        seen.update(marks)
+        for mark in marks:
+            if not mark.args or mark.keywords or not all(_literal(a) for a in mark.args):
+                raise InvalidArgument(f"{file}:{mark.lineno}: the arguments of a clause marker are literal ids")
+        return [str(_literal(a)) for mark in marks for a in mark.args]
+
+    def walk(body: list[ast.stmt], prefix: str, inherited: list[str]) -> Iterator[tuple[str, str]]:
+        own = inherited + ids(s.value for s in body if isinstance(s, ast.Assign) and _names(s, "pytestmark"))
+        for node in body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test"):
+                marked = own + ids(node.decorator_list)
+                if not any(_is_mark(d, "skip", "xfail") for d in node.decorator_list):
+                    yield from ((id_, prefix + node.name) for id_ in marked)
+            elif isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
+                mine = ids(node.decorator_list)
+                inside = list(walk(node.body, f"{prefix}{node.name}::", own + mine))
+                if mine and not inside and not node.bases:
+                    raise InvalidArgument(f"{file}:{node.lineno}: the clause marker is on a class without tests")
+                yield from inside or ((id_, prefix + node.name) for id_ in own + mine if node.bases)
+
+    yield from walk(module.body, "", [])
+    for node in ast.walk(module):
+        if isinstance(node, ast.Call) and _is_mark(node.func, "clause") and node not in seen:
+            raise InvalidArgument(f"{file}:{node.lineno}: this clause marker is on no test")
+
+
+def _is_mark(node: ast.expr, *names: str) -> bool:
+    """Whether ``node`` is ``pytest.mark.<name>``, called or not."""
+    func = node.func if isinstance(node, ast.Call) else node
+    marker = func.value if isinstance(func, ast.Attribute) and func.attr in names else None
+    return isinstance(marker, ast.Attribute) and marker.attr == "mark"
+
+
+def _literal(node: ast.expr) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def _names(statement: ast.Assign, name: str) -> bool:
+    return any(isinstance(target, ast.Name) and target.id == name for target in statement.targets)
+
+
+def cited(root: Path = ROOT) -> dict[str, tuple[str, ...]]:
+    """Note id -> modules of the engine that act on it, sorted: they name the note, or read its switch.
+
+    `memwal.revisions` and `memwal.errors` only declare, so they count for nothing here.
+    """
+    package = root / "reference" / "memwal"
+    readers = [(note, re.compile(rf"\.{field}\b")) for field, note in switches(root).items()]
+    found: dict[str, set[str]] = {}
+    for path in sorted(package.rglob("*.py")):
+        if path.parent == package and path.name in ("revisions.py", "errors.py"):
+            continue
+        module = ".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__")
+        source = path.read_text("utf-8")
+        for note in {*_notes(source), *(note for note, reader in readers if reader.search(source))}:
+            found.setdefault(note, set()).add(module)
+    return {note: tuple(sorted(modules)) for note, modules in sorted(found.items())}
+
+
+def _notes(source: str) -> Iterator[str]:
+    """Ids of the notes that a text names."""
+    for listed in _NOTES.findall(source):
+        for part in listed.split(", "):
+            first, _, last = part.partition("-")
+            yield from (f"AMB-{number:02d}" for number in range(int(first), int(last or first) + 1))
+
+
+def switches(root: Path = ROOT) -> dict[str, str]:
+    """Field of `memwal.revisions.Interpretation` -> id of the note that its docstring names."""
+    source = (root / "reference" / "memwal" / "revisions.py").read_text("utf-8")
+    found: dict[str, str] = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ClassDef) and node.name == "Interpretation":
+            for field, doc in zip(node.body, node.body[1:], strict=False):
+                if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+                    text = _literal(doc.value) if isinstance(doc, ast.Expr) else None
+                    if notes := list(_notes(text or "")):
+                        found[field.target.id] = notes[0]
+    return found

@@ -1,0 +1,1 @@
+"""Recorded faults, translated into messages and played against other implementations."""

@@ -1,0 +1,303 @@
+"""The checks that scenarios name: each gives a finding about answers, or about the store as the judge reads it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from ..judge import content, snapshots, store, structure, table
+from ..judge.wire import Damaged
+from ..protocol import Json
+from ..vectors import BadCase, difference
+from ..verdicts import Finding
+from .oracle import History
+from .scenarios import Names, NothingNamed, plain_rows
+
+
+@dataclass(slots=True)
+class Scene:
+    """What a check may look at."""
+
+    root: Path
+    revision: str
+    names: Names
+    history: History
+    storage: Mapping[str, str] = field(default_factory=dict)
+    """Options under which pylance reaches files that tables name by URL."""
+
+    def store(self) -> store.Store:
+        """The table's folder as it is now. Raises `Damaged`."""
+        return store.read(self.root, self.revision, self.history.key, self.storage)
+
+
+def look(scene: Scene, step: Json) -> list[Finding]:
+    """The findings of one check step. Damage, and an answer without the member that is looked at, break it."""
+    if step["check"] == "structure":
+        return _structure(scene, step)
+    try:
+        broken = CHECKS[step["check"]](scene, step)
+    except Damaged as error:
+        broken = f"the judge cannot read the store: {error}"
+    except NothingNamed as error:
+        broken = str(error)
+    clauses = tuple(step.get("clauses", ()))
+    return [Finding(clauses=clauses, broken=broken, ambiguity=step.get("ambiguity"), witness=not clauses)]
+
+
+def _structure(scene: Scene, step: Json) -> list[Finding]:
+    """All structural checks; with ``of`` the one of that name, under clauses and ambiguity of the step."""
+    try:
+        results = structure.run(scene.store())
+    except Damaged as error:
+        return [Finding(clauses=("GEN-019",), broken=f"the judge cannot read the store: {error}")]
+    if "of" in step:
+        cited = tuple(step["clauses"])
+        results = [replace(r, clauses=cited) for r in results if r.check == step["of"]]
+        if not results:
+            raise BadCase(f"there is no structural check {step['of']!r}")
+    ambiguity = step.get("ambiguity")
+    found = [
+        Finding(clauses=r.clauses, broken=f"{r.check}: {r.faults[0]}" if r.faults else None, ambiguity=ambiguity)
+        for r in results
+        if r.looked_at
+    ]
+    return found + [
+        Finding(clauses=r.clauses, broken=f"{r.check}: {choice.what}", ambiguity=choice.ambiguity)
+        for r in results
+        for choice in r.choices[:1]
+    ]
+
+
+def _history(scene: Scene, step: Json) -> str | None:
+    """With ``count``: what the first so many writes allow, or some more of them, as a reader of the past may see it."""
+    seen, every = plain_rows(scene.names.resolve(step["of"])), scene.history.writes
+    least = step.get("count", len(every))
+    broken = [History(scene.history.key, every[:most]).why_not(seen) for most in range(len(every), least - 1, -1)]
+    return None if None in broken else broken[0]
+
+
+def _durable(scene: Scene, _: Json) -> str | None:
+    return scene.history.why_not(content.live(content.durable(scene.store())))
+
+
+def _named(scene: Scene, plain: list[list[Any]]) -> list[Json]:
+    names = [column["name"] for column in scene.names.scenario.schema]
+    return [dict(zip(names, row, strict=True)) for row in plain]
+
+
+def _same_rows(found: list[Json], expected: list[Json]) -> str | None:
+    ours, theirs = (sorted(json.dumps(row, sort_keys=True) for row in rows) for rows in (expected, found))
+    return None if ours == theirs else f"the rows are {theirs}, expected {ours}"
+
+
+def _rows(scene: Scene, step: Json) -> str | None:
+    return _same_rows(plain_rows(scene.names.resolve(step["of"])), _named(scene, step["is"]))
+
+
+def _ordered(scene: Scene, step: Json) -> str | None:
+    found, expected = plain_rows(scene.names.resolve(step["of"])), _named(scene, step["is"])
+    return None if found == expected else f"the rows are {found}, expected in this order {expected}"
+
+
+def _some(scene: Scene, step: Json) -> str | None:
+    found, possible = plain_rows(scene.names.resolve(step["of"])), _named(scene, step["is"])
+    shown = [json.dumps(row, sort_keys=True) for row in found]
+    if strange := [row for row in found if row not in possible]:
+        return f"the row {strange[0]} is none of those that there are"
+    if len(set(shown)) < len(shown):
+        return f"a row is there twice: {shown}"
+    return None if len(found) == step.get("count", len(found)) else f"{len(found)} rows, expected {step['count']}"
+
+
+def _base(scene: Scene, step: Json) -> str | None:
+    return _same_rows(table.plain(table.rows(scene.root, scene.storage)), _named(scene, step["is"]))
+
+
+def _increases(scene: Scene, step: Json) -> str | None:
+    numbers = [int(scene.names.look_up(name)) for name in step["of"]]
+    growing = all(a < b for a, b in pairwise(numbers))
+    return None if growing else f"{' '.join(step['of'])} are {numbers}"
+
+
+def _equal(scene: Scene, step: Json) -> str | None:
+    found, expected = scene.names.resolve(step["of"]), scene.names.resolve(step["is"])
+    return None if found == expected else f"{step['of']} is {found}, expected {expected}"
+
+
+def _generations(scene: Scene, step: Json) -> str | None:
+    counts = [len(region.newest.generations) for region in scene.store().regions.values() if region.newest]
+    return None if sum(counts) == step["is"] else f"{sum(counts)} generations are listed, expected {step['is']}"
+
+
+def _flushed(scene: Scene, step: Json) -> str | None:
+    most = max((len(r.newest.generations) for r in scene.store().regions.values() if r.newest), default=0)
+    return None if most >= step["is"] else f"{most} generations of a region are listed, expected {step['is']} at least"
+
+
+def _merged(scene: Scene, step: Json) -> str | None:
+    found = scene.store()
+    wrong = {region_id: found.merged(region_id) for region_id in found.regions if found.merged(region_id) != step["is"]}
+    return f"merge progress is {wrong}, expected {step['is']}" if wrong else None
+
+
+def _caught_up(scene: Scene, step: Json) -> str | None:
+    seen = _recorded(scene.store(), step["of"])
+    wrong = {region_id: generation for region_id, generation in seen.items() if generation != step["is"]}
+    return f"{step['of']} has caught up with {wrong}, expected {step['is']}" if wrong else None
+
+
+def _recorded(found: store.Store, index: str) -> dict[str, int]:
+    """The recorded catch-up of an index with each region; one without an entry covers all that is merged."""
+    recorded = {name: dict(pairs) for details in found.table.memwal for name, pairs in details.catchup}
+    if index not in recorded:
+        return {region_id: found.merged(region_id) for region_id in found.regions}
+    return {region_id: recorded[index].get(region_id, 0) for region_id in found.regions}
+
+
+def _credited(scene: Scene, step: Json) -> str | None:
+    """Of an index that is said to cover all that is merged, pylance must say that it covers all rows."""
+    found = scene.store()
+    if any(generation < found.merged(region_id) for region_id, generation in _recorded(found, step["of"]).items()):
+        return None
+    count = table.unindexed_rows(scene.root, step["of"], scene.storage)
+    return f"{step['of']} is said to cover all that is merged, and lacks {count} rows" if count else None
+
+
+def _unindexed(scene: Scene, step: Json) -> str | None:
+    count = table.unindexed_rows(scene.root, step["of"], scene.storage)
+    return (
+        None
+        if count == step["is"]
+        else f"{count} rows of the base table are not in {step['of']}, expected {step['is']}"
+    )
+
+
+def _indexed(scene: Scene, _: Json) -> str | None:
+    """Each listed generation has an index under the name of every maintained one, with all its rows."""
+    found = scene.store()
+    maintained = {name for details in found.table.memwal for name in details.maintained_indexes}
+    for region in found.regions.values():
+        for listed in region.newest.generations if region.newest else ():
+            rows = table.rows(region.folder / listed.path, scene.storage).num_rows
+            have = table.indexed_rows(region.folder / listed.path, scene.storage)
+            if lacking := sorted(name for name in maintained if have.get(name) != rows):
+                told = f"{have[lacking[0]]} of {rows} rows" if lacking[0] in have else "not there"
+                return f"{region.region_id}/{listed.path}: the index {lacking[0]} is {told}"
+    return None
+
+
+def _entries(scene: Scene, step: Json) -> str | None:
+    regions = scene.store().regions.values()
+    count = sum(1 for region in regions for entry in region.wal.values() if entry.rows.num_rows)
+    return None if count >= step["is"] else f"{count} WAL entries with rows are stored, expected {step['is']} at least"
+
+
+def _once(scene: Scene, _: Json) -> str | None:
+    """A row that two writes of the scenario have may be in two entries."""
+    written = Counter(_shown(row) for write in scene.history.writes for _, row in write.rows if row is not None)
+    for region in scene.store().regions.values():
+        found = Counter[str]()
+        for entry in region.wal.values():
+            found.update({_shown(row) for row in table.plain(entry.rows)} if entry.rows.num_rows else ())
+        for row, count in found.items():
+            if count > max(written[row], 1):
+                return f"{region.region_id}: the row {row} is in {count} WAL entries"
+    return None
+
+
+def _shown(row: Mapping[str, Any]) -> str:
+    return json.dumps({name: value for name, value in row.items() if name != content.TOMBSTONE}, sort_keys=True)
+
+
+def _kept(scene: Scene, step: Json) -> str | None:
+    before, after = ({_shown(row) for row in plain_rows(scene.names.resolve(name))} for name in step["of"])
+    gone = sorted(before - after)
+    return f"{gone[0]} is in {step['of'][0]} and not in {step['of'][1]}" if gone else None
+
+
+def _answered(scene: Scene, step: Json) -> str | None:
+    return None if step["of"] in scene.names.answers else f"there is no answer called {step['of']}"
+
+
+def _told(scene: Scene, name: str) -> bool:
+    """Whether there is an answer with that member; some need not have all."""
+    answer, _, member = name[1:].partition(".")
+    return member.partition(".")[0] in scene.names.answers.get(answer, {})
+
+
+def _distinct(scene: Scene, step: Json) -> str | None:
+    there = [name for name in step["of"] if _told(scene, name)]
+    found = [scene.names.look_up(name) for name in there]
+    return f"{' '.join(there)} are {found}" if len(set(map(str, found))) < len(found) else None
+
+
+def _ends(scene: Scene, step: Json) -> str | None:
+    """Nobody may have written since the last-seen hints were set."""
+    found = scene.store()
+    if step["of"] == "snapshots":
+        told = snapshots.hints(found)
+    else:
+        told = {name: region.newest.last_seen for name, region in found.regions.items() if region.newest}
+    for name, region in found.regions.items():
+        if region.wal and told.get(name) != max(region.wal):
+            return f"{name}: the last-seen hint in {step['of']} is {told.get(name)}, the WAL ends at {max(region.wal)}"
+    return None
+
+
+def _spec(scene: Scene, step: Json) -> str | None:
+    """Region fields and their sources in order; a source id without a column is shown as it is."""
+    newest = scene.store().table
+    specs = [spec for details in newest.memwal for spec in details.region_specs]
+    if not specs:
+        return "there is no region spec"
+    columns = {str(number): name for number, name in newest.columns.items()}
+    found = [[f["field_id"], [columns.get(i, i) for i in f["source_ids"]]] for f in specs[-1]["fields"]]
+    return None if found == step["is"] else f"the region fields and their columns are {found}, expected {step['is']}"
+
+
+def _inspected(scene: Scene, step: Json) -> str | None:
+    """The regions of an answer to ``inspect``, held against the newest manifests and the merge progress."""
+    told = {region["region_id"]: region for region in scene.names.resolve(step["of"])["regions"]}
+    found = scene.store()
+    if set(told) != set(found.regions):
+        return f"the regions are said to be {sorted(told)}, on the store are {sorted(found.regions)}"
+    for region_id, region in found.regions.items():
+        manifest = None if region.newest is None else region.newest.view()
+        seen = {"manifest": manifest, "merged": str(found.merged(region_id))}
+        wrong = difference(seen, told[region_id])
+        if wrong is not None:
+            return f"{region_id}: {wrong}"
+    return None
+
+
+CHECKS: dict[str, Callable[[Scene, Json], str | None]] = {
+    "history": _history,
+    "durable": _durable,
+    "rows": _rows,
+    "ordered": _ordered,
+    "some": _some,
+    "base": _base,
+    "increases": _increases,
+    "equal": _equal,
+    "generations": _generations,
+    "flushed": _flushed,
+    "merged": _merged,
+    "caught_up": _caught_up,
+    "unindexed": _unindexed,
+    "credited": _credited,
+    "indexed": _indexed,
+    "entries": _entries,
+    "ends": _ends,
+    "spec": _spec,
+    "inspected": _inspected,
+    "once": _once,
+    "kept": _kept,
+    "answered": _answered,
+    "distinct": _distinct,
+}
+"""Name of a check -> what is wrong, or None. ``structure`` gives findings of its own."""

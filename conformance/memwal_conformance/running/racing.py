@@ -1,0 +1,201 @@
+"""Races: operations of several actors in chosen orders of their requests, each judged by what holds in all orders."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+from memwal_sim.store import Contents, dump
+
+from ..gate import Address, Diverged, Schedule, Stuck
+from ..gate.schedule import Step
+from ..protocol import Json
+from ..verdicts import CaseResult, Finding, Verdict
+from . import turning
+from .runner import Run, Stop
+from .scenarios import Scenario
+from .summing import summed
+
+GATED = ("wal", "manifest", "hint")
+"""Classes of requests whose order is chosen; the others run free."""
+LIMIT_S = 30.0
+SETTLE_MS = 3.0
+SAMPLE = 100
+"""Random orders where all are asked for."""
+_STAYS = 0.75
+"""Probability that a random order goes on with the actor that moved last."""
+
+Choose = Callable[[Sequence[Step]], Step]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """How to choose among possible steps."""
+
+    name: str
+    make: Callable[[], Choose]
+    """A chooser that begins anew."""
+
+
+def gated() -> tuple[Address, ...]:
+    """Addresses of the requests that are held."""
+    return tuple(Address(class_=class_, occurrence=None) for class_ in GATED)
+
+
+def actor_of(step: Step) -> str:
+    """Who moves in a step."""
+    return step.get("go") or step.get("release") or step["crash"]
+
+
+def in_turn(actors: Sequence[str], stop: int | None) -> Choose:
+    """The first of ``actors`` until it has made ``stop`` requests (None: all), then the others, then it again."""
+    made, turns = 0, [*actors[1:], actors[0]]
+
+    def choose(steps: Sequence[Step]) -> Step:
+        nonlocal made
+        mine = next((step for step in steps if actor_of(step) == actors[0]), None)
+        if mine is not None and (stop is None or made <= stop):
+            made += "release" in mine
+            if stop is None or "go" in mine or made <= stop:
+                return mine
+        return next(step for actor in turns for step in steps if actor_of(step) == actor)
+
+    return choose
+
+
+def at_random(seed: str) -> Choose:
+    """Any step, more often one of the actor that moved last."""
+    chance = random.Random(seed)
+    last: list[str] = []
+
+    def choose(steps: Sequence[Step]) -> Step:
+        same = [step for step in steps if last and actor_of(step) == last[0]]
+        step = chance.choice(same if same and chance.random() < _STAYS else list(steps))
+        last[:] = [actor_of(step)]
+        return step
+
+    return choose
+
+
+@dataclass(frozen=True, slots=True)
+class Raced:
+    """One order that was run."""
+
+    result: CaseResult
+    steps: tuple[Step, ...]
+    contents: Contents
+
+
+Race = Callable[[Order], Raced]
+"""Runs one order."""
+
+
+class Running:
+    """One order under way: what `runner.run` calls between the steps and what comes afterwards."""
+
+    def __init__(self, scenario: Scenario, order: Order) -> None:
+        assert scenario.race is not None
+        self._operations: dict[str, list[Json]] = scenario.race["operations"]
+        self._order = order
+        self.steps: tuple[Step, ...] = ()
+        self.contents = Contents()
+
+    def __call__(self, running: Run) -> None:
+        """Run the operations. What they raise is raised; an order that comes to no end shows nothing."""
+        assert running.stand is not None
+        gate = running.stand.gate
+        for actor in self._operations:
+            running.begin(actor)
+        schedule = Schedule(gate, gated(), settle_ms=SETTLE_MS, limit_s=LIMIT_S)
+        doing = {actor: [partial(running.step, step) for step in todo] for actor, todo in self._operations.items()}
+        try:
+            results = schedule.run(doing, self._order.make())
+        except (Stuck, Diverged) as error:
+            running.findings.append(Finding(clauses=(), broken=str(error), witness=True))
+            raise Stop from None
+        finally:
+            self.steps, self.contents = tuple(schedule.steps), gate.contents
+            gate.use(None)
+        for future in (future for futures in results.values() for future in futures):
+            future.result()
+
+
+def run(
+    scenario: Scenario,
+    race: Race,
+    play: Callable[[Scenario], CaseResult],
+    *,
+    most: int | None,
+    seed: str,
+    keep: Path | None,
+) -> CaseResult:
+    """Try orders, ``most`` of them spread over all that there are; the first that fails is saved below ``keep``."""
+    assert scenario.race is not None
+    results: list[CaseResult] = []
+
+    def tried(order: Order) -> Raced:
+        raced = race(order)
+        results.append(_told(raced, order, play, keep))
+        return raced
+
+    if "preemptions" not in scenario.race:
+        for number in range(SAMPLE if most is None else most):
+            tried(Order(name=f"random {seed}-{number}", make=partial(at_random, f"{seed}/{number}")))
+        return summed(scenario, results, f"{len(results)} random orders")
+    found: list[Order] = []
+    for turns in permutations(scenario.race["operations"]):
+        whole = tried(Order(name=" then ".join(turns), make=partial(in_turn, turns, None)))
+        requests = sum(step.get("release") == turns[0] for step in whole.steps)
+        if scenario.race["preemptions"]:
+            found += [
+                Order(name=f"{turns[0]} stops at {n + 1}", make=partial(in_turn, turns, n)) for n in range(requests)
+            ]
+    for order in found if most is None else spread(found, most):
+        tried(order)
+    told = f"{len(results)} of {len(found) + len(results)} orders with one preemption at most"
+    return summed(scenario, results, told if most is not None else f"{len(results)} orders")
+
+
+def _stopped(turns: Sequence[str], stop: int) -> Order:
+    return Order(name=f"{turns[0]} stands still before request {stop + 1}", make=partial(in_turn, turns, stop))
+
+
+def spread(found: Sequence[Order], most: int) -> Sequence[Order]:
+    """So many of ``found`` at most, from its beginning to its end."""
+    return [found[number * len(found) // most] for number in range(most)] if most < len(found) else found
+
+
+def _told(raced: Raced, order: Order, play: Callable[[Scenario], CaseResult], keep: Path | None) -> CaseResult:
+    """The result of an order. A failure is turned into faults by name, which are played, and kept if they fail too."""
+    result = raced.result
+    if result.verdict is Verdict.PASS or result.scenario is None:
+        return result
+    addressed = turning.addressed(result.scenario, raced.steps)
+    again = play(addressed)
+    same = again.verdict is result.verdict
+    if keep is not None:
+        _save(keep, raced, order, addressed.described if same else None)
+    told = f"order: {order.name}\n" + "".join(f"  {json.dumps(step)}\n" for step in raced.steps)
+    faults = "the same faults by name fail too" if same else f"the same faults by name end in {again.verdict}"
+    return replace(again if same else result, text=f"{result.text}\n{told}{faults}")
+
+
+def _save(keep: Path, raced: Raced, order: Order, scenario: Json | None) -> None:
+    folder = keep / "".join(c if c.isalnum() else "-" for c in order.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / "schedule.json", list(raced.steps))
+    _write(folder / "requests.json", list(raced.result.requests))
+    if scenario is not None:
+        _write(folder / "scenario.json", scenario)
+    if not (folder / "store").exists():
+        dump(raced.contents, folder / "store")
+
+
+def _write(file: Path, value: Any) -> None:
+    file.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,352 @@
+"""Runs a scenario: one adapter process per actor, steps in order, findings as they come."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from memwal_sim.store import Contents
+
+from ..adapters.process import AdapterCrash, AdapterProcess, AdapterTimeout
+from ..protocol import AdapterError, Json, ProtocolViolation
+from ..vectors import BadCase
+from ..verdicts import FAILING, CaseResult, Finding, Verdict, level_of, merged
+from . import checks
+from .calls import Call, Killed
+from .checks import Scene
+from .oracle import Fate, History
+from .scenarios import Names, Scenario, plain_rows
+from .stand import Stand
+
+WRITES = ("writer.put", "writer.delete")
+SYNCS = ("writer.flush_wal", "writer.flush_memtable", "writer.close")
+"""Messages whose success makes durable what the writer had buffered."""
+
+
+REACHED_S = 30.0
+"""Limit for a rule to act while messages are under way."""
+
+
+ENDED_ITSELF = (-signal.SIGKILL, 137)
+"""Exit statuses of a process that ``sync.crash`` ended."""
+
+
+class Stop(Exception):
+    """A step went wrong and the ones behind it depend on it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sent:
+    """A message whose answer is still to be looked at."""
+
+    step: Json
+    params: Json
+    call: Call | None
+    """None: the answer is waited for at once, without the gate."""
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of a scenario."""
+
+    scenario: Scenario
+    revision: str
+    scene: Scene
+    start: Callable[[str], AdapterProcess]
+    """Gives a configured adapter process to an actor."""
+    stand: Stand | None = None
+    """The gate, if the table is behind one."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Of `configure`."""
+    actors: dict[str, AdapterProcess] = field(default_factory=dict)
+    sent: dict[str, _Sent] = field(default_factory=dict)
+    """Actor -> the message that nobody has waited for yet."""
+    findings: list[Finding] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
+    note: Callable[[Json], None] = lambda step: None
+    """Is told of each check and kill, as `memwal_conformance.verdicts.CaseResult.steps` has them."""
+    unmapped: list[str] = field(default_factory=list)
+
+    def step(self, step: Json) -> None:
+        """Do one step. Raises `Stop`, and what a broken adapter raises."""
+        if "check" in step:
+            self._check(step)
+        elif "kill" in step:
+            self._kill(step["kill"])
+        elif "send" in step:
+            self._send(step)
+        elif "await" in step:
+            if step["await"] in self.sent:
+                self._answered(self.sent.pop(step["await"]))
+        else:
+            self._rule(step)
+
+    def _check(self, step: Json) -> None:
+        if "given" in step and step["given"] not in self.scene.names.answers:
+            return
+        if self.stand is not None:
+            self.scene.root = self.stand.look()
+        found = checks.look(self.scene, step)
+        self.findings += found
+        for finding in found:
+            self.note({"check": step["check"], "broken": finding.broken, "clauses": list(finding.clauses)})
+            if finding.broken is not None:
+                self.log.append(f"check {step['check']}: {finding.broken}")
+
+    def _kill(self, name: str) -> None:
+        if name in self.sent:
+            sent = self.sent.pop(name)
+            assert sent.call is not None
+            if sent.call.over:
+                self._answered(sent)
+            sent.call.abandon()
+        died = self.actors.pop(name).kill()
+        self.log.append(f"kill {name}")
+        self.note({"kill": name, "died": died})
+        broken = None if died else f"{name} did not run any more"
+        self.findings.append(Finding(clauses=(), broken=broken, witness=True))
+
+    def _rule(self, step: Json) -> None:
+        """Arm a rule, wait for it, or let go what it holds."""
+        assert self.stand is not None
+        ((word, label),) = ((word, step[word]) for word in ("arm", "reached", "release") if word in step)
+        labels = [label] if isinstance(label, str) else label
+        self.log.append(f"{word} {' or '.join(map(repr, labels))}")
+        self.note({"rule": label, "what": word})
+        if word == "arm":
+            self.stand.gate.arm(self.stand.rules[label])
+        elif word == "release":
+            self.stand.gate.release(self.stand.rules[label])
+        elif not self.stand.reached(labels, REACHED_S, background="background" in step):
+            self.log.append("  it did not act")
+            if not self.stand.optional.issuperset(labels):
+                broken = f"the rule {label!r} never acted: what it waits for was not asked for"
+                self.findings.append(Finding(clauses=(), broken=broken, witness=True))
+                raise Stop
+
+    def _send(self, step: Json) -> None:
+        name, message = step["actor"], step["send"]
+        if self.stand is not None and name in self.stand.killed:
+            self.log.append(f"{name} {message}: not sent to the dead")
+            return
+        if "given" in step and step["given"] not in self.scene.names.answers:
+            self.log.append(f"{name} {message}: not sent, since nothing is called {step['given']}")
+            return
+        self.begin(name)
+        params = self.scene.names.resolve(step.get("with", {}))
+        call = None
+        if self.stand is not None:
+            call = Call(self.actors[name], message, params)
+            self.stand.under_way[name] = call
+        sent = _Sent(step=step, params=params, call=call)
+        if step.get("meanwhile"):
+            self.log.append(f"{name} {message}: sent")
+            self.sent[name] = sent
+        else:
+            self._answered(sent)
+
+    def begin(self, name: str) -> None:
+        """Have the process of an actor ready."""
+        if name not in self.actors:
+            self.actors[name] = self._process(name)
+
+    def _process(self, name: str) -> AdapterProcess:
+        process = self.start(name)
+        if self.stand is not None:
+            self.stand.processes[name] = process
+            storage = self.stand.storage(name)
+            process.call("configure", {"revision": self.revision, "settings": dict(self.settings), "storage": storage})
+        return process
+
+    def _answered(self, sent: _Sent) -> None:
+        """Wait for the answer to a message, and hold it against the step that sent it."""
+        step, name, message = sent.step, sent.step["actor"], sent.step["send"]
+        clauses = tuple(step.get("clauses", ()))
+        try:
+            answer = sent.call.result() if sent.call is not None else self.actors[name].call(message, sent.params)
+        except AdapterError as error:
+            self._refused(sent, error)
+            return
+        except (AdapterCrash, Killed) as ended:
+            if "dies" in step and isinstance(ended, AdapterCrash) and ended.status in ENDED_ITSELF:
+                self._remember(name, sent.params, message, "storage")
+                self.log.append(f"{name} {message}: {name} ended")
+                self.actors.pop(name)
+                self.findings.append(Finding(clauses=(), broken=None, witness=True))
+                return
+            if self.stand is None or name not in self.stand.killed:
+                raise
+            self._remember(name, sent.params, message, "storage")
+            self.log.append(f"{name} {message}: {name} was killed")
+            return
+        self._remember(name, sent.params, message, None)
+        self.log.append(f"{name} {message}: done")
+        if "dies" in step:
+            broken = f"{name} answered {message}, and was to end in it"
+            self.findings.append(Finding(clauses=(), broken=broken, witness=True))
+        if "fails" in step:
+            self._found(step, clauses, f"{name}'s {message} succeeded, expected {' or '.join(step['fails'])}")
+        elif clauses:
+            self.findings.append(Finding(clauses=clauses, broken=None))
+        if "as" in step:
+            self.scene.names.answers[step["as"]] = answer
+
+    def _refused(self, sent: _Sent, error: AdapterError) -> None:
+        step, name, message = sent.step, sent.step["actor"], sent.step["send"]
+        clauses = tuple(step.get("clauses", ()))
+        self._remember(name, sent.params, message, error.kind)
+        self.log.append(f"{name} {message}: {error}")
+        if error.kind == "internal":
+            self.unmapped.append(error.native)
+        allowed: list[str] = step.get("fails") or step.get("may_fail") or []
+        if error.kind in allowed:
+            self.findings.append(Finding(clauses=clauses or self.scenario.clauses, broken=None))
+            return
+        expected = f"expected {' or '.join(step['fails'])}" if "fails" in step else "expected success"
+        self._found(step, clauses, f"{name}'s {message} ended in {error}, {expected}")
+        raise Stop from None
+
+    def _found(self, step: Json, clauses: tuple[str, ...], broken: str) -> None:
+        finding = Finding(
+            clauses=clauses or self.scenario.clauses,
+            broken=broken,
+            ambiguity=step.get("ambiguity"),
+        )
+        self.findings.append(finding)
+
+    def _remember(self, actor: str, params: Json, message: str, error: str | None) -> None:
+        """Keep the history of writes. ``error``: its kind; an invalid argument means that nothing was written."""
+        history = self.scene.history
+        writer = f"{actor} {params.get('writer', '')}"
+        if message == "table.create" and error is None:
+            history.put("", plain_rows(params["rows"]), "acknowledged")
+        elif message in SYNCS and error is None:
+            history.made_durable(writer)
+        elif message in WRITES and error != "invalid_argument":
+            sent = "rows" if message == "writer.put" else "keys"
+            plain = plain_rows({**params[sent], "columns": self._named(params[sent]["columns"])})
+            fate: Fate = "failed" if error is not None else "acknowledged" if params["durable"] else "buffered"
+            if fate == "acknowledged":
+                history.made_durable(writer)
+            record = history.put if message == "writer.put" else history.delete
+            record(writer, plain, fate)
+
+    def _named(self, columns: list[Json]) -> list[Json]:
+        """Columns of a write that was accepted: if they have the table's types, they count by place, not by name."""
+        known = self.scenario.schema
+        same = [column["type"] for column in columns] == [column["type"] for column in known]
+        return known if same else columns
+
+
+def run(
+    scenario: Scenario,
+    revision: str,
+    *,
+    folder: Path,
+    start: Callable[[str], AdapterProcess],
+    finish: Callable[[AdapterProcess], None],
+    levels: dict[str, str],
+    case: str,
+    note: Callable[[Json], None] = lambda step: None,
+    watch: Callable[[Callable[[], int]], None] = lambda seen: None,
+    settings: Mapping[str, str] | None = None,
+    contents: Contents | None = None,
+    history: History | None = None,
+    act: Callable[[Run], None] | None = None,
+) -> CaseResult:
+    """Run a scenario in an empty folder and give its result; ``note`` is told of each check and kill.
+
+    ``watch`` is given, behind the gate, what counts the requests that have been logged so far.
+    ``finish`` takes back the processes of a run in which every adapter kept to the protocol; others are killed.
+    ``settings``: of `configure`, for scenarios behind the gate. ``contents`` and ``history``: what is in the bucket of
+    the gate at the beginning, and the writes that made it. ``act``: is called after the steps, and then what the
+    scenario has for afterwards is done.
+    """
+    stand = Stand(folder, scenario.rules or (), contents) if scenario.gated else None
+    with stand or nullcontext():
+        root = folder / "table"
+        names = Names(scenario, str(root) if stand is None else stand.table, {})
+        scene = Scene(root, revision, names, history or History(scenario.primary_key))
+        if stand is not None:
+            scene.storage = stand.gate.storage_options("judge")
+            watch(lambda: len(stand.gate.log))
+        running = Run(scenario, revision, scene, start, stand, settings or {}, note=note)
+        broken = _played(running, act)
+        requests = _witnessed(running, stand) if stand is not None else ()
+        for name, actor in running.actors.items():
+            _leave(running, name, finish) if broken is None else actor.kill()
+        found = result(running, levels, case, broken)
+        return replace(found, requests=requests, scenario=scenario.described if scenario.gated else None)
+
+
+def _played(running: Run, act: Callable[[Run], None] | None) -> tuple[Verdict, str] | None:
+    """Do all steps; a verdict and a text if an adapter, or the case, is broken."""
+    try:
+        for step in running.scenario.steps_of(running.revision):
+            running.step(step)
+        if act is not None:
+            act(running)
+            for step in running.scenario.afterwards:
+                running.step(step)
+        for sent in running.sent.values():
+            raise BadCase(f"{running.scenario.file.name}: nobody awaits {sent.step['actor']}")
+    except Stop:
+        running.findings.append(Finding(clauses=(), broken="the steps behind it were not run", witness=True))
+    except AdapterCrash as crash:
+        return Verdict.CRASH, str(crash)
+    except (AdapterTimeout, ProtocolViolation, BadCase) as error:
+        return Verdict.HARNESS_ERROR, str(error)
+    return None
+
+
+def _witnessed(running: Run, stand: Stand) -> tuple[Json, ...]:
+    """The log of the gate. A rule that never acted, and whatever else makes the run void, is a broken witness."""
+    if void := stand.gate.inconclusive_without(stand.optional):
+        running.findings.append(Finding(clauses=(), broken=void, witness=True))
+    return tuple(entry.to_json() for entry in stand.gate.log)
+
+
+def _leave(running: Run, name: str, finish: Callable[[AdapterProcess], None]) -> None:
+    """Take an actor back, while the gate still answers what it has to say when everything that is open is dropped."""
+    process = running.actors[name]
+    if running.stand is None:
+        finish(process)
+    elif name in running.stand.killed or name in running.sent:
+        process.kill()
+    else:
+        try:
+            process.call("configure", {"revision": running.revision, "settings": dict(running.settings)})
+        except (AdapterError, AdapterCrash, AdapterTimeout, ProtocolViolation):
+            process.kill()
+        else:
+            finish(process)
+
+
+def result(running: Run, levels: dict[str, str], case: str, broken: tuple[Verdict, str] | None) -> CaseResult:
+    """Add up the findings of a run. What the scenario is about holds if nothing went wrong."""
+    verdicts = [level_of(finding, levels) for finding in running.findings]
+    if broken is None and not FAILING & set(verdicts):
+        running.findings.append(Finding(clauses=running.scenario.clauses, broken=None))
+        verdicts.append(Verdict.PASS)
+    lines: list[str] = [broken[1]] if broken is not None else []
+    for finding, verdict in zip(running.findings, verdicts, strict=True):
+        if verdict is not Verdict.PASS:
+            cited = ", ".join(finding.clauses) or "witness"
+            lines.append(f"{verdict} [{cited}] {finding.broken}")
+    if lines:
+        lines += ["steps:", *(f"  {line}" for line in running.log)]
+    scenario = running.scenario
+    return CaseResult(
+        case=case,
+        revision=running.revision,
+        area="scenario",
+        title=scenario.title,
+        clauses=scenario.cited(running.revision),
+        verdict=merged([*verdicts, *([broken[0]] if broken is not None else [])]),
+        findings=tuple(running.findings),
+        text="\n".join(lines),
+        unmapped=tuple(running.unmapped),
+    )
