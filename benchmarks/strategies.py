@@ -5,8 +5,8 @@
 Every planted bug there is, in its own scenario with its own faults and oracle; each random strategy from several
 seeds, each hunt at most so many runs and seconds. Medians over the seeds, where a hunt that found nothing counts as
 longer than all others: a median of such is printed as a dash. Each bug runs in a process of its own, two at a time.
-Writes docs/strategies.md, docs/strategies.json and, if matplotlib can be imported, docs/strategies.svg; with `--quick`
-or `--bug` it only prints, unless `--write` is given.
+Writes docs/strategies.md, and what it was made from as out/strategies.json and, if matplotlib can be imported, as
+out/strategies.svg; with `--quick` or `--bug` it only prints, unless `--write` is given.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from memwal_sim.traces.recording import engine_digest
 from memwal_sim.traces.study import Study, carry_out, killing
 
 DOCS = Path(__file__).parent.parent / "docs"
+OUT = DOCS.parent / "out"
 PROCESSES = 2
 SEED_STEP = 10**9
 """Between the first seeds of hunts, so that no two of them share a run."""
@@ -156,8 +157,6 @@ def markdown(rows: Sequence[Row], failed: dict[str, str], limits: Limits) -> str
         "",
     ]
     lines += summary(rows, columns)
-    if (DOCS / "strategies.svg").exists():
-        lines += ["![runs and seconds to find each planted bug](strategies.svg)", ""]
     lines += ["## Runs to find", "", *grid(rows, columns, "runs"), ""]
     lines += ["## Seconds to find", "", *grid(rows, columns, "seconds"), ""]
     lines += ["## Steps of what was found", "", *grid(rows, columns, "steps"), ""]
@@ -246,7 +245,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20_000, help="of one hunt, at most")
     parser.add_argument("--seconds", type=float, default=20, help="of one hunt, at most")
     parser.add_argument("--bug", action="append", help="only this one; repeatable; writes nothing")
-    parser.add_argument("--write", action="store_true", help="write the files in docs in any case")
+    parser.add_argument("--write", action="store_true", help="write the files in any case")
     parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
     chosen = parser.parse_args()
     limits = Limits(seeds=chosen.seeds, runs=chosen.runs, seconds=chosen.seconds)
@@ -260,10 +259,11 @@ def main() -> None:
         indent=1,
     )
     if chosen.write or not (chosen.quick or chosen.bug):
-        drawn = plot(rows, limits, DOCS / "strategies.svg")
-        (DOCS / "strategies.json").write_text(data + "\n")
         (DOCS / "strategies.md").write_text(markdown(rows, failed, limits))
-        print("written to docs" if drawn else "written to docs, without a plot: matplotlib is not installed")
+        OUT.mkdir(exist_ok=True)
+        (OUT / "strategies.json").write_text(data + "\n")
+        drawn = plot(rows, limits, OUT / "strategies.svg")
+        print(f"written to {DOCS} and {OUT}{'' if drawn else ', without a plot: matplotlib is not installed'}")
     print(data if chosen.json else markdown(rows, failed, limits))
 
 
