@@ -15,10 +15,10 @@ from memwal_sim.fixtures import make
 from memwal_sim.oracles import Recovery
 from memwal_sim.process import Process
 from memwal_sim.scenarios import ground, indexed
-from memwal_sim.scenarios.actors import process
 from memwal_sim.scenarios.index import SCENARIOS
 from memwal_sim.scenarios.indexed import Looked, judge, looking
 from memwal_sim.scenarios.scenario import Scenario, find, setting
+from memwal_sim.scenarios.scripts import process
 from memwal_sim.scenarios.searching import Source, counting, superseded
 from memwal_sim.stage import Stage
 from memwal_sim.store import Contents, dump
@@ -157,8 +157,8 @@ def test_the_fixture_is_a_table_with_two_indexes_and_can_be_made_again(tmp_path:
 
 def test_writes_that_are_put_together_share_one_wal_entry() -> None:
     here = indexed.place(setting())
-    steps = (indexed.opened, indexed.put_together(("a", "v1"), ("b", "v1")))
-    alone = ground.after(indexed.table(setting().revision, indexed.BY_VALUE), process(here, "writer", *steps))
+    writer = process(here, "writer", "open", {"put_together": {"a": "v1", "b": "v1"}}, words=indexed.WORDS)
+    alone = ground.after(indexed.table(setting().revision, indexed.BY_VALUE), writer)
     entries = [path for path in alone.contents.objects if path.endswith(".arrow")]
     assert len(entries) == 2  # the barrier of the claim, and both writes
     assert [note.event for note in alone.notes].count("write_acknowledged") == 2

@@ -10,10 +10,11 @@ from memwal_sim.exploring.explorer import explore
 from memwal_sim.oracles import Recovery
 from memwal_sim.process import Process
 from memwal_sim.scenarios import ground, sharded
-from memwal_sim.scenarios.actors import Acting, process
+from memwal_sim.scenarios.actors import Acting
 from memwal_sim.scenarios.ground import TABLE
 from memwal_sim.scenarios.one_region import Seen, judge, surviving
 from memwal_sim.scenarios.scenario import Scenario, find, setting
+from memwal_sim.scenarios.scripts import Words, process
 from memwal_sim.scenarios.specs import FEW, SCENARIOS
 from memwal_sim.scenarios.writes import Write, Writes
 from memwal_sim.stage import Stage
@@ -185,8 +186,10 @@ def test_a_client_routes_anew_only_after_it_forgot_its_writer() -> None:
     async def remember(acting: Acting) -> None:
         opened.append(acting)
 
-    steps = (sharded.put("k", "v1"), remember, sharded.put("k", "v2"), sharded.closed, remember)
-    alone = ground.after(sharded.table(setting().revision, FEW), process(here, "client", *steps))
+    words: Words = {**sharded.WORDS, "remember": lambda _: remember}
+    script = ({"rows": {"k": "v1"}}, "remember", {"rows": {"k": "v2"}}, "close", "remember")
+    client = process(here, "client", *script, words=words)
+    alone = ground.after(sharded.table(setting().revision, sharded.spec(FEW)), client)
     assert [note.event for note in alone.notes].count("claimed") == 1
     assert opened[0] is opened[1]
     assert opened[1].writer is None

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import partial
 from typing import Any
 
 from memwal.jobs.collector import Policy
 from memwal_sim.process import Process
-from memwal_sim.scenarios import actors, ground
+from memwal_sim.scenarios import ground
+from memwal_sim.scenarios.scripts import Following, Step, policy
 
 from ..protocol import Json
 
@@ -42,16 +41,18 @@ class Doing:
 
 def scripts(processes: Sequence[Process]) -> dict[str, list[Doing]]:
     """Name of each process -> what it does, in order. Raises `NotPortable`."""
-    putting = {each.name for each in processes if any(_word(step)[0] == "put" for step in _steps(each))}
+    putting = {each.name for each in processes if any(step.word in _PUTTING for step in _steps(each))}
     return {each.name: _script(each, putting) for each in processes}
 
 
-def _steps(process: Process) -> Sequence[Callable[..., Any]]:
-    start = process.start
-    if not isinstance(start, partial) or start.func is not actors.act:
+_PUTTING = ("rows", "tombstone")
+"""Words that write."""
+
+
+def _steps(process: Process) -> Sequence[Step]:
+    if not isinstance(process.start, Following):
         raise NotPortable(f"{process.name} does what no message of the protocol says")
-    steps: Sequence[Callable[..., Any]] = start.args[2]
-    return steps
+    return process.start.script
 
 
 def _script(process: Process, putting: set[str]) -> list[Doing]:
@@ -60,11 +61,11 @@ def _script(process: Process, putting: set[str]) -> list[Doing]:
     found: list[Doing] = []
     writer, reads = "", 0
     for number, step in enumerate(steps):
-        word, told = _word(step)
-        if word in ("put", "flush", "read_with_memory", "freeze") and not writer:
+        word = step.word
+        if word in (*_PUTTING, "flush", "read_with_memory", "freeze") and not writer:
             writer = _plain(name)
             found.append(_open(name, writer))
-        if word == "opened":
+        if word == "open":
             writer = _plain(f"{name}_{number}") if writer else _plain(name)
             found.append(_open(name, writer))
         elif word in ("read", "read_with_memory", "read_eventually"):
@@ -72,7 +73,7 @@ def _script(process: Process, putting: set[str]) -> list[Doing]:
             told_all = putting <= ({name} if word == "read_with_memory" else set())
             found.append(_read(name, _plain(f"{name}_read_{reads}"), word, writer, told_all=told_all))
         else:
-            found.append(_doing(name, writer, word, told))
+            found.append(_doing(name, writer, step))
     return found
 
 
@@ -88,11 +89,6 @@ def _plain(name: str) -> str:
 def actor(name: str) -> str:
     """The actor of a scenario that stands for a process."""
     return _plain(name)
-
-
-def _word(step: Callable[..., Any]) -> tuple[str, Mapping[str, Any]]:
-    """Name of a step of `memwal_sim.scenarios.actors`, and what it was made with."""
-    return step.__qualname__.partition(".")[0], inspect.getclosurevars(step).nonlocals
 
 
 def _message(name: str, message: str, params: Json, **more: Any) -> Json:
@@ -121,15 +117,15 @@ def _read(name: str, answer: str, word: str, writer: str, *, told_all: bool) -> 
     return Doing(word="read", first=(opened,), message=scan, after=(seen,) if consistency == "strong" else ())
 
 
-def _doing(name: str, writer: str, word: str, told: Mapping[str, Any]) -> Doing:
+def _doing(name: str, writer: str, step: Step) -> Doing:
     handle = {"writer": f"${writer}.writer"}
-    table = {"table": "$table"}
-    if word == "put":
-        values: Mapping[str, str | None] = told["values"]
-        kept = [[key, value] for key, value in values.items() if value is not None]
-        what = {"rows": {"$rows": kept}} if kept else {"keys": {"$keys": [[key] for key in values]}}
-        verb = "writer.put" if kept else "writer.delete"
-        return Doing(word=word, message=_message(name, verb, {**handle, **what, "durable": True}, given=writer))
+    table, word = {"table": "$table"}, step.word
+    if word == "rows":
+        rows = {"rows": {"$rows": [list(row) for row in step.argument.items()]}, "durable": True}
+        return Doing(word="put", message=_message(name, "writer.put", {**handle, **rows}, given=writer))
+    if word == "tombstone":
+        keys = {"keys": {"$keys": [[key] for key in step.argument]}, "durable": True}
+        return Doing(word="put", message=_message(name, "writer.delete", {**handle, **keys}, given=writer))
     if word == "flush":
         return Doing(word=word, message=_message(name, "writer.flush_memtable", handle, given=writer))
     if word == "merge":
@@ -138,14 +134,14 @@ def _doing(name: str, writer: str, word: str, told: Mapping[str, Any]) -> Doing:
         return Doing(word=word, message=_message(name, "snapshot.run", table))
     if word == "collect":
         return Doing(
-            word=word, message=_message(name, "gc.run", {**table, "retain_versions": _retained(told["policy"])})
+            word=word, message=_message(name, "gc.run", {**table, "retain_versions": _retained(policy(step.argument))})
         )
     raise NotPortable(f"{name} does {word!r}, which no message of the protocol says")
 
 
-def _retained(policy: Policy) -> int:
+def _retained(told: Policy) -> int:
     """The one thing that `gc.run` can say of a policy; how many manifests are kept is left to the collector."""
     other = [f.name for f in fields(Policy) if f.name not in ("retain_versions", "retain_manifests")]
-    if any(getattr(policy, name) != getattr(Policy(), name) for name in other) or policy.retain_versions is None:
+    if any(getattr(told, name) != getattr(Policy(), name) for name in other) or told.retain_versions is None:
         raise NotPortable("the collector has a policy that no message of the protocol says")
-    return policy.retain_versions
+    return told.retain_versions

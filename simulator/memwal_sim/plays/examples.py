@@ -7,7 +7,7 @@ are part of the history, and the trace says what has to be so after them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial, wraps
 from typing import Any
@@ -38,49 +38,33 @@ from ..cast import Arguments, Part
 from ..histories.verdicts import check_batches, check_registers
 from ..oracles import Asking
 from ..process import Process
-from ..scenarios import actors, clients, commits, ground, indexed, sharded
-from ..scenarios.actors import Acting, Place, Step
+from ..scenarios import actors, clients, commits, ground, indexed, scripts, sharded
+from ..scenarios.actors import Acting, Action, Place
 from ..scenarios.scenario import Setting
+from ..scenarios.scripts import Given, Words
 from ..scenarios.writes import WRITE_ACKNOWLEDGED, WRITE_INVOKED
 from ..store import Contents
 from ..world import Oracle, Violation
-from . import account, routing
+from . import account
 from .account import Account
-from .clients import WORDS as CLIENT_WORDS
-from .clients import Told, client
-from .merging import FIXTURE, index
+from .clients import client
+from .merging import FIXTURE
 from .play import Play, Role
 
 NUMBER = "region"
 """Argument of a role: number of the region that it works on; 1 if it is not told."""
 
 
-def _rows(told: Told) -> Step:
-    """Argument: key -> value, written in one write."""
-    return actors.put(told.argument)
-
-
-def _batch(told: Told) -> Step:
+def _batch(given: Given) -> Action:
     """Argument: pairs of key and value, written in one write; a key may be there several times, and the last counts."""
 
     async def step(acting: Acting) -> None:
         writer, name = await acting.opened(), _next(acting)
         table = acting.place.table
-        await table.note(WRITE_INVOKED, write=name, rows=tuple(dict(told.argument).items()))
-        keys, values = zip(*told.argument, strict=True)
+        await table.note(WRITE_INVOKED, write=name, rows=tuple(dict(given.argument).items()))
+        keys, values = zip(*given.argument, strict=True)
         await writer.put(pa.table({ground.KEY: keys, ground.VALUE: values}, schema=ground.SCHEMA))
         await table.note(WRITE_ACKNOWLEDGED, write=name)
-
-    return step
-
-
-def _buffered(told: Told) -> Step:
-    """Argument: key -> value, written without waiting for the WAL; such a write is not acknowledged as durable."""
-
-    async def step(acting: Acting) -> None:
-        writer = await acting.opened()
-        await acting.place.table.note(WRITE_INVOKED, write=_next(acting), rows=tuple(told.argument.items()))
-        await writer.put(ground.rows_table(told.argument), durable=False)
 
     return step
 
@@ -101,22 +85,22 @@ async def _repair(acting: Acting) -> None:
     await repairing.repair(acting.place.table)
 
 
-def _manifest(told: Told) -> Step:
+def _manifest(given: Given) -> Action:
     """Argument: numbers of a region manifest, and ``flushed``, pairs of generation and folder. Its hint is put too."""
 
     async def step(acting: Acting) -> None:
-        region, given = acting.place.region, told.argument
+        region, argument = acting.place.region, given.argument
         manifest = RegionManifest(
-            version=ManifestVersion(given["version"]),
+            version=ManifestVersion(argument["version"]),
             region_id=region.region_id,
             spec_id=SpecId(0),
-            epoch=Epoch(given["epoch"]),
-            position_replay_after=WalPosition(given["replay_after"]),
-            position_last_seen=WalPosition(given["last_seen"]),
-            generation_current=Generation(given["current_generation"]),
+            epoch=Epoch(argument["epoch"]),
+            position_replay_after=WalPosition(argument["replay_after"]),
+            position_last_seen=WalPosition(argument["last_seen"]),
+            generation_current=Generation(argument["current_generation"]),
             flushed=tuple(
                 FlushedGeneration(generation=Generation(number), path=folder)
-                for number, folder in given.get("flushed", ())
+                for number, folder in argument.get("flushed", ())
             ),
         )
         name = paths.manifest(manifest.version)
@@ -126,38 +110,40 @@ def _manifest(told: Told) -> Step:
     return step
 
 
-def _entry(told: Told) -> Step:
+def _entry(given: Given) -> Action:
     """Argument: ``position``, ``epoch`` and ``rows`` of a WAL entry, which counts as an acknowledged write."""
 
     async def step(acting: Acting) -> None:
-        region, given, name = acting.place.region, told.argument, _next(acting)
-        await acting.place.table.note(WRITE_INVOKED, write=name, rows=tuple(given["rows"].items()))
-        await region.io.put_if_absent(_entry_name(acting, given), wal.encode(_encoded(acting, given), region.revision))
+        region, argument, name = acting.place.region, given.argument, _next(acting)
+        await acting.place.table.note(WRITE_INVOKED, write=name, rows=tuple(argument["rows"].items()))
+        await region.io.put_if_absent(
+            _entry_name(acting, argument), wal.encode(_encoded(acting, argument), region.revision)
+        )
         await acting.place.table.note(WRITE_ACKNOWLEDGED, write=name)
 
     return step
 
 
-def _torn(told: Told) -> Step:
+def _torn(given: Given) -> Action:
     """Argument: as for `_entry`, of which the first half is stored: the end of a put that is not atomic."""
 
     async def step(acting: Acting) -> None:
-        data = wal.encode(_encoded(acting, told.argument), acting.place.region.revision)
-        await acting.place.region.io.put_if_absent(_entry_name(acting, told.argument), data[: len(data) // 2])
+        data = wal.encode(_encoded(acting, given.argument), acting.place.region.revision)
+        await acting.place.region.io.put_if_absent(_entry_name(acting, given.argument), data[: len(data) // 2])
 
     return step
 
 
-def _entry_name(acting: Acting, given: Mapping[str, Any]) -> str:
-    return paths.wal(WalPosition(given["position"]), acting.place.region.revision.wal_suffix)
+def _entry_name(acting: Acting, argument: Mapping[str, Any]) -> str:
+    return paths.wal(WalPosition(argument["position"]), acting.place.region.revision.wal_suffix)
 
 
-def _encoded(acting: Acting, given: Mapping[str, Any]) -> WalEntry:
+def _encoded(acting: Acting, argument: Mapping[str, Any]) -> WalEntry:
     stored = acting.place.region.rows.stored_schema
-    columns = {field.name: pa.nulls(len(given["rows"]), field.type) for field in stored}
-    columns[ground.KEY] = pa.array(given["rows"])
-    columns[ground.VALUE] = pa.array(given["rows"].values())
-    return WalEntry(epoch=Epoch(given["epoch"]), rows=pa.table(columns, schema=stored))
+    columns = {field.name: pa.nulls(len(argument["rows"]), field.type) for field in stored}
+    columns[ground.KEY] = pa.array(argument["rows"])
+    columns[ground.VALUE] = pa.array(argument["rows"].values())
+    return WalEntry(epoch=Epoch(argument["epoch"]), rows=pa.table(columns, schema=stored))
 
 
 @dataclass(frozen=True)
@@ -173,31 +159,31 @@ class _Naming(Io):
         return self.digits
 
 
-def _generation(told: Told) -> Step:
+def _generation(given: Given) -> Action:
     """Argument: ``number``, ``prefix`` of its folder, ``position`` and ``epoch`` of its WAL entry, and ``rows``."""
 
     async def step(acting: Acting) -> None:
-        region, given = acting.place.region, told.argument
-        await _entry(told)(acting)
-        rows = ground.rows_table(given["rows"])
-        position = WalPosition(given["position"])
-        sealed = MemTable(generation=Generation(given["number"]), schema=region.rows.schema)
+        region, argument = acting.place.region, given.argument
+        await _entry(given)(acting)
+        rows = ground.rows_table(argument["rows"])
+        position = WalPosition(argument["position"])
+        sealed = MemTable(generation=Generation(argument["number"]), schema=region.rows.schema)
         named = replace(
             region,
             io=_Naming(
-                region.io.root, region.io.commits, interpretation=region.io.interpretation, digits=given["prefix"]
+                region.io.root, region.io.commits, interpretation=region.io.interpretation, digits=argument["prefix"]
             ),
         )
-        await write_generation(named, Epoch(given["epoch"]), sealed.with_replayed(position, rows), position)
+        await write_generation(named, Epoch(argument["epoch"]), sealed.with_replayed(position, rows), position)
 
     return step
 
 
-def _merged(told: Told) -> Step:
+def _merged(given: Given) -> Action:
     """Argument: the generation up to which all count as merged."""
 
     async def step(acting: Acting) -> None:
-        progress = ((acting.place.region.region_id, Generation(told.argument)),)
+        progress = ((acting.place.region.region_id, Generation(given.argument)),)
 
         async def derive(_: TableState, details: IndexDetails) -> IndexDetails:
             return replace(details, merged=progress)
@@ -207,33 +193,17 @@ def _merged(told: Told) -> Step:
     return step
 
 
-def _base(told: Told) -> Step:
-    """Argument: key -> value, appended to the base table past all regions."""
-
-    async def step(acting: Acting) -> None:
-        name = _next(acting)
-        await acting.place.table.note(WRITE_INVOKED, write=name, rows=tuple(told.argument.items()))
-        await write.append(acting.place.table, ground.rows_table(told.argument))
-        await acting.place.table.note(WRITE_ACKNOWLEDGED, write=name)
-
-    return step
-
-
-WORDS: Mapping[str, Callable[[Told], Step]] = {
-    **CLIENT_WORDS,
-    "rows": _rows,
+WORDS: Words = {
+    **scripts.WORDS,
     "batch": _batch,
-    "buffered": _buffered,
-    "index": index,
     "merge_next": lambda _: _merge_next,
     "repair": lambda _: _repair,
-    "read_again": lambda _: actors.read_again,
     "given_manifest": _manifest,
     "given_entry": _entry,
     "given_half_entry": _torn,
     "given_generation": _generation,
     "given_progress": _merged,
-    "given_base": _base,
+    "given_base": lambda given: indexed.append(given.argument),
 }
 """What a script may say: what clients say, and what a text gives."""
 
@@ -247,12 +217,10 @@ def _in_region(setting: Setting, number: int, *, collected: bool) -> Place:
     return Place(region=replace(region, region_id=wanted, io=io))
 
 
-def _roles(
-    *, collected: bool = False, words: Mapping[str, Callable[[Told], Step]] = WORDS, first: Sequence[Step] = ()
-) -> Mapping[str, Role]:
+def _roles(*, collected: bool = False, words: Words = WORDS) -> Mapping[str, Role]:
     async def role(setting: Setting, name: str, arguments: Arguments) -> None:
         place = partial(_in_region, number=arguments.get(NUMBER, 1), collected=collected)
-        await client(place, words=words, first=first)(setting, name, arguments)
+        await client(place, words=words)(setting, name, arguments)
 
     return dict.fromkeys(NAMES, role)
 
@@ -289,10 +257,6 @@ def _reads(_setting: Setting) -> tuple[Oracle, ...]:
     return (Asking(reads_are_explained), account.reads_agree)
 
 
-def _opened(_: Told) -> Step:
-    return indexed.opened
-
-
 EMPTY = Play(
     name="worked_examples",
     title="an empty table: whoever a script brings, the state that it begins with included",
@@ -313,25 +277,25 @@ INDEXED = replace(
     EMPTY,
     name="worked_examples_indexed",
     title="the same on a table with one row and an index that MemTables carry",
-    roles=_roles(words={**WORDS, "open": _opened}, first=()),
+    roles=_roles(words={**WORDS, "open": indexed.WORDS["open"]}),
     contents=lambda setting: indexed.table(setting.revision, indexed.BY_VALUE),
     ghosts=Account(calls=(FIXTURE,), clock=2),
 )
 
 
-def _appending(commits_by: Commits, told: Told) -> Step:
+def _appending(commits_by: Commits, given: Given) -> Action:
     """Argument: key -> value, appended in one commit."""
 
     async def step(acting: Acting) -> None:
         io, name = replace(acting.place.table, commits=commits_by), _next(acting)
-        await io.note(WRITE_INVOKED, write=name, rows=tuple(told.argument.items()))
-        await write.append(io, ground.rows_table(told.argument))
+        await io.note(WRITE_INVOKED, write=name, rows=tuple(given.argument.items()))
+        await write.append(io, ground.rows_table(given.argument))
         await io.note(WRITE_ACKNOWLEDGED, write=name)
 
     return step
 
 
-def _reading(commits_by: Commits, _told: Told) -> Step:
+def _reading(commits_by: Commits, _given: Given) -> Action:
     async def step(acting: Acting) -> None:
         await actors.read_by(acting, lambda: commits.rows(replace(acting.place.table, commits=commits_by)))
 
@@ -369,13 +333,13 @@ def _users(revision: Revision) -> Contents:
     return ground.after(Contents(), Process("creator", creating)).contents
 
 
-def _user(told: Told) -> Step:
+def _user(given: Given) -> Action:
     """Argument: a number of a user, whose row is put through its region, which is created if it is not there."""
 
     async def step(acting: Acting) -> None:
         name = _next(acting)
-        await acting.place.table.note(WRITE_INVOKED, write=name, rows=((str(told.argument), told.value),))
-        rows = pa.table([[told.argument], [told.value]], schema=USERS)
+        await acting.place.table.note(WRITE_INVOKED, write=name, rows=((str(given.argument), given.value),))
+        rows = pa.table([[given.argument], [given.value]], schema=USERS)
         await (await sharded.open_for(acting, rows)).put(rows)
         await acting.place.table.note(WRITE_ACKNOWLEDGED, write=name)
 
@@ -406,13 +370,13 @@ _PUT: Mapping[str, Any] = {"put": "k"}
 _NEW = ({"rows": {"k": "new", "m": "new"}}, {"flush": None})
 
 
-def _drop_columns(told: Told) -> Step:
+def _drop_columns(given: Given) -> Action:
     """Argument: names of columns that are dropped, which fences all writers; a refusal is noted."""
 
     async def step(acting: Acting) -> None:
         io = acting.place.table
         try:
-            await column_change.drop(io, told.argument)
+            await column_change.drop(io, given.argument)
         except InvalidArgument as refused:
             await io.note("refused", clause=refused.clause)
 
@@ -421,7 +385,7 @@ def _drop_columns(told: Told) -> Step:
 
 _SPECS = replace(
     EMPTY,
-    roles=_roles(words={**routing.WORDS, "drop_columns": _drop_columns}),
+    roles=_roles(words={**sharded.WORDS, "drop_columns": _drop_columns}),
     contents=lambda setting: sharded.table(setting.revision, bucket("buckets_1", ground.KEY, 1)),
     oracles=_reads,
 )

@@ -5,42 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ..cast import Part
-from ..scenarios import actors, clients, ground, indexed
-from ..scenarios.actors import Place, Step
+from ..scenarios import clients, ground, indexed
+from ..scenarios.actors import Place
 from ..scenarios.scenario import Setting
 from ..scenarios.survivor import survives
 from ..world import Oracle
 from . import account
 from .account import Account, Call
-from .clients import WORDS, Told, client
+from .clients import client
 from .play import Play, Role
-
-
-def index(told: Told) -> Step:
-    """Argument: name of the index that is extended over merged data."""
-    return actors.index(told.argument)
 
 
 def _place(setting: Setting) -> Place:
     return clients.place(setting, collected=True)
 
 
-def _opened(_: Told) -> Step:
-    """A writer carries the indexes that the table maintains."""
-    return indexed.opened
-
-
-ALL: Mapping[str, Callable[[Told], Step]] = {**WORDS, "index": index, "open": _opened}
-
-
 def roles(place: Callable[[Setting], Place] = _place) -> Mapping[str, Role]:
     """Whoever works on a region and its base table."""
     return {
-        "writer": client(place, words=ALL, first=(indexed.opened,)),
-        "reader": client(place, {"read": None}, words=ALL),
-        "merger": client(place, {"merge": None}, words=ALL),
-        "snapshotter": client(place, {"snapshot": None}, words=ALL),
-        "indexer": client(place, {"index": indexed.BY_VALUE}, words=ALL),
+        "writer": client(place, words=indexed.WORDS, first=("open",)),
+        "reader": client(place, {"read": None}, words=indexed.WORDS),
+        "merger": client(place, {"merge": None}, words=indexed.WORDS),
+        "snapshotter": client(place, {"snapshot": None}, words=indexed.WORDS),
+        "indexer": client(place, {"index": indexed.BY_VALUE}, words=indexed.WORDS),
     }
 
 

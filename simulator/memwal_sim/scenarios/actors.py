@@ -1,8 +1,8 @@
 """What the processes of scenarios do: the engine's own protocol code, called as its users call it, and announced.
 
-A process follows a script of steps, one after another: `opened`, `put`, `flush`, `merge`, `collect`, … A step
-announces what clients see of it by notes that the ghosts of `memwal_sim.scenarios.writes` understand. Nothing here
-decides anything that the engine decides.
+A process does one thing after another: `opened`, `put`, `flush`, `merge`, `collect`, … Each announces what clients see
+of it by notes that the ghosts of `memwal_sim.scenarios.writes` understand. Nothing here decides anything that the
+engine decides. `memwal_sim.scenarios.scripts` has the words for all of it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from memwal.region.writer import Writer, open_writer
 from memwal.table import tags, whole, write
 from memwal.table.state import latest, load
 
-from ..process import Process
 from . import ground
 from .writes import READ_INVOKED, READ_RETURNED, WRITE_ACKNOWLEDGED, WRITE_INVOKED
 
@@ -73,20 +72,15 @@ class Acting:
         return self.writer
 
 
-Step: TypeAlias = Callable[[Acting], Awaitable[None]]
+Action: TypeAlias = Callable[[Acting], Awaitable[None]]
 """One thing that a process does."""
 
 
-def process(place: Place, name: str, *steps: Step, insists: bool = False) -> Process:
-    """A process called ``name`` that does ``steps`` in order.
+async def act(place: Place, name: str, steps: Sequence[Action], *, insists: bool = False) -> None:
+    """The protocol of a process called ``name`` that does ``steps`` in order.
 
-    ``insists``: it goes on to the next step where one fails with an `Outcome` or is refused, as a client may.
+    ``insists``: it goes on to the next one where one fails with an `Outcome` or is refused, as a client may.
     """
-    return Process(name, partial(act, place, name, steps, insists=insists))
-
-
-async def act(place: Place, name: str, steps: Sequence[Step], *, insists: bool = False) -> None:
-    """The protocol of `process`."""
     acting = Acting(place, name)
     for step in steps:
         try:
@@ -102,7 +96,7 @@ async def opened(acting: Acting) -> None:
     await acting.opened()
 
 
-def opened_with(limits: Limits, *, background: bool = False) -> Step:
+def opened_with(limits: Limits, *, background: bool = False) -> Action:
     """As `opened`, with other limits, and with a background if there is to be one."""
 
     async def step(acting: Acting) -> None:
@@ -112,7 +106,7 @@ def opened_with(limits: Limits, *, background: bool = False) -> Step:
     return step
 
 
-def together(*branches: Sequence[Step]) -> Step:
+def together(*branches: Sequence[Action]) -> Action:
     """The step that does the steps of each branch in a coroutine of its own, and waits for all, whatever fails."""
 
     async def step(acting: Acting) -> None:
@@ -129,12 +123,12 @@ def together(*branches: Sequence[Step]) -> Step:
     return step
 
 
-async def _in_turn(acting: Acting, steps: Sequence[Step]) -> None:
+async def _in_turn(acting: Acting, steps: Sequence[Action]) -> None:
     for step in steps:
         await step(acting)
 
 
-def put(values: Mapping[str, str | None], *, durable: bool = True) -> Step:
+def put(values: Mapping[str, str | None], *, durable: bool = True) -> Action:
     """The step that writes ``values`` (key -> value, None deletes the key) as one write.
 
     One that is not ``durable`` is acknowledged by `stored` or `closed`.
@@ -200,7 +194,7 @@ async def merge(acting: Acting) -> None:
     await merge_region(acting.place.table, acting.place.region.region_id)
 
 
-def collect(policy: Policy = EAGER) -> Step:
+def collect(policy: Policy = EAGER) -> Action:
     """The step that is one run of the collector."""
 
     async def step(acting: Acting) -> None:
@@ -219,7 +213,7 @@ async def snapshot(acting: Acting) -> None:
     await regions.build_snapshot(acting.place.table)
 
 
-def index(name: str) -> Step:
+def index(name: str) -> Action:
     """The step that extends the index ``name`` over merged data."""
 
     async def step(acting: Acting) -> None:
@@ -228,7 +222,7 @@ def index(name: str) -> Step:
     return step
 
 
-def restore(version: int) -> Step:
+def restore(version: int) -> Action:
     """The step that makes the base table what it was in ``version``, as far as that is allowed."""
 
     async def step(acting: Acting) -> None:
@@ -238,7 +232,7 @@ def restore(version: int) -> Step:
     return step
 
 
-def delete_from_base(key: str) -> Step:
+def delete_from_base(key: str) -> Action:
     """The step that deletes ``key`` from the base table, past all regions, as a write of its own."""
 
     async def step(acting: Acting) -> None:

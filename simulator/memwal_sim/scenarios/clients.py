@@ -10,8 +10,9 @@ from ..process import Process
 from ..store import Contents
 from ..world import Oracle, World, says
 from . import ground
-from .actors import Place, collect, flush, merge, opened, process, put, read, snapshot
+from .actors import Place
 from .scenario import Setting
+from .scripts import process
 from .survivor import survives
 from .writes import HEARD, Writes, observe_writes, reads_are_explained
 
@@ -76,6 +77,6 @@ def after_all(contents: Contents, before: Sequence[Process], ghosts: Writes = NO
 
 def everything_can_finish(here: Place) -> Oracle:
     """The oracle that every kind of work still comes to its end, done by one process without faults (AMB-138)."""
-    steps = (opened, put({"live": "1"}), flush, snapshot, merge, collect(), read)
+    steps = ("open", {"rows": {"live": "1"}}, "flush", "snapshot", "merge", "collect", "read")
     finisher = process(here, "finisher", *steps)
     return after_crash(finisher, says(FINISH)(lambda _found, _ghosts: None), clause="AMB-138", name=FINISH)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 from memwal.effects import Io, Protocol
@@ -17,11 +18,13 @@ from memwal.region.rows import Belongs
 from memwal.table.state import TableState, latest
 
 from ..world import World
-from .actors import Acting, Step, process, read
+from . import scripts, sharded
+from .actors import Acting, Action
 from .ground import KEY
 from .one_region import world
 from .scenario import Scenario, Setting
-from .sharded import GROUP, flush, merge, place, put, table
+from .scripts import Words
+from .sharded import GROUP, place, table
 from .writes import reads_are_explained
 
 FEW = bucket("few", KEY, 1)
@@ -46,7 +49,7 @@ def _all_rows(_: TableState) -> Belongs:
 Change = Callable[[Io], Protocol[TableState]]
 
 
-def changed(change: Change) -> Step:
+def changed(change: Change) -> Action:
     """The step that changes the columns of the table; a refusal is noted, and the process goes on."""
 
     async def step(acting: Acting) -> None:
@@ -66,16 +69,25 @@ def _drop(table: Io) -> Protocol[TableState]:
     return column_change.drop(table, [GROUP])
 
 
+WORDS: Words = {
+    **sharded.WORDS,
+    "open": lambda _: opened,
+    "add": lambda _: changed(_add),
+    "drop": lambda _: changed(_drop),
+}
+process = partial(scripts.process, words=WORDS)
+
+
 def _beside_a_writer(setting: Setting) -> World:
     """One column is dropped and another one added while a writer opens the region and puts, and somebody merges."""
     here = place(setting)
     return world(
         setting,
         table(setting.revision, FEW),
-        process(here, "administrator", changed(_drop), changed(_add)),
-        process(here, "writer", opened, put("k", "v1")),
-        process(here, "merger", merge),
-        before=(process(here, "writer-0", opened, put("k", "v0"), flush),),
+        process(here, "administrator", "drop", "add"),
+        process(here, "writer", "open", {"rows": {"k": "v1"}}),
+        process(here, "merger", "merge"),
+        before=(process(here, "writer-0", "open", {"rows": {"k": "v0"}}, "flush"),),
     )
 
 
@@ -85,9 +97,9 @@ def _beside_a_reader(setting: Setting) -> World:
     begun = world(
         setting,
         table(setting.revision, FEW),
-        process(here, "administrator", changed(_drop), changed(_add)),
-        process(here, "reader", read),
-        before=(process(here, "writer-0", opened, put("k", "v0"), flush, put("l", "v1")),),
+        process(here, "administrator", "drop", "add"),
+        process(here, "reader", "read"),
+        before=(process(here, "writer-0", "open", {"rows": {"k": "v0"}}, "flush", {"rows": {"l": "v1"}}),),
     )
     return replace(begun, oracles=(*begun.oracles, reads_are_explained))
 
@@ -98,10 +110,10 @@ def _two_changes(setting: Setting) -> World:
     return world(
         setting,
         table(setting.revision, FEW),
-        process(here, "dropper", changed(_drop)),
-        process(here, "adder", changed(_add)),
-        process(here, "writer", opened, put("k", "v1")),
-        before=(process(here, "writer-0", opened, put("k", "v0")),),
+        process(here, "dropper", "drop"),
+        process(here, "adder", "add"),
+        process(here, "writer", "open", {"rows": {"k": "v1"}}),
+        before=(process(here, "writer-0", "open", {"rows": {"k": "v0"}}),),
     )
 
 

@@ -16,11 +16,12 @@ from memwal.read.query import Query
 from memwal.table import schema as schemas
 
 from ..world import World
-from . import indexed, sharded
-from .actors import Acting, Place, Step, index, process, read, read_by, read_eventually, snapshot
+from . import indexed, scripts, sharded
+from .actors import Acting, Place, read_by
 from .ground import KEY, VALUE, rows_table
 from .one_region import world
 from .scenario import Scenario, Setting
+from .scripts import Words, process
 from .writes import reads_are_explained
 
 AT = "at"
@@ -76,15 +77,31 @@ async def verify(acting: Acting) -> None:
         raise ArtifactError(first.clause, first.path, f"{first.invariant}: {first.reason}")
 
 
-def _beside(reading: Step, setting: Setting) -> World:
+WORDS: Words = {
+    **scripts.WORDS,
+    "rows": sharded.row(rows=_row),
+    "flush": lambda _: sharded.flush,
+    "batches": lambda _: batches,
+    "get": lambda _: get,
+    "search": lambda _: search,
+    "verify": lambda _: verify,
+}
+INDEXED: Words = {
+    **indexed.WORDS,
+    "rows": sharded.row(rows=lambda key, value: rows_table({key: value})),
+    "flush": lambda _: sharded.flush,
+}
+PUTS = tuple({"rows": {key: value}} for key, value in WRITTEN.items())
+
+
+def _beside(reading: str, setting: Setting) -> World:
     """A client registers the region of its first row, claims it, puts twice and flushes, beside one reader."""
     here = sharded.place(setting)
-    puts = [sharded.put(key, value, rows=_row) for key, value in WRITTEN.items()]
     return world(
         setting,
         sharded.table(setting.revision, SPEC, schema=SCHEMA),
-        process(here, "writer", *puts, sharded.flush),
-        process(here, "reader", reading),
+        process(here, "writer", *PUTS, "flush", words=WORDS),
+        process(here, "reader", reading, words=WORDS),
         oracles=(reads_are_explained,),
     )
 
@@ -92,26 +109,25 @@ def _beside(reading: Step, setting: Setting) -> World:
 def _beside_builder(setting: Setting) -> World:
     """The same beside an index builder, on a table with an index that lacks a row; the region has no spec."""
     here = sharded.place(setting)
-    puts = [sharded.put(key, value, rows=lambda key, value: rows_table({key: value})) for key, value in WRITTEN.items()]
     return world(
         setting,
         indexed.table(setting.revision, indexed.BY_VALUE),
-        process(here, "writer", *puts, sharded.flush),
-        process(here, "indexer", index(indexed.BY_VALUE)),
-        before=(process(here, "client", indexed.append("x", "v0")),),
+        process(here, "writer", *PUTS, "flush", words=INDEXED),
+        process(here, "indexer", {"index": indexed.BY_VALUE}, words=INDEXED),
+        before=(process(here, "client", {"append": {"x": "v0"}}, words=INDEXED),),
         ghosts=indexed.BEGUN,
         oracles=indexed.audited(),
     )
 
 
-READERS: dict[str, tuple[Step, str]] = {
-    "scan": (read, "a strong scan"),
-    "scan_eventual": (read_eventually, "an eventual scan"),
-    "batches": (batches, "a scan in parts"),
-    "get": (get, "a lookup of keys"),
-    "search": (search, "a search by vectors"),
-    "snapshot": (snapshot, "a snapshot builder"),
-    "verify": (verify, "a verification"),
+READERS: dict[str, tuple[str, str]] = {
+    "scan": ("read", "a strong scan"),
+    "scan_eventual": ("read_eventually", "an eventual scan"),
+    "batches": ("batches", "a scan in parts"),
+    "get": ("get", "a lookup of keys"),
+    "search": ("search", "a search by vectors"),
+    "snapshot": ("snapshot", "a snapshot builder"),
+    "verify": ("verify", "a verification"),
 }
 """Each kind of reader, and what it is."""
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from memwal.jobs.collector import Policy
+from functools import partial
 
 from ..world import World
-from .actors import collect, delete_from_base, flush, index, merge, process, put
-from .indexed import BY_ID, BY_VALUE, append, maintain_unrecorded, opened, place, put_together, table, world
+from . import scripts
+from .indexed import BY_ID, BY_VALUE, WORDS, place, table, world
 from .scenario import Scenario, Setting
 
-BY_SNAPSHOT = Policy(time_travel="snapshot")
+process = partial(scripts.process, words=WORDS)
+BY_SNAPSHOT = {"retain_manifests": 10, "time_travel": "snapshot"}
 """A collector that keeps all table versions, and of generations only what their snapshots list."""
 
 
@@ -19,8 +20,8 @@ def _two_indexed_writers(setting: Setting) -> World:
     return world(
         setting,
         table(setting.revision, BY_VALUE),
-        process(here, "writer-1", opened, put_together(("a", "v1"), ("b", "v1")), put({"c": "v1"}), flush),
-        process(here, "writer-2", opened, put_together(("b", "v2"), ("d", "v2")), flush),
+        process(here, "writer-1", "open", {"put_together": {"a": "v1", "b": "v1"}}, {"rows": {"c": "v1"}}, "flush"),
+        process(here, "writer-2", "open", {"put_together": {"b": "v2", "d": "v2"}}, "flush"),
     )
 
 
@@ -30,22 +31,29 @@ def _updated_key(setting: Setting) -> World:
     return world(
         setting,
         table(setting.revision, BY_VALUE),
-        process(here, "writer", opened, put({"k": "v2", "base": "v2"}), put({"k": "v3", "l": "v3"}), flush, merge),
-        process(here, "merger", merge),
-        before=(process(here, "writer-0", opened, put({"k": "v1"}), flush),),
+        process(
+            here,
+            "writer",
+            "open",
+            {"rows": {"k": "v2", "base": "v2"}},
+            {"rows": {"k": "v3", "l": "v3"}},
+            "flush",
+            "merge",
+        ),
+        process(here, "merger", "merge"),
+        before=(process(here, "writer-0", "open", {"rows": {"k": "v1"}}, "flush"),),
     )
 
 
 def _deleted_key(setting: Setting) -> World:
     """One writer deletes a key of a generation, and flushes, beside a merger. Revision R: in A and B it only puts."""
     here = place(setting)
-    gone = None if setting.revision.tombstones else "v2"
     return world(
         setting,
         table(setting.revision, BY_VALUE),
-        process(here, "writer", opened, put({"k": gone}), flush),
-        process(here, "merger", merge),
-        before=(process(here, "writer-0", opened, put({"k": "v1", "l": "v1"}), flush),),
+        process(here, "writer", "open", {"delete": {"k": "v2"}}, "flush"),
+        process(here, "merger", "merge"),
+        before=(process(here, "writer-0", "open", {"rows": {"k": "v1", "l": "v1"}}, "flush"),),
     )
 
 
@@ -55,9 +63,20 @@ def _indexer_and_merger(setting: Setting) -> World:
     return world(
         setting,
         table(setting.revision, BY_VALUE),
-        process(here, "indexer", index(BY_VALUE)),
-        process(here, "merger", merge),
-        before=(process(here, "writer-0", opened, put({"k": "v1"}), flush, merge, put({"k": "v2", "l": "v2"}), flush),),
+        process(here, "indexer", {"index": BY_VALUE}),
+        process(here, "merger", "merge"),
+        before=(
+            process(
+                here,
+                "writer-0",
+                "open",
+                {"rows": {"k": "v1"}},
+                "flush",
+                "merge",
+                {"rows": {"k": "v2", "l": "v2"}},
+                "flush",
+            ),
+        ),
     )
 
 
@@ -67,9 +86,9 @@ def _two_indexers(setting: Setting) -> World:
     return world(
         setting,
         table(setting.revision, BY_VALUE, BY_ID),
-        process(here, "indexer-1", index(BY_VALUE)),
-        process(here, "indexer-2", index(BY_ID)),
-        before=(process(here, "writer-0", opened, put({"k": "v1"}), flush, merge),),
+        process(here, "indexer-1", {"index": BY_VALUE}),
+        process(here, "indexer-2", {"index": BY_ID}),
+        before=(process(here, "writer-0", "open", {"rows": {"k": "v1"}}, "flush", "merge"),),
     )
 
 
@@ -79,11 +98,11 @@ def _collector_and_indexer(setting: Setting) -> World:
     return world(
         setting,
         table(setting.revision),
-        process(here, "indexer", index(BY_VALUE)),
-        process(here, "collector", collect(BY_SNAPSHOT)),
+        process(here, "indexer", {"index": BY_VALUE}),
+        process(here, "collector", {"collect": BY_SNAPSHOT}),
         before=(
-            process(here, "writer-0", opened, put({"k": "v1"}), flush, merge),
-            process(here, "administrator", maintain_unrecorded(BY_VALUE)),
+            process(here, "writer-0", "open", {"rows": {"k": "v1"}}, "flush", "merge"),
+            process(here, "administrator", {"maintain_unrecorded": [BY_VALUE]}),
         ),
     )
 
@@ -94,9 +113,20 @@ def _lagging_index(setting: Setting) -> World:
     return world(
         setting,
         table(setting.revision, BY_VALUE),
-        process(here, "client", append("x", "v1"), delete_from_base("k")),
-        process(here, "merger", merge),
-        before=(process(here, "writer-0", opened, put({"k": "v1", "l": "v1"}), flush, merge, put({"m": "v1"}), flush),),
+        process(here, "client", {"append": {"x": "v1"}}, {"delete_from_base": "k"}),
+        process(here, "merger", "merge"),
+        before=(
+            process(
+                here,
+                "writer-0",
+                "open",
+                {"rows": {"k": "v1", "l": "v1"}},
+                "flush",
+                "merge",
+                {"rows": {"m": "v1"}},
+                "flush",
+            ),
+        ),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -28,11 +28,12 @@ from ..oracles import after_crash, inspected
 from ..process import Process
 from ..store import Contents
 from ..world import Oracle, Violation, World, says
-from . import ground, searching
-from .actors import Acting, Place, Step, memory_of
+from . import ground, scripts, searching
+from .actors import Acting, Action, Place, memory_of
 from .clients import after_all
 from .ground import TABLE
 from .scenario import Setting
+from .scripts import Words
 from .searching import Hit
 from .survivor import survives
 from .writes import HEARD, WRITE_ACKNOWLEDGED, WRITE_INVOKED, Write, Writes, observe_writes, reads_are_explained
@@ -82,12 +83,12 @@ async def _opened(place: Place) -> Writer:
     return await open_writer(place.region, maintained=maintained)
 
 
-def put_together(*rows: tuple[str, str]) -> Step:
+def put_together(rows: Mapping[str, str]) -> Action:
     """The step that makes one write of each row, stores all of them as one WAL entry, and then acknowledges them."""
 
     async def step(acting: Acting) -> None:
         writer, names = await acting.opened(), []
-        for key, value in rows:
+        for key, value in rows.items():
             acting.writes += 1
             names.append(f"{acting.name}/{acting.writes}")
             await acting.place.table.note(WRITE_INVOKED, write=names[-1], rows=((key, value),))
@@ -99,20 +100,20 @@ def put_together(*rows: tuple[str, str]) -> Step:
     return step
 
 
-def append(key: str, value: str) -> Step:
-    """The step that appends a row to the base table, past all regions."""
+def append(values: Mapping[str, str]) -> Action:
+    """The step that appends rows (key -> value) to the base table, past all regions."""
 
     async def step(acting: Acting) -> None:
         acting.writes += 1
         name = f"{acting.name}/{acting.writes}"
-        await acting.place.table.note(WRITE_INVOKED, write=name, rows=((key, value),))
-        await write.append(acting.place.table, ground.rows_table({key: value}))
+        await acting.place.table.note(WRITE_INVOKED, write=name, rows=tuple(values.items()))
+        await write.append(acting.place.table, ground.rows_table(values))
         await acting.place.table.note(WRITE_ACKNOWLEDGED, write=name)
 
     return step
 
 
-def maintain_unrecorded(*names: str) -> Step:
+def maintain_unrecorded(*names: str) -> Action:
     """The step that makes ``names`` the maintained indexes as an engine does that records no catch-up for them."""
 
     async def derive(_: TableState, details: IndexDetails) -> IndexDetails:
@@ -122,6 +123,16 @@ def maintain_unrecorded(*names: str) -> Step:
         await mem_wal.change(acting.place.table, derive)
 
     return step
+
+
+WORDS: Words = {
+    **scripts.WORDS,
+    "open": lambda _: opened,
+    "put_together": lambda given: put_together(given.argument),
+    "append": lambda given: append(given.argument),
+    "maintain_unrecorded": lambda given: maintain_unrecorded(*given.argument),
+}
+"""What a client of the table may do: its writers carry the indexes that the table maintains."""
 
 
 @dataclass(frozen=True, slots=True)

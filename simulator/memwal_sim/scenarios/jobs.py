@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from memwal.jobs.collector import Policy
-
 from ..outcomes import Fate
 from ..store import Contents, Traits
 from ..world import World
 from . import ground
-from .actors import (
-    collect,
-    delete_from_base,
-    flush,
-    merge,
-    process,
-    put,
-    read,
-    read_again,
-    read_eventually,
-    restore,
-    snapshot,
-)
 from .clients import COLLECTED, place, world
 from .questions import filters_pick_from_merged_rows, retained_versions_are_readable
 from .scenario import Scenario, Setting
+from .scripts import process
 
 
 def _two_writers_merger_collector(setting: Setting) -> World:
@@ -31,10 +17,10 @@ def _two_writers_merger_collector(setting: Setting) -> World:
     here = place(setting)
     return world(
         setting,
-        process(here, "writer-1", put({"k": "1a"}), put({"k": "1b"}), flush),
-        process(here, "writer-2", put({"k": "2a"}), put({"k": "2b"}), flush),
-        process(here, "merger", merge),
-        process(here, "collector", collect()),
+        process(here, "writer-1", {"rows": {"k": "1a"}}, {"rows": {"k": "1b"}}, "flush"),
+        process(here, "writer-2", {"rows": {"k": "2a"}}, {"rows": {"k": "2b"}}, "flush"),
+        process(here, "merger", "merge"),
+        process(here, "collector", "collect"),
     )
 
 
@@ -43,9 +29,11 @@ def _two_mergers(setting: Setting) -> World:
     here = place(setting)
     return world(
         setting,
-        process(here, "merger-1", merge),
-        process(here, "merger-2", merge),
-        before=(process(here, "writer-0", put({"k": "a", "l": "a"}), flush, put({"k": "b", "m": "b"}), flush),),
+        process(here, "merger-1", "merge"),
+        process(here, "merger-2", "merge"),
+        before=(
+            process(here, "writer-0", {"rows": {"k": "a", "l": "a"}}, "flush", {"rows": {"k": "b", "m": "b"}}, "flush"),
+        ),
     )
 
 
@@ -54,9 +42,9 @@ def _merger_and_collector(setting: Setting) -> World:
     here = place(setting)
     return world(
         setting,
-        process(here, "merger", merge),
-        process(here, "others", merge, collect()),
-        before=(process(here, "writer-0", put({"k": "a", "l": "a"}), flush, put({"k": "b"}), flush),),
+        process(here, "merger", "merge"),
+        process(here, "others", "merge", "collect"),
+        before=(process(here, "writer-0", {"rows": {"k": "a", "l": "a"}}, "flush", {"rows": {"k": "b"}}, "flush"),),
     )
 
 
@@ -65,9 +53,9 @@ def _merger_and_builder(setting: Setting) -> World:
     here = place(setting)
     return world(
         setting,
-        process(here, "merger", merge),
-        process(here, "builder", snapshot),
-        before=(process(here, "writer-0", put({"k": "a"}), flush, put({"k": "b"}), flush),),
+        process(here, "merger", "merge"),
+        process(here, "builder", "snapshot"),
+        before=(process(here, "writer-0", {"rows": {"k": "a"}}, "flush", {"rows": {"k": "b"}}, "flush"),),
     )
 
 
@@ -76,9 +64,9 @@ def _flush_and_collector(setting: Setting) -> World:
     here = place(setting, collected=True)
     return world(
         setting,
-        process(here, "writer-1", put({"k": "b"}), flush),
-        process(here, "collector", collect()),
-        before=(process(here, "writer-0", put({"k": "a"}), flush),),
+        process(here, "writer-1", {"rows": {"k": "b"}}, "flush"),
+        process(here, "collector", "collect"),
+        before=(process(here, "writer-0", {"rows": {"k": "a"}}, "flush"),),
         config=COLLECTED,
     )
 
@@ -87,7 +75,9 @@ def _unanswered_flush(setting: Setting) -> World:
     """A writer flushes while the generation is merged and collected as soon as it is listed."""
     here = place(setting)
     return world(
-        setting, process(here, "writer-1", put({"k": "a"}), flush), process(here, "others", merge, merge, collect())
+        setting,
+        process(here, "writer-1", {"rows": {"k": "a"}}, "flush"),
+        process(here, "others", "merge", "merge", "collect"),
     )
 
 
@@ -96,9 +86,9 @@ def _strong_reader(setting: Setting) -> World:
     here = place(setting)
     return world(
         setting,
-        process(here, "reader", read),
-        process(here, "others", merge, collect()),
-        before=(process(here, "writer-0", put({"k": "a", "l": "a"}), flush, put({"k": "b"}), flush),),
+        process(here, "reader", "read"),
+        process(here, "others", "merge", "collect"),
+        before=(process(here, "writer-0", {"rows": {"k": "a", "l": "a"}}, "flush", {"rows": {"k": "b"}}, "flush"),),
     )
 
 
@@ -107,9 +97,9 @@ def _wal_reader(setting: Setting) -> World:
     here = place(setting, collected=True)
     return world(
         setting,
-        process(here, "reader", read),
-        process(here, "others", put({"k": "c"}), flush, merge, collect()),
-        before=(process(here, "writer-0", put({"k": "a"}), put({"k": "b"})),),
+        process(here, "reader", "read"),
+        process(here, "others", {"rows": {"k": "c"}}, "flush", "merge", "collect"),
+        before=(process(here, "writer-0", {"rows": {"k": "a"}}, {"rows": {"k": "b"}}),),
         config=COLLECTED,
     )
 
@@ -119,9 +109,17 @@ def _eventual_reader(setting: Setting) -> World:
     here = place(setting)
     return world(
         setting,
-        process(here, "reader", read_eventually, read_again),
-        process(here, "others", put({"k": "b"}), flush, snapshot, merge, collect(Policy(retain_versions=2))),
-        before=(process(here, "writer-0", put({"k": "a"}), flush, snapshot),),
+        process(here, "reader", "read_eventually", "read_again"),
+        process(
+            here,
+            "others",
+            {"rows": {"k": "b"}},
+            "flush",
+            "snapshot",
+            "merge",
+            {"collect": {"retain_versions": 2, "retain_manifests": 10}},
+        ),
+        before=(process(here, "writer-0", {"rows": {"k": "a"}}, "flush", "snapshot"),),
         config={"inline_regions": "0"},
         settled=True,
         oracles=(retained_versions_are_readable(here),),
@@ -133,25 +131,27 @@ def _base_delete(setting: Setting) -> World:
     here = place(setting)
     return world(
         setting,
-        process(here, "deleter", delete_from_base("k"), read),
-        before=(process(here, "writer-0", put({"k": "a", "l": "a"}), flush, merge),),
+        process(here, "deleter", {"delete_from_base": "k"}, "read"),
+        before=(process(here, "writer-0", {"rows": {"k": "a", "l": "a"}}, "flush", "merge"),),
     )
 
 
 def _written_and_deleted(setting: Setting) -> World:
     """A row is written, flushed, merged, and deleted from the base table, by one process."""
     here = place(setting)
-    return world(setting, process(here, "writer-1", put({"k": "a", "l": "a"}), flush, merge, delete_from_base("k")))
+    return world(
+        setting, process(here, "writer-1", {"rows": {"k": "a", "l": "a"}}, "flush", "merge", {"delete_from_base": "k"})
+    )
 
 
 def _restored_table(setting: Setting) -> World:
     """A version from before a merge is restored after a collection that keeps what snapshots list, and no more."""
     here = place(setting)
-    policy = Policy(retain_versions=2, time_travel="snapshot")
+    policy = {"retain_versions": 2, "retain_manifests": 10, "time_travel": "snapshot"}
     return world(
         setting,
-        process(here, "operator", collect(policy), restore(2), merge, insists=True),
-        before=(process(here, "writer-0", put({"k": "a"}), flush, merge),),
+        process(here, "operator", {"collect": policy}, {"restore": 2}, "merge", insists=True),
+        before=(process(here, "writer-0", {"rows": {"k": "a"}}, "flush", "merge"),),
     )
 
 
@@ -161,8 +161,8 @@ def _lagging_store(setting: Setting) -> World:
     begun = ground.table(setting.revision)
     return world(
         setting,
-        process(here, "writer-1", put({"k": "v1"}), flush),
-        process(here, "writer-2", put({"k": "v2"})),
+        process(here, "writer-1", {"rows": {"k": "v1"}}, "flush"),
+        process(here, "writer-2", {"rows": {"k": "v2"}}),
         contents=Contents(begun.objects, Traits(lags=True)),
     )
 
@@ -172,8 +172,8 @@ def _filtered_reader(setting: Setting) -> World:
     here = place(setting)
     return world(
         setting,
-        process(here, "writer-1", put({"k": "b"}), flush, put({"k": "c"}), flush),
-        before=(process(here, "writer-0", put({"k": "a", "l": "a"}), flush, merge),),
+        process(here, "writer-1", {"rows": {"k": "b"}}, "flush", {"rows": {"k": "c"}}, "flush"),
+        before=(process(here, "writer-0", {"rows": {"k": "a", "l": "a"}}, "flush", "merge"),),
         oracles=filters_pick_from_merged_rows(here, ("a", "b")),
     )
 

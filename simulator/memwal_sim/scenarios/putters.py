@@ -2,78 +2,67 @@
 
 from __future__ import annotations
 
-from memwal.ids import Milliseconds
-from memwal.region.limits import Limits
-
 from ..world import World
-from .actors import (
-    closed,
-    flush,
-    flush_frozen,
-    freeze,
-    opened,
-    opened_with,
-    process,
-    put,
-    read_with_memory,
-    stored,
-    together,
-)
 from .clients import place, world
 from .scenario import Scenario, Setting
+from .scripts import process
 
-TIMED = Limits(wal_interval_ms=Milliseconds(2))
+TIMED = {"limits": {"wal_interval_ms": 2}, "background": True}
 """A simulated clock goes on by a millisecond with each look: what is buffered waits for one look more, or for none."""
-SMALL = Limits(memtable_rows=1, frozen_memtables=1, wal_interval_ms=None)
+SMALL = {
+    "limits": {"memtable_rows": 1, "frozen_memtables": 1},
+    "unlimited": ["wal_interval_ms"],
+    "background": True,
+}
 """Every write fills a MemTable, and the next one waits until that is flushed."""
 
 
 def _two_putters(setting: Setting) -> World:
     """Two threads put the same key durably, through one writer."""
     here = place(setting)
-    branches = ((put({"k": "v1"}),), (put({"k": "v2"}),))
-    return world(setting, process(here, "writer-1", opened, together(*branches)))
+    branches = (({"rows": {"k": "v1"}},), ({"rows": {"k": "v2"}},))
+    return world(setting, process(here, "writer-1", "open", {"together": branches}))
 
 
 def _timed_putters(setting: Setting) -> World:
     """A thread puts durably, another one does not, and the background stores what has waited long enough."""
     here = place(setting)
-    branches = ((put({"k1": "v1"}),), (put({"k1": "v2", "k2": "v2"}, durable=False), stored))
-    steps = (opened_with(TIMED, background=True), together(*branches), closed)
+    branches = (({"rows": {"k1": "v1"}},), ({"buffered": {"k1": "v2", "k2": "v2"}}, "stored"))
+    steps = ({"open": TIMED}, {"together": branches}, "close")
     return world(setting, process(here, "writer-1", *steps))
 
 
 def _frozen_putters(setting: Setting) -> World:
     """A thread puts durably, one does not, and another one freezes the MemTable and flushes what is frozen."""
     here = place(setting)
-    branches = ((put({"k1": "v1"}),), (put({"k2": "v2"}, durable=False), stored), (freeze, flush_frozen))
-    steps = (opened, put({"k1": "v0"}), together(*branches))
+    branches = (({"rows": {"k1": "v1"}},), ({"buffered": {"k2": "v2"}}, "stored"), ("freeze", "flush_frozen"))
+    steps = ("open", {"rows": {"k1": "v0"}}, {"together": branches})
     return world(setting, process(here, "writer-1", *steps))
 
 
 def _crowded_putters(setting: Setting) -> World:
     """Two threads put, every put fills a MemTable, and waits until the background has flushed the one before."""
     here = place(setting)
-    branches = ((put({"k": "v1"}),), (put({"k": "v2"}), put({"k": "v3"})))
-    steps = (opened_with(SMALL, background=True), together(*branches), closed)
+    branches = (({"rows": {"k": "v1"}},), ({"rows": {"k": "v2"}}, {"rows": {"k": "v3"}}))
+    steps = ({"open": SMALL}, {"together": branches}, "close")
     return world(setting, process(here, "writer-1", *steps))
 
 
 def _observed_flush(setting: Setting) -> World:
     """A thread reads through the writer's memory while another one freezes and flushes."""
     here = place(setting)
-    branches = ((read_with_memory,), (flush,))
-    return world(setting, process(here, "writer-1", opened, put({"k1": "v1"}), together(*branches)))
+    branches = (("read_with_memory",), ("flush",))
+    return world(setting, process(here, "writer-1", "open", {"rows": {"k1": "v1"}}, {"together": branches}))
 
 
 def _fenced_putters(setting: Setting) -> World:
     """A thread puts and another one flushes, through one writer, while another process claims the region and puts."""
     here = place(setting)
-    branches = ((put({"k1": "v1"}),), (flush,))
+    branches = (({"rows": {"k1": "v1"}},), ("flush",))
     return world(
         setting,
-        process(here, "writer-1", opened, put({"k1": "v0"}), together(*branches)),
-        process(here, "writer-2", put({"k2": "v2"})),
+        process(here, "writer-1", "open", {"rows": {"k1": "v0"}}, {"together": branches}),
+        process(here, "writer-2", {"rows": {"k2": "v2"}}),
     )
 
 

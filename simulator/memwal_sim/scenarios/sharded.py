@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from memwal.codec.index_details import IndexDetails, RegionSpec
@@ -13,7 +13,7 @@ from memwal.ids import Milliseconds, SpecId
 from memwal.index import guards, mem_wal, regions, transforms
 from memwal.index.opening import region_of
 from memwal.index.registration import register
-from memwal.index.transforms import SpecRequest
+from memwal.index.transforms import SpecRequest, bucket, identity
 from memwal.jobs import spec_change
 from memwal.jobs.merger import merge_region
 from memwal.region.writer import Writer, open_writer
@@ -24,10 +24,11 @@ from memwal.table.state import TableState, latest
 
 from ..process import Process
 from ..store import Contents
-from . import ground
-from .actors import Acting, Place, Step
+from . import actors, ground
+from .actors import Acting, Action, Place
 from .ground import KEY, TABLE, VALUE
 from .scenario import Setting
+from .scripts import Given, Words
 from .writes import WRITE_ACKNOWLEDGED, WRITE_INVOKED
 
 PART, GROUP = "part", "group"
@@ -88,7 +89,7 @@ async def _enabled(revision: Revision, requests: Sequence[SpecRequest], schema: 
     return await mem_wal.enable(TABLE, created, details)
 
 
-def put(key: str, value: str, route: Route = by_engine, *, rows: Callable[[str, str], pa.Table] = rows_table) -> Step:
+def put(key: str, value: str, route: Route = by_engine, *, rows: Callable[[str, str], pa.Table] = rows_table) -> Action:
     """The step that writes one row, durably, through the region that ``route`` names; it is registered if it is new.
 
     ``rows``: the one row of a key and a value.
@@ -150,7 +151,7 @@ async def merge(acting: Acting) -> None:
         await merge_region(acting.place.table, region)
 
 
-def add_spec(request: SpecRequest) -> Step:
+def add_spec(request: SpecRequest) -> Action:
     """The step that makes ``request`` the active spec; a refusal is noted, and the process goes on."""
 
     async def step(acting: Acting) -> None:
@@ -162,7 +163,7 @@ def add_spec(request: SpecRequest) -> Step:
     return step
 
 
-def remove_spec(spec_id: int) -> Step:
+def remove_spec(spec_id: int) -> Action:
     """The step that removes a spec; a refusal is noted, and the process goes on."""
 
     async def step(acting: Acting) -> None:
@@ -174,7 +175,7 @@ def remove_spec(spec_id: int) -> Step:
     return step
 
 
-def drop_column(name: str) -> Step:
+def drop_column(name: str) -> Action:
     """The step that drops a column of the table; a refusal is noted, and the process goes on."""
 
     async def step(acting: Acting) -> None:
@@ -195,3 +196,43 @@ async def drain(acting: Acting) -> None:
         writer = await open_writer(region_of(io, state, row))
         await writer.flush()
         await merge_region(io, row.region_id)
+
+
+def spec(argument: Any) -> SpecRequest:
+    """The region spec that a script asks for: a number of buckets of the key, or a mapping.
+
+    ``name``; ``of``, a column or several, the key if nothing is said; ``buckets``, without which the values themselves
+    decide; ``immutable``, whether an update leaves the columns as they are.
+    """
+    if isinstance(argument, int):
+        return bucket(f"buckets_{argument}", KEY, argument)
+    of, immutable = argument.get("of", KEY), argument.get("immutable", False)
+    if "buckets" in argument:
+        return bucket(argument["name"], of, argument["buckets"], immutable=immutable)
+    return identity(argument["name"], of, immutable=immutable)
+
+
+def row(route: Route = by_engine, *, rows: Callable[[str, str], pa.Table] = rows_table) -> Callable[[Given], Action]:
+    """The word whose argument is one key and its value; the others as for `put`."""
+
+    def made(given: Given) -> Action:
+        ((key, value),) = given.argument.items()
+        return put(key, value, route, rows=rows)
+
+    return made
+
+
+WORDS: Words = {
+    "put": lambda given: put(given.argument, given.value),
+    "rows": row(),
+    "flush": lambda _: flush,
+    "close": lambda _: closed,
+    "merge": lambda _: merge,
+    "drain": lambda _: drain,
+    "add_spec": lambda given: add_spec(spec(given.argument)),
+    "remove_spec": lambda given: remove_spec(given.argument),
+    "drop_column": lambda given: drop_column(given.argument),
+    "snapshot": lambda _: actors.snapshot,
+    "read": lambda _: actors.read,
+}
+"""What a client or an administrator of the table may do: ``put`` one key through its region, ``add_spec``, …"""

@@ -4,38 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 from memwal.codec.index_details import RegionSpec
-from memwal.index.transforms import SpecRequest, bucket, identity
 from memwal.table.state import TableState
 
 from ..world import World
-from .actors import process, snapshot
+from . import scripts, sharded
 from .ground import KEY, VALUE
 from .one_region import world
 from .scenario import Scenario, Setting
-from .sharded import (
-    GROUP,
-    NO_GROUP,
-    PART,
-    add_spec,
-    by_engine,
-    closed,
-    drain,
-    drop_column,
-    flush,
-    merge,
-    place,
-    put,
-    remove_spec,
-    table,
-)
+from .scripts import Words
+from .sharded import GROUP, NO_GROUP, PART, by_engine, place, row, spec, table
 
-FEW = bucket("few", KEY, 1)
+FEW = {"name": "few", "buckets": 1}
 """One region for all rows."""
-MANY = bucket("many", KEY, 16)
-OTHERS = bucket("others", KEY, 3)
+MANY = {"name": "many", "buckets": 16}
+OTHERS = {"name": "others", "buckets": 3}
 
 
 def by_other_engine(spec: RegionSpec, rows: pa.Table, state: TableState) -> Mapping[str, object]:
@@ -47,14 +33,18 @@ def _by_other_engine(spec: RegionSpec, rows: pa.Table, state: TableState) -> Map
     return by_other_engine(spec, rows, state)
 
 
+WORDS: Words = {**sharded.WORDS, "rows_by_other_engine": row(_by_other_engine)}
+process = partial(scripts.process, words=WORDS)
+
+
 def _two_creators(setting: Setting) -> World:
     """Two clients see no region for a value, create one, and put the same key."""
     here = place(setting)
     return world(
         setting,
-        table(setting.revision, FEW),
-        process(here, "creator-1", put("k", "v1")),
-        process(here, "creator-2", put("k", "v2")),
+        table(setting.revision, spec(FEW)),
+        process(here, "creator-1", {"rows": {"k": "v1"}}),
+        process(here, "creator-2", {"rows": {"k": "v2"}}),
     )
 
 
@@ -63,20 +53,20 @@ def _creator_and_builder(setting: Setting) -> World:
     here = place(setting)
     return world(
         setting,
-        table(setting.revision, FEW),
-        process(here, "creator", put("k", "v1")),
-        process(here, "others", snapshot, put("k", "v2")),
+        table(setting.revision, spec(FEW)),
+        process(here, "creator", {"rows": {"k": "v1"}}),
+        process(here, "others", "snapshot", {"rows": {"k": "v2"}}),
     )
 
 
-def _two_engines(request: SpecRequest, key: str, setting: Setting) -> World:
+def _two_engines(request: Mapping[str, Any], key: str, setting: Setting) -> World:
     """Two engines write one key to one table, and each finds the region of it by code of its own."""
     here = place(setting)
     return world(
         setting,
-        table(setting.revision, request if setting.revision.expressions else MANY),
-        process(here, "engine-1", put(key, "v1")),
-        process(here, "engine-2", put(key, "v2", _by_other_engine)),
+        table(setting.revision, spec(request if setting.revision.expressions else MANY)),
+        process(here, "engine-1", {"rows": {key: "v1"}}),
+        process(here, "engine-2", {"rows_by_other_engine": {key: "v2"}}),
     )
 
 
@@ -85,10 +75,10 @@ def _new_spec(setting: Setting) -> World:
     here = place(setting)
     return world(
         setting,
-        table(setting.revision, FEW),
-        process(here, "administrator", add_spec(MANY), put("k", "v1"), insists=True),
-        process(here, "drainer", drain),
-        before=(process(here, "writer-0", put("k", "v0")),),
+        table(setting.revision, spec(FEW)),
+        process(here, "administrator", {"add_spec": MANY}, {"rows": {"k": "v1"}}, insists=True),
+        process(here, "drainer", "drain"),
+        before=(process(here, "writer-0", {"rows": {"k": "v0"}}),),
     )
 
 
@@ -97,18 +87,18 @@ def _running_writer(setting: Setting) -> World:
     here = place(setting)
     return world(
         setting,
-        table(setting.revision, FEW),
-        process(here, "writer", put("k", "v1")),
-        process(here, "administrator", add_spec(MANY), put("k", "v2"), insists=True),
-        before=(process(here, "writer-0", put("k", "v0"), flush, merge),),
+        table(setting.revision, spec(FEW)),
+        process(here, "writer", {"rows": {"k": "v1"}}),
+        process(here, "administrator", {"add_spec": MANY}, {"rows": {"k": "v2"}}, insists=True),
+        before=(process(here, "writer-0", {"rows": {"k": "v0"}}, "flush", "merge"),),
     )
 
 
 def _spec_over_value(setting: Setting) -> World:
     """Somebody asks for a spec over a column that an update changes; then a key is put, and updated."""
     here = place(setting)
-    steps = (add_spec(identity("value", VALUE)), put("k", "v1"), closed, put("k", "v2"))
-    return world(setting, table(setting.revision, FEW), process(here, "administrator", *steps, insists=True))
+    steps = ({"add_spec": {"name": "value", "of": VALUE}}, {"rows": {"k": "v1"}}, "close", {"rows": {"k": "v2"}})
+    return world(setting, table(setting.revision, spec(FEW)), process(here, "administrator", *steps, insists=True))
 
 
 def _dropped_source(setting: Setting) -> World:
@@ -116,10 +106,10 @@ def _dropped_source(setting: Setting) -> World:
     here = place(setting)
     return world(
         setting,
-        table(setting.revision, identity(GROUP, GROUP, immutable=True)),
-        process(here, "administrator", drop_column(GROUP), put("k", "v1")),
-        process(here, "merger", merge),
-        before=(process(here, "writer-0", put("k", "v0"), flush),),
+        table(setting.revision, spec({"name": GROUP, "of": GROUP, "immutable": True})),
+        process(here, "administrator", {"drop_column": GROUP}, {"rows": {"k": "v1"}}),
+        process(here, "merger", "merge"),
+        before=(process(here, "writer-0", {"rows": {"k": "v0"}}, "flush"),),
     )
 
 
@@ -128,9 +118,9 @@ def _specs_come_and_go(setting: Setting) -> World:
     here = place(setting)
     return world(
         setting,
-        table(setting.revision, FEW, MANY),
-        process(here, "administrator", remove_spec(1), add_spec(OTHERS), insists=True),
-        process(here, "writer", put("k", "v1")),
+        table(setting.revision, spec(FEW), spec(MANY)),
+        process(here, "administrator", {"remove_spec": 1}, {"add_spec": OTHERS}, insists=True),
+        process(here, "writer", {"rows": {"k": "v1"}}),
     )
 
 
@@ -139,12 +129,12 @@ def _spec_in_use(setting: Setting) -> World:
     here = place(setting)
     return world(
         setting,
-        table(setting.revision, FEW),
-        process(here, "administrator", remove_spec(1)),
-        process(here, "writer", put("k", "v1")),
+        table(setting.revision, spec(FEW)),
+        process(here, "administrator", {"remove_spec": 1}),
+        process(here, "writer", {"rows": {"k": "v1"}}),
         before=(
-            process(here, "writer-0", put("k", "v0"), flush, merge),
-            process(here, "administrator-0", add_spec(MANY)),
+            process(here, "writer-0", {"rows": {"k": "v0"}}, "flush", "merge"),
+            process(here, "administrator-0", {"add_spec": MANY}),
         ),
     )
 
@@ -177,8 +167,20 @@ SCENARIOS = (
         )
         for name, request, key, words, hazards in (
             ("two_engines", MANY, "k", "the hash of one column", ("AMB-59",)),
-            ("two_engines_columns", bucket("both", [KEY, PART], 16), "a", "the hash of two columns", ("AMB-60",)),
-            ("two_engines_null", bucket(GROUP, GROUP, 16, immutable=True), NO_GROUP, "the hash of a NULL", ("AMB-57",)),
+            (
+                "two_engines_columns",
+                {"name": "both", "of": [KEY, PART], "buckets": 16},
+                "a",
+                "the hash of two columns",
+                ("AMB-60",),
+            ),
+            (
+                "two_engines_null",
+                {"name": GROUP, "of": GROUP, "buckets": 16, "immutable": True},
+                NO_GROUP,
+                "the hash of a NULL",
+                ("AMB-57",),
+            ),
         )
     ),
     Scenario(

@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from memwal.jobs.collector import Policy
-
 from ..world import World
-from .actors import (
-    collect,
-    flush,
-    flush_frozen,
-    freeze,
-    lose_hint,
-    merge,
-    opened,
-    process,
-    put,
-    read_with_memory,
-    snapshot,
-)
 from .clients import COLLECTED, place, world
 from .scenario import Scenario, Setting
+from .scripts import process
 
-TIGHT = Policy(retain_versions=1, retain_manifests=2)
+TIGHT = {"retain_versions": 1, "retain_manifests": 2}
 """A collector that keeps as little as it may."""
 
 
 def _one_writer(setting: Setting) -> World:
     """One writer claims a new region, puts two rows in one write, and flushes; it may crash anywhere."""
     here = place(setting)
-    return world(setting, process(here, "writer-1", put({"k1": "v1", "k2": "v1"}), flush))
+    return world(setting, process(here, "writer-1", {"rows": {"k1": "v1", "k2": "v1"}}, "flush"))
 
 
 def _one_writer_twice(setting: Setting) -> World:
     """One writer puts, puts the same key again and flushes, whatever fails on the way."""
     here = place(setting)
-    return world(setting, process(here, "writer-1", put({"k": "v1"}), put({"k": "v2"}), flush, insists=True))
+    return world(
+        setting, process(here, "writer-1", {"rows": {"k": "v1"}}, {"rows": {"k": "v2"}}, "flush", insists=True)
+    )
 
 
 def _two_writers(setting: Setting) -> World:
@@ -42,8 +30,8 @@ def _two_writers(setting: Setting) -> World:
     here = place(setting)
     return world(
         setting,
-        process(here, "writer-1", put({"k": "v1"}), flush),
-        process(here, "writer-2", put({"k": "v2"}), flush),
+        process(here, "writer-1", {"rows": {"k": "v1"}}, "flush"),
+        process(here, "writer-2", {"rows": {"k": "v2"}}, "flush"),
     )
 
 
@@ -52,15 +40,17 @@ def _two_writers_two_keys(setting: Setting) -> World:
     here = place(setting)
     return world(
         setting,
-        process(here, "writer-1", put({"k1": "v1"}), flush),
-        process(here, "writer-2", put({"k2": "v2"}), flush),
+        process(here, "writer-1", {"rows": {"k1": "v1"}}, "flush"),
+        process(here, "writer-2", {"rows": {"k2": "v2"}}, "flush"),
     )
 
 
 def _two_writers_no_flush(setting: Setting) -> World:
     """As two_writers, without MemTable flushes: claims, barriers and WAL entries only."""
     here = place(setting)
-    return world(setting, process(here, "writer-1", put({"k": "v1"})), process(here, "writer-2", put({"k": "v2"})))
+    return world(
+        setting, process(here, "writer-1", {"rows": {"k": "v1"}}), process(here, "writer-2", {"rows": {"k": "v2"}})
+    )
 
 
 def _one_writer_observed(setting: Setting) -> World:
@@ -68,22 +58,24 @@ def _one_writer_observed(setting: Setting) -> World:
     here = place(setting)
     return world(
         setting,
-        process(here, "writer-1", put({"k": "v1"}), read_with_memory, put({"k": "v2"}), insists=True),
-        before=(process(here, "writer-0", put({"k": "v0"}), flush),),
+        process(here, "writer-1", {"rows": {"k": "v1"}}, "read_with_memory", {"rows": {"k": "v2"}}, insists=True),
+        before=(process(here, "writer-0", {"rows": {"k": "v0"}}, "flush"),),
     )
 
 
 def _one_writer_frozen(setting: Setting) -> World:
     """One writer seals two MemTables and flushes them one after another, whatever fails on the way."""
     here = place(setting)
-    steps = (put({"k1": "v1"}), freeze, put({"k2": "v2"}), freeze, flush_frozen, flush_frozen)
+    steps = ({"rows": {"k1": "v1"}}, "freeze", {"rows": {"k2": "v2"}}, "freeze", "flush_frozen", "flush_frozen")
     return world(setting, process(here, "writer-1", *steps, insists=True))
 
 
 def _sealed_memory(setting: Setting) -> World:
     """Somebody reads through the memory of a writer that has sealed a MemTable and not flushed it."""
     here = place(setting)
-    return world(setting, process(here, "writer-1", put({"k1": "v1"}), freeze, put({"k2": "v2"}), read_with_memory))
+    return world(
+        setting, process(here, "writer-1", {"rows": {"k1": "v1"}}, "freeze", {"rows": {"k2": "v2"}}, "read_with_memory")
+    )
 
 
 def _successor_of_sealed(setting: Setting) -> World:
@@ -91,22 +83,22 @@ def _successor_of_sealed(setting: Setting) -> World:
     here = place(setting)
     return world(
         setting,
-        process(here, "writer-1", put({"k1": "v1"}), freeze, put({"k1": "v2"})),
-        process(here, "writer-2", put({"k2": "v3"}), flush),
+        process(here, "writer-1", {"rows": {"k1": "v1"}}, "freeze", {"rows": {"k1": "v2"}}),
+        process(here, "writer-2", {"rows": {"k2": "v3"}}, "flush"),
     )
 
 
 def _writer_deletes(setting: Setting) -> World:
     """One writer puts a key, flushes and merges it, deletes it, and does the same again; in R, which has deletes."""
     here = place(setting)
-    steps = (put({"k": "v1", "l": "v1"}), flush, merge, put({"k": None}), flush, merge)
+    steps = ({"rows": {"k": "v1", "l": "v1"}}, "flush", "merge", {"tombstone": ["k"]}, "flush", "merge")
     return world(setting, process(here, "writer-1", *steps))
 
 
 def _one_writer_duplicates(setting: Setting) -> World:
     """One writer puts a key twice into one generation, flushes, puts it again, flushes, and merges both."""
     here = place(setting)
-    steps = (put({"k": "v1"}), put({"k": "v2", "l": "v2"}), flush, put({"k": "v3"}), flush, merge)
+    steps = ({"rows": {"k": "v1"}}, {"rows": {"k": "v2", "l": "v2"}}, "flush", {"rows": {"k": "v3"}}, "flush", "merge")
     return world(setting, process(here, "writer-1", *steps))
 
 
@@ -115,8 +107,8 @@ def _fenced_memory(setting: Setting) -> World:
     here = place(setting)
     return world(
         setting,
-        process(here, "writer-1", put({"k1": "v1"}), read_with_memory),
-        process(here, "writer-2", put({"k2": "v2"})),
+        process(here, "writer-1", {"rows": {"k1": "v1"}}, "read_with_memory"),
+        process(here, "writer-2", {"rows": {"k2": "v2"}}),
     )
 
 
@@ -125,8 +117,8 @@ def _fenced_flush(setting: Setting) -> World:
     here = place(setting)
     return world(
         setting,
-        process(here, "writer-1", put({"k1": "v1"}), flush),
-        process(here, "writer-2", put({"k2": "v2"}), flush, read_with_memory),
+        process(here, "writer-1", {"rows": {"k1": "v1"}}, "flush"),
+        process(here, "writer-2", {"rows": {"k2": "v2"}}, "flush", "read_with_memory"),
     )
 
 
@@ -135,8 +127,8 @@ def _writer_and_builder(setting: Setting) -> World:
     here = place(setting)
     return world(
         setting,
-        process(here, "writer-1", put({"k1": "v1"}), put({"k2": "v2"}), flush),
-        process(here, "builder", snapshot),
+        process(here, "writer-1", {"rows": {"k1": "v1"}}, {"rows": {"k2": "v2"}}, "flush"),
+        process(here, "builder", "snapshot"),
     )
 
 
@@ -145,8 +137,8 @@ def _stalled_writer(setting: Setting) -> World:
     here = place(setting, collected=True)
     return world(
         setting,
-        process(here, "writer-1", put({"k1": "v1"})),
-        process(here, "others", put({"k2": "v2"}), flush, merge, collect(TIGHT)),
+        process(here, "writer-1", {"rows": {"k1": "v1"}}),
+        process(here, "others", {"rows": {"k2": "v2"}}, "flush", "merge", {"collect": TIGHT}),
         config=COLLECTED,
     )
 
@@ -156,9 +148,9 @@ def _stalled_claim(setting: Setting) -> World:
     here = place(setting, collected=True)
     return world(
         setting,
-        process(here, "writer-1", put({"k1": "v1"})),
-        process(here, "others", opened, opened, opened, opened, put({"k2": "v2"}), collect(TIGHT)),
-        before=(process(here, "writer-0", put({"k0": "v0"})),),
+        process(here, "writer-1", {"rows": {"k1": "v1"}}),
+        process(here, "others", "open", "open", "open", "open", {"rows": {"k2": "v2"}}, {"collect": TIGHT}),
+        before=(process(here, "writer-0", {"rows": {"k0": "v0"}}),),
         config=COLLECTED,
     )
 
@@ -168,9 +160,9 @@ def _lost_hint(setting: Setting) -> World:
     here = place(setting, collected=True)
     return world(
         setting,
-        process(here, "writer-1", put({"k1": "v1"}), flush),
-        process(here, "operator", lose_hint),
-        before=(process(here, "writer-0", put({"k0": "v0"}), flush, opened, opened, collect(TIGHT)),),
+        process(here, "writer-1", {"rows": {"k1": "v1"}}, "flush"),
+        process(here, "operator", "lose_hint"),
+        before=(process(here, "writer-0", {"rows": {"k0": "v0"}}, "flush", "open", "open", {"collect": TIGHT}),),
         config=COLLECTED,
     )
 
