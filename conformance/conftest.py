@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """``pytest conformance/`` runs the cases; the suite's own tests run where they are named, as ``make test`` does."""
-    own = collection_path.parent == HERE and collection_path.name.startswith("test")
+    own = collection_path == HERE / "tests"
     named = [Path(arg.partition("::")[0]).resolve() for arg in config.args]
     if own and HERE in named and not any(path.is_relative_to(collection_path) for path in named):
         return True

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[3]
 """The project's root folder."""
 CLAUSES = places.SUITE / "clauses"
 """The folder of the registry."""
-TESTS = ("reference/tests", "simulator/tests", "conformance", "pipeline/tests")
+TESTS = ("reference/tests", "simulator/tests", "conformance/tests", "pipeline/tests")
 """Where tests live, below `ROOT`."""
 
 GROUPS = {

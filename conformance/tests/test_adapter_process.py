@@ -12,7 +12,7 @@ from memwal_conformance.adapters import process as processes
 from memwal_conformance.adapters.process import AdapterCrash, AdapterMissing, AdapterProcess, AdapterTimeout, Exchange
 from memwal_conformance.protocol import AdapterError, ProtocolViolation
 
-SKELETON = Path(__file__).parent / "memwal_conformance" / "adapters" / "skeleton.py"
+SKELETON = Path(__file__).parents[1] / "memwal_conformance" / "adapters" / "skeleton.py"
 READ = "import sys, json, os, signal; line = sys.stdin.readline(); "
 
 

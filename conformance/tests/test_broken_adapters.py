@@ -16,7 +16,7 @@ from memwal_conformance.running import runner, scenarios
 from memwal_conformance.verdicts import Finding, Verdict, level_of
 from memwal_sim import bugs
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parents[1]
 BROKEN = (sys.executable, "-m", "memwal_conformance.proving.broken")
 
 

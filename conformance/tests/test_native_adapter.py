@@ -30,7 +30,7 @@ from memwal_sim.store import Contents  # noqa: E402
 if not hasattr(lance.LanceDataset, "mem_wal_writer"):
     pytest.skip("the installed native package is from before MemWAL", allow_module_level=True)
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parents[1]
 COMMAND = versions.command()
 APPENDED = Kind(append_only=True, http_retries=3)
 

@@ -15,7 +15,7 @@ from memwal_conformance.running import checks, scenarios
 from memwal_conformance.running.checks import Scene
 from memwal_conformance.running.oracle import History
 
-SMOKE = Path(__file__).resolve().parent / "scenarios" / "smoke.json"
+SMOKE = Path(__file__).resolve().parents[1] / "scenarios" / "smoke.json"
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("n", pa.int64()), pa.field("t", pa.string())])
 
 

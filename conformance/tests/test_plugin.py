@@ -15,7 +15,7 @@ from memwal_conformance.registry.levels import levels_of
 from memwal_conformance.reporting import report
 from memwal_conformance.verdicts import CaseResult, Finding, Verdict, agreed, level_of, merged
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parents[1]
 SKELETON = f"{sys.executable} {HERE / 'memwal_conformance' / 'adapters' / 'skeleton.py'}"
 NAMES = "conformance/vectors/B/name"
 LEVELS = {"WAL-001": "MUST", "WAL-002": "MAY", "WAL-016": "SHOULD", "FENCE-001": "MUST"}

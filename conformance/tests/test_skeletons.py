@@ -12,7 +12,7 @@ from memwal_conformance.adapters.process import AdapterProcess
 from memwal_conformance.cli.vectors import app
 from typer.testing import CliRunner
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parents[1]
 SKELETONS = HERE / "skeletons"
 NODE = shutil.which("node")
 

@@ -23,7 +23,7 @@ from memwal_conformance.running import scenarios
 from memwal_conformance.vectors import BadCase
 from memwal_conformance.verdicts import CaseResult, Finding, Verdict
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parents[1]
 HELLO = Hello(
     implementation="example <1>",
     version="7",
