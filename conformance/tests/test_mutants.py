@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import json
 import shutil
 from pathlib import Path
 
 import pytest
 from memwal.errors import InvalidArgument
-from memwal_conformance.mutation import anchors, chances, passes, watching
+from memwal_conformance.mutation import anchors, chances, entering, passes, warm, watching
 from memwal_conformance.mutation import mutants as written
+from memwal_conformance.mutation import trials as trial
 from memwal_conformance.mutation.mutants import Death, Mutant
 from memwal_conformance.mutation.trials import trials
 from memwal_conformance.registry import clauses as registry
@@ -350,28 +353,28 @@ def note(first: int, second: int) -> None:
 def test_every_change_of_what_decides_is_made_and_none_of_what_only_says_something(root: Path) -> None:
     (root / "reference/memwal/toy.py").write_text(CHANGED, "utf-8")
     found = [
-        (each.line, each.operator, each.inside, passes.diff(each.change).splitlines()[-1].strip("+ "))
+        (each.line, each.operator, passes.diff(each.change).splitlines()[-1].strip("+ "))
         for each in chances.chances("reference/memwal/toy.py", root)
     ]
     assert sorted(found) == sorted(
         [
-            (2, "off by one", "", "LIMIT: int = 4"),
-            (5, "off by one", "within", "def within(count: int, most: int = 5) -> bool:"),
-            (8, "negate", "within", "if (not (not count)):"),
-            (9, "drop", "within", "pass"),
-            (10, "and-or", "within", "while ((count < most) or (most)):"),
-            (10, "negate", "within", "while (not (count < most and most)):"),
-            (10, "flip", "within", "while count <= most and most:"),
-            (11, "drop", "within", "pass"),
-            (11, "swap", "within", "note(most, count)"),
-            (12, "drop", "within", "pass"),
-            (12, "off by one", "within", "count += 2"),
-            (13, "and-or", "within", "return ((count in (LIMIT, LIMIT)) and (True))"),
-            (13, "flip", "within", "return count not in (LIMIT, LIMIT) or True"),
-            (13, "true-false", "within", "return count in (LIMIT, LIMIT) or False"),
-            (18, "drop", "note", "pass"),
-            (18, "negate", "note", 'state["ß"] = "é" if (not (first - second)) else None'),
-            (18, "off by one", "note", 'state["ß"] = "é" if (first + second) else None'),
+            (2, "off by one", "LIMIT: int = 4"),
+            (5, "off by one", "def within(count: int, most: int = 5) -> bool:"),
+            (8, "negate", "if (not (not count)):"),
+            (9, "drop", "pass"),
+            (10, "and-or", "while ((count < most) or (most)):"),
+            (10, "negate", "while (not (count < most and most)):"),
+            (10, "flip", "while count <= most and most:"),
+            (11, "drop", "pass"),
+            (11, "swap", "note(most, count)"),
+            (12, "drop", "pass"),
+            (12, "off by one", "count += 2"),
+            (13, "and-or", "return ((count in (LIMIT, LIMIT)) and (True))"),
+            (13, "flip", "return count not in (LIMIT, LIMIT) or True"),
+            (13, "true-false", "return count in (LIMIT, LIMIT) or False"),
+            (18, "drop", "pass"),
+            (18, "negate", 'state["ß"] = "é" if (not (first - second)) else None'),
+            (18, "off by one", 'state["ß"] = "é" if (first + second) else None'),
         ]
     )
 
@@ -389,13 +392,36 @@ def test_an_unknown_source_is_refused() -> None:
         chances.chosen(1, 1, files=["reference/memwal/nothing.py"])
 
 
-def test_the_tests_of_a_definition_come_before_those_of_its_module_and_of_its_room() -> None:
-    found = watching.watchers("reference/memwal/codec/hint.py", "decode")
-    assert found[0] == "reference/tests/test_codec_hint.py"
-    assert found[-1] == "simulator/tests/test_certificates.py"
-    assert len(found) == len(set(found)) <= watching.FILES_MOST
-    for module in chances.modules():
-        assert len(watching.watchers(module, "")) > len(watching.GENERAL), module
+BLOCKS = '''\
+LIMIT = 3
+
+
+class Scale:
+    low = 0
+
+    def within(self, count: int) -> bool:
+        """Says whether."""
+        if count > LIMIT:
+            return False
+        elif count < self.low:
+            return False
+        else:
+            for each in range(3):
+                continue
+        return True
+'''
+
+
+def test_a_block_is_the_body_of_a_function_or_one_of_those_in_it() -> None:
+    found = {name: body[0].lineno for name, body in entering.blocks(ast.parse(BLOCKS))}
+    assert found == {
+        "Scale.within": 8,
+        "Scale.within/1": 10,
+        "Scale.within/2": 11,
+        "Scale.within/3": 12,
+        "Scale.within/4": 14,
+        "Scale.within/5": 15,
+    }
 
 
 NOTICING = """\
@@ -408,49 +434,128 @@ def test_the_limit_is_within():
 def test_loops():
     while not other(1): time.sleep(0.1)
 """
+LOOKING_AWAY = """\
+from memwal import toy
+
+def test_nothing_that_matters():
+    assert toy.LIMIT and toy.within(2)
+
+def test_that_fails():
+    assert toy.other(0)
+"""
 
 
 @pytest.fixture
 def toy_pass(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The toy, with tests that notice all but ``count > 1``, and the guard of the suite."""
     (root / "reference/tests/test_toy.py").write_text(NOTICING, "utf-8")
+    (root / "reference/tests/test_a_looking_away.py").write_text(LOOKING_AWAY, "utf-8")
     shutil.copy(registry.ROOT / "conftest.py", root)
     (root / "simulator/memwal_sim").mkdir(parents=True)
     (root / "simulator/memwal_sim/__init__.py").touch()
     (root / "simulator/memwal_sim/profiles.py").write_text("def load(): ...", "utf-8")
     pytest_ini = '[tool.pytest.ini_options]\nmarkers = ["clause(*ids): …", "long: …", "time_limit(seconds): …"]\n'
     (root / "pyproject.toml").write_text(pytest_ini, "utf-8")
-    monkeypatch.setattr(passes, "TEST_S", 10)
+    room = root / "conformance" / Path(*passes.__package__.split("."))
+    room.mkdir(parents=True)
+    for package in (room.parent, room):
+        (package / "__init__.py").touch()
+    for plugin in (entering, warm):
+        shutil.copy(plugin.__file__, room)
+    monkeypatch.setattr(watching, "WITHOUT_LONG", limit := ("-m", "not long", "--time-limit=10"))
+    monkeypatch.setattr(passes, "WITHOUT_LONG", limit)
     return root
 
 
+TOY_FILE = "reference/memwal/toy.py"
+AWAY, LIMIT, LOOPS = (
+    f"reference/tests/{test}"
+    for test in (
+        "test_a_looking_away.py::test_nothing_that_matters",
+        "test_toy.py::test_the_limit_is_within",
+        "test_toy.py::test_loops",
+    )
+)
+
+
+def test_a_change_is_tried_with_the_tests_that_enter_its_block_and_pass_those_of_narrow_files_first(
+    toy_pass: Path,
+) -> None:
+    table = watching.table(toy_pass / "out", 60, toy_pass)
+    assert {name: set(tests) for name, tests in table.entering.items()} == {
+        "memwal.toy:within": {AWAY, LIMIT},
+        "memwal.toy:other": {LOOPS},
+    }
+    assert table.watchers(TOY_FILE, "within", 60) == ([AWAY, LIMIT], True)
+    assert table.watchers(TOY_FILE, "other", 60) == ([LOOPS], True)
+    assert table.watchers(TOY_FILE, "", 60) == ([AWAY, LIMIT, LOOPS], True)
+    assert table.watchers(TOY_FILE, "within", table.seconds[AWAY]) == ([AWAY], False)
+
+
+def test_only_files_of_tests_that_have_changed_are_recorded_again(toy_pass: Path) -> None:
+    records = toy_pass / "out"
+    watching.table(records, 60, toy_pass)
+    before = {path.name: path.stat().st_mtime_ns for path in records.iterdir()}
+    with (toy_pass / "reference/tests/test_toy.py").open("a", encoding="utf-8") as file:
+        file.write("\ndef test_more(): pass\n")
+    assert "reference/tests/test_toy.py::test_more" in watching.table(records, 60, toy_pass).seconds
+    after = {path.name: path.stat().st_mtime_ns for path in records.iterdir()}
+    assert len(before) == 2
+    assert len(after) == 3
+    assert before.items() < after.items()
+
+
 def test_a_pass_tells_who_is_noticed_by_which_test_and_goes_on_where_it_was(toy_pass: Path) -> None:
-    toy = chances.chances("reference/memwal/toy.py", toy_pass)
-    seen = {each.diff: each for each in passes.tried(toy, {}, minutes=10, root=toy_pass)}
-    tests = "reference/tests/test_toy.py::"
+    toy, table = chances.chances(TOY_FILE, toy_pass), watching.table(toy_pass / "out", 60, toy_pass)
+    seen = {each.diff: each for each in passes.tried(toy, {}, table, minutes=10, root=toy_pass)}
     assert {diff.splitlines()[-1].strip("+ "): (each.verdict, each.test) for diff, each in seen.items()} == {
-        "LIMIT = 4": ("killed", f"{tests}test_the_limit_is_within"),
-        "return count < LIMIT": ("killed", f"{tests}test_the_limit_is_within"),
+        "LIMIT = 4": ("killed", LIMIT),
+        "return count < LIMIT": ("killed", LIMIT),
         "return count >= 0": ("survived", ""),
-        "return count > 1": ("endless", f"{tests}test_loops"),
+        "return count > 1": ("endless", LOOPS),
     }
     state = toy_pass / "out" / "state.json"
     passes.keep(state, list(seen.values()))
     assert passes.kept(state) == {each.digest: each for each in seen.values()}
-    none = list(passes.tried(toy, passes.kept(state), minutes=0, root=toy_pass))
+    none = list(passes.tried(toy, passes.kept(state), table, minutes=0, root=toy_pass))
     assert [each.verdict for each in none] == ["killed", "killed", "endless"]
 
 
+def test_what_a_function_does_is_tried_in_the_warm_process_and_what_a_module_is_made_of_in_one_of_its_own(
+    toy_pass: Path,
+) -> None:
+    toy, files = chances.chances(TOY_FILE, toy_pass), ["reference/tests/test_toy.py"]
+    tried = {each.line: each for each in toy if "> 0" not in each.change.new}
+    with trial.copy_of_the_checkout(toy_pass) as copy, trial.warm(copy, files) as trying:
+        within = trying(tried[5].change, [LIMIT], 60)
+        assert within is not None
+        assert (within.verdict, within.test) == ("killed", LIMIT)
+        assert within.message.startswith("assert (False")
+        other = trying(tried[5].change, [LOOPS], 60)
+        assert other is not None
+        assert (other.verdict, other.test) == ("survived", "")
+        assert trying(tried[5].change, ["reference/tests/test_toy.py::test_gone"], 60) is None
+        assert trying(dataclasses.replace(tried[5].change, new="    return (lambda: True)()\n"), [LIMIT], 60) is None
+        assert (copy / TOY_FILE).read_text("utf-8") == TOY
+    assert tried[1].block == ""
+
+
 def test_a_test_that_fails_without_a_mutant_notices_nothing(toy_pass: Path) -> None:
-    (toy_pass / "reference/tests/test_toy.py").write_text(
-        "import memwal.toy\ndef test_never(): assert False\n", "utf-8"
-    )
-    toy = chances.chances("reference/memwal/toy.py", toy_pass)
+    toy, test = chances.chances(TOY_FILE, toy_pass), "reference/tests/test_toy.py::test_never"
+    table = watching.Table({test: 0.01}, {"memwal.toy:within": frozenset({test})})
+    (toy_pass / "reference/tests/test_toy.py").write_text("def test_never(): assert False\n", "utf-8")
     with pytest.raises(InvalidArgument, match=r"test_toy\.py::test_never: fails without a mutant, too: assert False"):
-        list(passes.tried(toy, {}, minutes=10, root=toy_pass))
-    (toy_pass / "reference/tests/test_toy.py").write_text("import memwal.toy, nothing\n", "utf-8")
+        list(passes.tried(toy, {}, table, minutes=10, root=toy_pass))
+    (toy_pass / "reference/tests/test_toy.py").write_text("import nothing\n", "utf-8")
     with pytest.raises(InvalidArgument, match=r"^reference/tests/test_toy\.py: fails without a mutant, too: "):
-        list(passes.tried(toy, {}, minutes=10, root=toy_pass))
+        list(passes.tried(toy, {}, table, minutes=10, root=toy_pass))
+
+
+def test_what_cannot_be_recorded_is_refused(toy_pass: Path) -> None:
+    for path in (toy_pass / "reference/tests").glob("test_*.py"):
+        path.write_text("import nothing\n", "utf-8")
+    with pytest.raises(InvalidArgument, match="no file of tests came to its end within 60 s"):
+        watching.table(toy_pass / "out", 60, toy_pass)
 
 
 def test_what_a_pass_kept_is_refused_if_it_is_something_else(tmp_path: Path) -> None:

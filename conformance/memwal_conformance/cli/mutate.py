@@ -5,6 +5,7 @@ Exit codes: 0 enough are noticed, 1 too few, 2 usage.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,11 @@ import typer
 from memwal_sim.cli.terminal import FOUND, Json, mistakes_are_usage, print_json, stdout
 
 from ..mutation.chances import chosen
-from ..mutation.passes import RUN_S, Seen, explained, keep, kept, tried
+from ..mutation.passes import BUDGET_S, Seen, explained, keep, kept, tried
+from ..mutation.watching import table
+
+ENTERED = Path("out") / "mutate" / "entered"
+"""What each test enters."""
 
 
 def mutate(
@@ -23,19 +28,24 @@ def mutate(
     minutes: Annotated[float, typer.Option(help="Begin no further trial after so long.")] = 600,
     module: Annotated[list[str] | None, typer.Option(help="A source file to change; repeatable. Default: all.")] = None,
     least: Annotated[float, typer.Option(min=0, max=100, help="Per cent of those not explained to be noticed.")] = 95,
-    run_seconds: Annotated[float, typer.Option(help="For all tests of one change.")] = RUN_S,
+    budget: Annotated[float, typer.Option(help="Seconds of CPU for the tests of one change.")] = BUDGET_S,
     state: Annotated[Path | None, typer.Option(help="Keeps what was seen. Default: out/mutate/seed-N.json.")] = None,
     as_json: Json = False,
 ) -> None:
     """Change the protocol modules at random, and say which changes no test notices.
 
-    A pass that was ended goes on where it was; survivors are tried again. Needs a checkout.
+    A change is tried with the tests that enter the block that it is in. Which they are is recorded when the command
+    runs for the first time, which takes as long as the tests do, and then for files of tests that have changed
+    (out/mutate/entered). A pass that was ended goes on where it was; survivors are tried again. Needs a checkout.
     """
     with mistakes_are_usage():
         changes = chosen(seed, count, files=module)
         file = state or Path("out") / "mutate" / f"seed-{seed}.json"
         reasons, known, seen = explained(), kept(file), list[Seen]()
-        for each in tried(changes, known, minutes=minutes, run_s=run_seconds):
+        until = time.monotonic() + minutes * 60
+        watching = table(ENTERED, minutes * 60)
+        left = (until - time.monotonic()) / 60
+        for each in tried(changes, known, watching, minutes=left, budget_s=budget):
             seen.append(each)
             keep(file, list((known | {each.digest: each for each in seen}).values()))
             if not as_json:

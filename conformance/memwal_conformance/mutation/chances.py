@@ -18,6 +18,7 @@ from random import Random
 from memwal.errors import InvalidArgument
 
 from ..registry.clauses import ROOT
+from .entering import blocks
 from .mutants import Change
 
 ROOMS = ("codec", "index", "jobs", "read", "region", "table")
@@ -46,8 +47,8 @@ class Chance:
     change: Change
     line: int
     """Where it is, from 1."""
-    inside: str
-    """Name of the function or class around it; empty at the top of the module."""
+    block: str
+    """The innermost block (`entering`) around it; empty if there is none, and it is not in the body of a function."""
 
     @property
     def name(self) -> str:
@@ -82,27 +83,29 @@ def chances(file: str, root: Path = ROOT) -> list[Chance]:
     if not path.is_file():
         raise InvalidArgument(f"{file}: there is no such file")
     source = path.read_text("utf-8")
-    found = []
-    for inside, node in _nodes(ast.parse(source), ""):
+    tree, found = ast.parse(source), []
+    inside = {
+        line: name for name, body in blocks(tree) for line in range(body[0].lineno, (body[-1].end_lineno or 0) + 1)
+    }
+    for node in _nodes(tree):
         for operator, changes in OPERATORS.items():
             for old, new in changes(node, source):
-                change = _change(file, source, old, new)
-                found.append(Chance(operator=operator, change=change, line=old.lineno, inside=inside))
+                change, line = _change(file, source, old, new), old.lineno
+                found.append(Chance(operator=operator, change=change, line=line, block=inside.get(line, "")))
     return sorted(found, key=lambda each: each.line)
 
 
-def _nodes(node: ast.AST, inside: str) -> Iterator[tuple[str, ast.AST]]:
-    """What may be changed, with the name of the definition around it."""
+def _nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """What may be changed."""
     match node:
         case ast.Assert() | ast.Raise() | ast.JoinedStr() | ast.Import() | ast.ImportFrom():
             if isinstance(node, ast.Raise):
-                yield inside, node  # the statement, not what it says
+                yield node  # the statement, not what it says
             return
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             parts: list[ast.AST] = [*node.args.defaults, *(d for d in node.args.kw_defaults if d), *node.body]
-            inside = node.name
         case ast.ClassDef():
-            parts, inside = list(node.body), node.name
+            parts = list(node.body)
         case ast.AnnAssign():
             parts = [] if node.value is None else [node.value]
         case ast.Expr(value=ast.Constant()):
@@ -110,9 +113,9 @@ def _nodes(node: ast.AST, inside: str) -> Iterator[tuple[str, ast.AST]]:
         case _:
             parts = list(ast.iter_child_nodes(node))
     if isinstance(node, ast.stmt | ast.expr | ast.comprehension):
-        yield inside, node
+        yield node
     for part in parts:
-        yield from _nodes(part, inside)
+        yield from _nodes(part)
 
 
 def _text(node: ast.expr | ast.stmt, source: str) -> str:

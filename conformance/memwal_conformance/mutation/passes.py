@@ -1,9 +1,9 @@
 """A pass of random mutants (`chances`): which of them the tests notice, and which survive.
 
 A mutant is *noticed* when a test that passes without it fails with it, also one that stumbles (`trials.STUMBLES`) or
-has no end. It *survived* when all of the tests that look at it (`watching`) pass, or as many as there was time for.
+has no end. It *survived* when all of the tests that look at it (`watching`) pass, or as many as its budget allows.
 What is seen is kept in a file, so that a pass can be ended and carried on; a survivor is tried again each time, since
-tests change.
+tests change. A pass ends with the tests that noticed, run once more without a mutant.
 
 A survivor that cannot be noticed is explained in ``conformance/mutants/explained.toml``: file, old and new text, and
 why nobody can tell. An explanation whose old text is gone is stale, and the pass says so.
@@ -22,13 +22,13 @@ from memwal.errors import InvalidArgument
 from ..registry.clauses import ROOT, entries
 from .chances import Chance
 from .mutants import Change
-from .trials import Ran, changed, copy_of_the_checkout, run
-from .watching import watchers
+from .trials import Ran, Trying, changed, copy_of_the_checkout, run, warm
+from .watching import WITHOUT_LONG, Table
 
-TEST_S = 60
-"""A single test that takes longer with a mutant has no end."""
-RUN_S = 240.0
-"""All tests of one mutant."""
+BUDGET_S = 60.0
+"""Of CPU, for the tests of one mutant, as long as they took when they were recorded."""
+SLOWER = 20
+"""A run that takes so many times as long, by the clock, is cut off."""
 EXPLAINED = Path("conformance/mutants/explained.toml")
 
 
@@ -44,10 +44,10 @@ class Seen:
     """The test that noticed; empty for a survivor."""
     message: str
     seconds: float
-    files: int
-    """Test files that were to be run."""
+    tests: int
+    """That were to be run."""
     whole: bool
-    """Whether they all came to their end, or one failed."""
+    """Whether these are all that look at it, and they came to their end or one failed."""
     diff: str
 
     @property
@@ -74,39 +74,59 @@ def keep(file: Path, seen: Sequence[Seen]) -> None:
 
 
 def tried(
-    chosen: Sequence[Chance], known: dict[str, Seen], *, minutes: float, run_s: float = RUN_S, root: Path = ROOT
+    chosen: Sequence[Chance],
+    known: dict[str, Seen],
+    table: Table,
+    *,
+    minutes: float,
+    budget_s: float = BUDGET_S,
+    root: Path = ROOT,
 ) -> Iterator[Seen]:
-    """What becomes of each mutant, one after another, until the time is over; at once for ``known`` ones that died."""
-    until, passing = time.monotonic() + minutes * 60, dict[str, Ran]()
-    with copy_of_the_checkout(root) as copy:
-        for chance in chosen:
-            if (before := known.get(chance.digest(root))) is not None and before.noticed:
-                yield before
+    """What becomes of each mutant, one after another, until the time is over; at once for ``known`` ones that died.
+
+    Raises `InvalidArgument` at the end if a test that noticed one fails without any, too.
+    """
+    until, noticing = time.monotonic() + minutes * 60, set[str]()
+    watched = {each: table.watchers(each.change.file, each.block, budget_s) for each in chosen}
+    files = {test.partition("::")[0] for tests, _ in watched.values() for test in tests}
+    with copy_of_the_checkout(root) as copy, warm(copy, sorted(files), *WITHOUT_LONG) as trying:
+        for chance, (tests, whole) in watched.items():
+            before = known.get(chance.digest(root))
+            if before is not None and before.noticed and before.test in table.seconds:
+                found = before
             elif time.monotonic() < until:
-                yield _one(chance, copy, passing, run_s)
+                found = _seen(chance, copy, tests, _ran(chance, copy, tests, trying, SLOWER * budget_s), whole=whole)
+            else:
+                continue
+            noticing |= {found.test} - {""}
+            yield found
+        again = run(copy, sorted(noticing), SLOWER * budget_s, *WITHOUT_LONG) if noticing else None
+    if again is not None and again.verdict != "survived":
+        raise InvalidArgument(f"{again.test or 'pytest'}: fails without a mutant, too: {again.message}")
 
 
-def _one(chance: Chance, copy: Path, passing: dict[str, Ran], run_s: float) -> Seen:
-    files = watchers(chance.change.file, chance.inside, copy)
-    digest, limit = chance.digest(copy), f"--time-limit={TEST_S}"
-    with changed(chance.change, copy):
-        ran = run(copy, files, run_s, "-m", "not long", limit)
-    if ran.verdict in ("killed", "broken"):
-        again = [ran.test] if ran.test else files  # none is named where pytest itself ended
-        if (key := " ".join(again)) not in passing:
-            passing[key] = run(copy, again, run_s, "-m", "not long", limit)
-        if passing[key].verdict in ("killed", "broken"):
-            raise InvalidArgument(f"{passing[key].test or key}: fails without a mutant, too: {passing[key].message}")
+def _ran(chance: Chance, copy: Path, tests: Sequence[str], trying: Trying, max_s: float) -> Ran:
+    """In a process of its own where there is another way to notice than by calling the function."""
+    if not tests:
+        return Ran(verdict="survived", message="", seconds=0.0)
+    ran = trying(chance.change, tests, max_s) if chance.block else None
+    if ran is None:
+        with changed(chance.change, copy):
+            ran = run(copy, tests, max_s, *WITHOUT_LONG)
+    return ran
+
+
+def _seen(chance: Chance, copy: Path, tests: Sequence[str], ran: Ran, *, whole: bool) -> Seen:
     verdict = _verdict(ran)
     return Seen(
         name=chance.name,
-        digest=digest,
+        digest=chance.digest(copy),
         verdict=verdict,
-        test=ran.test,
+        test=ran.test or ("" if verdict == "survived" else tests[0]),
         message=ran.message,
         seconds=round(ran.seconds, 1),
-        files=len(files),
-        whole=ran.verdict != "too long",
+        tests=len(tests),
+        whole=verdict != "survived" or (whole and ran.verdict == "survived"),
         diff=diff(chance.change),
     )
 

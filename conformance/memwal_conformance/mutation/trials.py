@@ -7,6 +7,7 @@ mutant is *broken*, and a defect of whoever wrote it down. Before the mutants, t
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import re
@@ -17,11 +18,12 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 from memwal.errors import InvalidArgument
 
@@ -104,7 +106,7 @@ def copy_of_the_checkout(root: Path = ROOT) -> Iterator[Path]:
         copy = Path(name)
         for part in filter(Path.exists, (root / name for name in COPIED)):
             if part.is_dir():
-                shutil.copytree(part, copy / part.name, ignore=shutil.ignore_patterns("observed", ".hypothesis"))
+                shutil.copytree(part, copy / part.name, ignore=shutil.ignore_patterns(".hypothesis"))
             else:
                 shutil.copy2(part, copy / part.name)
         yield copy
@@ -156,17 +158,8 @@ def run(copy: Path, tests: Sequence[str], max_s: float, *options: str) -> Ran:
     """Run ``tests`` in ``copy`` by a pytest of its own, for ``max_s`` at most."""
     report, began = copy / "report.xml", time.monotonic()
     report.unlink(missing_ok=True)
-    always = ("-x", "-q", "-p", "no:cacheprovider", "-o", "junit_family=xunit1", f"--junitxml={report}")
-    paths = os.pathsep.join(str(copy / path) for path in PATHS)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *always, *options, *tests],
-        cwd=copy,
-        env={**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
+    process = _pytest(
+        copy, "-x", "-o", "junit_family=xunit1", f"--junitxml={report}", *options, *tests, stdout=subprocess.PIPE
     )
 
     def ran(verdict: str, message: str, test: str = "") -> Ran:
@@ -186,6 +179,73 @@ def run(copy: Path, tests: Sequence[str], max_s: float, *options: str) -> Ran:
     if process.returncode == 0 and any(case.find("skipped") is None for case in cases):
         return ran("survived", "")
     return ran("broken", _line(output.strip().rpartition("\n")[2] or f"pytest ended with {process.returncode}", copy))
+
+
+def _pytest(copy: Path, *arguments: str, **process: Any) -> subprocess.Popen[str]:
+    paths = os.pathsep.join(str(copy / path) for path in PATHS)
+    return subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+        cwd=copy,
+        env={**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"},
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        **process,
+    )
+
+
+Trying = Callable[[Change, Sequence[str], float], Ran | None]
+"""Runs tests with a change, for so many seconds; None where a process of its own has to do that, by `run`."""
+
+
+@contextmanager
+def warm(copy: Path, files: Sequence[str], *options: str) -> Iterator[Trying]:
+    """A process that has collected ``files``, and tries changes of the functions of ``copy`` in children (`warm`).
+
+    What it gives raises `InvalidArgument` if that process has ended.
+    """
+    (orders, tell), (hear, answers), log = os.pipe(), os.pipe(), copy / "warm.log"
+    with log.open("w") as output, os.fdopen(tell, "wb", buffering=0) as telling, os.fdopen(hear) as hearing:
+        plugin = ("-p", f"{__package__}.warm", f"--orders={orders}", f"--answers={answers}")
+        process = _pytest(
+            copy,
+            *("--continue-on-collection-errors", *plugin, *options, *files),
+            stdout=output,
+            pass_fds=(orders, answers),
+        )
+        os.close(orders)
+        os.close(answers)
+
+        def answer() -> dict[str, Any] | None:
+            if line := hearing.readline():
+                return cast(dict[str, Any] | None, json.loads(line))
+            said = log.read_text("utf-8").strip().rpartition("\n")[2]
+            raise InvalidArgument(f"pytest has ended: {_line(said, copy)}")
+
+        def trying(change: Change, tests: Sequence[str], max_s: float) -> Ran | None:
+            began, file = time.monotonic(), copy / change.file
+            before = file.read_text("utf-8")
+            with changed(change, copy):
+                order = {"file": str(file), "before": before, "tests": tests, "max_s": max_s}
+                with suppress(BrokenPipeError):
+                    telling.write(json.dumps(order).encode() + b"\n")
+                found = answer()
+            if found is None:
+                return None
+            seconds = time.monotonic() - began
+            if "test" not in found:
+                return Ran(verdict="survived" if found["whole"] else "too long", message="", seconds=seconds)
+            verdict, message = _judged("failure" if found["when"] == "call" else "error", found["message"], copy)
+            return Ran(verdict=verdict, message=message, seconds=seconds, test=found["test"])
+
+        try:
+            answer()
+            yield trying
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def _name(case: ElementTree.Element) -> str:

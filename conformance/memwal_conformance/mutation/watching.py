@@ -1,110 +1,86 @@
-"""Which tests look at a definition: a table of module -> test files, worked out from what the files name.
+"""Which tests look at a line of the engine: a table, recorded once, of the tests that enter each block (`entering`).
 
-Files that import the module, or have the name of it or of a module that imports it, come first, and of these the ones
-that name the changed definition most often; then those that import a module that imports it, then those of its room,
-and last `GENERAL`, which run the whole engine. Short files come before long ones: the first test that fails ends a
-trial.
+A file of tests is recorded when there is no record of it as it is now. A change of the engine makes no record old: the
+table chooses what is run, and says nothing about what is noticed.
 """
 
 from __future__ import annotations
 
-import ast
-import functools
-import re
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from memwal.errors import InvalidArgument
+
 from ..registry.clauses import ROOT
+from .entering import record_of
+from .trials import copy_of_the_checkout, run
 
 FOLDERS = ("reference/tests", "simulator/tests")
-GENERAL = (
-    "reference/tests/test_table_api.py",
-    "reference/tests/test_engine.py",
-    "reference/tests/test_recovery.py",
-    "reference/tests/test_merger.py",
-    "reference/tests/test_collector.py",
-    "reference/tests/test_transactions.py",
-    "reference/tests/test_plans.py",
-    "reference/tests/test_verify.py",
-    "simulator/tests/test_recorded.py",
-    "simulator/tests/test_recorded_expected.py",
-    "simulator/tests/test_certificates.py",
-)
-"""Tests of the whole engine: they may notice what no test of the module does."""
-FILES_MOST = 24
-"""Files of one trial, `GENERAL` included."""
+"""Where the tests are."""
+TEST_S = 60
+"""A single test that takes longer, by the clock, has no end."""
+SLOW_S = 1.0
+"""Tests that take longer, of CPU, are run last."""
+WITHOUT_LONG = ("-m", "not long", f"--time-limit={TEST_S}")
+"""Options for pytest."""
 
 
-def watchers(file: str, inside: str, root: Path = ROOT) -> list[str]:
-    """The test files to run for a change of ``inside`` in the source ``file``, the likeliest to notice first."""
-    module = _dotted(file)
-    room, users = module.rpartition(".")[0], _users(root, module)
-    ranked: list[tuple[int, int, str]] = []
-    named = {f"test_{each.rpartition('.')[2]}.py" for each in (module, *users)}
-    for path, (imported, text) in _tests(root).items():
-        if Path(path).name in named:
-            ranked.append((-1, 0, path))
-        elif module in imported:
-            before = "" if f"{module}.{inside}" in imported else rf"{module.rpartition('.')[2]}\w*\."
-            calls = len(re.findall(rf"\b{before}{inside}\b", text)) if inside else 0
-            ranked.append((-calls, len(text), path))
-        elif not users.isdisjoint(imported):
-            ranked.append((1, len(text), path))
-        elif any(name == room or name.startswith(f"{room}.") for name in imported):
-            ranked.append((2, len(text), path))
-    general = [each for each in GENERAL if (root / each).is_file()]
-    first = [path for *_, path in sorted(ranked) if path not in general]
-    return [*first[: FILES_MOST - len(general)], *general]
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What was recorded."""
+
+    seconds: Mapping[str, float]
+    """Test -> CPU that it takes; those of files that enter few blocks come first."""
+    entering: Mapping[str, frozenset[str]]
+    """Block, as ``module:name`` -> the tests that enter it."""
+
+    def watchers(self, file: str, block: str, budget_s: float) -> tuple[list[str], bool]:
+        """The tests to run for a change in a block: those that enter it, as many as the budget allows.
+
+        With them: whether they are all. For what is in no block, or where no test goes, those that enter its module.
+        """
+        module = file.removeprefix("reference/").removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+        found = self.entering.get(f"{module}:{block}") or frozenset[str]().union(
+            *(tests for name, tests in self.entering.items() if name.startswith(f"{module}:"))
+        )
+        ordered = sorted((each for each in self.seconds if each in found or not found), key=self._slow)
+        chosen, left_s = [], budget_s
+        for test in ordered:
+            if self.seconds[test] <= left_s:
+                left_s -= self.seconds[test]
+                chosen.append(test)
+        return chosen, len(chosen) == len(ordered)
+
+    def _slow(self, test: str) -> bool:
+        return self.seconds[test] > SLOW_S
 
 
-def _dotted(file: str) -> str:
-    return file.removeprefix("reference/").removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+def table(folder: Path, max_s: float, root: Path = ROOT) -> Table:
+    """The table of the tests as they are now; what ``folder`` lacks is recorded first, for ``max_s`` at most.
+
+    Raises `InvalidArgument` if nothing can be recorded.
+    """
+    files = [path for each in FOLDERS for path in sorted((root / each).glob("test_*.py"))]
+    if missing := [str(path.relative_to(root)) for path in files if not record_of(path, folder).exists()]:
+        folder.mkdir(parents=True, exist_ok=True)
+        on = ("--maxfail=0", "--continue-on-collection-errors")
+        plugin = ("-p", f"{__package__}.entering", f"--entered={folder.absolute()}")
+        with copy_of_the_checkout(root) as copy:
+            ran = run(copy, missing, max_s, *WITHOUT_LONG, *on, *plugin)
+        if not any(folder.iterdir()):
+            raise InvalidArgument(f"no file of tests came to its end within {max_s:.0f} s: {ran.message}")
+    return _read(path for path in (record_of(each, folder) for each in files) if path.exists())
 
 
-def _users(root: Path, module: str) -> set[str]:
-    """The modules of the engine that import ``module``."""
-    wanted = {module, tuple(module.rpartition(".")[::2])}
-    return {own for own, imported in _engine(root).items() if not wanted.isdisjoint(imported)}
-
-
-@functools.lru_cache(maxsize=4)
-def _engine(root: Path) -> dict[str, set[str | tuple[str, ...]]]:
-    """Module of the engine -> modules that it imports from, and what from each as ``(module, name)``."""
-    found: dict[str, set[str | tuple[str, ...]]] = {}
-    for path in (root / "reference" / "memwal").rglob("*.py"):
-        own = _dotted(str(path.relative_to(root)))
-        imported = found.setdefault(own, set())
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.ImportFrom):
-                above = own.split(".")[: -node.level] if node.level and path.name != "__init__.py" else own.split(".")
-                source = ".".join([*above, *([node.module] if node.module else [])]) if node.level else node.module
-                imported |= {source or "", *((source or "", each.name) for each in node.names)}
-    return found
-
-
-@functools.lru_cache(maxsize=4)
-def _tests(root: Path) -> dict[str, tuple[set[str], str]]:
-    """Test file -> the modules that it imports, itself or through the helpers beside it, and its text."""
-    own: dict[str, tuple[set[str], str]] = {}
-    for folder in FOLDERS:
-        for path in sorted((root / folder).glob("*.py")):
-            text = path.read_text("utf-8")
-            own[str(path.relative_to(root))] = (_imports(text, folder), text)
-    found = {}
-    for name, (imported, text) in own.items():
-        if Path(name).name.startswith("test_"):
-            helped = [own[each][0] for each in imported if each in own]
-            found[name] = (imported.union(*helped), text)
-    return found
-
-
-def _imports(text: str, folder: str) -> set[str]:
-    """Modules by their dotted names, and helpers of the same folder by their files."""
-    found = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import):
-            found |= {each.name for each in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.level:
-            found |= {f"{folder}/{name}.py" for name in (node.module, *(each.name for each in node.names)) if name}
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            found |= {node.module, f"{folder}/{node.module}.py", *(f"{node.module}.{each.name}" for each in node.names)}
-    return found
+def _read(records: Iterable[Path]) -> Table:
+    seconds: dict[str, float] = {}
+    entering: dict[str, set[str]] = {}
+    recorded = [json.loads(path.read_text("utf-8")) for path in records]
+    for found in sorted(recorded, key=lambda each: len(each["blocks"])):
+        for test, (took, entered) in found["tests"].items():
+            seconds[test] = took
+            for number in entered:
+                entering.setdefault(found["blocks"][number], set()).add(test)
+    return Table(seconds, {name: frozenset(tests) for name, tests in entering.items()})

@@ -1,0 +1,96 @@
+"""A plugin of pytest that keeps a process warm: tests are collected once, and each changed source is tried in a child.
+
+Run as ``pytest -p memwal_conformance.mutation.warm --orders=FD --answers=FD FILES``. Each line that is read from the
+one is an order, each that is written to the other its answer, both JSON, after a first one when all is collected. The
+child takes the functions of the module as they are in the changed file, and runs the tests until one fails. There is
+no answer (``null``) where functions alone do not make the change, or the child came to no end.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+import pytest
+
+_FAILED = pytest.StashKey[list[pytest.TestReport]]()
+
+
+def swap(path: Path, before: str) -> None:
+    """Give each function of a loaded module the code that it has in its file by now, where the source was ``before``.
+
+    Raises `ValueError` if there are others, or one has another closure.
+    """
+    old, new = (
+        list(_codes(compile(source, str(path), "exec", dont_inherit=True)))
+        for source in (before, path.read_text("utf-8"))
+    )
+    code = dict(zip(old, new, strict=True))
+    for each in gc.get_objects():
+        if isinstance(each, FunctionType) and each.__code__.co_filename == str(path) and each.__code__ in code:
+            each.__code__ = code[each.__code__]
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """What is defined in it, in the order of its source, and what is in there."""
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield each
+            yield from _codes(each)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--orders", type=int, required=True, metavar="FD", help="from which orders are read")
+    parser.addoption("--answers", type=int, required=True, metavar="FD", help="to which answers are written")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_FAILED] = failed = list[pytest.TestReport]()
+    config.pluginmanager.register(_Failures(failed))
+
+
+class _Failures:
+    def __init__(self, failed: list[pytest.TestReport]) -> None:
+        self._failed = failed
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._failed.append(report)
+
+
+def pytest_runtestloop(session: pytest.Session) -> bool:
+    answers = session.config.getoption("--answers")
+    os.write(answers, b"null\n")
+    with os.fdopen(session.config.getoption("--orders")) as orders:
+        for order in orders:
+            if (child := os.fork()) == 0:
+                try:
+                    os.write(answers, json.dumps(_answer(session, **json.loads(order))).encode() + b"\n")
+                    os._exit(0)
+                finally:
+                    os._exit(1)
+            if os.waitpid(child, 0)[1] != 0:
+                os.write(answers, b"null\n")
+    return True
+
+
+def _answer(session: pytest.Session, *, file: str, before: str, tests: list[str], max_s: float) -> dict[str, Any]:
+    """The first failure: ``test``, ``when`` (setup, call, teardown) and ``message``; or whether all were run."""
+    swap(Path(file), before)
+    found = {item.nodeid: item for item in session.items}
+    items, until = [found[test] for test in tests], time.monotonic() + max_s
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        for report in session.config.stash[_FAILED]:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            message = str(report.longrepr) if crash is None else crash.message
+            return {"test": report.nodeid, "when": report.when, "message": message}
+        if time.monotonic() > until:
+            return {"whole": item is items[-1]}
+    return {"whole": True}
