@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Literal, get_args
@@ -100,6 +100,12 @@ def messages() -> dict[str, Message]:
         if "x-role" in schema
     ]
     return {message.name: message for message in sorted(found, key=lambda m: m.order)}
+
+
+def roles_of(sent: Iterable[str]) -> tuple[str, ...]:
+    """Roles whose messages ``sent`` names, in the order of `ROLES`."""
+    found = {messages()[message].role for message in sent}
+    return tuple(role for role in ROLES if role in found)
 
 
 @functools.cache
@@ -196,6 +202,12 @@ class Hello:
     """Messages that are answered of roles that are not claimed as a whole."""
     without: tuple[str, ...] = ()
     """Parameters that are not taken, each as ``message parameter``."""
+
+    @property
+    def claimed(self) -> dict[str, str]:
+        """Role -> how it is claimed, in words: as a whole or in part."""
+        in_part = {role: f"{role} in part" for role in roles_of(self.partial) if role not in self.roles}
+        return {role: role for role in self.roles} | in_part
 
     @staticmethod
     def of(result: Json) -> Hello:

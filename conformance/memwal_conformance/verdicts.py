@@ -80,6 +80,8 @@ class CaseResult:
     "died": bool}``, ``{"check": name, "broken": text or null, "clauses": […]}``, ``{"rule": label, "what": "arm",
     "reached" or "release"}``; ``{"again": verdict}`` stands between the two runs of a case that was run a second time.
     """
+    roles: tuple[str, ...] = ()
+    """Roles that were tested: whose messages the scenario sent. None for a vector, whatever it asks."""
     requests: tuple[dict[str, Any], ...] = ()
     """The log of the gate, if the case used it, as `memwal_conformance.gate.log.Entry.to_json` has it. A step may say
     in ``requests`` how many of them had been logged when it was over."""

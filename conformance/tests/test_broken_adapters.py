@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from conformance_runs import run_suite
+from memwal.region import claim, transitions
 from memwal_conformance import vectors
+from memwal_conformance.adapters import reference
 from memwal_conformance.adapters.harness import REFERENCE, Harness
-from memwal_conformance.proving import broken_survey
+from memwal_conformance.proving import broken, broken_survey
 from memwal_conformance.proving.broken import DEFECTS
 from memwal_conformance.registry.levels import levels_of
 from memwal_conformance.running import runner, scenarios
@@ -56,6 +58,17 @@ def test_a_planted_defect_fails_its_case_for_its_clause(name: str, tmp_path: Pat
     verdict, findings = judged(DEFECTS[name].case, (*BROKEN, name), tmp_path, {})
     assert verdict is Verdict.FAIL, findings
     assert DEFECTS[name].clause in broken_clauses(findings), findings
+
+
+def test_what_a_defect_replaces_in_the_engine_is_there_while_it_is_served_and_no_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    honest, seen = (claim.claimed, transitions.check), []
+    monkeypatch.setattr(reference, "main", lambda made: seen.append((claim.claimed, transitions.check)))
+    broken.main(["keeps_epoch"])
+    (served,) = seen
+    assert served == (broken._keeps_epoch, broken._unasserted)
+    assert (claim.claimed, transitions.check) == honest
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import json
 import re
@@ -20,7 +21,8 @@ from memwal_conformance.cli import commands
 from memwal_conformance.generated import clause_matrix, notes
 from memwal_conformance.mutation.mutants import Death, Mutant
 from memwal_conformance.mutation.trials import Trial
-from memwal_conformance.proving import standing
+from memwal_conformance.proving import evidence, standing
+from memwal_conformance.proving.broken import Defect
 from memwal_conformance.proving.end_to_end import end_to_end
 from memwal_conformance.proving.standing import Planted, Standing
 from memwal_conformance.registry import clauses as registry
@@ -308,14 +310,14 @@ def registered(folder: Path) -> tuple[Standing, ...]:
 
 
 def test_a_planted_bug_counts_for_its_clause_and_for_the_one_that_its_oracle_names() -> None:
-    found = standing.planted()
+    found = standing.planted({})
     for id_ in ("AMB-24", "WAL-001"):
         assert "no_barrier" in {each.name for each in found[id_] if each.dead}, id_
     assert "drops_puts" in {each.name for each in found["WAL-001"] if each.kind == "broken adapter"}
 
 
 def test_a_bug_counts_for_no_clause_but_its_own_though_a_case_that_fails_with_it_names_others() -> None:
-    found = standing.planted()
+    found = standing.planted({})
     bugs = load_bugs(registry.ROOT / "faults/bugs")
     planted = {(id_, each.name) for id_, all_ in found.items() for each in all_ if each.kind != "mutant"}
     named = {(id_, name) for id_, name in planted if name in bugs}
@@ -323,7 +325,7 @@ def test_a_bug_counts_for_no_clause_but_its_own_though_a_case_that_fails_with_it
 
 
 def test_a_bug_of_the_simulated_world_counts_for_no_clause_of_the_engine() -> None:
-    found = {each.name: each.dead for each in standing.planted()["REGION-002"] if each.kind == "planted bug"}
+    found = {each.name: each.dead for each in standing.planted({})["REGION-002"] if each.kind == "planted bug"}
     assert found["sign_bit_off"] is False  # it stands in the simulator's second engine
     assert found["source_dropped"] is True
 
@@ -354,12 +356,26 @@ def test_a_bug_whose_recorded_history_is_gone_is_not_dead(tmp_path: Path, monkey
     faults = tmp_path / "faults"
     shutil.copytree(registry.ROOT / "faults", faults)
     monkeypatch.setattr(places, "faults", lambda: faults)
-    before = {each.name: each.dead for each in standing.planted()["MANIFEST-018"] if each.kind == "planted bug"}
+    before = {each.name: each.dead for each in standing.planted({})["MANIFEST-018"] if each.kind == "planted bug"}
     assert before["skipped_version"] is True
     for path in faults.glob("recorded/**/skipped_version.jsonl"):
         path.unlink()
-    after = {each.name: each.dead for each in standing.planted()["MANIFEST-018"] if each.kind == "planted bug"}
+    after = {each.name: each.dead for each in standing.planted({})["MANIFEST-018"] if each.kind == "planted bug"}
     assert after["skipped_version"] is False
+
+
+def test_the_cases_of_the_suite_are_read_once_for_all_that_asks_which_clauses_they_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(evidence, "cited", lambda: read.append("suite") or {"FENCE-001": ("one.json",)})
+    monkeypatch.setattr(standing, "marked", dict)
+    monkeypatch.setattr(standing, "DEFECTS", {"x": Defect(sentence="S.", case="one.json::B", clause="FENCE-001")})
+    monkeypatch.setattr(standing, "named", functools.cache(standing.named.__wrapped__))
+    fence = next(each for each in standing.standings.__wrapped__() if each.clause.id == "FENCE-001")
+    standing.named()
+    assert (read, fence.cases) == (["suite"], ("one.json",))
+    assert [each.name for each in fence.planted if each.where == "one.json::B" and each.dead] == ["x"]
 
 
 def test_a_must_that_is_open_is_a_fault_and_a_should_is_none(registered: tuple[Standing, ...]) -> None:
@@ -410,7 +426,7 @@ def run(*words: str) -> tuple[int, str]:
 def small(monkeypatch: pytest.MonkeyPatch, registered: tuple[Standing, ...]) -> None:
     """The command sees the registry of the test."""
     monkeypatch.setattr(command, "standings", lambda: registered)
-    monkeypatch.setattr(command, "named", dict)
+    monkeypatch.setattr(command, "named", lambda: standing.Named(code={}, tests={}, cases={}, planted={}))
     monkeypatch.setattr(standing, "standings", lambda: registered)
 
 
@@ -497,7 +513,7 @@ def test_check_ends_with_status_0_when_all_holds(
     settled = tuple(replace(each, status="tested", planted=(bug("x", dead=True),)) for each in registered)
     monkeypatch.setattr(command, "standings", lambda: settled)
     monkeypatch.setattr(command, "mutants", tuple)
-    monkeypatch.setattr(command, "named", dict)
+    monkeypatch.setattr(command, "named", lambda: standing.Named(code={}, tests={}, cases={}, planted={}))
     monkeypatch.setattr(command, "differing", lambda seeds: [])
     monkeypatch.setattr(matrix, "out_of_date", list)
     status, text = run("check", "--seeds", str(tmp_path))
@@ -505,7 +521,7 @@ def test_check_ends_with_status_0_when_all_holds(
 
 
 def test_every_must_is_tested_and_proven_or_settled() -> None:
-    assert standing.faults(standing.standings(), standing.named()) == []
+    assert standing.faults(standing.standings(), standing.named().by_whom()) == []
 
 
 def test_a_table_cell_shows_its_text_unchanged() -> None:

@@ -183,6 +183,7 @@ def result(verdict: Verdict, *findings: Finding, clauses: tuple[str, ...] = ()) 
         verdict=verdict,
         findings=findings,
         text="why",
+        roles=() if verdict is Verdict.UNSUPPORTED else ("writer",),
     )
 
 
@@ -232,14 +233,30 @@ def test_the_sentence_says_no_more_than_was_shown(results: list[CaseResult], con
 
 @pytest.mark.parametrize("roles", [(), ("writer",)])
 def test_a_run_in_which_no_role_was_tested_shows_no_conformance(roles: tuple[str, ...]) -> None:
-    vector, scenario = replace(result(Verdict.PASS, HELD), area="name"), result(Verdict.UNSUPPORTED)
+    vector, scenario = replace(result(Verdict.PASS, HELD), area="name", roles=()), result(Verdict.UNSUPPORTED)
     tallied = report.tally("B", [vector, scenario], LEVELS, total=2)
     assert (tallied.conforms, len(tallied.held), len(tallied.must)) == (None, 1, 1)
     said = report.sentence(replace(HELLO, roles=roles), tallied)
     assert said.startswith("x was not shown to conform to revision B, ")
     assert said.endswith("; neither shown nor refuted: no role was tested")
+    assert ("; claimed and not tested: writer; " in said) is bool(roles)
     assert report.tally("0", [vector], LEVELS, total=1).conforms is True  # revision 0 has no roles
     assert report.tally("B", [replace(vector, verdict=Verdict.FAIL)], LEVELS, total=1).conforms is False
+
+
+def test_a_role_that_is_claimed_and_was_not_tested_is_not_among_those_that_conform() -> None:
+    hello = replace(HELLO, roles=("writer", "reader"), partial=("merge.run", "gc.run"))
+    written = replace(result(Verdict.PASS, HELD), roles=("writer", "merger"))
+    tallied = report.tally("B", [written, result(Verdict.UNSUPPORTED, clauses=("FENCE-001",))], LEVELS, total=2)
+    assert report.sentence(hello, tallied) == (
+        "x conforms to revision B, roles writer, merger in part: 1 of 1 MUST, 0 warnings, 0 inconclusive, "
+        "1 unsupported; claimed and not tested: reader, collector in part"
+    )
+    tallied = report.tally("B", [replace(written, roles=())], LEVELS, total=1)
+    assert report.sentence(hello, tallied).startswith("x was not shown to conform to revision B, no role tested, ")
+    tallied = report.tally("0", [written], LEVELS, total=1)
+    assert report.sentence(hello, tallied).startswith("x conforms to revision 0, which has no roles: 1 of 1 MUST")
+    assert "not tested" not in report.sentence(hello, tallied)
 
 
 def test_a_result_travels_as_text() -> None:

@@ -140,8 +140,19 @@ def planted(bugs: Iterable[Bug]) -> Iterator[None]:
     """
     with ExitStack() as stack:
         for bug in bugs:
-            for target, replacement in bug.replaced.items():
-                stack.enter_context(_replaced(target, replacement))
+            stack.enter_context(replacing(bug.replaced))
+        yield
+
+
+@contextmanager
+def replacing(replaced: Mapping[str, Callable[..., Any] | property]) -> Iterator[None]:
+    """Replace functions of the engine while the context is open; ``replaced`` is as `Bug.replaced` has it.
+
+    Raises `InvalidArgument` for a function that the engine does not have.
+    """
+    with ExitStack() as stack:
+        for target, replacement in replaced.items():
+            stack.enter_context(_replaced(target, replacement))
         yield
 
 

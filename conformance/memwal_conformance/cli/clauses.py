@@ -23,7 +23,7 @@ from ..mutation.mutants import Death, Mutant, dead, mutants, record
 from ..mutation.mutants import faults as mutant_faults
 from ..mutation.trials import trials
 from ..proving.standing import Standing, differing, faults, named, standing, standings
-from ..registry.clauses import GROUPS, marked, texts
+from ..registry.clauses import GROUPS, texts
 from ..registry.clauses import clauses as registry
 from ..vectors import BadCase
 
@@ -146,7 +146,7 @@ def check(seeds: Seeds = None) -> None:
     """Check everything that has to hold: statuses, names, mutants, generated pages, and digests of texts if given."""
     with _usage():
         known = standings()
-        found = faults(known, named()) + mutant_faults(mutants(), marked())
+        found = faults(known, named().by_whom()) + mutant_faults(mutants(), named().tests)
         stale = generated.out_of_date()
         found += [f"{generated.pages()[page].path.name} is out of date: {generated.command(page)}" for page in stale]
         if seeds is not None:

@@ -11,9 +11,10 @@ import functools
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import lance
 import mmh3
@@ -24,7 +25,6 @@ from memwal.codec.region_manifest import RegionManifest
 from memwal.errors import StorageError
 from memwal.ids import Generation
 from memwal.region import claim as claiming
-from memwal.region import transitions
 from memwal.region.region import Region
 from memwal.region.writer import Writer
 from memwal.revisions import Interpretation
@@ -63,15 +63,16 @@ def _halves_puts(handlers: Handlers) -> None:
     handlers["writer.put"] = halved
 
 
-def _keeps_epoch(_: Handlers) -> None:
-    claimed = claiming.claimed
+_claimed, _flush_oldest = claiming.claimed, Writer.flush_oldest
 
-    def unclaimed(current: RegionManifest | None, region: Region) -> RegionManifest:
-        wanted = claimed(current, region)
-        return wanted if current is None else replace(wanted, epoch=current.epoch)
 
-    claiming.claimed = unclaimed
-    transitions.check = lambda *_: None  # the reference would notice by itself, which others need not
+def _keeps_epoch(current: RegionManifest | None, region: Region) -> RegionManifest:
+    wanted = _claimed(current, region)
+    return wanted if current is None else replace(wanted, epoch=current.epoch)
+
+
+def _unasserted(*_: object) -> None:
+    """In place of asserting what each step changes: the reference would notice by itself, which others need not."""
 
 
 def _stale_scan(handlers: Handlers) -> None:
@@ -215,21 +216,16 @@ def _acknowledges_ahead(handlers: Handlers) -> None:
     handlers["writer.put"] = ahead
 
 
-def _passes_over_failed_flushes(_: Handlers) -> None:
-    flush = Writer.flush_oldest
-
-    async def forgetful(self: Writer) -> Generation | None:
-        current = self.manifest.generation_current
-        waiting = [memtable for memtable in self.frozen if memtable.generation >= current]
-        self.frozen = tuple(replace(m, generation=Generation(current + i)) for i, m in enumerate(waiting))
-        try:
-            return await flush(self)
-        except StorageError:
-            self.failures.clear()
-            self.frozen = self.frozen[1:]
-            return None
-
-    Writer.flush_oldest = forgetful  # type: ignore[method-assign]
+async def _passes_over_failed_flushes(self: Writer) -> Generation | None:
+    current = self.manifest.generation_current
+    waiting = [memtable for memtable in self.frozen if memtable.generation >= current]
+    self.frozen = tuple(replace(m, generation=Generation(current + i)) for i, m in enumerate(waiting))
+    try:
+        return await _flush_oldest(self)
+    except StorageError:
+        self.failures.clear()
+        self.frozen = self.frozen[1:]
+        return None
 
 
 def _remembered(handlers: Handlers) -> dict[str, str]:
@@ -250,7 +246,10 @@ def _remembered(handlers: Handlers) -> dict[str, str]:
 class Defect:
     """A planted defect, and where the suite must find it."""
 
-    plant: Callable[[Handlers], None]
+    plant: Callable[[Handlers], None] = lambda _: None
+    """Changes handlers of the adapter."""
+    replaced: Mapping[str, Callable[..., Any] | property] = field(default_factory=dict)
+    """What stands in the engine instead, as `memwal_sim.bugs.Bug.replaced` has it."""
     sentence: str
     case: str
     """A case that must fail, as pytest names it below ``conformance/``."""
@@ -278,7 +277,7 @@ DEFECTS: dict[str, Defect] = {
         clause="WAL-032",
     ),
     "keeps_epoch": Defect(
-        plant=_keeps_epoch,
+        replaced={"memwal.region.claim:claimed": _keeps_epoch, "memwal.region.transitions:check": _unasserted},
         sentence="A claim does not raise the epoch.",
         case="scenarios/second_writer_fences_first.json::B",
         clause="FENCE-005",
@@ -344,7 +343,7 @@ DEFECTS: dict[str, Defect] = {
         clause="WRITER-019",
     ),
     "passes_over_failed_flushes": Defect(
-        plant=_passes_over_failed_flushes,
+        replaced={"memwal.region.writer:Writer.flush_oldest": _passes_over_failed_flushes},
         sentence="A MemTable whose flush failed is left behind, and the next one is flushed in its place.",
         case="scenarios/gate/failed_flush_is_not_passed_over.json::B",
         clause="WAL-001",
@@ -360,7 +359,7 @@ DEFECTS: dict[str, Defect] = {
 
 
 def handlers(defect: str, state: reference.State | None = None) -> Handlers:
-    """The reference's handlers with a defect planted."""
+    """The reference's handlers with a defect planted; what it replaces in the engine is not a matter of this."""
     made = reference.handlers(state)
     DEFECTS[defect].plant(made)
     made["hello"] = functools.partial(_hello, made["hello"], defect)
@@ -412,7 +411,8 @@ def main(arguments: list[str]) -> None:
         case ["--bug", name]:
             serve_with(name)
         case [name] if name in DEFECTS:
-            reference.main(functools.partial(handlers, name))
+            with bugs.replacing(DEFECTS[name].replaced):
+                reference.main(functools.partial(handlers, name))
         case _:
             raise SystemExit(f"usage: broken (--bug NAME | {' | '.join(DEFECTS)})")
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,13 +75,34 @@ class Standing:
         return len({each.name for each in self.planted if each.dead})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """All that names clauses: clause -> its names."""
+
+    code: Mapping[str, tuple[str, ...]]
+    tests: Mapping[str, tuple[str, ...]]
+    cases: Mapping[str, tuple[str, ...]]
+    planted: Mapping[str, tuple[Planted, ...]]
+
+    def by_whom(self) -> dict[str, Iterable[str]]:
+        """Who names clauses -> the clauses."""
+        return {"code": self.code, "a test": self.tests, "a case": self.cases, "a planted bug": self.planted}
+
+
 @functools.cache
-def standings() -> tuple[Standing, ...]:
-    """All clauses, in the order of the registry.
+def named() -> Named:
+    """Everything that names clauses, looked for once.
 
     Raises `InvalidArgument` for a wrong registry or marker, ImportError if the engine cannot be imported.
     """
-    tests, code, cases, broken = marked(), implemented(), evidence.cited(), planted()
+    cases = evidence.cited()
+    return Named(code=implemented(), tests=marked(), cases=cases, planted=planted(cases))
+
+
+@functools.cache
+def standings() -> tuple[Standing, ...]:
+    """All clauses, in the order of the registry. Raises what `named` does."""
+    code, tests, cases, broken = named().code, named().tests, named().cases, named().planted
     return tuple(
         Standing(
             clause=clause,
@@ -103,8 +124,8 @@ def standing(id_: str) -> Standing:
     return known[id_.upper()]
 
 
-def planted() -> dict[str, tuple[Planted, ...]]:
-    """Clause or note id -> what breaks it on purpose and says so, sorted."""
+def planted(cases: Mapping[str, Collection[str]]) -> dict[str, tuple[Planted, ...]]:
+    """Clause or note id -> what breaks it on purpose and says so, sorted; ``cases`` as `evidence.cited` gives them."""
     found: dict[str, set[Planted]] = {}
     histories = recorded.wanted(places.faults())
     bugs = load_bugs(places.faults() / "bugs")
@@ -121,10 +142,9 @@ def planted() -> dict[str, tuple[Planted, ...]]:
         one = Planted(name=name, kind="broken adapter", what=bugs[name].what, where=case, dead=True)
         for id_ in {bugs[name].clause, bugs[name].violated}.intersection(broken):  # a case looks at others, too
             found.setdefault(id_, set()).add(one)
-    looked_at = evidence.cited()
     for name, defect in DEFECTS.items():
         file = defect.case.partition("::")[0].removesuffix("/case.json")
-        dead = file in looked_at.get(defect.clause, ())
+        dead = file in cases.get(defect.clause, ())
         one = Planted(name=name, kind="broken adapter", what=defect.sentence, where=defect.case, dead=dead)
         found.setdefault(defect.clause, set()).add(one)
     killed = mutation.dead(known := mutation.mutants())
@@ -139,11 +159,6 @@ def _surveyed() -> dict[str, dict[str, list[str]]]:
     """Planted bug -> case of the suite that fails with it in the engine -> clauses that the case names."""
     found: dict[str, dict[str, list[str]]] = json.loads(SEEN.read_text("utf-8")) if SEEN.exists() else {}
     return found
-
-
-def named() -> dict[str, Iterable[str]]:
-    """Who names clauses -> the names."""
-    return {"code": implemented(), "a test": marked(), "a case": evidence.cited(), "a planted bug": planted()}
 
 
 def faults(known: Sequence[Standing], names: Mapping[str, Iterable[str]]) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from .. import vectors
 from ..adapters.process import BROKEN, AdapterCrash
-from ..protocol import Hello
+from ..protocol import Hello, roles_of
 from ..running import scenarios
 from ..running.playing import Player, parts
 from ..running.scenarios import Scenario
@@ -159,10 +159,11 @@ class CaseItem(pytest.Item):
         session.watch(None)
         result = self.judge(session)
         steps = result.steps or session.taken()
+        roles = roles_of(step["message"] for step in steps if "message" in step) if result.area == "scenario" else ()
         if result.requests:
-            return replace(result, steps=steps)
+            return replace(result, steps=steps, roles=roles)
         kept, requests = told(steps)
-        return replace(result, steps=kept, requests=requests)
+        return replace(result, steps=kept, requests=requests, roles=roles)
 
     def _smoke_of_this_process(self, session: Session, hello: Hello) -> None:
         """In a worker of pytest-xdist the smoke cases may run elsewhere: run them here before the first other case."""

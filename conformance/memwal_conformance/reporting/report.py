@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..protocol import Hello, messages
+from ..protocol import ROLES, Hello
 from ..verdicts import BY_LEVEL, CaseResult, Finding, Verdict, level_of, merged
 
 UNSETTLED = (Verdict.UNSUPPORTED, Verdict.INCONCLUSIVE, Verdict.CRASH, Verdict.HARNESS_ERROR)
@@ -31,13 +31,13 @@ class Tally:
     ran: int
     total: int
     """Cases of the revision in the suite that was collected, before any selection."""
-    scenarios: int
-    """Scenarios that were carried out: the cases in which a role does something."""
+    roles: tuple[str, ...]
+    """Roles that some case tested. Vectors ask for names, values and bytes only."""
 
     @property
     def acts(self) -> bool:
-        """Whether some role was tested. Vectors ask for names, values and bytes only, and so does all of revision 0."""
-        return self.scenarios > 0 or self.revision == "0"
+        """Whether some role was tested. Revision 0 has none."""
+        return bool(self.roles) or self.revision == "0"
 
     @property
     def conforms(self) -> bool | None:
@@ -81,7 +81,7 @@ def tally(revision: str, results: Sequence[CaseResult], levels: Mapping[str, str
         verdicts=Counter(result.verdict for result in results),
         ran=len(results),
         total=total,
-        scenarios=sum(each.area == "scenario" and each.verdict is not Verdict.UNSUPPORTED for each in results),
+        roles=tuple(role for role in ROLES if any(role in result.roles for result in results)),
     )
 
 
@@ -99,15 +99,18 @@ def by_clause(result: CaseResult, levels: Mapping[str, str]) -> dict[str, Verdic
     return {clause: merged(verdicts) for clause, verdicts in found.items()}
 
 
-NO_ROLES = "no role claimed, so that only names, values and bytes were asked for"
+ASKED = {
+    False: "no role claimed, so that only names, values and bytes were asked for",
+    True: "no role tested, so that only names, values and bytes were asked for",
+}
+"""What stands for the roles where none was tested, whether some are claimed or not."""
 
 
 def sentence(hello: Hello, tallied: Tally) -> str:
     """The one sentence about a revision."""
     words = {True: "conforms", False: "does not conform", None: "was not shown to conform"}[tallied.conforms]
-    in_part = dict.fromkeys(messages()[message].role for message in hello.partial)
-    named = [*hello.roles, *(f"{role} in part" for role in in_part)]
-    roles = f"roles {', '.join(named)}" if named else NO_ROLES
+    tested = [how for role, how in hello.claimed.items() if role in tallied.roles]
+    roles = f"roles {', '.join(tested)}" if tested else ASKED[bool(hello.claimed)]
     if tallied.revision == "0":
         roles = "which has no roles"
     counts = tallied.verdicts
@@ -123,6 +126,9 @@ def sentence(hello: Hello, tallied: Tally) -> str:
         text += f", {counts[Verdict.HARNESS_ERROR]} harness errors"
     if tallied.ran < tallied.total:
         text += f"; a selection: {tallied.ran} of {tallied.total} cases ran"
+    untested = [how for role, how in hello.claimed.items() if role not in tallied.roles]
+    if untested and tallied.revision != "0":
+        text += f"; claimed and not tested: {', '.join(untested)}"
     if tallied.conforms is None:
         text += f"; neither shown nor refuted: {', '.join(_open(tallied))}"
     if tallied.broken:
@@ -203,6 +209,6 @@ def from_text(text: str) -> CaseResult:
     read = json.loads(text)
     read["verdict"] = Verdict(read["verdict"])
     read["findings"] = tuple(Finding(**{**f, "clauses": tuple(f["clauses"])}) for f in read["findings"])
-    for name in ("clauses", "unmapped", "steps", "requests"):
+    for name in ("clauses", "unmapped", "steps", "roles", "requests"):
         read[name] = tuple(read[name])
     return CaseResult(**read)
