@@ -109,15 +109,15 @@ def test_an_expression_is_datafusions_over_its_columns_in_their_order_and_of_its
     assert (caught.value.clause, (tmp_path / "u").exists()) == ("REGION-024", False)
 
 
-@pytest.mark.clause("REGION-022")
+@pytest.mark.clause("REGION-022", "REGION-039")
 def test_a_source_column_that_was_dropped_counts_as_null(tmp_path: Path) -> None:
     schema = pa.schema([key("id", pa.int64()), ("g", pa.string())])
-    other = memwal.expression("given", "coalesce(col0, 'none')", "g", immutable=True)
+    other = memwal.expression("given", "coalesce(col0, 'Not Known')", "g", immutable=True)
     table = table_of(tmp_path / "t", schema, memwal.identity("g", "g", immutable=True), other, keys=["id"])
     assert table.region_values(pa.table([[1], ["x"]], schema=schema)).to_pylist() == [{"g": "x", "given": "x"}]
     memwal.base_table(tmp_path / "t").drop_columns(["g"])
     found = memwal.open(tmp_path / "t").region_values(pa.table({"id": [1]}))
-    assert found.to_pylist() == [{"g": None, "given": "none"}]
+    assert found.to_pylist() == [{"g": None, "given": "Not Known"}]
 
 
 @pytest.mark.clause("REGION-019", "REGION-020", "REGION-021")

@@ -54,7 +54,7 @@ GROUPS = {
 _VALUES = {
     "level": ("MUST", "SHOULD", "MAY"),
     "kind": ("storage-layout", "algorithm", "invariant", "behaviour", "performance-intent"),
-    "observable": ("artifact", "behaviour", "simulation"),
+    "observable": ("artifact", "behaviour", "simulation", "inner"),
     "status": ("open", "excluded", "ambiguous", "unheld"),
     "severity": ("critical", "major", "minor"),
 }
@@ -93,7 +93,8 @@ class Clause:
     """Where the texts say it: ``<name of the text>: <section>``."""
     kind: str
     observable: str
-    """What can check it: bytes (artifact), an implementation's API (behaviour), or chosen schedules (simulation)."""
+    """What can check it: bytes (artifact), an implementation's API (behaviour), chosen schedules (simulation), or only
+    a look inside of an implementation (inner); why nobody sees it outside is a comment of the entry."""
     statement: str
     """The statement in the project's own words."""
     ambiguities: tuple[str, ...]
