@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,23 +14,17 @@ import pyarrow as pa
 import pyroaring
 from memwal.codec.index_details import IndexDetails
 from memwal.effects import (
-    Copy,
-    Delete,
-    Get,
-    Head,
-    List,
-    ListFolders,
     Note,
     Now,
     Protocol,
-    Put,
-    PutIfAbsent,
     RandomHex,
     Request,
     Sleep,
+    StoreRequest,
     run,
 )
 from memwal.errors import AlreadyExists, NotFound
+from memwal.stores.memory import MemoryStore
 from memwal.table.state import TableState
 
 T = TypeVar("T")
@@ -113,8 +107,9 @@ def fragments_of(state: TableState, name: str) -> set[int]:
 class Objects:
     """An object store in memory that can be copied, and stepped through request by request."""
 
-    def __init__(self, objects: dict[str, bytes] | None = None) -> None:
-        self.objects = dict(objects or {})
+    def __init__(self, objects: Mapping[str, bytes] | None = None) -> None:
+        self.store = MemoryStore(objects)
+        self.objects = self.store.objects
         self.notes: list[tuple[str, dict[str, object]]] = []
         self.drawn = 0
 
@@ -135,27 +130,8 @@ class Objects:
 
     def perform(self, request: Request[Any]) -> Any:
         match request:
-            case Get(path, offset, length):
-                data = self._existing(path)
-                data = data[offset:] if offset >= 0 else data[max(0, len(data) + offset) :]
-                return data if length is None else data[:length]
-            case Head(path):
-                return len(self._existing(path))
-            case List(path):
-                return tuple(sorted(n for n in self.objects if n.startswith(f"{path}/")))
-            case ListFolders(path):
-                below = (n.removeprefix(f"{path}/") for n in self.objects if n.startswith(f"{path}/"))
-                return tuple(sorted({n.partition("/")[0] for n in below if "/" in n}))
-            case PutIfAbsent(path, data):
-                if path in self.objects:
-                    raise AlreadyExists(path)
-                self.objects[path] = data
-            case Put(path, data):
-                self.objects[path] = data
-            case Delete(path):
-                self.objects.pop(path, None)
-            case Copy(path, target):
-                self.objects[target] = self._existing(path)
+            case StoreRequest():
+                return self.store.perform(request)
             case Now():
                 return 1_700_000_000_000
             case RandomHex(digits):
@@ -168,11 +144,6 @@ class Objects:
             case _:
                 raise AssertionError(f"no such request: {request}")
         return None
-
-    def _existing(self, path: str) -> bytes:
-        if path not in self.objects:
-            raise NotFound(path)
-        return self.objects[path]
 
 
 def requests(store: Objects, coroutine: Protocol[Any]) -> list[Request[Any]]:

@@ -13,27 +13,20 @@ from memwal.codec import hint, region_manifest, wal
 from memwal.codec.region_manifest import FlushedGeneration, RegionManifest
 from memwal.codec.wal import WalEntry
 from memwal.effects import (
-    Delete,
-    Get,
-    Head,
     Io,
-    List,
-    ListFolders,
     Note,
     Now,
     Protocol,
-    Put,
-    PutIfAbsent,
     RandomHex,
-    RenameIfAbsent,
     Request,
     StoreRequest,
 )
-from memwal.errors import AlreadyExists, NotFound, Outcome
+from memwal.errors import Outcome
 from memwal.ids import Epoch, Generation, ManifestVersion, Milliseconds, RegionId, SpecId, WalPosition
 from memwal.region.region import Region
 from memwal.region.rows import Rows
 from memwal.revisions import REVISIONS, STRICT, Interpretation, Revision
+from memwal.stores.memory import MemoryStore, Objects
 
 T = TypeVar("T")
 
@@ -49,11 +42,16 @@ class Ground:
     """Objects by name, and every request that was made of them."""
 
     def __init__(self, objects: Mapping[str, bytes] | None = None) -> None:
-        self.objects: dict[str, bytes] = dict(objects or {})
+        self.store = MemoryStore(objects)
         self.asked: list[StoreRequest[Any]] = []
         self.notes: list[Note] = []
         self.fault: Fault = lambda request: None
         self._rolls = 0
+
+    @property
+    def objects(self) -> Objects:
+        """What is in the store, to look at and to change."""
+        return self.store.objects
 
     def run(self, coroutine: Protocol[T]) -> T:
         """Drive ``coroutine`` to its end."""
@@ -95,37 +93,7 @@ class Ground:
 
     def apply(self, request: StoreRequest[Any]) -> Any:
         """As `perform`, without faults."""
-        objects, path = self.objects, request.path
-        match request:
-            case Get() | Head() if path not in objects:
-                raise NotFound(path)
-            case Get(_, offset, length):
-                begin = offset if offset >= 0 else len(objects[path]) + offset
-                return objects[path][begin : None if length is None else begin + length]
-            case Head():
-                return len(objects[path])
-            case List():
-                return tuple(sorted(n for n in objects if not path or n.startswith(path + "/")))
-            case ListFolders():
-                rests = [n[len(path) + 1 :] for n in objects if n.startswith(path + "/")]
-                return tuple(sorted({rest.partition("/")[0] for rest in rests if "/" in rest}))
-            case PutIfAbsent(_, data):
-                if path in objects:
-                    raise AlreadyExists(path)
-                objects[path] = data
-            case Put(_, data):
-                objects[path] = data
-            case Delete():
-                objects.pop(path, None)
-            case RenameIfAbsent(_, target):
-                if path not in objects:
-                    raise NotFound(path)
-                if target in objects:
-                    raise AlreadyExists(target)
-                objects[target] = objects.pop(path)
-            case _:
-                raise AssertionError(request)
-        return None
+        return self.store.perform(request)
 
 
 class Actor(Generic[T]):

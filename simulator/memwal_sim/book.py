@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from memwal.effects import StoreRequest
-
-from .store import Reply
+from memwal.stores.memory import Reply
 
 
 class Book:

@@ -12,8 +12,9 @@ from typing import Any
 
 from memwal.effects import Copy, Delete, Put, PutIfAbsent, RenameIfAbsent, StoreRequest
 from memwal.errors import OutcomeUnknown, Throttled
+from memwal.stores.memory import Raised, Reply
 
-from .store import TURNED, Contents, GoOn, Raised, Reply, perform
+from .store import TURNED, Contents, GoOn, perform
 
 
 class Fate(IntEnum):

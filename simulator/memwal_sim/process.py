@@ -22,9 +22,10 @@ from memwal import effects
 from memwal.effects import Join, Note, Now, Protocol, RandomHex, Request, Sleep, Spawn, StoreRequest, Task, Until
 from memwal.errors import ArtifactError, EngineBug, InvalidArgument, Outcome
 from memwal.ids import Milliseconds
+from memwal.stores.memory import Raised, Reply
 
 from .fingerprint import fingerprint
-from .store import GO_ON, TURNED, Contents, Raised, Reply, perform
+from .store import GO_ON, TURNED, Contents, perform
 
 EPOCH_MS = Milliseconds(1_700_000_000_000)
 """What a process's clock shows first; each look at it is one millisecond later than the last."""

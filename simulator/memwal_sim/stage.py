@@ -11,10 +11,11 @@ from typing import Any
 
 from memwal.effects import Note, StoreRequest
 from memwal.errors import InvalidArgument, check_name
+from memwal.stores.memory import Reply
 
 from .outcomes import Fate, fates, meet
 from .process import Ended, Process, Running
-from .store import Reply, perform
+from .store import perform
 from .world import ENGINE, Violation, World
 
 

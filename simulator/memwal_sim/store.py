@@ -7,7 +7,7 @@ it. Contents with equal objects have equal digests, however they came about.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -15,22 +15,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from memwal.effects import (
-    EXTERNAL_ROOT,
-    Copy,
-    Delete,
-    Get,
-    Head,
-    List,
-    ListFolders,
-    Put,
-    PutIfAbsent,
-    RenameIfAbsent,
-    Request,
-    StoreRequest,
-)
-from memwal.errors import AlreadyExists, InvalidArgument, NotFound, Outcome, StorageError
-from memwal.stores.base import slice_of
+from memwal.effects import EXTERNAL_ROOT, PutIfAbsent, RenameIfAbsent, StoreRequest
+from memwal.errors import InvalidArgument, StorageError
+from memwal.stores.memory import Raised, Reply, Returned, answered
 
 DIGEST_BITS = 128
 
@@ -57,6 +44,15 @@ class Traits:
     """Lists are in descending order, as any other order is allowed to be."""
     lags: bool = False
     """It remembers its last change, so that `stale` replies can be those from before it."""
+
+    def offers(self, request: StoreRequest[Any]) -> bool:
+        """Whether the store carries out requests of this kind."""
+        match request:
+            case PutIfAbsent(path=path):
+                return self.puts_if_absent or path.startswith(f"{EXTERNAL_ROOT}/")
+            case RenameIfAbsent():
+                return self.renames_if_absent
+        return True
 
 
 USUAL = Traits()
@@ -115,6 +111,23 @@ class Contents:
         prefix = folder + "/"
         return (path for path in self._objects if path.startswith(prefix))
 
+    def get(self, name: str, /) -> bytes | None:
+        """Bytes of the object; None if there is none."""
+        return self._objects.get(name)
+
+    def listed(self, folder: str, /) -> tuple[str, ...]:
+        """Names of the objects under ``folder``, in the store's order."""
+        return self._in_order(self.below(folder))
+
+    def folders(self, folder: str, /) -> tuple[str, ...]:
+        """Last components of the folders directly under ``folder``, in the store's order."""
+        skip = len(folder) + 1 if folder else 0
+        rests = (path[skip:].partition("/") for path in self.below(folder))
+        return self._in_order({first for first, slash, _ in rests if slash})
+
+    def _in_order(self, names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(sorted(names, reverse=self.traits.reversed_lists))
+
     def having(self, path: str, data: bytes) -> Contents:
         """These contents with ``path`` created or replaced."""
         before = self._objects.get(path)
@@ -150,31 +163,6 @@ class Contents:
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
-    """The reply of a request that succeeded."""
-
-    value: bytes | int | tuple[str, ...] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Raised:
-    """The reply of a request that ended in an `Outcome`: as a value, since an exception keeps what it went through."""
-
-    kind: type[Outcome]
-    path: str
-
-    def error(self) -> Outcome:
-        """A fresh exception to throw into the caller."""
-        if self.kind is StorageError:
-            return StorageError(self.path, "this store does not offer the request")
-        return self.kind(path=self.path)
-
-
-Reply: TypeAlias = Returned | Raised
-"""What the store answers to a request."""
-
-
-@dataclass(frozen=True, slots=True)
 class GoOn(StoreRequest[None]):
     """In place of a request: one of several coroutines of a process goes on that does not wait for the store."""
 
@@ -199,113 +187,19 @@ def reply_digest(reply: Reply) -> str:
     return blake2b(text, digest_size=8).hexdigest()
 
 
-_DONE = Returned(None)
-
-
-def _get(contents: Contents, request: Get) -> Effect:
-    data = contents.objects.get(request.path)
-    if data is None:
-        return contents, Raised(NotFound, request.path)
-    if request.offset == 0 and request.length is None:
-        return contents, Returned(data)
-    first, end = slice_of(len(data), request.offset, request.length)
-    return contents, Returned(data[first:end])
-
-
-def _head(contents: Contents, request: Head) -> Effect:
-    data = contents.objects.get(request.path)
-    return contents, Raised(NotFound, request.path) if data is None else Returned(len(data))
-
-
-def _list(contents: Contents, request: List) -> Effect:
-    return contents, _names(contents, contents.below(request.path))
-
-
-def _list_folders(contents: Contents, request: ListFolders) -> Effect:
-    skip = len(request.path) + 1 if request.path else 0
-    rests = (path[skip:].partition("/") for path in contents.below(request.path))
-    return contents, _names(contents, {first for first, slash, _ in rests if slash})
-
-
-def _names(contents: Contents, names: Iterable[str]) -> Returned:
-    return Returned(tuple(sorted(names, reverse=contents.traits.reversed_lists)))
-
-
-def _put_if_absent(contents: Contents, request: PutIfAbsent) -> Effect:
-    if not (contents.traits.puts_if_absent or request.path.startswith(f"{EXTERNAL_ROOT}/")):
-        return contents, Raised(StorageError, request.path)
-    if request.path in contents:
-        return contents, Raised(AlreadyExists, request.path)
-    return contents.having(request.path, request.data), _DONE
-
-
-def _put(contents: Contents, request: Put) -> Effect:
-    return contents.having(request.path, request.data), _DONE
-
-
-def _delete(contents: Contents, request: Delete) -> Effect:
-    return contents.without(request.path), _DONE
-
-
-def _copy(contents: Contents, request: Copy) -> Effect:
-    data = contents.objects.get(request.path)
-    if data is None:
-        return contents, Raised(NotFound, request.path)
-    return contents.having(request.target, data), _DONE
-
-
-def _rename_if_absent(contents: Contents, request: RenameIfAbsent) -> Effect:
-    if not contents.traits.renames_if_absent:
-        return contents, Raised(StorageError, request.path)
-    data = contents.objects.get(request.path)
-    if data is None:
-        return contents, Raised(NotFound, request.path)
-    if request.target in contents:
-        return contents, Raised(AlreadyExists, request.target)
-    return contents.without(request.path).having(request.target, data), _DONE
-
-
-_PERFORM: dict[type[Request[Any]], Callable[[Contents, Any], Effect]] = {
-    Get: _get,
-    Head: _head,
-    List: _list,
-    ListFolders: _list_folders,
-    PutIfAbsent: _put_if_absent,
-    Put: _put,
-    Delete: _delete,
-    Copy: _copy,
-    RenameIfAbsent: _rename_if_absent,
-    GoOn: lambda contents, _request: (contents, _DONE),
-}
-
-
 def perform(contents: Contents, request: StoreRequest[Any]) -> Effect:
     """The contents after ``request`` and the reply to it. Pure; every request has exactly one effect."""
-    return _PERFORM[type(request)](contents, request)
+    if isinstance(request, GoOn):
+        return contents, _DONE
+    if not contents.traits.offers(request):
+        return contents, Raised(StorageError, request.path)
+    reply, changes = answered(contents, request)
+    for name, data in changes:
+        contents = contents.without(name) if data is None else contents.having(name, data)
+    return contents, reply
 
 
-class SimulatedStore:
-    """A store with a current state, for blocking drivers: `perform` replies or raises, and moves ``contents`` on.
-
-    It is a `memwal.stores.base.Store` but for threads: one of them at a time.
-    """
-
-    def __init__(self, contents: Contents | None = None) -> None:
-        self.contents = contents or Contents()
-
-    def perform(self, request: StoreRequest[Any]) -> Any:
-        """The reply to ``request``; raises its `Outcome`."""
-        self.contents, reply = perform(self.contents, request)
-        if isinstance(reply, Raised):
-            raise reply.error()
-        return reply.value
-
-    def describe(self) -> str:
-        """Words for people."""
-        return "simulated store"
-
-    def close(self) -> None:
-        """Nothing is held: the contents stay readable."""
+_DONE = Returned(None)
 
 
 def dump(contents: Contents, folder: Path) -> None:

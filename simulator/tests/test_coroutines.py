@@ -11,6 +11,7 @@ import pytest
 from memwal.effects import Get, Join, Spawn, Turn, Until, run, until
 from memwal.errors import EngineBug, InvalidArgument
 from memwal.ids import Milliseconds
+from memwal.stores.memory import Returned
 from memwal_sim.evidence.kills import row
 from memwal_sim.exploring.exploration import Bounds
 from memwal_sim.exploring.explorer import explore
@@ -19,7 +20,7 @@ from memwal_sim.process import Ended, Failure, Process, Running, run_alone
 from memwal_sim.scenarios.putters import SCENARIOS
 from memwal_sim.scenarios.scenario import setting
 from memwal_sim.stage import Stage
-from memwal_sim.store import GO_ON, TURNED, Contents, Returned
+from memwal_sim.store import GO_ON, TURNED, Contents
 from memwal_sim.traces.recording import record
 from memwal_sim.world import World
 from revisions import B_FIRST

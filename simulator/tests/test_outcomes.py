@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 from memwal.effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutIfAbsent, RenameIfAbsent
 from memwal.errors import AlreadyExists, NotFound, OutcomeUnknown, Throttled
+from memwal.stores.memory import Raised, Returned
 from memwal_sim.outcomes import FAULTS, Fate, Met, fates, meet
-from memwal_sim.store import Contents, Raised, Returned, Traits
+from memwal_sim.store import Contents, Traits
 
 EMPTY = Contents()
 FULL = Contents({"x": b"1"})

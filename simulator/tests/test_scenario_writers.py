@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 from memwal.errors import InvalidArgument
+from memwal.stores.memory import MemoryStore
 from memwal_sim.exploring.exploration import Bounds, Exploration
 from memwal_sim.exploring.explorer import explore
 from memwal_sim.process import Ended
 from memwal_sim.scenarios import ground
 from memwal_sim.scenarios.scenario import find, known, setting
 from memwal_sim.stage import Stage
-from memwal_sim.store import SimulatedStore
 from revisions import B_FIRST
 
 
@@ -72,7 +72,7 @@ def test_processes_run_one_after_another_leave_both_writes() -> None:
 def test_a_simulated_store_serves_the_blocking_api() -> None:
     import memwal
 
-    store = SimulatedStore()
+    store = MemoryStore()
     created = memwal.create("t", ground.SCHEMA, primary_key=[ground.KEY], store=store)
     with created.writer() as writer:
         writer.put(ground.rows_table({"a": "1", "b": "2"}))

@@ -39,10 +39,10 @@ class Ground:
         self.guard = Guard(self.counted.store, self.views)
 
     def names(self, folder: str) -> list[str]:
-        return self.counted.store.below(f"table/{folder}")
+        return self.counted.store.listed(f"table/{folder}")
 
     def refused(self, path: str) -> str:
-        assert path in self.counted.store.objects
+        assert path in self.counted.store
         found = self.guard.judge(Delete(path))
         return found.clause if found is not None else ""
 

@@ -20,12 +20,12 @@ from memwal.effects import (
     RenameIfAbsent,
     StoreRequest,
 )
+from memwal.stores.memory import Objects, Returned
 from memwal_sim.outcomes import Fate
 from memwal_sim.soak.network import Network, prefix_of
 from memwal_sim.soak.settings import Settings
-from memwal_sim.soak.store import MutableStore
 from memwal_sim.soak.traffic import Traffic
-from memwal_sim.store import Contents, Returned, perform
+from memwal_sim.store import Contents, perform
 
 names = st.lists(st.sampled_from(["a", "b", "a0", "a.", "-", "ab"]), min_size=1, max_size=3).map("/".join)
 folders = st.just("") | names
@@ -47,11 +47,11 @@ requests = st.one_of(
 def test_a_store_that_is_changed_in_place_answers_and_ends_like_the_one_that_is_a_value(
     made: list[StoreRequest[Any]],
 ) -> None:
-    contents, store = Contents(), MutableStore()
+    contents, store = Contents(), Objects()
     for request in made:
         contents, expected = perform(contents, request)
         assert store.perform(request) == expected
-        assert store.contents() == contents
+        assert Contents(store) == contents
         assert store.size_bytes == sum(map(len, contents.objects.values()))
         assert len(store) == len(contents)
 

@@ -20,7 +20,8 @@ from memwal.effects import (
 )
 from memwal.errors import AlreadyExists, InvalidArgument, NotFound, Outcome, StorageError
 from memwal.stores.local import LocalStore
-from memwal_sim.store import Contents, Raised, Reply, Returned, SimulatedStore, Traits, dump, perform, reply_digest
+from memwal.stores.memory import MemoryStore, Raised, Reply, Returned
+from memwal_sim.store import Contents, Traits, dump, perform, reply_digest
 
 FILES = ["a", "b/c", "b/d/e", "b/f"]
 """Names of which none is a folder of another: a file system can hold all of them."""
@@ -92,10 +93,10 @@ def answer(store: Any, request: StoreRequest[Any]) -> Any:
 
 @given(st.lists(requests, max_size=30))
 def test_every_request_does_what_its_docstring_says(history: list[StoreRequest[Any]]) -> None:
-    store, model = SimulatedStore(), Model()
+    store, model = MemoryStore(), Model()
     for request in history:
         assert answer(store, request) == model.perform(request), request
-        assert dict(store.contents.objects) == model.objects
+        assert dict(store.objects) == model.objects
 
 
 @given(st.lists(requests, max_size=15))
@@ -103,7 +104,7 @@ def test_a_local_directory_answers_as_the_simulated_store_does(history: list[Sto
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        real, simulated = LocalStore(Path(folder)), SimulatedStore()
+        real, simulated = LocalStore(Path(folder)), MemoryStore()
         for request in history:
             assert answer(real, request) == answer(simulated, request), request
         real.close()

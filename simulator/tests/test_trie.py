@@ -7,9 +7,10 @@ import pytest
 from memwal.effects import Note, Put
 from memwal.errors import NotFound
 from memwal.ids import Milliseconds
+from memwal.stores.memory import Raised, Returned
 from memwal_sim.book import Book
 from memwal_sim.process import EPOCH_MS, Ended, Process, Running, run_alone
-from memwal_sim.store import Contents, Raised, Returned
+from memwal_sim.store import Contents
 from memwal_sim.trie import AT_END, ROOT, Trie
 from toys import IO, increment
 

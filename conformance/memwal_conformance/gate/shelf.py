@@ -12,7 +12,8 @@ from xml.sax.saxutils import escape
 
 from memwal.effects import Copy, Delete, Get, Head, Put, PutIfAbsent, StoreRequest
 from memwal.errors import AlreadyExists
-from memwal_sim.store import Contents, Raised, Returned, perform
+from memwal.stores.memory import Raised, Returned
+from memwal_sim.store import Contents, perform
 
 from .calls import Call, Operation
 from .conditions import Stamp, of_reading, of_source, of_writing

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from memwal.stores.memory import Reply
+
 from ..book import Book
 from ..cast import Part
 from ..process import Pause, Process, Running
 from ..stage import Stage
-from ..store import Reply
 from ..trie import ROOT, Trie
 from ..world import World
 

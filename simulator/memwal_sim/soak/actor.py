@@ -11,12 +11,11 @@ import numpy as np
 import simpy
 from memwal.effects import Note, Now, Protocol, RandomHex, Request, Sleep, StoreRequest
 from memwal.errors import EngineBug, Outcome, OutcomeUnknown, Throttled
+from memwal.stores.memory import Objects, Raised, Reply
 
 from ..outcomes import Fate
 from ..process import EPOCH_MS
-from ..store import Raised, Reply
 from .network import Network
-from .store import MutableStore
 from .traffic import Traffic, size_down, size_up
 
 T = TypeVar("T")
@@ -34,7 +33,7 @@ class Site:
     """What all actors share."""
 
     env: simpy.Environment
-    store: MutableStore
+    store: Objects
     network: Network
     traffic: Traffic
     timeout_ms: float

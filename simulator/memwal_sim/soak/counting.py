@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from memwal.effects import Now, Protocol, RandomHex, Request, StoreRequest, run
+from memwal.stores.memory import Objects, Raised
 
 from ..process import EPOCH_MS
-from ..store import Raised
 from .network import generator
-from .store import MutableStore
 
 T = TypeVar("T")
 
@@ -29,7 +28,7 @@ def scope_of(path: str) -> str:
 class Counted:
     """A store that counts requests by scope and kind."""
 
-    store: MutableStore = field(default_factory=MutableStore)
+    store: Objects = field(default_factory=Objects)
     seen: Counter[str] = field(default_factory=Counter)
     """``<scope> <kind>`` -> requests."""
     _now_ms: int = EPOCH_MS

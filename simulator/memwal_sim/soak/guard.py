@@ -11,10 +11,10 @@ from typing import Any
 from memwal import paths
 from memwal.effects import Delete, StoreRequest
 from memwal.ids import RegionId, region_id
+from memwal.stores.memory import Objects
 from memwal.table import read, versions
 
 from ..world import Violation
-from .store import MutableStore
 from .views import ROOT, Views
 
 DELETIONS = "nothing that is needed is deleted"
@@ -23,14 +23,14 @@ DELETIONS = "nothing that is needed is deleted"
 class Guard:
     """Judges deletions against the store as it is right before them."""
 
-    def __init__(self, store: MutableStore, views: Views) -> None:
+    def __init__(self, store: Objects, views: Views) -> None:
         self._store, self._views = store, views
         self.judged = 0
         """Deletions of objects that were there."""
 
     def judge(self, request: StoreRequest[Any]) -> Violation | None:
         """None if ``request`` deletes nothing, or nothing that is needed."""
-        if not isinstance(request, Delete) or request.path not in self._store.objects:
+        if not isinstance(request, Delete) or request.path not in self._store:
             return None
         self.judged += 1
         below = request.path.removeprefix(f"{ROOT}/")

@@ -9,9 +9,9 @@ from typing import Any
 
 from memwal import paths
 from memwal.effects import Put, PutIfAbsent, StoreRequest
+from memwal.stores.memory import Raised, Reply, Returned
 
 from ..outcomes import Fate
-from ..store import Raised, Reply, Returned
 
 KINDS = ("Get", "Head", "List", "ListFolders", "PutIfAbsent", "Put", "Delete", "Copy", "RenameIfAbsent")
 """Kinds of requests, as traffic is counted by them."""

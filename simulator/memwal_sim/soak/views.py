@@ -14,10 +14,9 @@ from memwal.codec.region_manifest import RegionManifest
 from memwal.errors import NotFound
 from memwal.ids import Generation, RegionId, WalPosition, region_id
 from memwal.revisions import Revision
+from memwal.stores.memory import Objects
 from memwal.table import versions
 from memwal.table.state import TableState
-
-from .store import MutableStore
 
 ROOT = "table"
 """Folder of the table in the store."""
@@ -37,20 +36,20 @@ def _region_manifest(data: bytes, revision: Revision, path: str) -> RegionManife
 class Views:
     """The newest versions in a store of the table and of its regions."""
 
-    def __init__(self, store: MutableStore, revision: Revision) -> None:
+    def __init__(self, store: Objects, revision: Revision) -> None:
         self._store, self.revision = store, revision
 
     def table(self, root: str = ROOT) -> TableState:
         """The newest version of the table in the folder ``root``. Raises `NotFound`."""
         names = {}
-        for path in self._store.below(f"{root}/{paths.VERSIONS}"):
+        for path in self._store.listed(f"{root}/{paths.VERSIONS}"):
             parsed = versions.parse(path.removeprefix(f"{root}/"))
             if parsed is not None:
                 names[parsed[0]] = path
         if not names:
             raise NotFound(f"{root}/{paths.VERSIONS}")
         newest = names[max(names)]
-        return _table_state(self._store.objects[newest], newest)
+        return _table_state(self._store[newest], newest)
 
     def region_ids(self) -> Iterator[RegionId]:
         """Regions that have a folder, sorted."""
@@ -59,7 +58,7 @@ class Views:
     def manifest_versions(self, region: RegionId) -> dict[int, str]:
         """Version -> name of each region manifest."""
         found = {}
-        for path in self._store.below(f"{_MEM_WAL}/{region}/manifest"):
+        for path in self._store.listed(f"{_MEM_WAL}/{region}/manifest"):
             version = paths.manifest_version(path)
             if version is not None:
                 found[int(version)] = path
@@ -71,11 +70,11 @@ class Views:
         if not names:
             return None
         newest = names[max(names)]
-        return _region_manifest(self._store.objects[newest], self.revision, newest)
+        return _region_manifest(self._store[newest], self.revision, newest)
 
     def wal_positions(self, region: RegionId) -> list[WalPosition]:
         """Positions of the WAL entries that are there, ascending."""
-        names = self._store.below(f"{_MEM_WAL}/{region}/wal")
+        names = self._store.listed(f"{_MEM_WAL}/{region}/wal")
         found = (paths.wal_position(name, self.revision.wal_suffix) for name in names)
         return sorted(position for position in found if position is not None)
 
@@ -100,7 +99,7 @@ class Views:
     def bytes_by_place(self) -> dict[str, int]:
         """Bytes of objects by what they belong to: see `PLACES`."""
         sizes = dict.fromkeys(PLACES, 0)
-        for path, data in self._store.objects.items():
+        for path, data in self._store.items():
             sizes[place_of(path)] += len(data)
         return sizes
 

@@ -11,9 +11,9 @@ import simpy
 from memwal.effects import Note, Protocol, StoreRequest, run
 from memwal.errors import InvalidArgument, Outcome
 from memwal.ids import RegionId
+from memwal.stores.memory import Objects, Raised
 
 from ..process import ENGINE_CLAUSE
-from ..store import Raised
 from ..world import Violation
 from .actor import Actor, Crashed, Site, Steps
 from .founding import Founded
@@ -21,7 +21,6 @@ from .guard import Guard
 from .ledger import Ledger
 from .network import Network, generator
 from .settings import Settings
-from .store import MutableStore
 from .traffic import Traffic
 from .views import Views
 
@@ -50,7 +49,7 @@ class World:
         self.settings = settings
         self.io = settings.table()
         self.env = simpy.Environment()
-        self.store = MutableStore()
+        self.store = Objects()
         self.network = Network(settings)
         self.traffic = Traffic(settings.requests_kept)
         self.views = Views(self.store, settings.revision_())

@@ -10,11 +10,12 @@ from importlib.resources.abc import Traversable
 
 from memwal.effects import Note
 from memwal.errors import EngineBug
+from memwal.stores.memory import Raised, Reply, Returned
 
 from ..exploring.exploration import Move
 from ..names import operation, symbolic, words
 from ..stage import Played, Stage
-from ..store import TURNED, Contents, Raised, Reply, Returned, reply_digest
+from ..store import TURNED, Contents, reply_digest
 from ..world import Violation, World
 from .trace import LANDED, Step
 

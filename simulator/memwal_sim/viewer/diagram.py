@@ -9,8 +9,9 @@ from __future__ import annotations
 import textwrap
 from dataclasses import dataclass
 
+from memwal.stores.memory import Raised
+
 from ..stage import Played
-from ..store import Raised
 from .addresses import Addresses
 from .film import Film
 from .telling import Flight, Path, Remark, Sign, flights, holds, is_fault, named, path_of, remarks

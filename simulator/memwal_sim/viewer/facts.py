@@ -10,11 +10,12 @@ from dataclasses import fields
 from typing import Any
 
 from memwal.revisions import REVISIONS
+from memwal.stores.memory import Returned
 
 from ..names import symbolic
 from ..process import Ended, Pause
 from ..stage import Played
-from ..store import Contents, Returned
+from ..store import Contents
 from ..traces.trace import Step
 from ..world import Ghosts, Violation
 from .addresses import Addresses, home

@@ -12,12 +12,12 @@ from typing import Any
 
 from memwal.effects import StoreRequest
 from memwal.errors import OutcomeUnknown
+from memwal.stores.memory import Raised
 
 from ..names import operation
 from ..outcomes import FREE, Fate
 from ..process import Ended
 from ..stage import Played
-from ..store import Raised
 from ..world import Violation
 from .addresses import Addresses
 from .film import Film
