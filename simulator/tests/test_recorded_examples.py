@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from memwal.errors import ArtifactError, InvalidArgument
 from memwal_sim import bugs, places, plays
-from memwal_sim.evidence import appendices, crashes, examples, prose
+from memwal_sim.evidence import crashes, examples, texts
 from memwal_sim.evidence.crashes import WORKFLOWS, Workflow
-from memwal_sim.evidence.directing import Example, Turn, direct
+from memwal_sim.evidence.directing import Advance, Example, direct
 from memwal_sim.plays import collecting, merging
 from memwal_sim.scenarios.scenario import Setting
 from memwal_sim.stage import Stage
@@ -21,7 +21,7 @@ from memwal_sim.traces.promoting import AREAS, DESCRIPTION_MIN, TITLE_MAX
 from memwal_sim.traces.replay import replay
 from memwal_sim.traces.trace import dumps, load, parse
 
-EXAMPLES = {example.path: example for example in (*appendices.tell(), *prose.tell())}
+EXAMPLES = {example.path: example for example in texts.tell()}
 SHORT = EXAMPLES["wal/buffered_write_is_lost"]
 
 
@@ -104,9 +104,9 @@ JUDGES = {
 """What must hold of a region at any time, by the state in which a workflow begins."""
 
 
-@pytest.mark.parametrize("workflow", [each for each in WORKFLOWS if each.play in JUDGES], ids=lambda each: each.name)
+@pytest.mark.parametrize("workflow", [w for w in WORKFLOWS if w.workload in JUDGES], ids=lambda w: w.name)
 def test_all_oracles_of_a_region_hold_wherever_a_workflow_crashes(workflow: Workflow) -> None:
-    stage, judges = crashes.begun(workflow), JUDGES[workflow.play](Setting())
+    stage, judges = crashes.begun(workflow), JUDGES[workflow.workload](Setting())
     while stage.waiting(workflow.worker.name) is not None:
         assert [oracle(stage.contents, stage.ghosts) for oracle in judges] == [None] * len(judges)
         stage.play(workflow.worker.name)
@@ -185,14 +185,14 @@ def test_format_1_expects_nothing_and_format_2_something() -> None:
 
 
 def test_an_example_whose_fact_is_not_so_is_not_recorded() -> None:
-    *most, last = SHORT.turns
+    *most, last = SHORT.steps
     with pytest.raises(InvalidArgument, match="merged is 0, and has to be 1"):
-        direct(replace(SHORT, turns=[*most, replace(last, state={"merged": 1})]))
+        direct(replace(SHORT, steps=[*most, replace(last, state={"merged": 1})]))
 
 
-def test_a_turn_that_never_comes_to_where_it_ends_is_refused() -> None:
+def test_a_step_that_never_comes_to_where_it_ends_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="writer-1 ended without put hints"):
-        direct(replace(SHORT, turns=[Turn(actor="writer-1", before="put hints")]))
+        direct(replace(SHORT, steps=[Advance(actor="writer-1", before="put hints")]))
 
 
 def test_an_example_that_breaks_something_unawares_is_refused() -> None:
@@ -202,10 +202,10 @@ def test_an_example_that_breaks_something_unawares_is_refused() -> None:
 
 
 def test_traces_of_examples_that_are_no_more_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examples, "TELLERS", {"prose": lambda: iter([SHORT, EXAMPLES["wal/next_entry_waits"]])})
+    monkeypatch.setattr(examples, "tell", lambda: iter([SHORT, EXAMPLES["wal/next_entry_waits"]]))
     assert examples.write(tmp_path) == 2
     assert examples.different(tmp_path) == []
-    monkeypatch.setattr(examples, "TELLERS", {"prose": lambda: iter([SHORT])})
+    monkeypatch.setattr(examples, "tell", lambda: iter([SHORT]))
     assert examples.different(tmp_path) == ["recorded/wal/next_entry_waits.jsonl"]
     examples.write(tmp_path)
     assert [path.name for path in tmp_path.rglob("*.jsonl")] == ["buffered_write_is_lost.jsonl"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from memwal.cli.main import app
 from memwal_sim.cli import evidence
-from memwal_sim.evidence import examples, prose
+from memwal_sim.evidence import examples, texts
 from memwal_sim.evidence.directing import direct
 from memwal_sim.traces.replay import replay
 from memwal_sim.traces.trace import dumps
@@ -18,7 +18,7 @@ from memwal_sim.viewer.film import film
 from memwal_sim.viewer.telling import Sign, remarks, verdict
 from typer.testing import CliRunner
 
-(SHORT,) = (example for example in prose.tell() if example.path == "wal/buffered_write_is_lost")
+(SHORT,) = (example for example in texts.tell() if example.path == "wal/buffered_write_is_lost")
 TRACE = direct(SHORT)
 STEPS = len(TRACE.steps)
 
@@ -94,7 +94,7 @@ def test_a_film_that_stops_early_says_what_came_before(good: Path) -> None:
 
 
 def test_recording_all_again_writes_what_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examples, "TELLERS", {"prose": lambda: iter([SHORT])})
+    monkeypatch.setattr(examples, "tell", lambda: iter([SHORT]))
     file = tmp_path / SHORT.file
     file.parent.mkdir(parents=True)
     file.write_text(dumps(TRACE).replace("lost in a crash", "found again"), "utf-8")
@@ -104,7 +104,7 @@ def test_recording_all_again_writes_what_is_told(tmp_path: Path, monkeypatch: py
 
 
 def test_oracles_are_asked_where_something_has_to_be_so(tmp_path: Path) -> None:
-    (told,) = (example for example in prose.tell() if example.path == "region/same_key_in_two_regions")
+    (told,) = (example for example in texts.tell() if example.path == "region/same_key_in_two_regions")
     trace = direct(told)
     path = tmp_path / "trace.jsonl"
     path.write_text(dumps(replace(trace, header=replace(trace.header, violation=None))), "utf-8")

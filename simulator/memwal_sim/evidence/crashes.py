@@ -12,14 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import plays
+from .. import data, plays
 from ..cast import Part
+from ..data import Table
 from ..names import operation, symbolic
+from ..plays.clients import actor
 from ..process import Ended
 from ..scenarios import scenario as scenarios
 from ..stage import Stage
 from ..traces.gallery import DANGEROUS
-from .directing import Example, Turn, follows
+from .directing import Advance, Example
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +31,7 @@ class Workflow:
     area: str
     name: str
     """Of its folder."""
-    play: str
+    workload: str
     """What is there when it begins."""
     what: str
     """What is done, as the subject of a sentence goes on: ``a writer …``."""
@@ -82,7 +84,7 @@ def places(workflow: Workflow, revision: str = "B") -> Iterator[Place]:
 
 def begun(workflow: Workflow, revision: str = "B") -> Stage:
     """The workflow's world when its work begins."""
-    scenario = plays.staged(plays.find(workflow.play), (workflow.worker, *workflow.rescue))
+    scenario = plays.staged(plays.find(workflow.workload), (workflow.worker, *workflow.rescue))
     stage = Stage(scenario.build(scenarios.setting(revision)))
     while workflow.start is not None and _waiting(stage, workflow) != workflow.start:
         stage.play(workflow.worker.name)
@@ -108,23 +110,25 @@ def example(workflow: Workflow, place: Place, revision: str = "B") -> Example:
     left = "nothing was left to do" if place.following is None else f"{_spoken(place.following)} would have been next"
     state = {**workflow.state, **workflow.unless.get(place.number, {})}
     title = DANGEROUS if (place.number, revision) == (workflow.dangerous, "B") else "A crash"
-    turns = [] if workflow.start is None else [Turn(actor=worker, before=workflow.start)]
-    turns += [Turn(actor=worker, after=place.last)] * place.times
-    turns.append(
-        Turn(
+    steps = [] if workflow.start is None else [Advance(actor=worker, before=workflow.start)]
+    steps += [Advance(actor=worker, after=place.last)] * place.times
+    steps.append(
+        Advance(
             actor=worker,
             before=place.following,
             says=f"{worker} crashes {where}: {left}",
             state={"ended": {worker: "done" if place.following is None else "has not ended"}},
         )
     )
-    turns += [Turn(actor=part.name) for part in workflow.rescue[:-1]]
-    turns.append(
-        Turn(actor=workflow.rescue[-1].name, says="What was acknowledged is there, and the work is done", state=state)
+    steps += [Advance(actor=part.name) for part in workflow.rescue[:-1]]
+    steps.append(
+        Advance(
+            actor=workflow.rescue[-1].name, says="What was acknowledged is there, and the work is done", state=state
+        )
     )
     return Example(
         path=f"{workflow.area}/crashes/{workflow.name}/{place.number:02d}_{_slug(place.last)}",
-        play=workflow.play,
+        workload=workflow.workload,
         revision=revision,
         title=f"{title} in {workflow.name.replace('_', ' ')}: {where}",
         description=(
@@ -132,8 +136,8 @@ def example(workflow: Workflow, place: Place, revision: str = "B") -> Example:
             f" {_list(part.name for part in workflow.rescue)} go on from what is stored. The outcome must be that each"
             " acknowledged row is there, and that the work comes to its end."
         ),
-        cast=(workflow.worker, *workflow.rescue),
-        turns=tuple(turns),
+        actors=(workflow.worker, *workflow.rescue),
+        steps=tuple(steps),
     )
 
 
@@ -175,214 +179,25 @@ def _list(names: Iterator[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-_READER = follows("reader", "reader", {"read": None})
-_SUCCESSOR = follows("writer-2", "writer", {"flush": None})
-_MERGER = follows("merger", "merger", {"merge": None})
+def _workflow(table: Table) -> Workflow:
+    found = Workflow(
+        area=table.text("area"),
+        name=table.text("name"),
+        workload=table.text("workload"),
+        what=table.text("what"),
+        why=table.text("why"),
+        worker=actor(table.table("worker")),
+        start=table.maybe("start", str),
+        rescue=tuple(map(actor, table.tables("rescue"))),
+        state=table.need("state", dict),
+        unless={int(number): state for number, state in table.take("unless", dict, {}).items()},
+        dangerous=table.need("dangerous", int),
+    )
+    table.close()
+    with table.placed():
+        for part in (found.worker, *found.rescue):
+            plays.find(found.workload).check(part)
+    return found
 
-WORKFLOWS: tuple[Workflow, ...] = (
-    Workflow(
-        area="fencing",
-        name="first_claim",
-        play="worked_examples",
-        what="writer-1 claims a region that does not exist yet, and puts a row.",
-        why="A region without a hint, or without its first entry, looks neither lost nor new (MANIFEST-031, AMB-07).",
-        worker=follows("writer-1", "writer", {"open": None}),
-        rescue=(follows("writer-2", "writer", {"rows": {"k": "v"}}, {"flush": None}), _MERGER, _READER),
-        state={"reads": {"reader/1": {"k": "v"}}, "base rows": {"k": "v"}, "merged": 1},
-        dangerous=1,
-    ),
-    Workflow(
-        area="fencing",
-        name="claim",
-        play="one_row_in_the_wal",
-        what="writer-1 claims a region whose WAL holds an acknowledged row, replays it, and puts its barrier.",
-        why="Half a claim may neither hide the row nor keep others out (FENCE-004 to 008, FENCE-015, AMB-24).",
-        worker=follows("writer-1", "writer", {"open": None}),
-        rescue=(_SUCCESSOR, _MERGER, _READER),
-        state={"reads": {"reader/1": {"k": "old"}}, "base rows": {"k": "old"}, "merged": 1},
-        dangerous=1,
-    ),
-    Workflow(
-        area="wal",
-        name="put",
-        play="one_row_in_the_wal",
-        what="writer-1 owns a region and puts a row.",
-        why="A row that is stored and not acknowledged may appear, whole, and one that is not stored may not (AMB-22).",
-        worker=follows("writer-1", "writer", {"open": None}, {"rows": {"l": "new"}}),
-        start="put_if_absent wal/@3",
-        rescue=(_SUCCESSOR, _MERGER, _READER),
-        state={"reads": {"reader/1": {"k": "old", "l": "new"}}, "base rows": {"k": "old", "l": "new"}, "merged": 1},
-        unless={0: {"reads": {"reader/1": {"k": "old"}}, "base rows": {"k": "old"}}},
-        dangerous=1,
-    ),
-    Workflow(
-        area="flush",
-        name="flush",
-        play="one_row_in_the_wal",
-        what="writer-1 flushes its MemTable: a generation is written, and then listed in the region manifest.",
-        why="A half-written folder may not count, and no row be in none or in two generations (FLUSH-013, FLUSH-024).",
-        worker=follows("writer-1", "writer", {"rows": {"l": "new"}}, {"flush": None}),
-        start="put_if_absent gen/@1/bloom_filter.bin",
-        rescue=(_SUCCESSOR, _MERGER, follows("collector", "collector", {"collect": {"retain_versions": 1}}), _READER),
-        state={
-            "reads": {"reader/1": {"k": "old", "l": "new"}},
-            "base rows": {"k": "old", "l": "new"},
-            "merged": 1,
-            "generation folders": [],
-        },
-        dangerous=4,
-    ),
-    Workflow(
-        area="merge",
-        name="merge",
-        play="two_generations",
-        what="merger-1 merges two generations, one table version each.",
-        why="Rows and progress are in one version: nothing is merged twice or left out (MERGE-006, MERGE-014).",
-        worker=follows("merger-1", "merger", {"merge": None}),
-        rescue=(follows("merger-2", "merger", {"merge": None}), _READER),
-        state={
-            "reads": {"reader/1": {"k": "new", "l": "old", "m": "new"}},
-            "base rows": {"k": "new", "l": "old", "m": "new"},
-            "merged": 2,
-        },
-        dangerous=3,
-    ),
-    Workflow(
-        area="index",
-        name="snapshot",
-        play="two_generations",
-        what="builder-1 looks at the region, raises its hint, and writes a new snapshot, a file, to the index.",
-        why="Readers must see the old snapshot or the new one, and the hint is a hint (SNAP-013 to 024, AMB-76).",
-        worker=follows("builder-1", "snapshotter", {"snapshot": None}),
-        rescue=(
-            follows("builder-2", "snapshotter", {"snapshot": None}),
-            follows("reader", "reader", {"read_eventually": None}, {"read": None}),
-        ),
-        state={
-            "reads": {
-                "reader/1": {"k": "new", "l": "old", "m": "new"},
-                "reader/2": {"k": "new", "l": "old", "m": "new"},
-            },
-            "snapshot": {"flushed": [1, 2]},
-        },
-        dangerous=1,
-    ),
-    Workflow(
-        area="index",
-        name="catch_up",
-        play="merged_beyond_the_index",
-        what="builder-1 extends the index of the base table over a merged generation, and records its catch-up.",
-        why="No index may be credited with what it does not cover, and a search finds each row (CATCHUP-007 to 012).",
-        worker=follows("builder-1", "indexer", {"index": "by_value"}),
-        rescue=(
-            follows("builder-2", "indexer", {"index": "by_value"}),
-            follows("collector", "collector", {"collect": {"retain_versions": 1}}),
-            _READER,
-        ),
-        state={
-            "reads": {"reader/1": {"base": "v0", "k": "old", "l": "old"}},
-            "catch-up": {"by_value": 1},
-            "found by index": {"v0": ["base"], "old": ["k", "l"]},
-            "generation folders": [],
-        },
-        dangerous=3,
-    ),
-    Workflow(
-        area="collect",
-        name="collect",
-        play="merged_generation",
-        what="collector-1 takes a merged generation from the manifest, then its files, WAL entries, and old versions.",
-        why="What is listed must be there, and what is left over must go with the next run (GC-001 to 010, AMB-93).",
-        worker=follows("collector-1", "collector", {"collect": {"retain_versions": 1}}),
-        rescue=(
-            follows("collector-2", "collector", {"collect": {"retain_versions": 1}}),
-            follows("writer-2", "writer", {"rows": {"n": "newer"}}),
-            _READER,
-        ),
-        state={
-            "reads": {"reader/1": {"k": "new", "l": "old", "m": "new", "n": "newer"}},
-            "region": {"flushed": [2]},
-            "generation folders": ["gen_2"],
-        },
-        dangerous=7,
-    ),
-    Workflow(
-        area="region",
-        name="register",
-        play="one_spec",
-        what="writer-1 finds no region for its key, registers one, creates it, and puts a row.",
-        why="A region that is registered and not created, or the other way round, must not split the key (AMB-52).",
-        worker=follows("writer-1", "writer", {"put": "k"}),
-        rescue=(follows("writer-2", "writer", {"put": "k"}, {"flush": None}), _READER),
-        state={"region values": [{"buckets_1": 0}], "reads": {"reader/1": {"k": "writer-2.1"}}, "specs": [1]},
-        dangerous=2,
-    ),
-    Workflow(
-        area="region",
-        name="add_spec",
-        play="one_drained_region",
-        what="operator-1 makes another region spec the active one, which fences the writers of the old one's regions.",
-        why="Half a change may neither leave a key in two regions nor stop writers for ever (AMB-54, AMB-142).",
-        worker=follows("operator-1", "operator", {"add_spec": 2}),
-        rescue=(
-            follows("operator-2", "operator", {"add_spec": 2}),
-            follows("writer-2", "writer", {"put": "k"}, {"flush": None}),
-            _READER,
-        ),
-        state={"reads": {"reader/1": {"k": "writer-2.1"}}, "specs": [1, 2]},
-        unless={7: {"specs": [1, 2, 3]}},
-        dangerous=5,
-    ),
-    Workflow(
-        area="table",
-        name="drop_column",
-        play="one_region",
-        what="operator-1 drops a column: it fences all writers, flushes what their WAL holds, and commits.",
-        why="No row may be lost that was written with other columns, and nobody may stay held off (AMB-50, AMB-142).",
-        worker=follows("operator-1", "operator", {"drop_columns": ["group"]}),
-        rescue=(
-            follows("operator-2", "operator", {"drop_columns": ["group"]}),
-            _READER,
-            follows("writer-2", "writer", {"put": "l"}, {"flush": None}, {"merge": None}, {"read": None}),
-        ),
-        state={
-            "columns": ["id", "part", "value"],
-            "reads": {"reader/1": {"k": "writer-0.1"}, "writer-2/1": {"k": "writer-0.1", "l": "writer-2.1"}},
-            "base rows": {"k": "writer-0.1", "l": "writer-2.1"},
-        },
-        dangerous=13,
-    ),
-    *(
-        Workflow(
-            area="table",
-            name=f"commit_by_{name}",
-            play=f"commits_by_{name}",
-            what=f"committer-1 appends a row to a table whose versions are created by {words}.",
-            why=f"The commit is there as a whole or not at all, and the next one goes on from it ({clauses}).",
-            worker=follows("committer-1", "writer", {"append": {"k1": "v1"}}),
-            rescue=(
-                follows("committer-2", "writer", {"append": {"k2": "v2"}}),
-                follows("reader", "reader", {"read": None}),
-            ),
-            state={"reads": {"reader/1": {"k1": "v1", "k2": "v2"}}},
-            unless={number: {"reads": {"reader/1": {"k2": "v2"}}} for number in range(committed)},
-            dangerous=dangerous,
-        )
-        for name, words, clauses, committed, dangerous in (
-            ("put", "put-if-not-exists", "TXN-002 to 006", 3, 2),
-            ("rename", "a rename to a name that must not exist", "TXN-002 to 007", 4, 3),
-            ("external", "an external manifest store", "EXT-001 to 011", 4, 4),
-        )
-    ),
-    Workflow(
-        area="wal",
-        name="repair",
-        play="half_an_entry",
-        what="operator-1 repairs a WAL that ends in half an entry: it is moved aside for an empty one.",
-        why="Its bytes must be kept somewhere, and nothing behind the replay pointer may be passed over (AMB-15).",
-        worker=follows("operator-1", "operator", {"repair": None}),
-        rescue=(follows("operator-2", "operator", {"repair": None}), _SUCCESSOR, _READER),
-        state={"reads": {"reader/1": {"k": "old"}}, "generations": {"1": {"k": "old"}}},
-        dangerous=4,
-    ),
-)  # fmt: skip
+
+WORKFLOWS = tuple(map(_workflow, data.read("workflows.toml").tables("workflows")))

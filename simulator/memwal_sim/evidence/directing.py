@@ -1,12 +1,12 @@
-"""Histories that are told rather than found: who goes on how far, turn by turn, and what has to be so then.
+"""Histories that are written rather than found: who goes on how far, step by step, and what has to be so then.
 
-An `Example` is played once into a trace of format 2, whose ``expected`` are the facts that its turns name. A fact that
+An `Example` is played once into a trace of format 2, whose ``expected`` are the facts that its steps name. A fact that
 is not so is a mistake of the example, or of the engine, and nothing is recorded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,13 @@ from ..traces.study import Study
 from ..traces.study import header as header_of
 from ..traces.trace import FORMAT_EXPECTING, Expected, Step, Trace
 
-TURN_MAX = 500
-"""Requests of one turn; more of them never come to where it ends."""
+ADVANCE_MAX = 500
+"""Requests of one step; more of them never come to where it ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """One process goes on, to its end if nothing else is said."""
+class Advance:
+    """One step: an actor goes on, to its end if nothing else is said."""
 
     actor: str
     before: str | None = None
@@ -48,11 +48,11 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A history that is told."""
+    """A history that is written."""
 
     path: str
     """Below ``faults/recorded``, without the suffix."""
-    play: str
+    workload: str
     revision: str = "B"
     profile: str = "strict"
     readings: Mapping[str, bool] = field(default_factory=dict)
@@ -60,8 +60,8 @@ class Example:
     """One line for lists."""
     description: str
     """What happens, why it matters, which clauses say so, and what the outcome must be."""
-    cast: Sequence[Part]
-    turns: Sequence[Turn]
+    actors: Sequence[Part]
+    steps: Sequence[Advance]
     oracle: str | None = None
     """What has to break at the end; None: nothing."""
 
@@ -71,16 +71,11 @@ class Example:
         return Path("recorded") / f"{self.path}.jsonl"
 
 
-def follows(name: str, role: str, *script: Mapping[str, Any], **arguments: Any) -> Part:
-    """The process ``name`` of a cast, which does ``script``."""
-    return Part(name=name, role=role, arguments={"script": list(script), **arguments})
-
-
 def direct(example: Example) -> Trace:
-    """The trace of ``example``; raises `InvalidArgument` if a turn or a fact is not as it says."""
-    faults = [turn.fate for turn in example.turns if turn.fate is not Fate.NORMAL]
+    """The trace of ``example``; raises `InvalidArgument` if a step or a fact is not as it says."""
+    faults = [each.fate for each in example.steps if each.fate is not Fate.NORMAL]
     study = Study(
-        scenario=plays.staged(plays.find(example.play), example.cast),
+        scenario=plays.staged(plays.find(example.workload), example.actors),
         revision=example.revision,
         profile=example.profile,
         readings=example.readings,
@@ -90,46 +85,42 @@ def direct(example: Example) -> Trace:
     stage = Stage(study.world())
     steps: list[Step] = []
     expected: list[Expected] = []
-    for turn in example.turns:
-        steps += play(stage, turn, len(steps), example.path)
-        if turn.says:
-            expected.append(Expected(after=len(steps), says=turn.says, state=turn.state))
-            _check(stage, turn, example.path, example.oracle)
+    for each in example.steps:
+        steps += play(stage, each, len(steps), example.path)
+        if each.says:
+            expected.append(Expected(after=len(steps), says=each.says, state=each.state))
+            _check(stage, each, example.path, example.oracle)
     violation = stage.violation(example.oracle)
     if (violation is None) != (example.oracle is None):
         raise InvalidArgument(f"{example.path}: {violation or 'nothing'} is broken at the end")
     header = header_of(study, violation, example.title, example.description)
     kinds = () if not faults else header.kinds
-    told = replace(header, format=FORMAT_EXPECTING, cast=tuple(example.cast), expected=tuple(expected), kinds=kinds)
+    told = replace(header, format=FORMAT_EXPECTING, cast=tuple(example.actors), expected=tuple(expected), kinds=kinds)
     return Trace(told, tuple(steps))
 
 
-def play(stage: Stage, turn: Turn, played: int, where: str) -> Iterator[Step]:
-    """The steps of ``turn`` on ``stage``, after as many as were ``played``."""
-    for number in range(played + 1, played + TURN_MAX):
-        request = stage.waiting(turn.actor)
+def play(stage: Stage, advance: Advance, played: int, where: str) -> Iterator[Step]:
+    """The steps of a trace that ``advance`` makes on ``stage``, after as many as were ``played``."""
+    for number in range(played + 1, played + ADVANCE_MAX):
+        request = stage.waiting(advance.actor)
         asked = None if request is None else f"{operation(request)} {symbolic(request.path)}"
-        if asked == turn.before:
+        if asked == advance.before:
             return
         if asked is None:
-            raise InvalidArgument(f"{where}: {turn.actor} ended without {turn.before or turn.after}")
-        last = asked == turn.after
-        yield step(number, stage.play(turn.actor, turn.fate if last else Fate.NORMAL), stage.contents)
+            raise InvalidArgument(f"{where}: {advance.actor} ended without {advance.before or advance.after}")
+        last = asked == advance.after
+        yield step(number, stage.play(advance.actor, advance.fate if last else Fate.NORMAL), stage.contents)
         if last:
             return
-    raise InvalidArgument(f"{where}: {turn.actor} never came to {turn.before or turn.after or 'its end'}")
+    raise InvalidArgument(f"{where}: {advance.actor} never came to {advance.before or advance.after or 'its end'}")
 
 
-def _check(stage: Stage, turn: Turn, where: str, oracle: str | None) -> None:
+def _check(stage: Stage, advance: Advance, where: str, oracle: str | None) -> None:
     """Raises `InvalidArgument` if a fact is not so, or anything but ``oracle`` finds something broken."""
     violation = stage.violation()
     if violation is not None and violation.oracle != oracle:
-        raise InvalidArgument(f"{where}, {turn.says!r}: {violation}")
-    for name, wanted in turn.state.items():
+        raise InvalidArgument(f"{where}, {advance.says!r}: {violation}")
+    for name, wanted in advance.state.items():
         found = facts.look(stage, name)
         if not facts.holds(wanted, found):
-            raise InvalidArgument(f"{where}, {turn.says!r}: {name} is {found}, and has to be {wanted}")
-
-
-Tell = Callable[[], Sequence[Example]]
-"""Examples of one kind, in the order in which they are to be read."""
+            raise InvalidArgument(f"{where}, {advance.says!r}: {name} is {found}, and has to be {wanted}")

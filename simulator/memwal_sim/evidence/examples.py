@@ -1,4 +1,4 @@
-"""All histories that are told: worked examples, faults of the texts' prose, crashes. Writes and checks their traces.
+"""All histories that are written: worked examples, faults of the texts' prose, crashes. Writes and checks their traces.
 
 ``python -m memwal_sim.evidence.examples`` compares ``faults/recorded`` with them; ``--write`` writes them anew.
 """
@@ -7,29 +7,22 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
 from .. import places
 from ..traces.trace import FORMAT_EXPECTING, decoded, dumps
-from . import appendices, crashes, prose
+from . import crashes, texts
 from .directing import Example, direct
-
-TELLERS: Mapping[str, Callable[[], Iterator[Example]]] = {
-    "appendices": appendices.tell,
-    "prose": prose.tell,
-    "crashes": crashes.tell,
-}
-"""What tells them, by the name of its module."""
 
 
 def tell() -> Iterator[Example]:
     """All examples."""
-    return chain.from_iterable(teller() for teller in TELLERS.values())
+    return chain(texts.tell(), crashes.tell())
 
 
-def texts() -> Iterator[tuple[Path, str]]:
+def traces() -> Iterator[tuple[Path, str]]:
     """The file of each example below the folder of faults, and what has to be in it."""
     for example in tell():
         yield example.file, dumps(direct(example))
@@ -48,7 +41,7 @@ def _format(path: Path) -> object:
 
 def write(folder: Path) -> int:
     """Write the traces of all examples below ``folder``, and delete those of none; returns how many there are."""
-    before, now = written(folder), dict(texts())
+    before, now = written(folder), dict(traces())
     for file, text in now.items():
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text(text, "utf-8")

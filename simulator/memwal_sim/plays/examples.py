@@ -19,7 +19,7 @@ from memwal.codec.index_details import IndexDetails
 from memwal.codec.region_manifest import FlushedGeneration, RegionManifest
 from memwal.codec.wal import WalEntry
 from memwal.effects import Commits, Io
-from memwal.errors import EngineBug, InvalidArgument
+from memwal.errors import EngineBug, InvalidArgument, check_name
 from memwal.ids import Epoch, Generation, ManifestVersion, Milliseconds, SpecId, WalPosition
 from memwal.index import mem_wal
 from memwal.index.transforms import bucket, resolve
@@ -34,7 +34,8 @@ from memwal.table import schema as schemas
 from memwal.table import write
 from memwal.table.state import TableState
 
-from ..cast import Arguments, Part
+from .. import data
+from ..data import Table
 from ..histories.verdicts import check_batches, check_registers
 from ..oracles import Asking
 from ..process import Process
@@ -47,12 +48,9 @@ from ..store import Contents
 from ..world import Oracle, Violation
 from . import account
 from .account import Account
-from .clients import client
+from .clients import Client, actor
 from .merging import FIXTURE
 from .play import Play, Role
-
-NUMBER = "region"
-"""Argument of a role: number of the region that it works on; 1 if it is not told."""
 
 
 def _batch(given: Given) -> Action:
@@ -218,11 +216,7 @@ def _in_region(setting: Setting, number: int, *, collected: bool) -> Place:
 
 
 def _roles(*, collected: bool = False, words: Words = WORDS) -> Mapping[str, Role]:
-    async def role(setting: Setting, name: str, arguments: Arguments) -> None:
-        place = partial(_in_region, number=arguments.get(NUMBER, 1), collected=collected)
-        await client(place, words=words)(setting, name, arguments)
-
-    return dict.fromkeys(NAMES, role)
+    return dict.fromkeys(NAMES, Client(place=partial(_in_region, collected=collected), words=words))
 
 
 READS = "reads are explained"
@@ -356,20 +350,6 @@ BUCKETS = replace(
 )
 
 
-def _begun(play: Play, name: str, title: str, *parts: Part) -> Play:
-    """``play`` after ``parts``, which are no part of a history: what somebody crashes on top of."""
-    return replace(play, name=name, title=title, before=parts)
-
-
-def _writer_0(*script: Mapping[str, Any]) -> Part:
-    return Part(name="writer-0", role="writer", arguments={"script": list(script)})
-
-
-_OLD = ({"rows": {"k": "old", "l": "old"}}, {"flush": None})
-_PUT: Mapping[str, Any] = {"put": "k"}
-_NEW = ({"rows": {"k": "new", "m": "new"}}, {"flush": None})
-
-
 def _drop_columns(given: Given) -> Action:
     """Argument: names of columns that are dropped, which fences all writers; a refusal is noted."""
 
@@ -390,41 +370,29 @@ _SPECS = replace(
     oracles=_reads,
 )
 
-BEGUN = (
-    _begun(EMPTY, "one_row_in_the_wal", "a region whose WAL holds a row", _writer_0({"rows": {"k": "old"}})),
-    _begun(EMPTY, "two_generations", "a region with two generations that are not merged", _writer_0(*_OLD, *_NEW)),
-    _begun(
-        COLLECTED,
-        "merged_generation",
-        "a region with a merged generation that a snapshot lists, and one that is not merged",
-        _writer_0(*_OLD, {"snapshot": None}, {"merge": None}, *_NEW),
-    ),
-    _begun(
-        INDEXED,
-        "merged_beyond_the_index",
-        "a region whose only generation is merged, and not covered by the index",
-        _writer_0({"open": None}, *_OLD, {"merge": None}),
-    ),
-    _begun(
-        replace(EMPTY, oracles=_reads),
-        "half_an_entry",
-        "a region whose WAL ends in half an entry",
-        _writer_0({"rows": {"k": "old"}}),
-        Part(
-            name="scribe",
-            role="scribe",
-            arguments={"script": [{"given_half_entry": {"position": 2, "epoch": 1, "rows": {"l": "half"}}}]},
-        ),
-    ),
-    _begun(_SPECS, "one_spec", "a table with a region spec of one bucket, and no region"),
-    _begun(
-        _SPECS,
-        "one_drained_region",
-        "a table with a region spec of one bucket, whose region is merged",
-        _writer_0({"put": "k"}, {"flush": None}, {"merge": None}),
-    ),
-    _begun(_SPECS, "one_region", "a table with a region spec of one bucket, whose region holds a row", _writer_0(_PUT)),
-)
+_BEGINNINGS = {"specs": _SPECS, **{play.name: play for play in (EMPTY, COLLECTED, INDEXED)}}
+
+
+def _begun(table: Table) -> Play:
+    """A workload after processes that are no part of a history: what somebody crashes on top of."""
+    with table.placed():
+        check_name("beginning", of := table.text("of"), sorted(_BEGINNINGS))
+    begun = replace(
+        _BEGINNINGS[of],
+        name=table.text("name"),
+        title=table.text("title"),
+        before=tuple(map(actor, table.tables("actors"))),
+    )
+    if not table.take("stored_invariants", bool, True):
+        begun = replace(begun, oracles=_reads)
+    table.close()
+    with table.placed():
+        for part in begun.before:
+            begun.check(part)
+    return begun
+
+
+BEGUN = tuple(map(_begun, data.read("beginnings.toml").tables("beginnings")))
 """States in which a crash is looked at."""
 
 PLAYS = (EMPTY, COLLECTED, INDEXED, *map(_committing, Commits), BUCKETS, *BEGUN)

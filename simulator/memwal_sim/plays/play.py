@@ -19,6 +19,7 @@ from ..scenarios.scenario import Scenario, Setting
 from ..store import Contents
 from ..world import Ghosts, Observe, Oracle, World
 from .account import Account, observe
+from .clients import Client
 
 Role: TypeAlias = Callable[[Setting, str, Arguments], Protocol[Any]]
 """Setting, name of the process, arguments -> its protocol, from the beginning."""
@@ -40,9 +41,16 @@ class Play:
     before: Sequence[Part] = ()
     """Processes that run alone, one after another, before all others start."""
 
-    def process(self, setting: Setting, part: Part) -> Process:
-        """The process of ``part``; raises `InvalidArgument` for a role that there is not."""
+    def check(self, part: Part) -> None:
+        """Raises `InvalidArgument` for a role that there is not, and for what its processes cannot be told."""
         check_name(f"role of {self.name}", part.role, sorted(self.roles))
+        role = self.roles[part.role]
+        if isinstance(role, Client):
+            role.steps(part.arguments)
+
+    def process(self, setting: Setting, part: Part) -> Process:
+        """The process of ``part``; raises `InvalidArgument` as `check` does."""
+        self.check(part)
         return Process(part.name, partial(self.roles[part.role], setting, part.name, part.arguments))
 
     def world(self, setting: Setting, cast: Sequence[Part] = ()) -> World:

@@ -56,8 +56,13 @@ def steps(script: Iterable[Entry], words: Words) -> tuple[Step, ...]:
     return tuple(_step(entry, words) for entry in script)
 
 
+def written(entry: Entry) -> Mapping[str, Any]:
+    """A step as traces have it: a word and its argument, which is null if there is none."""
+    return {entry: None} if isinstance(entry, str) else entry
+
+
 def _step(entry: Entry, words: Words) -> Step:
-    told = {entry: None} if isinstance(entry, str) else entry
+    told = written(entry)
     if not isinstance(told, Mapping) or len(told) != 1:
         raise InvalidArgument(f"a step of a script is one word, or one word with an argument, and not {entry!r}")
     ((word, argument),) = told.items()

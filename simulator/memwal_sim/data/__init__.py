@@ -1,0 +1,115 @@
+"""Files of data: scenarios, examples and workflows as TOML, which is read table by table.
+
+Whoever reads a table takes its fields one by one, and closes it: a field that nobody took is refused. Errors are
+`InvalidArgument`, and say file and entry, what is wrong there, and the nearest name that there is.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any, TypeVar
+
+from memwal.errors import InvalidArgument, check_name
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of a file, and where it is."""
+
+    where: str
+    """File and entry."""
+    fields: Mapping[str, Any]
+    taken: set[str] = field(default_factory=set)
+
+    def need(self, name: str, kind: type[T]) -> T:
+        """The field ``name``, which has to be there."""
+        if name not in self.fields:
+            raise InvalidArgument(f"{self.where}: {name} is missing; there are {', '.join(self.fields) or 'no fields'}")
+        return self._taken(name, kind)
+
+    def take(self, name: str, kind: type[T], default: T) -> T:
+        """The field ``name``, or ``default``."""
+        self.taken.add(name)
+        return self._taken(name, kind) if name in self.fields else default
+
+    def maybe(self, name: str, kind: type[T]) -> T | None:
+        """The field ``name``, or None."""
+        self.taken.add(name)
+        return self._taken(name, kind) if name in self.fields else None
+
+    def _taken(self, name: str, kind: type[T]) -> T:
+        self.taken.add(name)
+        found: T = self.fields[name]
+        if type(found) is not kind:
+            raise InvalidArgument(f"{self.where}: {name} is no {_KINDS[kind]}: {found!r}")
+        return found
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """The text ``name``, whose lines are one; it has to be there if there is no ``default``."""
+        return " ".join((self.need(name, str) if default is None else self.take(name, str, default)).split())
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """The texts of the list ``name``; none if there is none."""
+        found = self.take(name, list, [])
+        if not all(isinstance(each, str) for each in found):
+            raise InvalidArgument(f"{self.where}: {name} is no list of texts: {found!r}")
+        return tuple(found)
+
+    def table(self, name: str) -> Table:
+        """The table ``name``; one without fields if there is none."""
+        return Table(f"{self.where}, {name}", self.take(name, dict, {}))
+
+    def tables(self, name: str, called: str = "name") -> tuple[Table, ...]:
+        """The tables of the list ``name``, by number and their field ``called``; none if there is none."""
+        return tuple(self._tables(name, called))
+
+    def _tables(self, name: str, called: str) -> Iterator[Table]:
+        for number, fields in enumerate(self.take(name, list, []), 1):
+            if not isinstance(fields, dict):
+                raise InvalidArgument(f"{self.where}: {name.removesuffix('s')} {number} is no table: {fields!r}")
+            known = f" ({fields[called]})" if called in fields else ""
+            yield Table(f"{self.where}, {name.removesuffix('s')} {number}{known}", fields)
+
+    def close(self) -> None:
+        """Refuse what nobody took."""
+        for name in self.fields:
+            with self.placed():
+                check_name("field", name, sorted(self.taken))
+
+    @contextmanager
+    def placed(self) -> Iterator[None]:
+        """Whatever is refused within is refused with the place of this table."""
+        try:
+            yield
+        except InvalidArgument as refused:
+            raise InvalidArgument(f"{self.where}: {refused}", clause=refused.clause) from refused
+
+
+_KINDS: Mapping[type, str] = {
+    str: "text", int: "whole number", bool: "true or false", list: "list", dict: "table",
+}  # fmt: skip
+
+
+def parsed(name: str, text: str) -> Table:
+    """The file ``name`` with this text."""
+    try:
+        return Table(name, tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidArgument(f"{name} is no TOML: {error}") from error
+
+
+def read(name: str) -> Table:
+    """The file ``name`` of this folder."""
+    return parsed(name, resources.files(__package__).joinpath(name).read_text("utf-8"))
+
+
+def read_all(folder: str) -> Sequence[Table]:
+    """The files of a folder of this folder, by name."""
+    found = sorted(file.name for file in resources.files(__package__).joinpath(folder).iterdir())
+    return [read(f"{folder}/{name}") for name in found if name.endswith(".toml")]

@@ -1,0 +1,85 @@
+"""Files of data: what they cannot say is refused with file and entry, what is wrong, and the nearest name."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from memwal.errors import InvalidArgument
+from memwal_sim import data
+from memwal_sim.cast import Part
+from memwal_sim.evidence import texts
+from memwal_sim.evidence.directing import Advance
+
+GOOD = """
+[[examples]]
+path = "wal/one_{revision}"
+workload = "worked_examples"
+revisions = ["A", "B"]
+title = "One row under {revision}"
+description = \"\"\"
+What happens is in
+entry {first}.\"\"\"
+by_revision.first = { A = "13", B = "11" }
+actors = [
+  { name = "writer-1", region = 2, script = [{ rows = { k = "v" } }, "flush"] },
+  { name = "late", role = "reader" },
+]
+
+[[examples.steps]]
+actor = "writer-1"
+before = "put hint"
+fate = "lost"
+says = "So it is"
+state.merged = 0
+absent = ["snapshot"]
+"""
+
+
+def test_an_example_is_read_under_each_of_its_revisions() -> None:
+    a, b = texts.examples(data.parsed("a.toml", GOOD))
+    assert (a.path, a.title, a.description) == ("wal/one_a", "One row under A", "What happens is in entry 13.")
+    assert (b.path, b.title, b.description) == ("wal/one_b", "One row under B", "What happens is in entry 11.")
+    writer = Part(
+        name="writer-1", role="writer", arguments={"script": [{"rows": {"k": "v"}}, {"flush": None}], "region": 2}
+    )
+    assert a.actors == (writer, Part(name="late", role="reader", arguments={"script": []}))
+    (step,) = a.steps
+    assert isinstance(step, Advance)
+    assert (step.fate.label, step.state) == ("lost", {"merged": 0, "snapshot": None})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("[[examples]]", "[exampels]\n[[examples]]", "a.toml: no field 'exampels'; there are examples. Did you mean"),
+        (
+            "title =",
+            "titel =",
+            "example 1 (wal/one_{revision}): title is missing; there are path, workload, revisions, titel",
+        ),
+        (
+            'title = "One row under {revision}"',
+            "",
+            "a.toml, example 1 (wal/one_{revision}): title is missing; there are path",
+        ),
+        ('title = "One row under {revision}"', "title = 1", "example 1 (wal/one_{revision}): title is no text: 1"),
+        ('"flush"]', '"flsh"]', "example 1 (wal/one_{revision}): no word of a script 'flsh'"),
+        ('"flush"]', "1]", "a step of a script is one word, or one word with an argument, and not 1"),
+        ('role = "reader"', 'role = "raeder"', "no role of worked_examples 'raeder'; there are"),
+        ("region = 2", 'region = "2"', "actor 1 (writer-1): region is no whole number: '2'"),
+        ("region = 2", "regoin = 2", "actor 1 (writer-1): no field 'regoin'; there are"),
+        ('workload = "worked_examples"', 'workload = "worked"', "no play 'worked'; there are"),
+        ('actor = "writer-1"', 'actor = "writer"', "no actor 'writer'; there are writer-1, late"),
+        ('fate = "lost"', 'fate = "lots"', "step 1 (So it is): no fate 'lots'; there are"),
+        ('absent = ["snapshot"]', "absent = [1]", "step 1 (So it is): absent is no list of texts: [1]"),
+        ('["A", "B"]', '["A", "C"]', "no revision 'C'; there are A, B, R"),
+        ("{ A = ", "{ R = ", "example 1 (wal/one_{revision}), by_revision, first: A is missing; there are R, B"),
+        ("actors = [", "actors = [1,", "example 1 (wal/one_{revision}): actor 1 is no table: 1"),
+        ("[[examples]]", "[[examples", "a.toml is no TOML: "),
+    ],
+)
+def test_what_a_file_cannot_say_is_refused_with_its_place(old: str, new: str, said: str) -> None:
+    assert old in GOOD
+    with pytest.raises(InvalidArgument, match=re.escape(said)):
+        list(texts.examples(data.parsed("a.toml", GOOD.replace(old, new, 1))))
