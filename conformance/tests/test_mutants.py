@@ -347,6 +347,7 @@ def within(count: int, most: int = 4) -> bool:
 def note(first: int, second: int) -> None:
     state["é"], = first, second
     state["ß"] = "é" if first - second else None
+    state["ä"] += zip(first, max(first, second), strict=True)
 '''
 
 
@@ -375,6 +376,8 @@ def test_every_change_of_what_decides_is_made_and_none_of_what_only_says_somethi
             (18, "drop", "pass"),
             (18, "negate", 'state["ß"] = "é" if (not (first - second)) else None'),
             (18, "off by one", 'state["ß"] = "é" if (first + second) else None'),
+            (19, "drop", "pass"),
+            (19, "swap", 'state["ä"] += zip(max(first, second), first, strict=True)'),
         ]
     )
 

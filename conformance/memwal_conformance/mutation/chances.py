@@ -1,7 +1,8 @@
 """Random mutants: small changes of the protocol modules that nobody chose, to see where tests look away.
 
 A change is one of `OPERATORS` at one place of the source. What only says something is left alone: messages of errors,
-assertions, docstrings, annotations, decorators. The same seed and source give the same changes.
+assertions (``strict`` of a ``zip`` is one), docstrings, annotations, decorators. The same seed and source give the same
+changes.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ _FLIPPED: Mapping[type[ast.cmpop], str] = {
     ast.In: "not in",
     ast.NotIn: "in",
 }
+
+_EITHER_WAY = ("max", "min", "pc.add", "pc.and_", "pc.and_kleene", "pc.equal", "pc.multiply", "pc.or_", "pc.or_kleene")
+"""What gives the same for arguments in any order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +112,7 @@ def _nodes(node: ast.AST) -> Iterator[ast.AST]:
             parts = list(node.body)
         case ast.AnnAssign():
             parts = [] if node.value is None else [node.value]
-        case ast.Expr(value=ast.Constant()):
+        case ast.Expr(value=ast.Constant()) | ast.keyword(arg="strict"):
             return
         case _:
             parts = list(ast.iter_child_nodes(node))
@@ -193,8 +197,8 @@ def _drops(node: ast.AST, _source: str) -> Iterator[Replaced]:
 
 
 def _swaps(node: ast.AST, source: str) -> Iterator[Replaced]:
-    """The last two arguments of a call in the other order."""
-    if isinstance(node, ast.Call) and len(node.args) > 1:
+    """The last two arguments of a call in the other order, where that is another call."""
+    if isinstance(node, ast.Call) and len(node.args) > 1 and _text(node.func, source) not in _EITHER_WAY:
         one, other = node.args[-2:]
         if not isinstance(one, ast.Starred) and not isinstance(other, ast.Starred):
             first, second = _text(one, source), _text(other, source)

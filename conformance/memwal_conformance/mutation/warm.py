@@ -12,6 +12,7 @@ import gc
 import json
 import os
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -69,7 +70,10 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     os.write(answers, b"null\n")
     with os.fdopen(session.config.getoption("--orders")) as orders:
         for order in orders:
-            if (child := os.fork()) == 0:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Lance warns of forks; it has begun nothing that a child would miss
+                child = os.fork()
+            if child == 0:
                 try:
                     os.write(answers, json.dumps(_answer(session, **json.loads(order))).encode() + b"\n")
                     os._exit(0)
