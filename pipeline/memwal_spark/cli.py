@@ -1,4 +1,4 @@
-"""The commands `memwal validate` and `memwal spark doctor`; the main program loads them by entry point."""
+"""The commands `memwal spark validate` and `memwal spark doctor`; the main program loads them by entry point."""
 
 from __future__ import annotations
 
@@ -18,14 +18,7 @@ OUT = Path("out") / "validate"
 def commands(app: typer.Typer) -> None:
     """Add this package's commands to ``app``."""
     app.command("validate")(validate)
-    spark = typer.Typer(no_args_is_help=True, help="PySpark beside the engine.")
-    spark.command("doctor")(doctor)
-    spark.callback()(_group)
-    app.add_typer(spark, name="spark")
-
-
-def _group() -> None:
-    """PySpark beside the engine."""
+    app.command("doctor")(doctor)
 
 
 def validate(

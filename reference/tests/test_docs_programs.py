@@ -88,16 +88,16 @@ def test_a_program_that_is_killed_anywhere_and_run_again_has_the_rows_of_one_run
 def test_the_commands_of_the_readme_work_on_the_table_of_its_program_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (listed,) = re.findall(r"^```\n(memwal info people.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
+    (listed,) = re.findall(r"^```\n(memwal table info people.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
     commands = [part for part in re.split(r"\n| {2,}", listed) if part.startswith("memwal ") and " people" in part]
-    assert sorted(command.split()[1] for command in commands) == sorted(COMMANDS)
+    assert sorted(command.split()[2] for command in commands) == sorted(COMMANDS)
     assert ran(blocks()["README.md 1"], tmp_path) == 0
     monkeypatch.chdir(tmp_path)
     for command in commands * 2:
         words = [word.strip('"') for word in re.findall(r'"[^"]*"|\S+', command)[1:]]
         shown = CliRunner().invoke(app, words)
-        if words[0] in REFUSED:
-            assert REFUSED[words[0]] in str(shown.exception)
+        if words[1] in REFUSED:
+            assert REFUSED[words[1]] in str(shown.exception)
         else:
             assert shown.exit_code == 0, f"{command}: {shown.output}"
     rows = memwal.open("people").scan().to_pylist()

@@ -75,7 +75,7 @@ REFUSED = {
 NO_NAMES = {
     "info", "scan", "snapshot", "merge", "catch-up", "gc", "gc-rules", "verify", "repair", "specs", "drain", "inspect",
     "scenarios", "certify", "coverage", "gallery", "check-history", "shrink", "gate", "clauses check", "clauses mutate",
-    "vectors check", "vectors fill", "vectors matrix", "vectors copy", "spark doctor",
+    "vectors check", "vectors fill", "vectors matrix", "vectors copy", "doctor",
 }  # fmt: skip
 """Commands that take files, tables and what is in them, numbers, names that they give, or nothing."""
 CASES = [(command, *each) for command, wrong in REFUSED.items() for each in wrong]
@@ -93,7 +93,8 @@ def commands(group: Any, before: str = "") -> Iterator[str]:
 
 
 def test_every_command_is_walked() -> None:
-    assert set(commands(typer.main.get_command(app))) == {*REFUSED, *NO_NAMES}
+    walked = [name.partition(" ")[2] for name in commands(typer.main.get_command(app))]
+    assert sorted(walked) == sorted([*REFUSED, *NO_NAMES])
 
 
 @pytest.mark.parametrize(("command", "arguments", "wrong", "nearest"), CASES, ids=lambda each: str(each))

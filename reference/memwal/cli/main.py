@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Mapping
-from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
 from rich.console import Console
 from rich.table import Table as Grid
-from typer.core import TyperGroup
 
 import memwal
-from memwal.cli import catch_up, gc, guard, inspect, merge, migrate, repair, specs, verify
+from memwal.cli import catch_up, gc, groups, guard, inspect, merge, migrate, repair, specs, verify
 from memwal.cli.options import ManifestStore
 from memwal.errors import ArtifactError, MemwalError
 
@@ -24,24 +21,8 @@ _INTERRUPTED = 128 + signal.SIGINT
 """With which Typer ends a command that was interrupted, without a word."""
 
 
-class _Commands(TyperGroup):
-    """The engine's commands, and those of other packages, which are loaded when another one is asked for."""
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return super().get_command(ctx, cmd_name) or self._others().get(cmd_name)
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return [*super().list_commands(ctx), *self._others()]
-
-    def _others(self) -> Mapping[str, Any]:
-        joined = typer.Typer()
-        for entry in entry_points(group="memwal.commands"):
-            entry.load()(joined)
-        return typer.main.get_group(joined).commands
-
-
 app = typer.Typer(
-    cls=_Commands,
+    cls=groups.FrontDoor,
     help="Lance MemWAL: a reference engine, its simulator, recorded faults and conformance suite.",
     no_args_is_help=True,
     add_completion=False,
@@ -153,7 +134,7 @@ inspect.register(app, out, _progress)
 
 def main() -> None:
     """Run the command line; exit 1 with one line for an expected failure, 2 for a usage error, 130 when interrupted."""
-    guard.enter(next(iter(sys.argv[1:]), ""), _tell)
+    guard.enter(groups.command_of(sys.argv[1:]), _tell)
     try:
         app()
     except SystemExit as end:

@@ -30,9 +30,9 @@ from .terminal import FOUND, Json, counting, exploring_shown, mistakes_are_usage
 def commands(app: typer.Typer) -> None:
     """Add the commands of this module to ``app``."""
     app.command()(bugs)
-    app.command()(certify)
-    app.command()(coverage)
-    app.command("gallery")(write_gallery)
+    app.command(rich_help_panel="docs")(certify)
+    app.command(rich_help_panel="docs")(coverage)
+    app.command("gallery", rich_help_panel="docs")(write_gallery)
 
 
 def bugs(

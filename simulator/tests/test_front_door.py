@@ -1,0 +1,40 @@
+"""The front door: five groups of commands, each of which is known by its name alone, too."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+from memwal.cli.groups import command_of
+from memwal.cli.main import app
+from typer.testing import CliRunner
+
+DOOR = typer.main.get_command(app)
+
+
+def test_five_groups_are_shown_and_no_command_beside_them() -> None:
+    assert DOOR.list_commands(typer.Context(DOOR)) == ["table", "explore", "conformance", "spark", "docs"]
+
+
+@pytest.mark.parametrize("group", ["table", "explore", "conformance", "spark", "docs"])
+def test_each_command_of_a_group_is_known_by_its_name_alone(group: str) -> None:
+    context = typer.Context(DOOR)
+    members = DOOR.get_command(context, group).commands
+    alone = {name: DOOR.get_command(context, name) for name in members if name != group}
+    assert members
+    assert {name: type(each) for name, each in alone.items()} == {name: type(members[name]) for name in alone}
+    assert {name: each.help for name, each in alone.items()} == {name: members[name].help for name in alone}
+
+
+@pytest.mark.parametrize("words", [["explore", "one_writer"], ["explore", "explore", "one_writer"]])
+def test_a_scenario_is_explored_with_the_command_in_front_of_it_or_without(words: list[str]) -> None:
+    found = CliRunner().invoke(app, [*words, "--faults", "0"])
+    assert found.exit_code == 0, found.output
+    assert "complete: no violation within the bounds" in found.output
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [(["table", "info", "t"], "info"), (["info", "t"], "info"), (["explore", "x"], "x"), (["table"], ""), ([], "")],
+)
+def test_the_command_is_named_behind_its_group_or_alone(words: list[str], command: str) -> None:
+    assert command_of(words) == command
