@@ -81,20 +81,26 @@ def trials(chosen: Sequence[Mutant], jobs: int = 1, root: Path = ROOT, max_s: fl
         mutant.digest(root)
     if not chosen:
         return
+    tests = sorted({mutant.test for mutant in chosen})
+    files = sorted({test.partition("::")[0] for test in tests})
     with ExitStack() as stack:
-        copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
-        for _ in range(min(jobs, len(chosen))):
-            copies.put(stack.enter_context(copy_of_the_checkout(root)))
         pool = stack.enter_context(ThreadPoolExecutor(jobs))
+        copies = [stack.enter_context(copy_of_the_checkout(root)) for _ in range(min(jobs, len(chosen)))]
+        halves = [tests[number :: len(copies)] for number in range(len(copies))]
+        for ran in pool.map(lambda copy, some: run(copy, some, max_s * len(tests)) if some else None, copies, halves):
+            if ran is not None and ran.verdict != "survived":
+                raise InvalidArgument(f"a test does not pass without a mutant: {ran.message}")
+        idle: queue.SimpleQueue[tuple[Path, Trying]] = queue.SimpleQueue()
+        for copy in copies:
+            idle.put((copy, stack.enter_context(warm(copy, files))))
 
         def one(mutant: Mutant) -> Trial:
-            copy = copies.get()
+            copy, trying = idle.get()
             try:
-                return _trial(mutant, copy, max_s)
+                return _trial(mutant, copy, trying, max_s)
             finally:
-                copies.put(copy)
+                idle.put((copy, trying))
 
-        _unharmed(sorted({mutant.test for mutant in chosen}), copies, max_s)
         for done in as_completed([pool.submit(one, mutant) for mutant in chosen]):
             yield done.result()
 
@@ -112,18 +118,13 @@ def copy_of_the_checkout(root: Path = ROOT) -> Iterator[Path]:
         yield copy
 
 
-def _unharmed(tests: Sequence[str], copies: queue.SimpleQueue[Path], max_s: float) -> None:
-    copy = copies.get()
-    ran = run(copy, tests, max_s * len(tests))
-    copies.put(copy)
-    if ran.verdict != "survived":
-        raise InvalidArgument(f"a test does not pass without a mutant: {ran.message}")
-
-
-def _trial(mutant: Mutant, copy: Path, max_s: float) -> Trial:
+def _trial(mutant: Mutant, copy: Path, trying: Trying, max_s: float) -> Trial:
+    """What was killed in a child of a warm process is dead; anything else is tried again in a process of its own."""
     digest = mutant.digest(copy)
-    with changed(mutant, copy):
-        ran = run(copy, [mutant.test], max_s)
+    ran = trying(mutant, [mutant.test], max_s)
+    if ran is None or ran.verdict != "killed" or "TimeLimitError" in ran.message:
+        with changed(mutant, copy):
+            ran = run(copy, [mutant.test], max_s)
     return Trial(mutant=mutant, verdict=ran.verdict, message=ran.message, seconds=ran.seconds, digest=digest)
 
 

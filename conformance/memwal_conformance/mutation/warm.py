@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import signal
 import time
 import warnings
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ from typing import Any
 
 import pytest
 
+PATIENCE = 2
+"""A child that takes so many times as long as it was told to hangs."""
 _FAILED = pytest.StashKey[list[pytest.TestReport]]()
 
 
@@ -70,25 +73,39 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     os.write(answers, b"null\n")
     with os.fdopen(session.config.getoption("--orders")) as orders:
         for order in orders:
+            wanted = json.loads(order)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Lance warns of forks; it has begun nothing that a child would miss
                 child = os.fork()
             if child == 0:
                 try:
-                    os.write(answers, json.dumps(_answer(session, **json.loads(order))).encode() + b"\n")
+                    os.write(answers, json.dumps(_answer(session, **wanted)).encode() + b"\n")
                     os._exit(0)
                 finally:
                     os._exit(1)
-            if os.waitpid(child, 0)[1] != 0:
+            if _status(child, PATIENCE * wanted["max_s"]) != 0:
                 os.write(answers, b"null\n")
     return True
+
+
+def _status(child: int, max_s: float) -> int:
+    """How ``child`` ended, which is killed if it takes longer."""
+    until = time.monotonic() + max_s
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
+        if time.monotonic() > until:
+            os.kill(child, signal.SIGKILL)
+        time.sleep(0.01)
+    return ended[1]
 
 
 def _answer(session: pytest.Session, *, file: str, before: str, tests: list[str], max_s: float) -> dict[str, Any]:
     """The first failure: ``test``, ``when`` (setup, call, teardown) and ``message``; or whether all were run."""
     swap(Path(file), before)
-    found = {item.nodeid: item for item in session.items}
-    items, until = [found[test] for test in tests], time.monotonic() + max_s
+    found = dict[str, list[pytest.Item]]()
+    for item in session.items:
+        for name in {item.nodeid, item.nodeid.partition("[")[0]}:
+            found.setdefault(name, []).append(item)
+    items, until = [item for test in tests for item in found[test]], time.monotonic() + max_s
     for item, following in zip(items, [*items[1:], None], strict=True):
         session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         for report in session.config.stash[_FAILED]:
