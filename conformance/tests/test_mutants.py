@@ -218,6 +218,10 @@ def test_a_change_is_found_whatever_comments_line_breaks_and_indentation_have_co
     assert anchors.replaced(source, old, "    if b:\n        return b\n", place) == (
         "def within(a, b):\n    if a:  # FENCE-001: reason\n        if b:\n            return b\n    return b\n"
     )
+    [place] = anchors.places(source, "  return b\n")
+    assert anchors.replaced(source, "  return b\n", "  c = b\n  return c\n", place).endswith(
+        "\n    c = b\n    return c\n"
+    )
     assert anchors.places(source, "    return call(a, '# another comment')\n") == []
     assert len(anchors.places(source, "return")) == 2
 

@@ -27,7 +27,8 @@ def places(source: str, old: str) -> list[tuple[int, int]]:
 
     Whole lines stay whole: where ``old`` begins with its indentation or ends with its line, so does the place.
     """
-    exact = [(each.start(), each.end()) for each in re.finditer(re.escape(old), source)]
+    line = "^" if _begins_its_line(old) else ""
+    exact = [(each.start(), each.end()) for each in re.finditer(line + re.escape(old), source, re.MULTILINE)]
     if exact:
         return exact
     found = [(each.start(), each.end()) for each in _pattern(without_comments(old)).finditer(source)]
