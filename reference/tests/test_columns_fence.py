@@ -102,7 +102,7 @@ class Scene:
 
 
 async def open_region_of(known: TableState, row: RegionRow, io: Io = IO) -> Writer:
-    writer, _ = await open_region(io, known, row, lambda _: lambda rows: None)
+    writer, _ = await open_region(io, known, row)
     return writer
 
 

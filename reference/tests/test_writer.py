@@ -15,10 +15,10 @@ import memwal
 import pyarrow as pa
 import pytest
 from memwal import invariants, paths
-from memwal.api.table import _first_other
 from memwal.effects import Get, PutIfAbsent, StoreRequest, Until
 from memwal.errors import InvalidArgument
 from memwal.ids import Milliseconds
+from memwal.index.opening import _first_other
 from memwal.region.limits import Limits, has_room, memtable_due, wal_due
 from memwal.region.memtable import size_of
 from memwal.region.writer import open_writer

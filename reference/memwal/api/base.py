@@ -54,7 +54,7 @@ def base_table(
     """
     place = find(url, storage_options, store, listener, profile, manifest_store)
     if within is not None:
-        place = _inside(str(within), place.location or str(url), storage_options, listener, profile, manifest_store)
+        place = _inside(str(within), place.io.location or str(url), storage_options, listener, profile, manifest_store)
     current = found(place, state.latest(place.io))
     check_mechanism(place, current)
     return BaseTable(place, current)
@@ -76,7 +76,7 @@ def clone(
     Both lie in one store. ``manifest_store``: that of the source; the copy has none. Raises `AlreadyExists`,
     `NotFound`, and `InvalidArgument` for places in different stores.
     """
-    names = [find(url, storage_options, None, listener, profile).location for url in (source, target)]
+    names = [find(url, storage_options, None, listener, profile).io.location for url in (source, target)]
     parts = posixpath.commonprefix([name.split("/")[:-1] for name in names])
     if len(parts) < (_URL_PARTS if "://" in names[0] else _PATH_PARTS):
         raise InvalidArgument(f"{str(source)!r} and {str(target)!r} have no folder in common", clause="TXN-037")
@@ -97,10 +97,10 @@ def _inside(
 ) -> Place:
     """The table at ``location`` in the store that is opened at the folder ``above``."""
     parent = find(above, storage_options, None, listener, profile, manifest_store)
-    if not f"{location}/".startswith(f"{parent.location}/") or location == parent.location:
-        raise InvalidArgument(f"{location!r} is not below {parent.location!r}")
-    name = location[len(parent.location) :].strip("/")
-    return replace(parent, io=replace(parent.io.child(name), location=location), location=location)
+    if not f"{location}/".startswith(f"{parent.io.location}/") or location == parent.io.location:
+        raise InvalidArgument(f"{location!r} is not below {parent.io.location!r}")
+    name = location[len(parent.io.location) :].strip("/")
+    return replace(parent, io=replace(parent.io.child(name), location=location))
 
 
 class BaseTable:
@@ -115,7 +115,7 @@ class BaseTable:
         self._state = current
 
     def __repr__(self) -> str:
-        return f"<memwal.BaseTable {self._place.location or self._place.io.root!r} version {self.version}>"
+        return f"<memwal.BaseTable {self._place.io.location or self._place.io.root!r} version {self.version}>"
 
     @property
     def version(self) -> TableVersion:
@@ -174,8 +174,7 @@ class BaseTable:
         Where the columns, the key or the region specs were others then, open writers are fenced, and `ChangeLost` is
         raised if one opens meanwhile.
         """
-        io, location = self._place.io, self._place.location
-        return self._changed(column_change.restore(io, TableVersion(version), location=location))
+        return self._changed(column_change.restore(self._place.io, TableVersion(version)))
 
     def compact(self, fragments: Collection[int] | None = None) -> BaseTable:
         """Rewrite fragments (all if None) into as few as possible, without deleted rows."""
@@ -188,13 +187,11 @@ class BaseTable:
         Where MemWAL is enabled, what is in the WAL is flushed first, and open writers are fenced: open them again.
         `memwal.jobs.fenced_change.ChangeLost` if one opens meanwhile: try again.
         """
-        io, location = self._place.io, self._place.location
-        return self._changed(column_change.add(io, new, compute, location=location))
+        return self._changed(column_change.add(self._place.io, new, compute))
 
     def drop_columns(self, names: Sequence[str]) -> BaseTable:
         """Drop top-level columns; no data file is touched. Open writers are fenced as by `add_columns`."""
-        io, location = self._place.io, self._place.location
-        return self._changed(column_change.drop(io, names, location=location))
+        return self._changed(column_change.drop(self._place.io, names))
 
     def recompute(self, names: Sequence[str], compute: Compute) -> BaseTable:
         """Rewrite columns of all rows in place."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..drive import Listener, _no_listener
-from ..effects import Io, Protocol
+from ..effects import Io
 from ..errors import InvalidArgument, NotFound
 from ..ids import TableVersion
 from ..inspection.files import inspect_file
@@ -15,7 +15,7 @@ from ..inspection.node import Node, relative
 from ..inspection.table import inspect_table
 from ..paths import VERSIONS
 from ..stores.base import Store
-from .place import PROFILE, Place, find
+from .place import PROFILE, Place, find, found
 
 _LEVELS = 8
 """How many folders above a file its table is looked for."""
@@ -43,19 +43,12 @@ def inspect(
     if name:
         if version is not None or region is not None:
             raise InvalidArgument(f"{url} is a file: version and region are for tables")
-        node = _run(place, inspect_file(place.io, name, limit=limit))
+        node = found(place, inspect_file(place.io, name, limit=limit))
         return relative(node, place.io.root)
     wanted = TableVersion(version) if version is not None else None
     shown = str(url).rstrip("/")
-    node = _run(place, inspect_table(place.io, version=wanted, region=region, limit=limit, name=shown))
+    node = found(place, inspect_table(place.io, version=wanted, region=region, limit=limit, name=shown))
     return relative(node, place.io.root)
-
-
-def _run(place: Place, step: Protocol[Node]) -> Node:
-    try:
-        return place.run(step)
-    except NotFound as missing:
-        raise NotFound(f"{place.location}/{missing.path}" if place.location else missing.path) from None
 
 
 def _file(
@@ -74,7 +67,7 @@ def _file(
         return place, ""
     file, whole = place.io.root, replace(place, io=replace(place.io, root=""))
     root = place.run(_table_of(whole.io, file))
-    return replace(whole, io=whole.io.child(root), location=""), file.removeprefix(f"{root}/" if root else "")
+    return replace(whole, io=whole.io.child(root)), file.removeprefix(f"{root}/" if root else "")
 
 
 async def _exists(io: Io) -> bool:

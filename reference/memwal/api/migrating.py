@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..drive import Listener, _no_listener
-from ..errors import NotFound
 from ..ids import TableVersion
 from ..revision_0 import entries
 from ..revision_0 import migrate as migrating
-from ..revision_0.migrate import Moved, Plan
+from ..revision_0.migrate import Moved
 from ..revisions import Revision
 from ..stores import ManifestStore
 from ..stores.base import Store
 from ..table import state
-from .place import PROFILE, Place, Profile, find, named_revision
+from .place import PROFILE, Profile, find, found, named_revision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +60,7 @@ def migrate(
     """
     place = find(url, storage_options, store, listener, profile, manifest_store)
     chosen = named_revision(revision)
-    planned = _planned(place, chosen, entry_names)
+    planned = found(place, migrating.plan(place.io, chosen, pattern=entry_names))
     moved = planned.unmerged
     if not dry_run:
         moved = place.run(migrating.carry_out(place.io, chosen, planned, pattern=entry_names))
@@ -74,10 +73,3 @@ def migrate(
         rewritten=planned.rewritten,
         left=planned.wal_folders,
     )
-
-
-def _planned(place: Place, revision: Revision, entry_names: str) -> Plan:
-    try:
-        return place.run(migrating.plan(place.io, revision, pattern=entry_names))
-    except NotFound as missing:
-        raise NotFound(f"{place.location}/{missing.path}" if place.location else missing.path) from None

@@ -46,8 +46,6 @@ class Place:
 
     store: Store
     io: Io
-    location: str
-    """Absolute name of the table for readers outside the engine; empty if there is none."""
     listener: Listener = _no_listener
 
     def run(self, coroutine: Protocol[T]) -> T:
@@ -69,14 +67,14 @@ def find(
     """
     interpretation = named_profile(profile)
     if store is not None:
-        place = Place(store, Io(str(url), interpretation=interpretation), "", listener)
+        place = Place(store, Io(str(url), interpretation=interpretation), listener)
         return _arbitrated(place, open_manifest_store(manifest_store)) if manifest_store is not None else place
     text = str(url)
     opened, root = open_store(text, storage_options)
     local = "://" not in text or text.startswith("file://")
     location = str(Path(text.removeprefix("file://")).absolute()) if local else text.rstrip("/")
     named = "" if text.startswith("memory://") else location
-    place = Place(opened, Io(root, location=named, interpretation=interpretation), named, listener)
+    place = Place(opened, Io(root, location=named, interpretation=interpretation), listener)
     if manifest_store is None:
         return place
     base = str(Path(location).resolve()) if local else location.removesuffix(root).rstrip("/")
@@ -98,9 +96,10 @@ def check_mechanism(place: Place, current: TableState) -> None:
         raise InvalidArgument(f"{current.path}: {reason}", clause="TXN-006")
 
 
-def found(place: Place, loading: Protocol[TableState]) -> TableState:
-    """Load a version; where there is none, the error names the whole place and not only the object in it."""
+def found(place: Place, looking: Protocol[T]) -> T:
+    """What is there; where it is not, the error names the whole place and not only the object in it."""
     try:
-        return place.run(loading)
+        return place.run(looking)
     except NotFound as missing:
-        raise NotFound(f"{place.location}/{missing.path}" if place.location else missing.path) from None
+        location = place.io.location
+        raise NotFound(f"{location}/{missing.path}" if location else missing.path) from None

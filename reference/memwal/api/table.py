@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakSet
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..codec.index_details import RegionSpec
-from ..effects import Io, Protocol
 from ..errors import ArtifactError, InvalidArgument, Unmergeable
-from ..ids import FieldId, Generation, Milliseconds, RegionId, SpecId, TableVersion, region_id
+from ..ids import FieldId, Generation, Milliseconds, RegionId, SpecId, region_id
 from ..index import drained, maintaining, regions, transforms
 from ..index.snapshot import RegionRow
 from ..index.transforms import SpecRequest
 from ..invariants import Report
 from ..jobs import collector, index_builder, merger, opening, spec_change
 from ..jobs.merger import Merged
-from ..read import filters, lookup, predicates
-from ..read import scan as reading
-from ..read import text as text_search
-from ..read import vector as vector_search
-from ..read.nodes import Node, explain
-from ..read.query import Query
+from ..read import filters
 from ..region import writer as writing
 from ..region.limits import Limits
-from ..region.rows import Belongs
 from ..revisions import Revision
-from ..table import coverage, door, state, write
+from ..table import coverage, write
 from ..table.state import TableState
 from ..table.upsert import KeysRead
 from .place import Place
+from .queries import Queries
 from .reports import CatchUpReport, GcReport, MergeReport, RegionInfo
 from .verifying import RepairReport, repair_place, verify_place
 from .writer import Writer
@@ -43,39 +34,13 @@ from .writer import Writer
 T = TypeVar("T")
 
 
-class Table:
+class Table(Queries):
     """A Lance table with MemWAL enabled. Reads see the newest state unless the table was opened at a version."""
 
     def __init__(self, place: Place, current: TableState, *, pinned: bool = False) -> None:
-        self._place = place
-        self._state = current
-        self._pinned = pinned
+        super().__init__(place, current, pinned=pinned)
         self._manual_writers: WeakSet[Writer] = WeakSet()
         """Open writers of manual regions, each of which `Writer.put` asks for the keys that it holds."""
-
-    def __repr__(self) -> str:
-        return f"<memwal.Table {self._place.location or self._place.io.root!r} version {self.version}>"
-
-    @property
-    def _io(self) -> Io:
-        return self._place.io
-
-    def _run(self, coroutine: Protocol[T]) -> T:
-        return self._place.run(coroutine)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Arrow schema; key columns carry Lance's primary key metadata."""
-        return self._state.schema
-
-    @property
-    def version(self) -> TableVersion:
-        """Version of the base table that this object knows; `refresh` looks for a newer one."""
-        return self._state.version
-
-    @property
-    def primary_key(self) -> tuple[str, ...]:
-        return self._state.primary_key
 
     @property
     def field_ids(self) -> dict[str, FieldId]:
@@ -90,12 +55,6 @@ class Table:
     def spec(self) -> RegionSpec | None:
         """The region spec that governs new writes; None if regions are manual."""
         return regions.active_spec(self._state.mem_wal)
-
-    def refresh(self) -> Table:
-        """Load the newest version; returns this object. A table opened at a version stays there."""
-        if not self._pinned:
-            self._state = self._run(state.latest(self._io))
-        return self
 
     def regions(self) -> tuple[RegionInfo, ...]:
         """All regions, registered or found by listing, sorted by id."""
@@ -239,9 +198,7 @@ class Table:
             self._io,
             self._state,
             row,
-            partial(_belongs, row),
             limits=limits,
-            location=self._place.location,
             registered=registered,
             governed=governed,
         )
@@ -268,179 +225,6 @@ class Table:
             raise InvalidArgument(f"region {region} is not registered", clause="AMB-52")
         (row,) = self._run(regions.unregistered(self._io, self._state, {region: manifest}))
         return row
-
-    def scan(
-        self,
-        columns: Sequence[str] | None = None,
-        filter: Any = None,
-        *,
-        limit: int | None = None,
-        consistency: str = "strong",
-        writers: Sequence[Writer] = (),
-    ) -> pa.Table:
-        """The merged rows, one per key, in no particular order.
-
-        ``filter``: a pyarrow compute expression, or SQL text as in a WHERE clause. ``limit``: that many rows at most,
-        whichever, and fewer only if there are no more; all are read nevertheless. ``strong`` sees every acknowledged
-        durable write, and with ``writers`` what those hold in memory; ``eventual`` reads the table version's own
-        region snapshot. A table opened at a version reads eventually.
-        """
-        if limit is not None and limit < 0:
-            raise InvalidArgument(f"limit={limit} is negative")
-        rows, _ = self._run(reading.query(self._io, self._query(columns, filter, consistency, writers)))
-        return rows if limit is None else rows.slice(0, limit)
-
-    def batches(
-        self,
-        columns: Sequence[str] | None = None,
-        filter: Any = None,
-        *,
-        consistency: str = "strong",
-        writers: Sequence[Writer] = (),
-    ) -> Iterator[pa.Table]:
-        """The rows of `scan` in parts that come while others are still to be read: one fragment in memory at a time.
-
-        Raises `ReadRaced` if a generation that is still to be read was collected meanwhile.
-        """
-        rows = reading.stream(self._io, self._query(columns, filter, consistency, writers))
-
-        async def following() -> pa.Table | None:
-            async for part in rows:
-                return part
-            return None
-
-        while (part := self._run(following())) is not None:
-            yield part
-
-    def get(
-        self,
-        keys: pa.Table,
-        columns: Sequence[str] | None = None,
-        *,
-        writers: Sequence[Writer] = (),
-    ) -> pa.Table:
-        """The rows of ``keys`` (a table of exactly the key columns), those that exist, in no particular order."""
-        return self._lookup(keys, columns, writers)[0]
-
-    def search(
-        self,
-        vector: Any,
-        column: str,
-        k: int = 10,
-        *,
-        columns: Sequence[str] | None = None,
-        filter: Any = None,
-        metric: str | None = None,
-        index: str | None = None,
-        exact: bool = False,
-        approximate: bool = False,
-        consistency: str = "strong",
-        writers: Sequence[Writer] = (),
-    ) -> pa.Table:
-        """The ``k`` newest rows nearest to ``vector`` in ``column``, nearest first, with their ``_distance``.
-
-        Only among rows that ``filter`` keeps, which `scan` describes, as ``consistency`` and ``writers``. ``index``:
-        the vector index of the base table that accelerates it; None takes one over the column, and without any, or with
-        ``exact``, all vectors are compared, by ``metric`` (``l2``, ``cosine`` or ``dot``). ``approximate``: a row goes
-        if the key filter of a newer generation only may have its key (AMB-107).
-        """
-        asked = vector_search.Nearest(column=column, vector=vector, k=k, metric=metric, index=index, exact=exact)
-        rows = self._query(columns, filter, consistency, writers)
-        return self._run(vector_search.search(self._io, asked, rows, approximate=approximate))[0]
-
-    def search_text(
-        self,
-        query: str,
-        column: str,
-        k: int = 10,
-        *,
-        columns: Sequence[str] | None = None,
-        filter: Any = None,
-        index: str | None = None,
-        every_term: bool = False,
-        approximate: bool = False,
-        consistency: str = "strong",
-        writers: Sequence[Writer] = (),
-    ) -> pa.Table:
-        """The ``k`` newest rows whose ``column`` matches ``query`` best, best first, with their ``_score`` (BM25).
-
-        The base table needs a full-text index over the column. ``every_term``: rows need all terms of the query. The
-        other options are those of `search`.
-        """
-        asked = text_search.Matching(column=column, query=query, k=k, index=index, every_term=every_term)
-        rows = self._query(columns, filter, consistency, writers)
-        return self._run(text_search.search(self._io, asked, rows, approximate=approximate))[0]
-
-    def explain(
-        self,
-        *,
-        filter: Any = None,
-        keys: pa.Table | None = None,
-        vector: Any = None,
-        text: str | None = None,
-        column: str = "",
-        k: int = 10,
-        index: str | None = None,
-        exact: bool = False,
-        analyse: bool = False,
-        consistency: str = "strong",
-        writers: Sequence[Writer] = (),
-    ) -> str:
-        """The plan of a query as text, a line per node.
-
-        It is that of `get` for ``keys``, of `search` for ``vector``, of `search_text` for ``text``, else of `scan`.
-        ``analyse``: run it, and say behind each node what became of it.
-        """
-        if sum(given is not None for given in (keys, vector, text)) > 1:
-            raise InvalidArgument("a plan is of keys, of a vector or of a text")
-        if keys is not None:
-            return explain(self._lookup(keys, None, writers, run=analyse)[1])
-        query = self._query(None, filter, consistency, writers)
-        if vector is not None:
-            nearest = vector_search.Nearest(column=column, vector=vector, k=k, index=index, exact=exact)
-            return explain(self._run(vector_search.search(self._io, nearest, query, run=analyse))[1])
-        if text is not None:
-            matching = text_search.Matching(column=column, query=text, k=k, index=index)
-            return explain(self._run(text_search.search(self._io, matching, query, run=analyse))[1])
-        return explain(self._run(reading.query(self._io, query, run=analyse))[1])
-
-    def _query(
-        self,
-        columns: Sequence[str] | None,
-        condition: Any,
-        consistency: str,
-        writers: Sequence[Writer],
-    ) -> Query:
-        return Query(
-            columns=columns,
-            keep=filters.parse(condition, self.schema) if condition is not None else None,
-            predicate=predicates.extract(condition, self.schema),
-            version=self._version_read(consistency, writers),
-            memory=[writer.memory() for writer in writers],
-        )
-
-    def _lookup(
-        self,
-        keys: pa.Table,
-        columns: Sequence[str] | None,
-        writers: Sequence[Writer],
-        *,
-        run: bool = True,
-    ) -> tuple[pa.Table, Node]:
-        query = self._query(columns, None, "eventual" if self._pinned else "strong", writers)
-        wanted = door.admitted(keys, pa.schema([self.schema.field(name) for name in self.primary_key]))
-        return self._run(lookup.lookup(self._io, wanted, query, run=run))
-
-    def _version_read(self, consistency: str, writers: Sequence[Writer]) -> TableState | None:
-        """The version to read from, None for the newest state of everything."""
-        if consistency not in ("strong", "eventual"):
-            raise InvalidArgument(f"unknown consistency {consistency!r}; known are strong, eventual")
-        if self._pinned and writers:
-            raise InvalidArgument("a table opened at a version does not read writers", clause="AMB-115")
-        if not self._pinned and consistency == "strong":
-            return None
-        self.refresh()
-        return self._state
 
     def merge(
         self,
@@ -591,42 +375,8 @@ class Table:
             raise InvalidArgument("a table opened at a version is read-only", clause="TXN-003")
 
 
-def _belongs(row: RegionRow, current: TableState) -> Belongs:
-    """Checks rows for the region of ``row`` under one table version."""
-    wanted = dict(row.values)
-    spec = regions.spec_of(current.mem_wal, row.spec_id)
-    names = {i: n for n, i in current.field_ids.items()}
-
-    def check(rows: pa.Table) -> None:
-        if not wanted or spec is None:
-            return
-        found = transforms.evaluate(spec, rows, names, revision=current.revision)
-        others = {name: _first_other(found.column(name), value) for name, value in wanted.items()}
-        at, name = min(((at, name) for name, at in others.items() if at is not None), default=(-1, ""))
-        if at >= 0:
-            other = found.column(name)[at].as_py()
-            reason = f"row {at} has region value {name}={other!r}; this region's is {wanted[name]!r}"
-            raise InvalidArgument(reason, clause="WRITER-015")
-
-    return check
-
-
 def _parsed(region: str) -> RegionId:
     try:
         return region_id(region)
     except ValueError as error:
         raise InvalidArgument(f"not a region id: {region!r} ({error})", clause="AMB-36") from error
-
-
-def _first_other(found: pa.ChunkedArray, wanted: object) -> int | None:
-    """Offset of the first region value that is not ``wanted``; None if all are. NULL equals NULL, and NaN NaN."""
-    if pa.types.is_float16(found.type):
-        found = found.cast(pa.float32())  # there is no comparison of half floats
-    if wanted is None:
-        same = found.is_null()
-    elif isinstance(wanted, float) and math.isnan(wanted):
-        same = pc.fill_null(pc.is_nan(found), False)
-    else:
-        same = pc.fill_null(pc.equal(found, pa.scalar(wanted, found.type)), False)
-    at = pc.index(same, False).as_py()
-    return None if at < 0 else int(at)

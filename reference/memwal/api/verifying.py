@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..drive import Listener, _no_listener
-from ..errors import NotFound
 from ..invariants import INVARIANTS, Report, Violation
 from ..invariants import verify as run_invariants
 from ..jobs import repair as repairing
@@ -15,7 +14,7 @@ from ..jobs.repair import Step
 from ..revisions import Revision
 from ..stores import ManifestStore
 from ..stores.base import Store
-from .place import PROFILE, Place, Profile, find, named_revision
+from .place import PROFILE, Place, Profile, find, found, named_revision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +59,7 @@ def verify(
 
 def verify_place(place: Place, revision: Revision | None, *, fast: bool) -> Report:
     """`verify` at a place that is known."""
-    try:
-        return place.run(run_invariants(place.io, revision=revision, fast=fast))
-    except NotFound as missing:
-        raise NotFound(f"{place.location}/{missing.path}" if place.location else missing.path) from None
+    return found(place, run_invariants(place.io, revision=revision, fast=fast))
 
 
 def repair(

@@ -5,37 +5,25 @@ Source: MemWAL revisions A and B, "Region", "Writer Expectations"; AMB-53, 136.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from .. import paths
+from ..clauses import implements
 from ..effects import Io
+from ..errors import InvalidArgument
 from ..region import manifest as manifests
 from ..region.region import Region
-from ..region.rows import Rows
+from ..region.rows import Belongs, Rows, any_row
 from ..table.state import TableState
-from . import regions
+from . import regions, transforms
 from .region_values import to_shard_fields
 from .snapshot import RegionRow
 
 
-def _any_row(rows: pa.Table) -> None:
-    """Nothing is written through regions that are opened for a job."""
-
-
-def region_of(
-    io: Io,
-    state: TableState,
-    row: RegionRow,
-    *,
-    location: str = "",
-    belongs: Callable[[pa.Table], None] = _any_row,
-) -> Region:
-    """The region of ``row``. ``location``: absolute name of the table for readers outside the engine, if there is one.
-
-    ``belongs``: see `memwal.region.rows.Rows`.
-    """
+def region_of(io: Io, state: TableState, row: RegionRow, *, belongs: Belongs = any_row) -> Region:
+    """The region of ``row`` in the table at ``io``. ``belongs``: which rows are written through it."""
     rows = Rows(
         table=state.schema,
         key=state.primary_key,
@@ -46,7 +34,6 @@ def region_of(
     spec = regions.spec_of(state.mem_wal, row.spec_id)
     return Region(
         io=manifests.folder(io, row.region_id),
-        location=f"{location}/{paths.region(row.region_id)}" if location else "",
         region_id=row.region_id,
         revision=state.revision,
         rows=rows,
@@ -55,3 +42,38 @@ def region_of(
         wal_collection=state.collects_wal,
         manifest_collection=state.collects_manifests,
     )
+
+
+@implements("WRITER-015")
+def belonging(row: RegionRow, state: TableState) -> Belongs:
+    """Checks rows for the region of ``row``; those of a manual region, which has no values, all belong (AMB-56)."""
+    wanted = dict(row.values)
+    spec = regions.spec_of(state.mem_wal, row.spec_id)
+    names = {i: n for n, i in state.field_ids.items()}
+
+    def check(rows: pa.Table) -> None:
+        if not wanted or spec is None:
+            return
+        found = transforms.evaluate(spec, rows, names, revision=state.revision)
+        others = {name: _first_other(found.column(name), value) for name, value in wanted.items()}
+        at, name = min(((at, name) for name, at in others.items() if at is not None), default=(-1, ""))
+        if at >= 0:
+            other = found.column(name)[at].as_py()
+            reason = f"row {at} has region value {name}={other!r}; this region's is {wanted[name]!r}"
+            raise InvalidArgument(reason, clause="WRITER-015")
+
+    return check
+
+
+def _first_other(found: pa.ChunkedArray, wanted: object) -> int | None:
+    """Offset of the first region value that is not ``wanted``; None if all are. NULL equals NULL, and NaN NaN."""
+    if pa.types.is_float16(found.type):
+        found = found.cast(pa.float32())  # there is no comparison of half floats
+    if wanted is None:
+        same = found.is_null()
+    elif isinstance(wanted, float) and math.isnan(wanted):
+        same = pc.fill_null(pc.is_nan(found), False)
+    else:
+        same = pc.fill_null(pc.equal(found, pa.scalar(wanted, found.type)), False)
+    at = pc.index(same, False).as_py()
+    return None if at < 0 else int(at)

@@ -40,14 +40,12 @@ async def add(
     io: Io,
     new: pa.Schema,
     compute: Compute | None = None,
-    *,
-    location: str = "",
 ) -> TableState:
     """`memwal.table.columns.add` for any table; where MemWAL is enabled, all its writers are fenced.
 
     Rows that are not merged yet are NULL in the new columns. Where the base has a computed value for the key of one,
-    merging it is refused: drain the regions before, if values are computed. ``location``: as of `region_of`. Raises
-    `InvalidArgument` (then nobody was fenced if a look at the table was enough to tell) and `ChangeLost`.
+    merging it is refused: drain the regions before, if values are computed. Raises `InvalidArgument` (then nobody was
+    fenced if a look at the table was enough to tell) and `ChangeLost`.
     """
     state = await latest(io)
     columns.check_new(state, new, computed=compute is not None)
@@ -56,15 +54,14 @@ async def add(
     async def commit(check: Check) -> TableState:
         return await columns.add(io, new, compute, _both(check, allowed))
 
-    return await _held(io, state, commit, location)
+    return await _held(io, state, commit)
 
 
 @implements("TXN-034", "AMB-50", "AMB-66")
-async def drop(io: Io, names: Sequence[str], *, location: str = "") -> TableState:
+async def drop(io: Io, names: Sequence[str]) -> TableState:
     """`memwal.table.columns.drop` for any table; where MemWAL is enabled, all its writers are fenced.
 
-    Rows that are not merged yet lose their values too. ``location``: as of `region_of`. Raises `InvalidArgument` as
-    `add` does, and `ChangeLost`.
+    Rows that are not merged yet lose their values too. Raises `InvalidArgument` as `add` does, and `ChangeLost`.
     """
     state = await latest(io)
     columns.check_dropped(state, names)
@@ -74,7 +71,7 @@ async def drop(io: Io, names: Sequence[str], *, location: str = "") -> TableStat
     async def commit(check: Check) -> TableState:
         return await columns.drop(io, names, _both(check, allowed))
 
-    return await _held(io, state, commit, location)
+    return await _held(io, state, commit)
 
 
 def _both(check: Check, allowed: columns.MayChange) -> columns.MayChange:
@@ -86,11 +83,11 @@ def _both(check: Check, allowed: columns.MayChange) -> columns.MayChange:
 
 
 @implements("TXN-035", "AMB-50", "AMB-87")
-async def restore(io: Io, version: TableVersion, *, location: str = "") -> TableState:
+async def restore(io: Io, version: TableVersion) -> TableState:
     """`memwal.table.whole.restore` for any table; where the version has other columns, all writers are fenced.
 
-    Other region specs, another key or revision, or no MemWAL, count as other columns do. ``location``: as of
-    `region_of`. Raises `InvalidArgument`, `NotFound` and `ChangeLost`.
+    Other region specs, another key or revision, or no MemWAL, count as other columns do. Raises `InvalidArgument`,
+    `NotFound` and `ChangeLost`.
     """
     state, earlier = await latest(io), await load(io, version)
     reverted = guards.may_revert(io)
@@ -110,10 +107,10 @@ async def restore(io: Io, version: TableVersion, *, location: str = "") -> Table
 
         return await whole.restore(io, version, checked)
 
-    return await _held(io, state, commit, location)
+    return await _held(io, state, commit)
 
 
-async def _held(io: Io, state: TableState, commit: Commit, location: str) -> TableState:
+async def _held(io: Io, state: TableState, commit: Commit) -> TableState:
     """Commit while every region is held, with all its rows flushed; at once where there are no writers to hold off."""
     if not io.interpretation.fence_before_new_columns:
         return await commit(_anything)
@@ -130,7 +127,7 @@ async def _held(io: Io, state: TableState, commit: Commit, location: str) -> Tab
         state = await latest(io)
         rows = await fenced_change.all_regions(io, state)
         settle = _flushing(io, token, state, tuple(await base_index.load(io, state)))
-        epochs = await fenced_change.hold(io, token, state, rows.values(), settle, location=location)
+        epochs = await fenced_change.hold(io, token, state, rows.values(), settle)
         changed = await commit(check)
     except (Outcome, InvalidArgument, ArtifactError):
         await _end(io, token)

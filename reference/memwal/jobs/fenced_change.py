@@ -86,8 +86,6 @@ async def hold(
     state: TableState,
     rows: Collection[RegionRow],
     settle: Settle,
-    *,
-    location: str = "",
 ) -> Epochs:
     """Claim each region of ``rows`` that has a manifest, and settle it; returns the epochs of the claims.
 
@@ -100,7 +98,7 @@ async def hold(
         manifest = row.manifest
         if manifest is None:
             continue
-        opened = region_of(io, state, row, location=location)
+        opened = region_of(io, state, row)
         try:
             manifest = manifest if manifest.sealed else await claim(opened)
             await settle(opened, manifest)

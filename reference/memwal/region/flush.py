@@ -111,7 +111,7 @@ def _bases(region: Region) -> list[table_pb2.BasePath]:
     """The WAL folder as base path, for generations whose fragments are WAL files (A)."""
     if region.revision.self_contained:
         return []
-    location = f"{region.location}/wal" if region.location else "../wal"
+    location = f"{region.io.location}/wal" if region.io.location else "../wal"
     return [table_pb2.BasePath(id=WAL_BASE, name="wal", is_dataset_root=False, path=location)]
 
 

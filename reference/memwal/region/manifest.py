@@ -42,9 +42,14 @@ def folder(table: Io, region: RegionId) -> Io:
     """The region's folder.
 
     Its manifests need conditional puts whatever the table is committed by, and its generations are put like them: an
-    external manifest store has nothing but the versions of the table.
+    external manifest store has nothing but the versions of the table. Its `Io.location` follows from the table's.
     """
-    return replace(table.child(paths.region(region)), commits=Commits.PUT)
+    name = paths.region(region)
+    return replace(
+        table.child(name),
+        commits=Commits.PUT,
+        location=f"{table.location}/{name}" if table.location else "",
+    )
 
 
 @implements(

@@ -23,8 +23,6 @@ class Region:
     revision: Revision
     rows: Rows
     """Schema of the rows as stored in WAL and generations, and how writes are validated."""
-    location: str = ""
-    """Absolute name of the region's folder for readers outside the engine; empty if the driver knows none (AMB-40)."""
     spec_id: SpecId = SpecId(0)
     shard_fields: tuple[tuple[str, bytes], ...] = ()
     """Region values for the manifest (R)."""

@@ -23,7 +23,7 @@ Belongs = Callable[[pa.Table], None]
 """Checks that rows belong to the region; raises `InvalidArgument` naming the first that does not (AMB-136)."""
 
 
-def _any_row(rows: pa.Table) -> None:
+def any_row(rows: pa.Table) -> None:
     """Manual regions take every row (AMB-56)."""
 
 
@@ -38,7 +38,7 @@ class Rows:
     revision: Revision
     field_ids: tuple[tuple[str, FieldId], ...] = ()
     """Ids of the base table's columns, for revisions whose WAL carries them (R)."""
-    belongs: Belongs = _any_row
+    belongs: Belongs = any_row
     plain: pa.Schema = field(init=False, repr=False, compare=False)
     """Schema of rows as clients write them: the base table's, without its metadata."""
     schema: pa.Schema = field(init=False, repr=False, compare=False)

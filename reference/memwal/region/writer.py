@@ -10,8 +10,7 @@ AMB-13, 14, 16, 17, 21, 22, 23, 41, 42, 43, 45, 102, 116, 117.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from types import TracebackType
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -20,91 +19,34 @@ from ..clauses import implements
 from ..codec import wal
 from ..codec.region_manifest import RegionManifest
 from ..codec.wal import WalEntry
-from ..effects import Join, Spawn, Task, Turn, until
-from ..errors import AlreadyExists, ArtifactError, EngineBug, Fenced, InvalidArgument, OutcomeUnknown, WriterStopped
-from ..ids import Epoch, Generation, Milliseconds, WalPosition
+from ..effects import Join, Spawn, until
+from ..errors import AlreadyExists, ArtifactError, EngineBug, Fenced, OutcomeUnknown
+from ..ids import Generation, Milliseconds, WalPosition
 from ..maintained.base_index import MaintainedIndex, refreshed
 from ..maintained.memory import MemTableIndexes
 from . import flush as flushing
-from . import limits as limiting
 from . import manifest as manifests
 from .claim import claim, verify_epoch
 from .commit import commit_flush
-from .limits import Clocks, Limits, Trigger
-from .memtable import MemTable, size_of
+from .limits import Limits, Trigger
 from .recovery import recover, replay_start
 from .region import Region
+from .writer_state import Stopping, WriterState
 
 _LENIENCY = 2
 """How many times a WAL limit is reached before a put does what the background is late with."""
 
 
 @dataclass(slots=True)
-class Writer:
+class Writer(WriterState):
     """An open writer: its state, and the steps that change it.
 
-    All of it is changed between two requests only, so that no coroutine sees another one's step half done. Entries are
-    stored one after another (AMB-14) by the one that has the ``storing`` turn, and generations are written by the one
-    that has ``flushing``; who wants both takes ``storing`` first.
+    Entries are stored one after another (AMB-14: one put at a time) by the one that has the ``storing`` turn, and
+    generations are written by the one that has ``flushing``; who wants both takes ``storing`` first.
 
     A failure of anything but `InvalidArgument` stops the writer for good (AMB-21): rows that were not acknowledged may
     surface later, whole, or never (AMB-22), and memory is rebuilt from the WAL by opening the region again.
     """
-
-    region: Region
-    """Never changes."""
-    limits: Limits
-    """Never changes."""
-    manifest: RegionManifest
-    """The newest manifest that this writer knows; carries its epoch. Set by `adopt` only."""
-    memtable: MemTable
-    """The active MemTable."""
-    position_next: WalPosition
-    """Position of the next WAL entry. Changed by who has the ``storing`` turn."""
-    background: bool = False
-    """Whether a coroutine of its own flushes MemTables, and the WAL where writes are not durable, while puts go on. It
-    ends where there is nothing to do. Without it, the put that reaches a limit flushes."""
-    frozen: tuple[MemTable, ...] = ()
-    """Sealed MemTables, oldest first, all their rows in the WAL.
-
-    They stay here, and readable, until `release` finds that the manifest lists their generation (AMB-102).
-    """
-    clocks: Clocks = Clocks()
-    """Since when rows wait, and since when the active MemTable has any."""
-    storing: Turn = field(default_factory=Turn)
-    """Of storing WAL entries."""
-    flushing: Turn = field(default_factory=Turn)
-    """Of writing a generation and committing it."""
-    sealing: bool = False
-    """The active MemTable is being sealed: puts wait, or there might always be one more to store before."""
-    tending: bool = False
-    """The background is under way."""
-    tender: Task[None] | None = None
-    """The background, as it was begun last."""
-    failures: list[BaseException] = field(default_factory=list)
-    """What stopped the writer, the first cause first. Only ever appended to."""
-    closing: bool = False
-    """`close` has been called."""
-    closed: bool = False
-
-    @property
-    def epoch(self) -> Epoch:
-        """Epoch of this writer's claim."""
-        return self.manifest.epoch
-
-    @property
-    def stopped(self) -> str:
-        """Why the writer takes no more calls; empty while it does."""
-        if self.failures:
-            first = self.failures[0]
-            return str(first) or type(first).__name__
-        return "closed" if self.closed else ""
-
-    @implements("FENCE-012", "FENCE-013", "AMB-21")
-    def check_open(self) -> None:
-        """Raise `WriterStopped` naming the first cause, if there is one."""
-        if self.stopped:
-            raise WriterStopped(self.region.region_id, self.stopped) from (self.failures[0] if self.failures else None)
 
     @implements("WRITER-003", "WRITER-005", "WRITER-006", "WRITER-019", "AMB-23")
     async def put(self, rows: pa.Table, *, durable: bool = True, indexed: bool = True) -> None:
@@ -148,56 +90,8 @@ class Writer:
             else:
                 await self._flush_frozen()
 
-    @implements("WRITER-009", "WRITER-016", "WRITER-017", "AMB-16")
-    def insert(self, rows: pa.Table) -> None:
-        """Insert one validated write into the MemTable: visible, neither durable nor indexed. No rows: nothing happens.
-
-        Raises `InvalidArgument` for a write that is larger than a WAL entry may be, which is never split (AMB-16), and
-        `WriterStopped` from the moment on at which `close` was called.
-        """
-        self.check_open()
-        if self.closing:  # what comes now might be there too late for the last flush, which `close` has to be sure of
-            raise WriterStopped(self.region.region_id, "closed")
-        if not rows.num_rows:
-            return
-        size_bytes = size_of(rows)
-        if size_bytes > self.limits.entry_bytes:
-            reason = f"a write of {size_bytes} bytes is larger than an entry may be ({self.limits.entry_bytes} bytes)"
-            raise InvalidArgument(f"{reason}: make several writes of it", clause="AMB-16")
-        self.memtable = self.memtable.with_write(rows, size_bytes)
-
-    @property
-    def timed(self) -> bool:
-        """Whether a time limit runs, so that decisions depend on what time it is."""
-        limits, memtable = self.limits, self.memtable
-        return (limits.wal_interval_ms is not None and memtable.handed.rows < memtable.written.rows) or (
-            limits.memtable_age_ms is not None and memtable.rows > 0
-        )
-
     async def _now(self) -> Milliseconds | None:
         return await self.region.io.now() if self.timed else None
-
-    @property
-    def maintains(self) -> bool:
-        """Whether the active MemTable has indexes that may be behind its rows."""
-        return self.memtable.indexes is not None and bool(self.memtable.indexes.maintained)
-
-    @implements("WRITER-004", "WRITER-007", "WRITER-011", "AMB-116")
-    def refresh_indexes(self) -> None:
-        """Bring the maintained indexes of the active MemTable up to date with all its rows."""
-        self.check_open()
-        if self.maintains:
-            with _Stopping(self):
-                self.memtable.index_up_to_date(maintained=True)
-
-    @implements("AMB-102", "AMB-117")
-    def unflushed(self) -> tuple[MemTable, ...]:
-        """The MemTables that readers in this process may use, oldest first.
-
-        Raises `WriterStopped`: after a failure memory may hold rows that never become durable (AMB-21).
-        """
-        self.check_open()
-        return (*self.frozen, self.memtable)
 
     @implements(
         "WAL-001", "WAL-006", "WAL-017", "WAL-021", "WAL-024", "WRITER-010", "AMB-13", "AMB-14", "AMB-18", "AMB-21"
@@ -217,7 +111,7 @@ class Writer:
         self.check_open()
         wanted = self.memtable.written.fragments
         while self.memtable.handed.fragments < wanted:
-            with _Stopping(self):
+            with Stopping(self):
                 await self._store_entry()
             if trigger is not None:
                 entry = self.memtable.stored[-1]
@@ -239,19 +133,6 @@ class Writer:
             self.adopt(await verify_epoch(self.region, self.manifest))
         self.memtable = self.memtable.with_entry(position, len(data))
         self.position_next = WalPosition(position + 1)
-
-    @implements("AMB-25", "FENCE-009")
-    def adopt(self, stored: RegionManifest) -> None:
-        """Know of ``stored``, a manifest of this writer's epoch, if it is newer than the one known.
-
-        Others make such versions too: a collector takes merged generations off the list. Knowing of them saves reading
-        them again after every put. It is safe because no version is made from the known one: the commit of a flush goes
-        by what is newest then, and refuses a start that has moved. Under one epoch only this writer's own flushes move
-        the replay pointer and the generation, so that a version known early says what it is about to learn anyway. Both
-        sides of the writer may come late with an older version, so that it never goes back.
-        """
-        if stored.epoch == self.epoch and stored.version > self.manifest.version:
-            self.manifest = stored
 
     async def _store(self, name: str, data: bytes) -> bool:
         """Store an entry under ``name``; false where the literal reading says to try the next position."""
@@ -301,7 +182,7 @@ class Writer:
         self.check_open()
         self.sealing = True
         try:
-            with _Stopping(self):
+            with Stopping(self):
                 maintained = await self._maintained_next()
             while self.memtable.waiting.fragments:
                 await self._store_waiting()
@@ -343,15 +224,10 @@ class Writer:
             if covered is None or sealed.pending_rows:
                 raise EngineBug(f"generation {sealed.generation} was frozen with rows that are not in the WAL")
             start = replay_start(self.manifest, self.region.revision)
-            with _Stopping(self):
+            with Stopping(self):
                 listed = await flushing.write_generation(self.region, self.epoch, sealed, start)
                 self.adopt(await commit_flush(self.region, self.epoch, start, listed, covered))
             return sealed.generation
-
-    @implements("FLUSH-026", "AMB-102")
-    def release(self) -> None:
-        """Forget frozen MemTables whose generation the manifest lists."""
-        self.frozen = tuple(m for m in self.frozen if m.generation >= self.manifest.generation_current)
 
     async def flush(self, *, trigger: Trigger | None = None) -> Generation | None:
         """Freeze the MemTable and flush all frozen ones; returns its generation, None if it has no rows."""
@@ -362,39 +238,6 @@ class Writer:
     async def _flush_frozen(self) -> None:
         while await self.flush_oldest() is not None:
             self.release()
-
-    def wal_due(self, now_ms: Milliseconds | None, *, leniency: int = 1) -> Trigger | None:
-        """The limit that makes a WAL flush due now; None if there is none. ``leniency``: so many times each limit."""
-        waiting = self.memtable.waiting
-        waited_ms = self.clocks.waited_ms(now_ms)
-        return limiting.wal_due(
-            self.limits,
-            rows=waiting.rows // leniency,
-            size_bytes=waiting.size_bytes // leniency,
-            waited_ms=None if waited_ms is None else Milliseconds(waited_ms // leniency),
-        )
-
-    def memtable_due(self, now_ms: Milliseconds | None) -> Trigger | None:
-        """The limit that makes a MemTable flush due now; None if there is none."""
-        return limiting.memtable_due(
-            self.limits,
-            rows=self.memtable.rows,
-            size_bytes=self.memtable.written.size_bytes,
-            entries=len(self.memtable.stored),
-            age_ms=self.clocks.age_ms(now_ms),
-        )
-
-    def deadline_ms(self) -> Milliseconds | None:
-        """When the next time limit is reached, in the time that `Io.now` tells; None if no such limit runs."""
-        return self.clocks.deadline_ms(self.limits, self.memtable.waiting.rows, self.memtable.rows)
-
-    def has_room(self) -> bool:
-        """Whether a put may go on, rather than wait until a frozen MemTable is flushed."""
-        if not self.frozen:
-            return True
-        frozen = [m for m in self.frozen if m.generation >= self.manifest.generation_current]
-        held_bytes = sum(m.written.size_bytes for m in (*frozen, self.memtable))
-        return limiting.has_room(self.limits, frozen=len(frozen), size_bytes=held_bytes)
 
     @implements("WRITER-018", "FLUSH-001")
     async def keep_limits(self) -> None:
@@ -435,7 +278,7 @@ class Writer:
     async def _tend(self) -> None:
         """The background: does one thing after another while there is any to do, or a time limit to wait for."""
         try:
-            with _Stopping(self):
+            with Stopping(self):
                 while not self.stopped and not self.closing and await self._do_next():
                     pass
         finally:
@@ -453,16 +296,11 @@ class Writer:
             await self.flush_wal(trigger=trigger)
         elif (deadline_ms := self.deadline_ms()) is None or now_ms is None:
             return False
-        elif not await until(lambda: self._news(deadline_ms), Milliseconds(max(1, deadline_ms - now_ms))):
+        elif not await until(lambda: self.news(deadline_ms), Milliseconds(max(1, deadline_ms - now_ms))):
             if not self.memtable.waiting.rows:
                 return False
             await self.flush_wal()  # the program ends: this is the last that anybody does
         return True
-
-    def _news(self, deadline_ms: Milliseconds) -> bool:
-        """Whether there is anything that may not wait for ``deadline_ms``."""
-        due = self.memtable_due(None) or self.wal_due(None)
-        return bool(self.stopped or self.closing or self.frozen or due) or self.deadline_ms() != deadline_ms
 
     async def close(self, *, flush: bool = False) -> bool:
         """Store buffered rows, flush the MemTables that are frozen, and stop; the background ends before.
@@ -481,26 +319,6 @@ class Writer:
             await self._flush_frozen()
             self.closed = True
         return True
-
-
-@dataclass(slots=True)
-class _Stopping:
-    """Any failure inside stops the writer, an interruption too: what was under way has no known outcome then."""
-
-    writer: Writer
-
-    def __enter__(self) -> None:
-        """Nothing to do."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        failures = self.writer.failures
-        if isinstance(failure, GeneratorExit):
-            if not failures:
-                failures.append(OutcomeUnknown(self.writer.region.io.root, "a step was begun and abandoned"))
-        elif failure is not None and failure not in failures and not isinstance(failure, WriterStopped):
-            failures.append(failure)
 
 
 @implements("FENCE-003", "FENCE-022", "WRITER-001", "WRITER-008", "WRITER-013", "WRITER-034")

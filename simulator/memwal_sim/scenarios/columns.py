@@ -14,7 +14,6 @@ from memwal.index.registration import register
 from memwal.index.transforms import bucket
 from memwal.jobs import column_change
 from memwal.jobs.opening import open_region
-from memwal.region.rows import Belongs
 from memwal.table.state import TableState, latest
 
 from ..world import World
@@ -39,11 +38,7 @@ async def opened(acting: Acting) -> None:
     registered = await register(io, {"few": 0})
     known = await regions.known(io, registered.state)
     (row,) = (row for row in known if row.region_id == registered.region_id)
-    acting.writer, _ = await open_region(io, state, row, _all_rows)
-
-
-def _all_rows(_: TableState) -> Belongs:
-    return lambda rows: None
+    acting.writer, _ = await open_region(io, state, row)
 
 
 Change = Callable[[Io], Protocol[TableState]]

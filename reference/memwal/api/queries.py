@@ -1,0 +1,237 @@
+"""What can be asked of a table: scans, lookups, searches, and the plans of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Self, TypeVar
+
+import pyarrow as pa
+
+from ..effects import Io, Protocol
+from ..errors import InvalidArgument
+from ..ids import TableVersion
+from ..read import filters, lookup, predicates
+from ..read import scan as reading
+from ..read import text as text_search
+from ..read import vector as vector_search
+from ..read.nodes import Node, explain
+from ..read.query import Query
+from ..table import door, state
+from ..table.state import TableState
+from .place import Place
+from .writer import Writer
+
+T = TypeVar("T")
+
+
+class Queries:
+    """A table as far as it is read: at one version, or at whatever is newest when somebody asks."""
+
+    def __init__(self, place: Place, current: TableState, *, pinned: bool = False) -> None:
+        self._place = place
+        self._state = current
+        self._pinned = pinned
+
+    def __repr__(self) -> str:
+        where = self._place.io.location or self._place.io.root
+        return f"<memwal.{type(self).__name__} {where!r} version {self.version}>"
+
+    @property
+    def _io(self) -> Io:
+        return self._place.io
+
+    def _run(self, coroutine: Protocol[T]) -> T:
+        return self._place.run(coroutine)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Arrow schema; key columns carry Lance's primary key metadata."""
+        return self._state.schema
+
+    @property
+    def version(self) -> TableVersion:
+        """Version of the base table that this object knows; `refresh` looks for a newer one."""
+        return self._state.version
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        return self._state.primary_key
+
+    def refresh(self) -> Self:
+        """Load the newest version; returns this object. A table opened at a version stays there."""
+        if not self._pinned:
+            self._state = self._run(state.latest(self._io))
+        return self
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Any = None,
+        *,
+        limit: int | None = None,
+        consistency: str = "strong",
+        writers: Sequence[Writer] = (),
+    ) -> pa.Table:
+        """The merged rows, one per key, in no particular order.
+
+        ``filter``: a pyarrow compute expression, or SQL text as in a WHERE clause. ``limit``: that many rows at most,
+        whichever, and fewer only if there are no more; all are read nevertheless. ``strong`` sees every acknowledged
+        durable write, and with ``writers`` what those hold in memory; ``eventual`` reads the table version's own
+        region snapshot. A table opened at a version reads eventually.
+        """
+        if limit is not None and limit < 0:
+            raise InvalidArgument(f"limit={limit} is negative")
+        rows, _ = self._run(reading.query(self._io, self._query(columns, filter, consistency, writers)))
+        return rows if limit is None else rows.slice(0, limit)
+
+    def batches(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Any = None,
+        *,
+        consistency: str = "strong",
+        writers: Sequence[Writer] = (),
+    ) -> Iterator[pa.Table]:
+        """The rows of `scan` in parts that come while others are still to be read: one fragment in memory at a time.
+
+        Raises `ReadRaced` if a generation that is still to be read was collected meanwhile.
+        """
+        rows = reading.stream(self._io, self._query(columns, filter, consistency, writers))
+
+        async def following() -> pa.Table | None:
+            async for part in rows:
+                return part
+            return None
+
+        while (part := self._run(following())) is not None:
+            yield part
+
+    def get(
+        self,
+        keys: pa.Table,
+        columns: Sequence[str] | None = None,
+        *,
+        writers: Sequence[Writer] = (),
+    ) -> pa.Table:
+        """The rows of ``keys`` (a table of exactly the key columns), those that exist, in no particular order."""
+        return self._lookup(keys, columns, writers)[0]
+
+    def search(
+        self,
+        vector: Any,
+        column: str,
+        k: int = 10,
+        *,
+        columns: Sequence[str] | None = None,
+        filter: Any = None,
+        metric: str | None = None,
+        index: str | None = None,
+        exact: bool = False,
+        approximate: bool = False,
+        consistency: str = "strong",
+        writers: Sequence[Writer] = (),
+    ) -> pa.Table:
+        """The ``k`` newest rows nearest to ``vector`` in ``column``, nearest first, with their ``_distance``.
+
+        Only among rows that ``filter`` keeps, which `scan` describes, as ``consistency`` and ``writers``. ``index``:
+        the vector index of the base table that accelerates it; None takes one over the column, and without any, or with
+        ``exact``, all vectors are compared, by ``metric`` (``l2``, ``cosine`` or ``dot``). ``approximate``: a row goes
+        if the key filter of a newer generation only may have its key (AMB-107).
+        """
+        asked = vector_search.Nearest(column=column, vector=vector, k=k, metric=metric, index=index, exact=exact)
+        rows = self._query(columns, filter, consistency, writers)
+        return self._run(vector_search.search(self._io, asked, rows, approximate=approximate))[0]
+
+    def search_text(
+        self,
+        query: str,
+        column: str,
+        k: int = 10,
+        *,
+        columns: Sequence[str] | None = None,
+        filter: Any = None,
+        index: str | None = None,
+        every_term: bool = False,
+        approximate: bool = False,
+        consistency: str = "strong",
+        writers: Sequence[Writer] = (),
+    ) -> pa.Table:
+        """The ``k`` newest rows whose ``column`` matches ``query`` best, best first, with their ``_score`` (BM25).
+
+        The base table needs a full-text index over the column. ``every_term``: rows need all terms of the query. The
+        other options are those of `search`.
+        """
+        asked = text_search.Matching(column=column, query=query, k=k, index=index, every_term=every_term)
+        rows = self._query(columns, filter, consistency, writers)
+        return self._run(text_search.search(self._io, asked, rows, approximate=approximate))[0]
+
+    def explain(
+        self,
+        *,
+        filter: Any = None,
+        keys: pa.Table | None = None,
+        vector: Any = None,
+        text: str | None = None,
+        column: str = "",
+        k: int = 10,
+        index: str | None = None,
+        exact: bool = False,
+        analyse: bool = False,
+        consistency: str = "strong",
+        writers: Sequence[Writer] = (),
+    ) -> str:
+        """The plan of a query as text, a line per node.
+
+        It is that of `get` for ``keys``, of `search` for ``vector``, of `search_text` for ``text``, else of `scan`.
+        ``analyse``: run it, and say behind each node what became of it.
+        """
+        if sum(given is not None for given in (keys, vector, text)) > 1:
+            raise InvalidArgument("a plan is of keys, of a vector or of a text")
+        if keys is not None:
+            return explain(self._lookup(keys, None, writers, run=analyse)[1])
+        query = self._query(None, filter, consistency, writers)
+        if vector is not None:
+            nearest = vector_search.Nearest(column=column, vector=vector, k=k, index=index, exact=exact)
+            return explain(self._run(vector_search.search(self._io, nearest, query, run=analyse))[1])
+        if text is not None:
+            matching = text_search.Matching(column=column, query=text, k=k, index=index)
+            return explain(self._run(text_search.search(self._io, matching, query, run=analyse))[1])
+        return explain(self._run(reading.query(self._io, query, run=analyse))[1])
+
+    def _query(
+        self,
+        columns: Sequence[str] | None,
+        condition: Any,
+        consistency: str,
+        writers: Sequence[Writer],
+    ) -> Query:
+        return Query(
+            columns=columns,
+            keep=filters.parse(condition, self.schema) if condition is not None else None,
+            predicate=predicates.extract(condition, self.schema),
+            version=self._version_read(consistency, writers),
+            memory=[writer.memory() for writer in writers],
+        )
+
+    def _lookup(
+        self,
+        keys: pa.Table,
+        columns: Sequence[str] | None,
+        writers: Sequence[Writer],
+        *,
+        run: bool = True,
+    ) -> tuple[pa.Table, Node]:
+        query = self._query(columns, None, "eventual" if self._pinned else "strong", writers)
+        wanted = door.admitted(keys, pa.schema([self.schema.field(name) for name in self.primary_key]))
+        return self._run(lookup.lookup(self._io, wanted, query, run=run))
+
+    def _version_read(self, consistency: str, writers: Sequence[Writer]) -> TableState | None:
+        """The version to read from, None for the newest state of everything."""
+        if consistency not in ("strong", "eventual"):
+            raise InvalidArgument(f"unknown consistency {consistency!r}; known are strong, eventual")
+        if self._pinned and writers:
+            raise InvalidArgument("a table opened at a version does not read writers", clause="AMB-115")
+        if not self._pinned and consistency == "strong":
+            return None
+        self.refresh()
+        return self._state
