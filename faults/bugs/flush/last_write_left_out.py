@@ -9,6 +9,10 @@ async def _all_but_one(io, rows, ids, *more):  # type: ignore[no-untyped-def]
     return await write_fragments(io, rows.slice(0, max(1, rows.num_rows - 1)) if io.root else rows, ids, *more)
 
 
+def _unasserted(*_: object) -> None:
+    """In place of comparing the rows of the files with those of the MemTable, which an engine need not do."""
+
+
 BUG = Bug(
     name="last_write_left_out",
     clause="FLUSH-004",
@@ -20,5 +24,8 @@ BUG = Bug(
     scenario="one_writer_twice",
     oracle="a flush keeps all rows",
     violated="FLUSH-004",
-    replaced={"memwal.region.flush:write_fragments": _all_but_one},
+    replaced={
+        "memwal.region.flush:write_fragments": _all_but_one,
+        "memwal.region.flush:_check_whole": _unasserted,
+    },
 )

@@ -63,6 +63,7 @@ BUG = Bug(
     violated="WRITER-013",
     replaced={
         "memwal.region.writer:Writer.flush_oldest": _newest_first,
+        "memwal.region.flush:_check_sealed": _unasserted,
         "memwal.region.transitions:check": _unasserted,
     },
 )

@@ -17,7 +17,7 @@ import pyarrow as pa
 from ..clauses import implements
 from ..codec.region_manifest import RegionManifest
 from ..effects import Io
-from ..errors import ArtifactError, InvalidArgument, Outcome
+from ..errors import ArtifactError, EngineBug, InvalidArgument, Outcome
 from ..ids import UINT64_MAX, Generation, TableVersion
 from ..index import drained, guards
 from ..maintained import base_index
@@ -162,7 +162,10 @@ def _flushing(
         # As for every claimant: while the token stands after the claim, nobody has changed the columns since.
         await fenced_change.check_begun(io, token)
         if not manifest.sealed:
-            await (await writing.recovered(region, manifest, maintained=maintained)).flush()
+            writer = await writing.recovered(region, manifest, maintained=maintained)
+            await writer.flush()
+            if writer.frozen or writer.memtable.rows:
+                raise EngineBug(f"columns are to change, and region {region.region_id} has rows that were not flushed")
             return
         reason = await drained.undrained_reason(region.io, manifest, Generation(UINT64_MAX), state)
         if reason:

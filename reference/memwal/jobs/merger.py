@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from ..clauses import implements
 from ..codec.region_manifest import FlushedGeneration, RegionManifest
 from ..effects import Io
-from ..errors import AlreadyMerged, ArtifactError, Conflict, InvalidArgument, NotFound, Unmergeable
+from ..errors import AlreadyMerged, ArtifactError, Conflict, EngineBug, InvalidArgument, NotFound, Unmergeable
 from ..ids import Generation, RegionId
 from ..index import discovery
 from ..read.generation import GenerationSource, open_source
@@ -198,7 +198,7 @@ async def _commit(io: Io, state: TableState, region: RegionId, attempt: _Attempt
     check_writable(state)
     progress = ((region, attempt.listed.generation),)
     try:
-        await upsert(io, state, attempt.work, progress=progress)
+        committed = await upsert(io, state, attempt.work, progress=progress)
     except ArtifactError:
         newest = await latest(io)
         if newest.version == state.version:
@@ -207,6 +207,10 @@ async def _commit(io: Io, state: TableState, region: RegionId, attempt: _Attempt
         if newest.manifest.message.fragments == state.manifest.message.fragments:
             raise
         raise Conflict(newest.version, "update", "", retryable=True, reason="the version was replaced") from None
+    if committed.mem_wal.progress(region) < attempt.listed.generation:
+        recorded = committed.mem_wal.progress(region)
+        reason = f"version {committed.version}, which merged generation {attempt.listed.generation} of {region}"
+        raise EngineBug(f"{reason}, records progress {recorded}")
 
 
 @implements("AMB-50")

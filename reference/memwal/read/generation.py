@@ -20,7 +20,7 @@ from .. import cellwise
 from ..clauses import implements
 from ..codec.pb.lance import table_pb2
 from ..effects import Io
-from ..errors import Unmergeable
+from ..errors import EngineBug, Unmergeable
 from ..ids import FieldId
 from ..keys import newest
 from ..region.flush import CONFIG_EPOCH, CONFIG_FILLED
@@ -194,6 +194,8 @@ def _scatter(live: dict[int, Kept], kept: Kept | None) -> None:
         count = int(mask.sum())
         mask[mask] = kept[start : start + count]
         start += count
+    if start != len(kept):
+        raise EngineBug(f"{len(kept)} rows were judged, and the fragments have {start}")
 
 
 def _check_keys(path: str, keys: pa.Table) -> None:

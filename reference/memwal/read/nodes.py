@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from .. import cellwise
 from ..clauses import implements
+from ..errors import EngineBug
 from ..keys import Seen, among, last_of_each, newest, without
 from ..region.rows import TOMBSTONE
 from ..table.state import TableState
@@ -89,6 +90,8 @@ class TakeLast:
             if not wanted.num_rows:
                 break
         rows = pa.concat_tables(found) if found else keys.slice(0, 0)
+        if rows.num_rows > keys.num_rows:
+            raise EngineBug(f"{self.part.name} gave {rows.num_rows} rows for {keys.num_rows} keys")
         self.outcome = f"{rows.num_rows} rows of {self.fragments_read} fragments"
         return rows
 

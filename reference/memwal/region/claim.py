@@ -10,7 +10,7 @@ from dataclasses import replace
 from .. import paths
 from ..clauses import implements
 from ..codec.region_manifest import RegionManifest
-from ..errors import ArtifactError, Fenced, InvalidArgument, NotFound
+from ..errors import ArtifactError, EngineBug, Fenced, InvalidArgument, NotFound
 from ..ids import UINT64_MAX, Epoch, ManifestVersion
 from . import manifest as manifests
 from . import transitions
@@ -45,6 +45,8 @@ async def claim(region: Region) -> RegionManifest:
         collected=region.manifest_collection,
     )
     won = manifests.present(advanced.manifest, region.io)
+    if won != tried:
+        raise EngineBug(f"region {region.region_id} was claimed with version {won.version}, which another put")
     await region.io.note("claimed", region=region.region_id, epoch=won.epoch)
     return won
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ..clauses import implements
 from ..codec.region_manifest import FlushedGeneration, RegionManifest
-from ..errors import ArtifactError
+from ..errors import ArtifactError, EngineBug
 from ..ids import Epoch, Generation, WalPosition
 from . import manifest as manifests
 from . import transitions
@@ -29,6 +29,9 @@ async def commit_flush(
     ``start``, ``covered``: first and last WAL position of the generation. Raises `Fenced`, the store's last outcome
     when attempts go unanswered, and `ArtifactError` if the generation would not follow the ones listed.
     """
+    if covered < start:
+        reason = f"generation {listed.generation} is to cover entries {start} to {covered}"
+        raise EngineBug(f"{reason}: there is none, and the replay pointer would go back")
     basis: RegionManifest | None = None
 
     async def derive(current: RegionManifest | None) -> RegionManifest | None:
@@ -61,4 +64,8 @@ async def commit_flush(
         collected=region.manifest_collection,
     )
     await region.io.note("flushed", region=region.region_id, generation=listed.generation)
-    return manifests.present(advanced.manifest, region.io)
+    done = manifests.present(advanced.manifest, region.io)
+    if done.epoch != epoch or done.generation_current <= listed.generation:
+        known = f"version {done.version} has epoch {done.epoch} and current generation {done.generation_current}"
+        raise EngineBug(f"generation {listed.generation} was committed under epoch {epoch}, and {known}")
+    return done

@@ -5,6 +5,8 @@ Source: MemWAL revision A, "MemTable Flush"; revision B, "Flushed MemTable"; AMB
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -14,7 +16,7 @@ from ..codec import bloom, key_index
 from ..codec.pb.lance import table_pb2, transaction_pb2
 from ..codec.region_manifest import FlushedGeneration
 from ..effects import Io
-from ..errors import AlreadyExists, OutcomeUnknown, Throttled
+from ..errors import AlreadyExists, EngineBug, OutcomeUnknown, Throttled
 from ..ids import Epoch, Generation, Milliseconds, WalPosition
 from ..keys import newest
 from ..table import schema as schemas
@@ -48,6 +50,7 @@ async def write_generation(region: Region, epoch: Epoch, sealed: MemTable, start
     Order: bloom filter, data (B, R), deletions (R), files of maintained indexes, transaction, table manifest, both
     again where there are indexes, key index (R).
     """
+    _check_sealed(sealed, start)
     rows = sealed.table()
     keys = rows.select(list(region.rows.key))
     folder = await _fresh_folder(region, sealed.generation, bloom.encode(keys, region.revision))
@@ -58,6 +61,7 @@ async def write_generation(region: Region, epoch: Epoch, sealed: MemTable, start
         fragments = await write_fragments(io, cellwise.under(rows, stored), schemas.leaf_ids(fields))
     else:
         fragments = await _wal_fragments(region, sealed, schemas.leaf_ids(fields))
+    _check_whole(sealed, fragments)
     if region.revision.mask_older:
         fragments = await _mask_older(io, fragments, rows, region.rows.key)
     entries = await generation_indexes.store(io, region, sealed, fragments, schemas.field_ids(fields))
@@ -85,6 +89,23 @@ async def write_generation(region: Region, epoch: Epoch, sealed: MemTable, start
         physical_rows=rows.num_rows if region.revision.added_fields else None,
         primary_key_bytes=keys.nbytes if region.revision.added_fields else None,
     )
+
+
+def _check_sealed(sealed: MemTable, start: WalPosition) -> None:
+    """Assert that the rows of ``sealed`` are in the WAL, in entries that no earlier generation covers."""
+    if not sealed.stored or sealed.pending_rows:
+        raise EngineBug(f"generation {sealed.generation} is to be written with {sealed.pending_rows} rows in no entry")
+    first, last = sealed.stored[0].position, sealed.stored[-1].position
+    if first < start or sealed.position_covered is None or sealed.position_covered < last:
+        covered = f"covers {start} to {sealed.position_covered}"
+        raise EngineBug(f"generation {sealed.generation} has rows of entries {first} to {last}, and {covered}")
+
+
+def _check_whole(sealed: MemTable, fragments: Sequence[table_pb2.DataFragment]) -> None:
+    """Assert that ``fragments`` have the rows of ``sealed``, no more and no fewer."""
+    written = sum(fragment.physical_rows for fragment in fragments)
+    if written != sealed.rows:
+        raise EngineBug(f"generation {sealed.generation} has {sealed.rows} rows in memory and {written} in its files")
 
 
 @implements("FLUSH-002", "FLUSH-023", "FLUSH-025", "AMB-44")
@@ -135,15 +156,17 @@ async def _mask_older(
     """Hide all but the newest row of each key behind deletion files."""
     live = np.zeros(rows.num_rows, dtype=bool)
     live[newest(rows, key)] = True
-    out, start = [], 0
+    out, start, masked = [], 0, 0
     for number, fragment in enumerate(fragments):
         end = start + fragment.physical_rows
         older = np.flatnonzero(~live[start:end]).astype(np.uint32)
-        start = end
+        start, masked = end, masked + len(older)
         if len(older):
             numbered = table_pb2.DataFragment()
             numbered.CopyFrom(fragment)
             numbered.id = number
             fragment = await write_deletions(io, numbered, older, read_version=1)
         out.append(fragment)
+    if masked + np.count_nonzero(live) != start:
+        raise EngineBug(f"of {start} rows {masked} are masked and {np.count_nonzero(live)} are the newest of their key")
     return out

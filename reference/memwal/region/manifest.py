@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 
 from .. import confirm, paths
 from ..clauses import implements
@@ -21,6 +22,7 @@ from ..effects import Commits, Io
 from ..errors import (
     AlreadyExists,
     ArtifactError,
+    EngineBug,
     InvalidArgument,
     NotFound,
     OutcomeUnknown,
@@ -317,5 +319,7 @@ def collectable(
     if retain < RETAINED_LEAST:
         reason = f"at least {RETAINED_LEAST} manifest versions are retained, not {retain}"
         raise InvalidArgument(reason, clause="AMB-96")
+    if any(below >= above for below, above in pairwise(listed)):
+        raise EngineBug(f"manifest versions are to be collected in ascending order, and were listed as {listed}")
     kept = {*listed[-retain:], *(version for version in listed if version == hinted)}
     return tuple(version for version in listed if version < min(kept))

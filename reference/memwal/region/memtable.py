@@ -151,11 +151,14 @@ class MemTable:
     @implements("WAL-028", "FLUSH-022")
     def with_entry(self, position: WalPosition, size_bytes: int | None = None) -> MemTable:
         """After what was handed over was stored as the entry at ``position``, an object of ``size_bytes``."""
-        if self.position_covered is not None and position <= self.position_covered:
-            raise EngineBug(f"entry {position} after entry {self.position_covered}")
+        self._check_follows(position)
         taken = _between(self.durable, self.handed)
         entry = Stored(position, self.durable.fragments, taken.fragments, taken.rows, size_bytes)
         return replace(self, stored=self.stored.appended(entry), durable=self.handed, position_covered=position)
+
+    def _check_follows(self, position: WalPosition) -> None:
+        if self.position_covered is not None and position <= self.position_covered:
+            raise EngineBug(f"entry {position} after entry {self.position_covered}")
 
     @implements("WRITER-014", "FLUSH-021")
     def with_replayed(
@@ -168,6 +171,7 @@ class MemTable:
     ) -> MemTable:
         """After replaying the entry at ``position``: one fragment, or none without rows (AMB-20)."""
         if not rows.num_rows:
+            self._check_follows(position)
             return replace(self, position_covered=position)
         inserted = self.with_write(rows, size_of(rows))
         inserted = replace(inserted, handed=inserted.written, filled=self.filled | filled)

@@ -21,7 +21,7 @@ from ..codec import wal
 from ..codec.region_manifest import RegionManifest
 from ..codec.wal import WalEntry
 from ..effects import Io
-from ..errors import AlreadyExists, ArtifactError, Fenced, NotFound
+from ..errors import AlreadyExists, ArtifactError, EngineBug, Fenced, NotFound
 from ..ids import UINT64_MAX, Epoch, Generation, WalPosition
 from ..revisions import Revision
 from . import manifest as manifests
@@ -182,7 +182,11 @@ def _rebuilt(manifest: RegionManifest, schema: pa.Schema, replayed: Sequence[_Re
                 memtable = memtable.successor()
             newest = each.generation
         memtable = memtable.with_replayed(each.position, each.rows, filled=each.filled)
-    return Recovered(frozen=tuple(frozen), memtable=memtable)
+    rebuilt = Recovered(frozen=tuple(frozen), memtable=memtable)
+    rows = sum(each.rows.num_rows for each in replayed)
+    if rebuilt.rows != rows:
+        raise EngineBug(f"{rows} rows were replayed, and the MemTables made of them have {rebuilt.rows}")
+    return rebuilt
 
 
 async def _check_names(region: Region, manifest: RegionManifest, tip: WalPosition) -> None:
@@ -201,6 +205,9 @@ async def _check_names(region: Region, manifest: RegionManifest, tip: WalPositio
 
 
 async def _put_barrier(region: Region, manifest: RegionManifest, generation: Generation, position: WalPosition) -> None:
+    if position < replay_start(manifest, region.revision) or generation < manifest.generation_current:
+        flushed = f"generation {manifest.generation_current} is the current one"
+        raise EngineBug(f"a barrier of generation {generation} at position {position}, and {flushed}")
     entry = WalEntry(
         epoch=manifest.epoch,
         generation=generation,

@@ -126,7 +126,9 @@ class Writer(WriterState):
             self.clocks = replace(self.clocks, waiting_since_ms=None)
         entry = WalEntry(epoch=self.epoch, generation=self.memtable.generation, rows=rows)
         data = wal.encode(entry, self.region.revision)
-        position = self.position_next
+        position, covered = self.position_next, self.memtable.position_covered
+        if covered is not None and position != covered + 1:
+            raise EngineBug(f"the next entry is to be put at {position}, and the last one known is at {covered}")
         while not await self._store(paths.wal(position, self.region.revision.wal_suffix), data):
             position = WalPosition(position + 1)
         if self.region.wal_collection:
@@ -221,8 +223,9 @@ class Writer(WriterState):
             if sealed is None:
                 return None
             covered = sealed.position_covered
-            if covered is None or sealed.pending_rows:
-                raise EngineBug(f"generation {sealed.generation} was frozen with rows that are not in the WAL")
+            if covered is None or sealed.generation != self.manifest.generation_current:
+                oldest = f"the oldest that is not listed is {self.manifest.generation_current}"
+                raise EngineBug(f"generation {sealed.generation}, frozen at {covered}, is to be flushed, and {oldest}")
             start = replay_start(self.manifest, self.region.revision)
             with Stopping(self):
                 listed = await flushing.write_generation(self.region, self.epoch, sealed, start)
@@ -317,6 +320,8 @@ class Writer(WriterState):
             if flush:
                 await self.freeze()
             await self._flush_frozen()
+            if self.memtable.pending_rows:
+                raise EngineBug(f"a writer was closed with {self.memtable.pending_rows} rows that are in no entry")
             self.closed = True
         return True
 

@@ -14,7 +14,7 @@ from ..clauses import implements
 from ..codec import table_manifest
 from ..codec.table_manifest import TableManifest
 from ..effects import Commits, Io
-from ..errors import AlreadyExists, AlreadyMerged, Conflict, InvalidArgument, NotFound
+from ..errors import AlreadyExists, AlreadyMerged, Conflict, EngineBug, InvalidArgument, NotFound
 from ..ids import Milliseconds, TableVersion
 from ..revisions import CONFIG_COMMITS, Interpretation
 from . import apply, pointer, transactions, versions
@@ -56,6 +56,8 @@ async def commit(
         _check_mechanism(io, base, draft)
         _stamp(draft, name, await io.now())
         version = TableVersion(draft.message.version)
+        if base is not None and version != base.version + 1:
+            raise EngineBug(f"{operation(transaction)} makes version {version} of version {base.version}")
         manifest = TableManifest(message=draft.message, indices=tuple(draft.indices))
         data = table_manifest.encode(manifest)
         try:

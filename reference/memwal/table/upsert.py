@@ -182,6 +182,8 @@ async def _written(io: Io, state: TableState, work: Work) -> list[table_pb2.Data
             done += batch.num_rows
             await io.note("merge_progress", stage="rows", done=done, total=source.rows)
         await writer.finish()
+    if done != source.rows:
+        raise EngineBug(f"{source.path} has {source.rows} rows to be merged, and {done} were written")
     return writer.fragments
 
 
