@@ -116,6 +116,7 @@ async def _held(io: Io, state: TableState, commit: Commit) -> TableState:
         return await commit(_anything)
     if state.mem_wal_entry is None:
         return await commit(_without_mem_wal)
+    # AMB-142, running writers: the token first, the claims after it, so that no writer slips between.
     token = await fenced_change.begin(io)
 
     async def check(current: TableState) -> None:

@@ -97,6 +97,7 @@ async def hold(
     for row in sorted(rows, key=lambda row: row.region_id):
         manifest = row.manifest
         if manifest is None:
+            # Nobody has ever claimed it, so that nobody writes; who does it later meets the token.
             continue
         opened = region_of(io, state, row)
         try:
@@ -105,6 +106,7 @@ async def hold(
         except Fenced as fenced:
             raise ChangeLost(str(fenced)) from None
         except ArtifactError:
+            # What does not fit may be what somebody changed after the token was gone.
             await check_begun(io, token)
             raise
         epochs[row.region_id] = manifest.epoch

@@ -82,6 +82,7 @@ async def catch_up(io: Io, name: str) -> CaughtUp:
         check_writable(state)
         _ = state.mem_wal
         before = segments(state, name)
+        # The first look: the caller named what is not there. Later ones: somebody dropped it.
         if not before and left == REBUILDS - 1:
             reason = f"no index {name!r} on the base table; there are {list(index_names(state))}"
             raise InvalidArgument(reason, clause="AMB-48")
@@ -92,6 +93,7 @@ async def catch_up(io: Io, name: str) -> CaughtUp:
         try:
             return await _publish(io, build)
         except Conflict as conflict:
+            # CATCHUP-009, a conflict that changed the index: build anew on what is newest.
             await _discard(io, build)
             if not conflict.retryable or not left:
                 raise
@@ -182,7 +184,9 @@ async def _publish(io: Io, build: _Build) -> CaughtUp:
     """
     base = build.indexed if io.interpretation.credit_indexed_version else await latest(io)
     for left in reversed(range(CONFLICT_ATTEMPTS)):
+        # AMB-70, progress read after building: the credit is what the indexed version had merged, nothing later.
         proven = (build.indexed if io.interpretation.credit_indexed_version else base).mem_wal.merged
+        # AMB-69, overwritten progress: the newest details with one entry changed, never those that were read before.
         details = with_credit(base.mem_wal, build.name, proven)
         if details == base.mem_wal and not build.fragments:
             return _done(build, base, committed=False)
@@ -195,6 +199,7 @@ async def _publish(io: Io, build: _Build) -> CaughtUp:
             if not await _still_right(io, build, base):
                 raise
             await io.note("credit_conflict", index=build.name, theirs=conflict.theirs)
+            # The credit conflicted and the index did not: the same build goes on top of the newest version.
             continue
         await io.note("caught_up", index=build.name, version=build.indexed.version)
         return _done(build, committed, committed=True)
@@ -242,6 +247,7 @@ async def _still_right(io: Io, build: _Build, newest: TableState) -> bool:
             theirs = await transaction_of(io, await load(io, TableVersion(version)))
         except NotFound:
             return False
+        # A transaction that cannot be read may have been any.
         if theirs is None or verdict(ours, theirs)[0] is not Verdict.REBASE:
             return False
     return True

@@ -89,16 +89,19 @@ async def merge_region(
                 await _give_up(io, run)
                 return tuple(run.done)
         except AlreadyMerged as merged:
+            # MERGE-011, MERGE-014: another has merged it; go on with what follows in the newest version.
             await io.note("merge_skipped", region=region, generation=merged.generation)
             await _give_up(io, run)
         except Conflict as conflict:
             run.conflicts += 1
+            # MERGE-012, retry: the progress is still below, so that the generation is to be merged.
             if not conflict.retryable or run.conflicts >= CONFLICT_ATTEMPTS:
                 await _give_up(io, run)
                 raise
             await io.note("merge_conflict", region=region, theirs=conflict.theirs)
         except (ArtifactError, InvalidArgument, Unmergeable):
             await _give_up(io, run)
+            # AMB-81, skipping a generation: never, its keys may be newer than what is in later ones. Literally it may.
             if io.interpretation.contiguous_merge or run.trying is None:
                 raise
             run.lost.add(run.trying)
@@ -114,6 +117,7 @@ async def _step(
     """Merge the generation after the progress of the newest version; False if there is none up to ``until``."""
     run.trying = None
     state = await latest(io)
+    # A restore took the table back to before what this call has merged: it is merged anew.
     if run.done and state.mem_wal.progress(region) < run.done[-1].generation:
         await io.note("merge_void", region=region, generation=run.done.pop().generation)
     following = await _following(io, state, region, run.lost)
@@ -122,6 +126,7 @@ async def _step(
     manifest, listed = following
     run.trying = listed.generation
     try:
+        # What is stored of a lost attempt serves again if generation and columns are the same.
         if run.attempt is None or run.attempt.listed != listed or not fits(run.attempt.work, state):
             await _give_up(io, run)
             run.attempt = await _opened(io, state, region, listed, run.base)
@@ -149,9 +154,11 @@ async def _following(
     folder = manifests.folder(io, region)
     manifest = await manifests.latest(folder, state.revision, collected=state.collects_manifests)
     progress = state.mem_wal.progress(region)
+    # MERGE-004, step 2: the listed generations above the progress, ascending.
     listed = [g for g in unmerged(manifest, progress) if g.generation not in lost] if manifest is not None else []
     if manifest is None or not listed:
         return None
+    # MERGE-001, ascending order: the next one and no other.
     if io.interpretation.contiguous_merge and listed[0].generation != progress + 1:
         await _check_not_merged(io, state, region, listed[0].generation)
         reason = f"generation {progress + 1} is neither merged nor listed, and generation {listed[0].generation} is"
@@ -198,9 +205,11 @@ async def _commit(io: Io, state: TableState, region: RegionId, attempt: _Attempt
     check_writable(state)
     progress = ((region, attempt.listed.generation),)
     try:
+        # MERGE-006, atomically: rows and progress in one transaction.
         committed = await upsert(io, state, attempt.work, progress=progress)
     except ArtifactError:
         newest = await latest(io)
+        # It is damage only where the version that names the file is the newest still.
         if newest.version == state.version:
             raise
         await _check_not_merged(io, state, region, attempt.listed.generation)

@@ -38,6 +38,7 @@ async def open_region(
     """
     maintained = await base_index.load(io, state)
     manifest = await claim(region_of(io, state, row))
+    # AMB-142, changes under writers: claim, then look. A change that began before the claim finds its token gone.
     newest = await spec_change.admit(io, row, registered=registered, governed=governed)
     known = newest or state
     region = region_of(io, known, row, belongs=belonging(row, known))

@@ -77,7 +77,7 @@ async def repair(io: Io, *, dry_run: bool = False) -> tuple[Step, ...]:
             region = region_id(folder)
         except ValueError:
             steps.append(Step(kind="left", path=io.path(f"{paths.MEM_WAL}/{folder}"), reason="not a region"))
-            continue
+            continue  # nobody knows what it is, so that nothing in it is touched
         await io.note("repairing", region=region)
         steps += await _repair_region(io, region, state, dry_run)
     return tuple(steps)
@@ -305,10 +305,10 @@ async def _tail(region: Region, manifest: RegionManifest) -> _Tail | Step | None
                 return Step(kind="refused", path=error.path, reason=f"not an unreadable last entry: {error.reason}")
             if salvaged is None:
                 broken = position
-                continue
+                continue  # what stands behind it decides whether it may go
             entry = salvaged.entry
         if broken is None:
-            continue
+            continue  # whole, and below what cannot be read: replay takes it as it is
         if entry.rows.num_rows:
             path = region.io.path(_name(region, broken))
             reason = f"entry {broken} cannot be read, and entry {position} behind it has rows: restore it from a backup"

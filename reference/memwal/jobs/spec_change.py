@@ -155,10 +155,12 @@ async def _commit(
 
     async def derive(state: TableState, details: IndexDetails) -> IndexDetails:
         if io.interpretation.fence_before_new_spec:
+            # AMB-142, running writers: one that opened meanwhile has taken the token away.
             fenced_change.check_token(token, details)
         rows = await _rows(io, state)
         governed = _under_a_spec(rows, beside_manual)
         if io.interpretation.fence_before_new_spec:
+            # And one that claimed a region and has not looked yet shows by its epoch.
             fenced_change.check_unmoved(epochs, governed)
             _check_merged(governed, details)
         chosen[:] = [_resolved(request, state, rows.values())]

@@ -21,13 +21,13 @@ async def chosen_index(
     """
     for candidate in index_names(base) if name is None else (name,):
         if name is None and not _is_of(base, candidate, column, kind):
-            continue
+            continue  # over another column, or of another kind
         try:
             (found,) = await base_index.load(io, base, [candidate]) or (None,)
         except InvalidArgument:
             if name is not None:
                 raise
-            continue
+            continue  # AMB-48, which indexes: one that this engine cannot follow is no choice of its own
         if found is not None and found.column == column and (found.code if kind == "vector" else found.tokenizer):
             return found
         if name is not None:

@@ -47,7 +47,7 @@ async def holding(io: Io, state: TableState, predicate: Predicate, columns: Coll
         indexed = {names.get(field, "") for entry in entries for field in entry.fields}
         column = indexed.pop()
         if indexed or column not in columns or not all(map(is_btree, entries)):
-            continue
+            continue  # it says nothing about one column of the predicate alone
         wanted = _wanted(predicate, column, state)
         if wanted is not None:
             found &= await _of_index(io, state, entries, wanted)

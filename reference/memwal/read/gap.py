@@ -116,6 +116,7 @@ async def plan(
         for region in sorted({*view.manifests, *held})
     }
     usable = await _usable(io, view, index_name, caught_up, origins)
+    # AMB-113, the base side: a fragment needs the indexes of all generations that made it, or it is scanned.
     answered = {fragment: origin for fragment, origin in origins.items() if origin <= usable.keys()}
     planned = IndexedPlan(
         index_name=index_name,
@@ -142,7 +143,7 @@ async def _usable(
         manifest = view.manifests.get(region)
         listed = next((g for g in manifest.flushed if g.generation == generation), None) if manifest else None
         if listed is None or not caught_up[region] < generation <= view.base.mem_wal.progress(region):
-            continue
+            continue  # collected, covered by the base index, or not merged: no part of the gap (CATCHUP-010)
         if await _answers(io, view.base, manifests.folder(io, region).child(listed.path), index_name):
             found[region, generation] = listed.path
     return found

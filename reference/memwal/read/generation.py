@@ -81,7 +81,7 @@ class GenerationSource:
         for fragment in _in_order(self.generation):
             kept, first = self.kept[fragment.id], 0
             if not kept.any():
-                continue
+                continue  # nothing of it is merged, so that its columns are not read
             async for batch in read.batches(self.io, self.generation, fragment, list(self.columns.values())):
                 here = kept[first : first + batch.num_rows]
                 first += batch.num_rows
@@ -115,9 +115,11 @@ async def open_source(region: Io, folder: str, base: TableState) -> GenerationSo
     generation = await latest(io)
     columns = mapped_columns(io.root, generation, base)
     key = [columns[name] for name in base.primary_key]
+    # AMB-89, deletes: only R has tombstones, and a generation without any need not have the column.
     has_tombstones = base.revision.tombstones and TOMBSTONE in generation.schema.names
     wanted = [*key, TOMBSTONE] if has_tombstones else key
     everything = list(dict.fromkeys([*wanted, *columns.values()]))
+    # Reading a small one once is cheaper than reading its keys and then its rows.
     small = _data_bytes(generation) <= HELD_BYTES
     fragments = _in_order(generation)
     parts, live = [], {}
@@ -221,7 +223,7 @@ def mapped_columns(path: str, generation: TableState, base: TableState) -> dict[
         number = ids.get(held)
         name = held if number is None else by_id.get(number)
         if name is None or name not in base.field_ids:
-            continue
+            continue  # the column was dropped since: AMB-50, schema changes, says that its values go with it
         theirs, ours = generation.schema.field(held).type, base.schema.field(name).type
         if theirs != ours:
             reason = f"column {held!r} is {theirs} in the generation and {ours} in the base"

@@ -82,6 +82,7 @@ class TakeLast:
         """Fragments from the last backwards, until each of ``keys`` is found; without those that a btree excludes."""
         names, wanted = list(dict.fromkeys([*self.key, *self.columns])), keys
         found = []
+        # PLAN-028, the last row: from the last fragment backwards, and no further than the first match.
         for fragment in reversed(await self.part.fragments(_predicate(keys))):
             self.fragments_read += 1
             here = last_of_each(among(await self.part.rows(names, [fragment]), wanted), self.key)
@@ -115,6 +116,7 @@ class BloomFilterGuard:
     @implements("PLAN-018", "PLAN-032")
     async def find(self, keys: pa.Table) -> pa.Table:
         perhaps = await self.part.may_contain(keys)
+        # PLAN-032, a negative answer: the source is not read at all.
         if not perhaps.any():
             self.outcome, self.child.outcome = "negative", "skipped"
             return keys.slice(0, 0)
@@ -167,6 +169,7 @@ class CoalesceFirst:
     async def find(self, keys: pa.Table) -> pa.Table:
         """A row that deletes its key is found too: older inputs are not asked for it."""
         found, wanted = [], keys
+        # PLAN-020, no older source: newest first, and each key only until it is found.
         for child in self.children:
             if not wanted.num_rows:
                 break
@@ -266,7 +269,9 @@ class Deduplicate:
     @implements("PLAN-012", "PLAN-013", "PLAN-014")
     async def stream(self) -> AsyncIterator[pa.Table]:
         key, above, rows = self.base.primary_key, Seen(), 0
+        # PLAN-014, the order: newest source first, so that the first row of a key that comes is its newest.
         for scans in (*self.union.regions, (self.union.base,)):
+            # READ-014, regions are apart: each forgets its keys to the next one; the base is below all of them.
             seen = above if scans[0] is self.union.base else Seen()
             for scan in scans:
                 async for batch in newest_rows(scan.stream(), key, seen):
@@ -287,7 +292,7 @@ async def newest_rows(batches: AsyncIterator[pa.Table], key: Sequence[str], seen
     async for batch in batches:
         if not key:
             yield batch
-            continue
+            continue  # without a key no row replaces another
         keys = batch.select(list(key))
         kept = ~seen.mask(keys)
         last = newest(keys, key)

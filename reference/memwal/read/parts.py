@@ -256,6 +256,7 @@ def collect(io: Io, view: View, memory: Sequence[MemoryView]) -> Parts:
 
 def _stored(io: Io, view: View, region: RegionId, manifest: RegionManifest | None) -> list[Stored]:
     merged = view.base.mem_wal.progress(region)
+    # AMB-118, merged generations: they are in the base, where others may have changed their rows since.
     floor = merged if io.interpretation.merged_out_of_resolution else Generation(0)
     return [
         Stored(
@@ -263,6 +264,7 @@ def _stored(io: Io, view: View, region: RegionId, manifest: RegionManifest | Non
             generation=listed.generation,
             region_id=region,
             base=view.base,
+            # AMB-100, a generation that cannot be opened: only a merged one may be missing.
             lenient=not io.interpretation.skip_only_merged or listed.generation <= merged,
         )
         for listed in (unmerged(manifest, floor) if manifest is not None else ())
@@ -279,10 +281,13 @@ def _held(
     current = manifest.generation_current if manifest is not None else Generation(0)
     tables: Sequence[tuple[Generation, pa.Table | None]] = ()
     if memory is not None:
+        # AMB-140, a fenced writer's memory: what its successor has acknowledged is not in it.
         if manifest is not None and memory.epoch < manifest.epoch:
             raise Fenced(region, memory.epoch, manifest.epoch)
+        # AMB-102, memory and a stale view: what the manifest lists is read from its generation, and not twice.
         tables = [(generation, table) for generation, table in memory.tables if generation >= current]
     elif view.live and manifest is not None:
+        # AMB-141, the WAL instead of memory: nobody lent the writer's, so that its durable rows are read there.
         tables = [(current, None)]
     return [
         Held(

@@ -58,6 +58,7 @@ async def narrowed(
 
 def _may_match(base: TableState, row: RegionRow | None, predicate: Predicate) -> bool:
     spec = regions.spec_of(base.mem_wal, row.spec_id) if row is not None else None
+    # AMB-114, pruning: a region goes only where its values are known and cannot match. A manual one has none.
     if row is None or spec is None:
         return True
     return transforms.may_match(

@@ -67,6 +67,7 @@ class Freshness:
 
     async def _has(self, part: Part, keys: pa.Table) -> Mask:
         perhaps = await part.may_contain(keys)
+        # AMB-107, false positives: the keys themselves decide, unless the caller takes the filter's word.
         if perhaps.any() and not self.approximate:
             perhaps[perhaps] = (await self._keys(part))[0].mask(keys.filter(pa.array(perhaps)))
         return perhaps
@@ -127,6 +128,7 @@ class FilterStale:
         """The ``k`` best rows of a source that stay, best first, with what they are ranked by in column ``value``."""
         addresses, values = await source.rank()
         part, key = source.part, list(self.fresh.view.base.primary_key)
+        # AMB-109, stale rows inside a generation: only the last row of each key may be found. The base has one.
         if part.region_id is not None and len(addresses):
             own = np.isin(addresses, await self.fresh.newest(part))
             addresses, values = addresses[own], values[own]
@@ -136,6 +138,7 @@ class FilterStale:
         at, size, dropped = 0, max(_FIRST, 2 * k), 0
         while at < len(addresses) and sum(rows.num_rows for rows in found) < k:
             rows = await take(part, addresses[at : at + size], values[at : at + size], needed, value)
+            # AMB-99, a pushed filter: it judges the rows that are found, and never which row of a key is the newest.
             if self.keep is not None:
                 rows = self.keep(rows)
             stale = await self.fresh.stale(part, rows.select(key))

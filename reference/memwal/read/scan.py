@@ -28,7 +28,9 @@ __all__ = ["Keep", "ReadRaced", "View", "eventual_view", "query", "scan", "strea
 async def plan(io: Io, view: View, asked: Query) -> Streamed:
     """The plan: the base once, and each source of the regions that are not left out. Nothing of them is read yet."""
     names = asked.names(view.base)
+    # AMB-99, a pushed filter: below deduplication it drops the newest row, and an older one comes back.
     above = io.interpretation.filter_above_deduplication
+    # A filter may look at any column; without one the key and what is asked for are enough.
     needed = view.base.schema.names if asked.keep else list(dict.fromkeys([*view.base.primary_key, *names]))
     chosen, held = await narrowed(io, view, asked.memory, asked.predicate)
     parts = collect(io, chosen, held)

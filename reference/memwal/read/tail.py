@@ -44,12 +44,15 @@ async def _rows(region: Io, manifest: RegionManifest, rows: Rows, revision: Revi
             entry = await read_entry(region, position, revision, rows.schema)
         except NotFound:
             break
+        # There is a newer claim than the manifest knows of: the view is older than the region.
         if entry.epoch > manifest.epoch:
             return None
+        # A barrier has no rows; those of a listed generation are read there.
         if entry.rows.num_rows and not is_flushed(entry, manifest):
             name = region.path(paths.wal(position, revision.wal_suffix))
             parts.append(rows.restored(entry.rows, name, narrowed=True))
         position = WalPosition(position + 1)
+    # AMB-06, AMB-139, first and last position: a tail that only seems to be empty would hide acknowledged rows.
     wal_folder.check_end(position, (), manifest, revision, region.root)
     if wal_folder.never_flushed(manifest, revision):
         await _check_first_position(region, manifest, revision, position)

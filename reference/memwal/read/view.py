@@ -59,6 +59,7 @@ async def strong_view(io: Io) -> View:
         await _paused(io, attempt)
         base = await latest(io)
         live = await regions.discover(io, base.revision)
+        # AMB-101, loading order: a base that is newer than the regions has at least what they do not list any more.
         if io.interpretation.regions_before_base:
             base = await latest(io)
         details = base.mem_wal
@@ -70,6 +71,7 @@ async def strong_view(io: Io) -> View:
 
 def _complete(manifest: RegionManifest, progress: Generation) -> bool:
     listed = {g.generation for g in manifest.flushed}
+    # READ-008, strong reads: each generation between progress and current one is in exactly one of the two.
     return all(g in listed for g in range(progress + 1, manifest.generation_current))
 
 
@@ -105,8 +107,10 @@ async def over(io: Io, version: TableState | None, body: Callable[[View], Awaita
         except Raced as raced:
             if version is not None:
                 raise await too_late(io, raced, version) from None
+            # A newer state names it too, and collectors take it from there first: nobody collected it.
             if raced.path in gone:
                 raise _lost(raced) from None
+            # A MemTable or a WAL tail that went was flushed: it never has the same name twice.
             if raced.generation:
                 gone.add(raced.path)
             last = raced.path
@@ -115,6 +119,7 @@ async def over(io: Io, version: TableState | None, body: Callable[[View], Awaita
             if version is not None:
                 await _check_retained(io, version)
                 raise
+            # The newest version names the file: it is damage. An older one may name what was collected.
             if absent.path in gone or (await latest(io)).version == view.base.version:
                 raise
             gone.add(absent.path)

@@ -32,8 +32,10 @@ async def claim(region: Region) -> RegionManifest:
 
     async def derive(current: RegionManifest | None) -> RegionManifest | None:
         nonlocal tried
+        # AMB-28, an unanswered claim: what it wanted is there, and may be another's. Only the literal reading takes it.
         if current is not None and current == tried and not region.io.interpretation.own_claim_needs_confirmation:
             return None
+        # FENCE-007, the put lost: once more, above the epoch that is stored now.
         tried = claimed(current, region)
         return tried
 
@@ -44,6 +46,7 @@ async def claim(region: Region) -> RegionManifest:
         derive,
         collected=region.manifest_collection,
     )
+    # FENCE-008, no epoch twice: the version is there by this claim's own conditional create.
     won = manifests.present(advanced.manifest, region.io)
     if won != tried:
         raise EngineBug(f"region {region.region_id} was claimed with version {won.version}, which another put")
@@ -60,10 +63,12 @@ def claimed(current: RegionManifest | None, region: Region) -> RegionManifest:
             shard_fields=region.shard_fields,
             **transitions.fresh(region.revision),
         )
+    # A sealed region (R) has no writer any more, and is never opened again.
     if current.sealed:
         raise InvalidArgument(f"region {region.region_id} is sealed and takes no writer", clause="FENCE-003")
     if current.epoch == UINT64_MAX:
         raise ArtifactError("FENCE-005", region.io.root, "no epoch follows the largest number")
+    # FENCE-005, MANIFEST-034: exactly one above what was loaded, and nothing else changes.
     return replace(manifests.following(current), epoch=Epoch(current.epoch + 1))
 
 
@@ -77,12 +82,14 @@ async def verify_epoch(region: Region, known: RegionManifest) -> RegionManifest:
     stays. Raises `ArtifactError` if the newest manifest has a lower epoch.
     """
     if region.manifest_collection:
+        # AMB-30, numbers are freed: neither a missing nor a present number proves anything, the largest one does.
         listed = await manifests.versions(region.io)
         if listed[-1:] == (known.version,):
             return known
         stored = manifests.present(await manifests.newest_listed(region.io, region.revision), region.io)
     else:
         try:
+            # FENCE-014, the hot path: one HEAD, and no manifest is read while nothing has changed.
             await region.io.head(paths.manifest(ManifestVersion(known.version + 1)))
         except NotFound:
             return known
@@ -94,8 +101,10 @@ async def verify_epoch(region: Region, known: RegionManifest) -> RegionManifest:
 @implements("FENCE-009", "FENCE-010", "FENCE-011", "AMB-37")
 def check_epoch(region: Region, local: Epoch, stored: RegionManifest) -> None:
     """Compare a writer's epoch with the stored one: equal, it is active; lower, `Fenced`; higher, `ArtifactError`."""
+    # FENCE-011, fenced: a later claim owns the region.
     if local < stored.epoch:
         raise Fenced(region.region_id, local, stored.epoch)
+    # AMB-37, the stored epoch is lower: it never falls, so that the store has lost a manifest.
     if local > stored.epoch:
         reason = f"the stored epoch {stored.epoch} is below this writer's epoch {local}"
         raise ArtifactError("AMB-37", region.io.path(paths.manifest(stored.version)), reason)

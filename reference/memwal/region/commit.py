@@ -37,21 +37,28 @@ async def commit_flush(
     async def derive(current: RegionManifest | None) -> RegionManifest | None:
         nonlocal basis
         stored = manifests.present(current, region.io)
+        # AMB-29, check and act: the epoch is compared in the very version that the next one is derived from.
         if basis is None or region.io.interpretation.reverify_each_attempt:
             check_epoch(region, epoch, stored)
+            # Before the comparison of positions: an own commit has moved the pointer.
             if stored.generation_current > listed.generation:
                 await region.io.note("recognised", generation=listed.generation)
                 return None  # an own attempt whose outcome was unknown: only this epoch can commit it
+            # AMB-41, flushes out of order: only the current generation is committed, and only with the next entries.
             if replay_start(stored, region.revision) != start or stored.generation_current != listed.generation:
                 reason = f"generation {listed.generation} would not follow {stored.generation_current - 1}"
                 raise ArtifactError("FLUSH-009", region.io.root, reason)
             basis = stored
         else:
+            # Literal: what was read first goes under the next free number, whatever others have changed since.
             basis = replace(basis, version=stored.version)
         return replace(
             manifests.following(basis),
+            # FLUSH-009, the pointer: to the last entry that the generation covers.
             position_replay_after=covered,
+            # FLUSH-010, the hint: refreshed along with it, and never lowered.
             position_last_seen=max(basis.position_last_seen, covered),
+            # FLUSH-011, FLUSH-012: the next number, and the generation at the end of the list.
             generation_current=Generation(listed.generation + 1),
             flushed=(*basis.flushed, listed),
         )

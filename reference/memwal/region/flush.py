@@ -53,13 +53,16 @@ async def write_generation(region: Region, epoch: Epoch, sealed: MemTable, start
     _check_sealed(sealed, start)
     rows = sealed.table()
     keys = rows.select(list(region.rows.key))
+    # FLUSH-002, FLUSH-023: eight random digits for each attempt, and the bloom filter first.
     folder = await _fresh_folder(region, sealed.generation, bloom.encode(keys, region.revision))
     io = region.io.child(folder)
     stored = region.rows.stored_schema
     fields = schemas.numbered(schemas.to_fields(stored), dict(region.rows.field_ids))
     if region.revision.self_contained:
+        # AMB-39, self-contained (B, R): the rows are written again, and the WAL may go.
         fragments = await write_fragments(io, cellwise.under(rows, stored), schemas.leaf_ids(fields))
     else:
+        # FLUSH-006, references (A): the WAL files are the fragments.
         fragments = await _wal_fragments(region, sealed, schemas.leaf_ids(fields))
     _check_whole(sealed, fragments)
     if region.revision.mask_older:
@@ -69,6 +72,7 @@ async def write_generation(region: Region, epoch: Epoch, sealed: MemTable, start
         fragments=fragments,
         schema=fields,
         config_upsert_values={
+            # AMB-95, which WAL files: for the collector, which has to know what the generation covers.
             CONFIG_FIRST: str(start),
             CONFIG_LAST: str(sealed.position_covered),
             CONFIG_EPOCH: str(epoch),
@@ -77,6 +81,7 @@ async def write_generation(region: Region, epoch: Epoch, sealed: MemTable, start
         },
         initial_bases=_bases(region),
     )
+    # FLUSH-008, the order: the manifest names data and filter, which are all there.
     created = await commit(io, None, transaction_pb2.Transaction(overwrite=body))
     await generation_indexes.publish(io, created, entries)
     if region.revision.key_index:
@@ -120,6 +125,7 @@ async def _fresh_folder(region: Region, generation: Generation, bloom_filter: by
         try:
             await region.io.put_if_absent(f"{folder}/{paths.BLOOM_FILTER}", bloom_filter)
             return folder
+        # FLUSH-025, a failed attempt: its folder is never used again, whatever is in it.
         except (AlreadyExists, OutcomeUnknown, Throttled) as outcome:
             failure = outcome
         await region.io.sleep(Milliseconds(_PAUSE_MS * 2**attempt))
@@ -132,6 +138,7 @@ def _bases(region: Region) -> list[table_pb2.BasePath]:
     """The WAL folder as base path, for generations whose fragments are WAL files (A)."""
     if region.revision.self_contained:
         return []
+    # AMB-40, portable base paths: absolute where somebody outside has to find it, else relative to the generation.
     location = f"{region.io.location}/wal" if region.io.location else "../wal"
     return [table_pb2.BasePath(id=WAL_BASE, name="wal", is_dataset_root=False, path=location)]
 
@@ -142,6 +149,7 @@ async def _wal_fragments(region: Region, sealed: MemTable, ids: list[int]) -> li
     fragments = []
     for stored in sealed.stored:
         name = paths.wal(stored.position, region.revision.wal_suffix)
+        # What an earlier writer stored has a size that only the store knows.
         size = stored.size_bytes if stored.size_bytes is not None else await region.io.head(name)
         fragment = fragment_message(stored.rows, name.removeprefix("wal/"), size, ids)
         fragment.files[0].base_id = WAL_BASE

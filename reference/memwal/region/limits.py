@@ -52,6 +52,7 @@ class Limits:
         for field in fields(self):
             value = getattr(self, field.name)
             if value is None and field.name in ("wal_interval_ms", "memtable_age_ms"):
+                # No time limit at all is a choice; the other limits always hold.
                 continue
             if type(value) is not int or value < 1:
                 raise InvalidArgument(f"limit {field.name} is {value!r}, not a positive whole number")

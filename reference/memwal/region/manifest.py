@@ -69,8 +69,10 @@ async def latest(io: Io, revision: Revision, *, collected: bool = True) -> Regio
     question. What is left open then takes three faults at once: stale copies of two neighbours, and a hint that was
     rolled back to the upper one; nothing can be committed on top of it, since `advance` lists.
     """
+    # MANIFEST-029, where to start: the hint, or version 1.
     start = await hinted(io)
     lists = io.interpretation.list_when_hint_fails
+    # AMB-30, numbers are freed by collection: only then can a version be a stale copy.
     guarded = collected and lists and io.interpretation.guard_collected_versions
     found = await _climbed(io, start or ManifestVersion(1), revision, guarded) if start or not lists else None
     return await newest_listed(io, revision) if found is None and lists else found
@@ -93,10 +95,13 @@ async def _climbed(io: Io, start: ManifestVersion, revision: Revision, guarded: 
     try:
         data = await io.get(paths.manifest(start))
         top = start
+        # MANIFEST-030, MANIFEST-031: upward until one is missing, whatever the hint says.
         while top < UINT64_MAX and await _exists(io, ManifestVersion(top + 1)):
             top = ManifestVersion(top + 1)
+        # A version whose neighbour below is gone begins the block that was kept, or is a stale copy: list.
         if guarded and (top == 1 or not await _exists(io, ManifestVersion(top - 1))) and not await _is_newest(io, top):
             return None
+        # MANIFEST-032, HEAD requests: what lies between the first and the last is not read.
         if top > start:
             data = await io.get(paths.manifest(top))
     except NotFound:
@@ -141,11 +146,13 @@ async def _newest_listed(io: Io, revision: Revision) -> RegionManifest | None:
             if "wal" in folders or any(paths.generation_number(name) is not None for name in folders):
                 raise ArtifactError("AMB-143", io.root, "the region has a WAL or generations, and no manifest")
             return None
+        # AMB-32, gaps: collection is ascending and leaves none. Damage below the newest does no harm.
         if listed[-1] - listed[0] >= len(listed):
             await io.note("manifest_gap", versions=listed)
         try:
             return await read(io, listed[-1], revision)
         except NotFound:
+            # It was overtaken and collected between the two requests: list again.
             gone = listed[-1]
     raise NotFound(io.path(paths.manifest(gone)))
 
@@ -230,20 +237,24 @@ async def advance(
             try:
                 wanted = await derive(current)
             except ArtifactError:
+                # What could be a stale version is no ground for an error: look again by listing.
                 if listing:
                     raise
                 listing = True
-                continue
+                continue  # the same question once more, of the version that a listing shows
             if wanted is None:
                 return Advanced(current, committed=False)
+            # Not in the literal reading of AMB-29 (check and act), where a step stands on what was read first.
             if io.interpretation.reverify_each_attempt:
                 transitions.check(trigger, current, wanted, revision)
             listing = False
             failure: AlreadyExists | OutcomeUnknown | Throttled
             try:
+                # MANIFEST-020, MANIFEST-021: the next number, by a create that fails when it is taken.
                 await io.put_if_absent(paths.manifest(wanted.version), region_manifest.encode(wanted, revision))
                 if guarded:
                     unsure = OutcomeUnknown(io.path(paths.manifest(wanted.version)), "created, and not confirmed")
+                # AMB-30, numbers are freed: a create may have succeeded at one that was collected, and is void then.
                 if not guarded or await _stands(io, wanted.version):
                     await put_hint(io, wanted.version)
                     return Advanced(wanted, committed=True)
@@ -251,15 +262,18 @@ async def advance(
                 failure, listing = AlreadyExists(io.path(paths.manifest(wanted.version))), True
             except (AlreadyExists, OutcomeUnknown, Throttled) as outcome:
                 failure = outcome
+            # Who only refreshes a hint does not compete for it: the winner's manifest is as good.
             if not insist:
                 await io.note("manifest_lost", version=wanted.version, reason=str(failure))
                 return Advanced(current, committed=False)
             if isinstance(failure, OutcomeUnknown):
                 unsure = failure
+            # AMB-138, bounded retries: who loses to another sees progress; no answer, or the same number, is none.
             if not isinstance(failure, AlreadyExists) or wanted.version == version_before:
                 fruitless += 1
             if fruitless >= confirm.ATTEMPTS:
                 raise unsure or failure
+            # MANIFEST-022, the loser: starts again from what is stored by then.
             version_before = wanted.version
             await io.sleep(Milliseconds(_PAUSE_MS * 2 ** min(losses, _DOUBLINGS)))
             losses += 1
@@ -286,6 +300,7 @@ async def _stands(io: Io, version: ManifestVersion) -> bool:
     listed = await versions(io)
     if listed[-1:] == (version,):
         return True
+    # Only a stale copy has no next version below a larger one; what was overtaken has, and stays.
     if version in listed and version + 1 not in listed:
         try:
             await io.delete(paths.manifest(version))
@@ -302,6 +317,7 @@ async def put_hint(io: Io, version: ManifestVersion) -> None:
     what the process knows.
     """
     try:
+        # MANIFEST-027, MANIFEST-028: best effort. Whatever becomes of it, the version is committed.
         await io.put(paths.VERSION_HINT, hint.encode(version))
     except (OutcomeUnknown, Throttled, StorageError) as failure:
         await io.note("hint_failed", version=version, reason=str(failure))

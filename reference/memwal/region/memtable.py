@@ -116,6 +116,7 @@ class MemTable:
 
         The entry takes the waiting writes, whole and in order, as many as fit in ``entry_bytes`` and at least one.
         """
+        # WAL-007, strictly in order: one entry at a time is under way.
         if self.handed != self.durable:
             raise EngineBug("an entry of this MemTable is being stored already")
         waiting = self.waiting
@@ -126,6 +127,7 @@ class MemTable:
             return self._with(self.fragments, self.written, self.written), pa.concat_tables(writes)
         taken, rows, size_bytes = 0, 0, 0
         for write in writes:
+            # AMB-16, one write is never split: the first one goes whatever its size.
             if taken and size_bytes + size_of(write) > entry_bytes:
                 break
             taken, rows, size_bytes = taken + 1, rows + write.num_rows, size_bytes + size_of(write)

@@ -38,10 +38,12 @@ def replay_start(manifest: RegionManifest, revision: Revision) -> WalPosition:
     Before the first flush a pointer of 0 covers nothing, not even an entry 0. The last-seen hint plays no part.
     """
     if wal_folder.never_flushed(manifest, revision):
+        # AMB-07, two meanings of 0: before the first flush it covers nothing.
         return revision.first_position
     if manifest.position_replay_after == UINT64_MAX:
         reason = "the replay pointer is the largest number: no entry follows it"
         raise ArtifactError("MANIFEST-008", paths.region(manifest.region_id), reason)
+    # AMB-09, where recovery starts: behind the pointer, not at the last-seen hint.
     return WalPosition(manifest.position_replay_after + 1)
 
 
@@ -57,6 +59,7 @@ async def read_entry(region: Io, position: WalPosition, revision: Revision, sche
     try:
         entry = wal.decode(await region.get(name), revision, region.path(name))
     except ArtifactError as error:
+        # What is whole and breaks another clause is said as it is; the rest may be a put that was cut off.
         if error.clause not in wal.CONTAINER_CLAUSES:
             raise
         reason = (
@@ -104,6 +107,7 @@ async def recover(region: Region, manifest: RegionManifest) -> Recovered:
         found = await _replayed(region, manifest)
     except ArtifactError:
         stored = await manifests.require(region.io, region.revision, collected=region.manifest_collection)
+        # What is damage for the newest claim is none for this one: its successor may have flushed and collected.
         if stored.epoch > manifest.epoch:
             raise Fenced(region.region_id, manifest.epoch, stored.epoch) from None
         raise
@@ -127,28 +131,36 @@ async def _replayed(region: Region, manifest: RegionManifest) -> Recovered:
         try:
             entry = await read_entry(region.io, position, revision, schema)
         except NotFound:
+            # Once is enough: what a rival puts there later is found by the barrier's own create.
             if not checked:
                 await confirm.damage(partial(_check_names, region, manifest, position))
                 checked = True
             found = _rebuilt(manifest, schema, replayed)
+            # A first claim has no predecessor that might still write.
             if not needs_barrier or not region.io.interpretation.claim_barrier:
                 return found
             try:
+                # AMB-24, a zombie's append: it has to collide with something where the next entry goes.
                 await _put_barrier(region, manifest, found.memtable.generation, position)
             except AlreadyExists:
-                continue
+                continue  # a rival's entry, or a newer claim's barrier: read what stands there
             return replace(found, memtable=found.memtable.with_replayed(position, schema.empty_table()))
+        # AMB-27, interleaved epochs: a fenced writer's entry behind its successor's was not acknowledged, and is kept.
         if entry.epoch < highest:
             await region.io.note("epoch_went_back", position=position, epoch=entry.epoch, before=highest)
         highest = max(highest, entry.epoch)
         held = _Replayed(position, schema.empty_table())
+        # FENCE-015, valid entries: those of this epoch and all before it.
         if entry.epoch <= manifest.epoch:
+            # AMB-09, where recovery starts: what a generation holds is left out, though the pointer lags (R).
             if not is_flushed(entry, manifest):
                 rows = region.rows.restored(entry.rows, region.io.path(name))
                 held = _Replayed(position, rows, region.rows.filled(entry.rows), entry.generation)
         elif region.io.interpretation.stop_on_newer_epoch:
+            # AMB-26, an epoch that nobody claimed: there is no rule by which it could be left out.
             reason = f"written under epoch {entry.epoch}, and the region's newest epoch is {manifest.epoch}"
             raise ArtifactError("FENCE-015", region.io.path(name), reason)
+        # WAL-019, the order of replay: from lower to higher positions, so that what is later is newer.
         replayed.append(held)
         position = WalPosition(position + 1)
 
@@ -174,9 +186,11 @@ def _rebuilt(manifest: RegionManifest, schema: pa.Schema, replayed: Sequence[_Re
     frozen: list[MemTable] = []
     memtable = MemTable(generation=manifest.generation_current, schema=schema)
     told = [each.generation for each in replayed if each.generation is not None and each.rows.num_rows]
+    # None: entries do not tell, and all is one MemTable.
     newest = None if told != sorted(told) else Generation(0)
     for each in replayed:
         if newest is not None and each.generation is not None and each.rows.num_rows:
+            # WAL-018, AMB-17: an entry is of one generation, and a larger number begins the next MemTable.
             if each.generation > newest and memtable.rows:
                 frozen.append(memtable)
                 memtable = memtable.successor()

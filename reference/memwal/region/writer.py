@@ -68,10 +68,13 @@ class Writer(WriterState):
     @implements("WRITER-010", "WRITER-018", "AMB-41")
     async def write(self, rows: pa.Table, durable: bool, indexed: bool) -> None:
         """As `put`, of rows that were validated."""
+        # AMB-41, flushes in order: what waits for them is bounded, so that puts wait too.
         await self._room()
         self.insert(rows)
+        # WRITER-003, WRITER-019: the answer of a durable write comes after its entry.
         if durable:
             await self.flush_wal()
+        # WRITER-004, the other promise, independent of the first (WRITER-005, all four combinations).
         if indexed and self.maintains:
             self.refresh_indexes()
         now_ms = await self._now()
@@ -84,6 +87,7 @@ class Writer(WriterState):
 
         Without a background nobody else flushes what recovery found frozen: then that is done here.
         """
+        # Whoever is woken looks again: others may have taken the room meanwhile.
         while not self.stopped and (self.sealing or not self.has_room()):
             if self.sealing or self.background:
                 await until(lambda: bool(self.stopped) or (not self.sealing and self.has_room()))
@@ -109,6 +113,7 @@ class Writer(WriterState):
     async def _store_waiting(self, trigger: Trigger | None = None) -> None:
         """The caller has the ``storing`` turn."""
         self.check_open()
+        # WAL-024, what is written: all that is there now. Writes that come meanwhile wait for the next one.
         wanted = self.memtable.written.fragments
         while self.memtable.handed.fragments < wanted:
             with Stopping(self):
@@ -129,21 +134,26 @@ class Writer(WriterState):
         position, covered = self.position_next, self.memtable.position_covered
         if covered is not None and position != covered + 1:
             raise EngineBug(f"the next entry is to be put at {position}, and the last one known is at {covered}")
+        # WAL-006, exactly one entry: at the next position. Only the literal reading tries others.
         while not await self._store(paths.wal(position, self.region.revision.wal_suffix), data):
             position = WalPosition(position + 1)
+        # AMB-25, a stalled append: the position may have been freed, and then a newer claim is there to be found.
         if self.region.wal_collection:
             self.adopt(await verify_epoch(self.region, self.manifest))
+        # WAL-028, marked only now: the entry is complete, so that its rows are durable.
         self.memtable = self.memtable.with_entry(position, len(data))
         self.position_next = WalPosition(position + 1)
 
     async def _store(self, name: str, data: bytes) -> bool:
         """Store an entry under ``name``; false where the literal reading says to try the next position."""
         io = self.region.io
+        # AMB-13, a conditional put? Literally it is a plain one, which replaces a rival's entry.
         if not io.interpretation.conditional_wal_put:
             await io.put(name, data)
             return True
         try:
             if io.interpretation.resolve_unknown_put:
+                # AMB-14, no known outcome: the same bytes again, until it is certain that they are there.
                 await confirm.create(io, name, data)
             else:
                 await io.put_if_absent(name, data)
@@ -152,6 +162,7 @@ class Writer(WriterState):
                 raise
             return False
         except AlreadyExists:
+            # Somebody else wrote here: the manifest tells whether a newer claim did, or something is wrong.
             stored = await manifests.require(io, self.region.revision)
             if not io.interpretation.stop_on_taken_position:
                 return False
@@ -186,9 +197,11 @@ class Writer(WriterState):
         try:
             with Stopping(self):
                 maintained = await self._maintained_next()
+            # AMB-17, a boundary inside an entry: there is none, what waits gets an entry before the MemTable is sealed.
             while self.memtable.waiting.fragments:
                 await self._store_waiting()
             sealed = self.memtable
+            # AMB-45, empty generations: none is made.
             if not sealed.rows:
                 return None
             self.refresh_indexes()
@@ -219,6 +232,7 @@ class Writer(WriterState):
         """
         async with self.flushing:
             self.check_open()
+            # Those below the current number are listed already, by a commit that was recognised.
             sealed = next((m for m in self.frozen if m.generation >= self.manifest.generation_current), None)
             if sealed is None:
                 return None
@@ -228,6 +242,7 @@ class Writer(WriterState):
                 raise EngineBug(f"generation {sealed.generation}, frozen at {covered}, is to be flushed, and {oldest}")
             start = replay_start(self.manifest, self.region.revision)
             with Stopping(self):
+                # FLUSH-013, complete before it is named: first the generation, then the manifest that lists it.
                 listed = await flushing.write_generation(self.region, self.epoch, sealed, start)
                 self.adopt(await commit_flush(self.region, self.epoch, start, listed, covered))
             return sealed.generation
@@ -256,6 +271,7 @@ class Writer(WriterState):
                 await self._flush_frozen()
         elif wal_due is not None and not self.background:
             await self.flush_wal(trigger=wal_due)
+        # The background is behind: the put does it, or what waits would grow without end.
         elif not durable and (late := self.wal_due(now_ms, leniency=_LENIENCY)) is not None:
             await self.flush_wal(trigger=late)
         elif wal_due is not None or now_ms is not None:

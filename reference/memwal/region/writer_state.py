@@ -97,6 +97,7 @@ class WriterState:
         if not rows.num_rows:
             return
         size_bytes = size_of(rows)
+        # AMB-16, one write in several entries: never, it would not be atomic.
         if size_bytes > self.limits.entry_bytes:
             reason = f"a write of {size_bytes} bytes is larger than an entry may be ({self.limits.entry_bytes} bytes)"
             raise InvalidArgument(f"{reason}: make several writes of it", clause="AMB-16")
@@ -142,6 +143,7 @@ class WriterState:
         the replay pointer and the generation, so that a version known early says what it is about to learn anyway. Both
         sides of the writer may come late with an older version, so that it never goes back.
         """
+        # Another epoch is the business of those who compare it: a writer knows of its own only.
         if stored.epoch == self.epoch and stored.version > self.manifest.version:
             self.manifest = stored
 

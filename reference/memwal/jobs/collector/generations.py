@@ -121,10 +121,10 @@ def _time_travel(candidate: Candidate) -> str:
     needs = candidate.needs
     for state in needs.retained:
         if state.mem_wal_entry is None:
-            continue
+            continue  # a version without MemWAL reads no generation
         reason = _above(candidate, state, "retained")
         if not reason:
-            continue
+            continue  # its base has the rows
         if needs.policy.time_travel == "progress":
             return reason
         if (candidate.region, candidate.folder) in needs.listed.get(state.version, frozenset()):
@@ -137,7 +137,7 @@ def _in_grace(candidate: Candidate) -> str:
     needs = candidate.needs
     for state in needs.recent:
         if state.mem_wal_entry is None:
-            continue
+            continue  # a version without MemWAL reads no generation
         reason = _above(candidate, state, "the") or _lagging(candidate, state)
         if reason:
             waited = lasting(needs.policy.grace_ms)
@@ -204,7 +204,7 @@ async def origins_of(io: Io, states: Sequence[TableState]) -> dict[TableVersion,
     found = {}
     for state in states:
         if state.mem_wal_entry is None:
-            continue
+            continue  # a version without MemWAL has no index that gates anything
         missing = set[FragmentId]()
         for name in gating(state):
             parts = segments(state, name)

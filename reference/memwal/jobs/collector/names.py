@@ -56,7 +56,7 @@ def _add(message: Message, found: set[str]) -> None:
         case _:
             for descriptor, value in message.ListFields():
                 if descriptor.message_type is None or descriptor.message_type.GetOptions().map_entry:
-                    continue
+                    continue  # a plain value or a map of texts names no file
                 for part in value if descriptor.is_repeated else (value,):
                     _add(part, found)
 

@@ -84,7 +84,7 @@ async def _collect_orphans(
     for folder in orphans.unlisted(folders, manifest):
         number = paths.generation_number(folder)
         if number is None or folder in gone:
-            continue
+            continue  # no generation by its name, or one that this run has just decided on
         orphan = Orphan(
             region=planned.region,
             folder=folder,

@@ -276,10 +276,10 @@ async def revive(io: Io) -> dict[TableVersion, str]:
         try:
             data = await io.get(aside[version])
         except NotFound:
-            continue
+            continue  # another collector has put it back, or let it go
         if not await _is_whole(io, table_manifest.decode(data, io.path(aside[version]))):
             await io.note("tagged_too_late", version=version)
-            continue
+            continue  # it would be a version that names files which are gone
         try:
             await confirm.create(io, f"{paths.VERSIONS}/{aside[version].rpartition('/')[2]}", data)
         except AlreadyExists:

@@ -210,7 +210,7 @@ async def _first_entry_of(
         try:
             entry = codec.decode(await region.get(name), revision, region.path(name))
         except NotFound:
-            continue
+            continue  # another collector was faster
         if entry.generation is None or entry.generation >= generation:
             return position
     return WalPosition(positions[-1] + 1)
