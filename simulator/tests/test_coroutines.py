@@ -17,8 +17,7 @@ from memwal_sim.exploring.exploration import Bounds
 from memwal_sim.exploring.explorer import explore
 from memwal_sim.outcomes import FAULTS, Fate
 from memwal_sim.process import Ended, Failure, Process, Running, run_alone
-from memwal_sim.scenarios.putters import SCENARIOS
-from memwal_sim.scenarios.scenario import setting
+from memwal_sim.scenarios.scenario import find, setting
 from memwal_sim.stage import Stage
 from memwal_sim.store import GO_ON, TURNED, Contents
 from memwal_sim.traces.recording import record
@@ -229,7 +228,7 @@ def test_alone_in_its_process_a_coroutine_that_waits_for_another_one_is_a_bug() 
 @pytest.mark.parametrize("revision", B_FIRST)
 @pytest.mark.parametrize("name", ["two_putters", "timed_putters"])
 def test_merged_histories_of_one_writers_coroutines_reach_the_same_stores(name: str, revision: str) -> None:
-    (scenario,) = (each for each in SCENARIOS if each.name == name)
+    scenario = find(name)
     exact = explore(scenario.build(setting(revision)), EXACT)
     merged = explore(scenario.build(setting(revision)), MERGED)
     assert exact.terminal_stores == merged.terminal_stores
@@ -239,7 +238,7 @@ def test_merged_histories_of_one_writers_coroutines_reach_the_same_stores(name: 
 @pytest.mark.parametrize("revision", B_FIRST)
 @pytest.mark.parametrize("name", ["two_putters", "timed_putters"])
 def test_nothing_goes_wrong_when_a_request_of_a_shared_writer_meets_any_fault(name: str, revision: str) -> None:
-    (scenario,) = (each for each in SCENARIOS if each.name == name)
+    scenario = find(name)
     found = explore(scenario.build(setting(revision)), Bounds(faults=1, reduce=True, merge=True))
     assert found.complete
     assert {fate for fates in found.sites.values() for fate in fates} == {Fate.NORMAL, *FAULTS}

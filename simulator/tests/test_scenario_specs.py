@@ -13,9 +13,8 @@ from memwal_sim.scenarios import ground, sharded
 from memwal_sim.scenarios.actors import Acting
 from memwal_sim.scenarios.ground import TABLE
 from memwal_sim.scenarios.one_region import Seen, judge, surviving
-from memwal_sim.scenarios.scenario import Scenario, find, setting
+from memwal_sim.scenarios.scenario import Scenario, find, of, setting
 from memwal_sim.scenarios.scripts import Words, process
-from memwal_sim.scenarios.specs import FEW, SCENARIOS
 from memwal_sim.scenarios.writes import Write, Writes
 from memwal_sim.stage import Stage
 from memwal_sim.store import Contents
@@ -150,7 +149,7 @@ def test_a_write_survives_one_fault_of_any_request_of_its_client() -> None:
     assert found.complete, found.violation
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("scenario", of("specs"), ids=lambda scenario: scenario.name)
 def test_the_canary_is_found(scenario: Scenario) -> None:
     found = canary(Study(scenario=scenario, bounds=Bounds(preemptions=0))).run
     assert found.violation is not None
@@ -189,7 +188,7 @@ def test_a_client_routes_anew_only_after_it_forgot_its_writer() -> None:
     words: Words = {**sharded.WORDS, "remember": lambda _: remember}
     script = ({"rows": {"k": "v1"}}, "remember", {"rows": {"k": "v2"}}, "close", "remember")
     client = process(here, "client", *script, words=words)
-    alone = ground.after(sharded.table(setting().revision, sharded.spec(FEW)), client)
+    alone = ground.after(sharded.table(setting().revision, sharded.spec(1)), client)
     assert [note.event for note in alone.notes].count("claimed") == 1
     assert opened[0] is opened[1]
     assert opened[1].writer is None

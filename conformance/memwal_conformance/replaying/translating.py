@@ -15,9 +15,7 @@ from pathlib import Path
 
 from memwal_sim.outcomes import Fate
 from memwal_sim.scenarios import ground
-from memwal_sim.scenarios.jobs import SCENARIOS as JOBS
-from memwal_sim.scenarios.scenario import find, setting
-from memwal_sim.scenarios.writers import SCENARIOS as WRITERS
+from memwal_sim.scenarios.scenario import find, of, setting
 from memwal_sim.scenarios.writes import Writes
 from memwal_sim.store import Contents
 from memwal_sim.traces.trace import Step, Trace
@@ -30,7 +28,7 @@ from ..running.scenarios import Scenario
 from ..running.stand import FOLDER
 from .scripts import SCHEMA, Doing, NotPortable, actor, scripts
 
-PORTABLE = frozenset(scenario.name for scenario in (*WRITERS, *JOBS))
+PORTABLE = frozenset(scenario.name for scenario in (*of("writers"), *of("jobs")))
 """Scenarios of one region under the table that the protocol can say; others are about specs, indexes or commits."""
 FAULTS = {
     Fate.LOST.label: "lose",

@@ -104,6 +104,7 @@ SCENARIOS = tuple(
     Scenario(
         name=f"two_commits_{commits.value}",
         title=f"two commits to one table, versions created by {words}",
+        about="Two processes append a row each to one table.",
         build=partial(_committers, commits),
         canary="canary_commits",
         sometimes=("rebased",),

@@ -1,10 +1,8 @@
-"""Scenarios of a region's first seconds: each kind of reader beside registration, claim, first entry and first flush.
-
-A table that nobody damaged is never called damaged, and what a reader finds is explained by the writes around it.
-"""
+"""Readers of each kind, and tables that have no region yet, for scenarios of a region's first seconds."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -15,13 +13,14 @@ from memwal.read import lookup, scan, vector
 from memwal.read.query import Query
 from memwal.table import schema as schemas
 
+from ..process import Process
 from ..world import World
 from . import indexed, scripts, sharded
 from .actors import Acting, Place, read_by
 from .ground import KEY, VALUE, rows_table
 from .one_region import world
-from .scenario import Scenario, Setting
-from .scripts import Words, process
+from .scenario import Setting
+from .scripts import Words
 from .writes import reads_are_explained
 
 AT = "at"
@@ -32,8 +31,8 @@ SCHEMA = schemas.with_primary_key(
 )
 SPEC = bucket("one", KEY, 1)
 """One region for all rows: the first write registers it."""
-WRITTEN = {"k": "v1", "l": "v2"}
-"""Key -> value of the first two writes."""
+WRITTEN = ("k", "l")
+"""Keys that are ever written."""
 
 
 def _row(key: str, value: str) -> pa.Table:
@@ -46,7 +45,7 @@ async def _streamed(place: Place) -> pa.Table:
 
 
 async def _looked_up(place: Place) -> pa.Table:
-    return (await lookup.lookup(place.table, pa.table({KEY: list(WRITTEN)}), Query()))[0]
+    return (await lookup.lookup(place.table, pa.table({KEY: WRITTEN}), Query()))[0]
 
 
 async def _searched(place: Place) -> pa.Table:
@@ -91,62 +90,15 @@ INDEXED: Words = {
     "rows": sharded.row(rows=lambda key, value: rows_table({key: value})),
     "flush": lambda _: sharded.flush,
 }
-PUTS = tuple({"rows": {key: value}} for key, value in WRITTEN.items())
 
 
-def _beside(reading: str, setting: Setting) -> World:
-    """A client registers the region of its first row, claims it, puts twice and flushes, beside one reader."""
-    here = sharded.place(setting)
-    return world(
-        setting,
-        sharded.table(setting.revision, SPEC, schema=SCHEMA),
-        process(here, "writer", *PUTS, "flush", words=WORDS),
-        process(here, "reader", reading, words=WORDS),
-        oracles=(reads_are_explained,),
-    )
+def with_vectors(setting: Setting, processes: Sequence[Process], before: Sequence[Process]) -> World:
+    """A world on a table with a spec of one region, that can be searched."""
+    contents = sharded.table(setting.revision, SPEC, schema=SCHEMA)
+    return world(setting, contents, *processes, before=before, oracles=(reads_are_explained,))
 
 
-def _beside_builder(setting: Setting) -> World:
-    """The same beside an index builder, on a table with an index that lacks a row; the region has no spec."""
-    here = sharded.place(setting)
-    return world(
-        setting,
-        indexed.table(setting.revision, indexed.BY_VALUE),
-        process(here, "writer", *PUTS, "flush", words=INDEXED),
-        process(here, "indexer", {"index": indexed.BY_VALUE}, words=INDEXED),
-        before=(process(here, "client", {"append": {"x": "v0"}}, words=INDEXED),),
-        ghosts=indexed.BEGUN,
-        oracles=indexed.audited(),
-    )
-
-
-READERS: dict[str, tuple[str, str]] = {
-    "scan": ("read", "a strong scan"),
-    "scan_eventual": ("read_eventually", "an eventual scan"),
-    "batches": ("batches", "a scan in parts"),
-    "get": ("get", "a lookup of keys"),
-    "search": ("search", "a search by vectors"),
-    "snapshot": ("snapshot", "a snapshot builder"),
-    "verify": ("verify", "a verification"),
-}
-"""Each kind of reader, and what it is."""
-
-SCENARIOS = (
-    *(
-        Scenario(
-            name=f"first_seconds_{name}",
-            title=f"{what} beside the first seconds of a region",
-            build=partial(_beside, reading),
-            sometimes=("flushed",),
-            hazards=("AMB-06",),
-        )
-        for name, (reading, what) in READERS.items()
-    ),
-    Scenario(
-        name="first_seconds_indexer",
-        title="an index builder beside the first seconds of a region",
-        build=_beside_builder,
-        sometimes=("flushed", "caught_up"),
-        hazards=("AMB-69",),
-    ),
-)
+def with_an_index(setting: Setting, processes: Sequence[Process], before: Sequence[Process]) -> World:
+    """A world on a table without specs that has an index."""
+    contents = indexed.table(setting.revision, indexed.BY_VALUE)
+    return world(setting, contents, *processes, before=before, ghosts=indexed.BEGUN, oracles=indexed.audited())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -62,3 +62,10 @@ def filters_pick_from_merged_rows(place: Place, values: Sequence[str]) -> tuple[
         after_crash(Process("asker", partial(_filtered, place, value)), _same, clause="READ-006", name=FILTERS)
         for value in values
     )
+
+
+QUESTIONS: Mapping[str, Callable[[Place, Any], Sequence[Oracle]]] = {
+    "retained_versions": lambda place, _: (retained_versions_are_readable(place),),
+    "filters": filters_pick_from_merged_rows,
+}
+"""What a scenario may ask besides; the argument of ``filters`` is values."""

@@ -49,7 +49,9 @@ class Scenario:
     title: str
     """One line for lists."""
     build: Callable[[Setting], World]
-    """A new world; each call starts from nothing. Docstring: what the scenario is about."""
+    """A new world; each call starts from nothing."""
+    about: str = ""
+    """What happens in it, in plain words."""
     canary: str = "canary"
     """The planted bug that every exploration of it has to find, or its own verdict is worth nothing."""
     preemptions: int | None = None
@@ -62,19 +64,25 @@ class Scenario:
     """Ambiguities whose hazard it can show, as AMB numbers."""
 
 
-MODULES = ("writers", "putters", "jobs", "commits", "specs", "columns", "index", "first_seconds")
-"""Modules that define scenarios: each has a tuple ``SCENARIOS``."""
+AREAS = ("writers", "putters", "jobs", "commits", "specs", "columns", "index", "first_seconds")
+"""Files of ``data/scenarios``, and the module `commits`, whose scenarios are made by code."""
+
+
+@cache
+def of(area: str) -> tuple[Scenario, ...]:
+    """The scenarios of an area."""
+    made = import_module(f"{__package__}.commits" if area == "commits" else f"{__package__}.files")
+    found: tuple[Scenario, ...] = made.SCENARIOS if area == "commits" else made.of(area)
+    return found
 
 
 @cache
 def known() -> Mapping[str, Scenario]:
     """All scenarios by name; raises `InvalidArgument` if two have one name."""
     found: dict[str, Scenario] = {}
-    for module in MODULES:
-        scenarios: tuple[Scenario, ...] = import_module(f"{__package__}.{module}").SCENARIOS
-        for scenario in scenarios:
-            if found.setdefault(scenario.name, scenario) is not scenario:
-                raise InvalidArgument(f"two scenarios are called {scenario.name!r}")
+    for scenario in (each for area in AREAS for each in of(area)):
+        if found.setdefault(scenario.name, scenario) is not scenario:
+            raise InvalidArgument(f"two scenarios are called {scenario.name!r}")
     return found
 
 

@@ -1,0 +1,77 @@
+"""Scenarios that are files: what one stands on, who acts, and what is refused with file and entry."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from memwal.errors import InvalidArgument
+from memwal_sim import data
+from memwal_sim.outcomes import Fate
+from memwal_sim.process import Process
+from memwal_sim.scenarios import files
+from memwal_sim.scenarios.scenario import AREAS, known, of, setting
+from memwal_sim.scenarios.scripts import Following, Step
+
+GOOD = """
+[[scenarios]]
+name = "reader_of_the_past"
+title = "a reader beside a collector"
+about = "A reader reads\\nwhile something is collected."
+collected = true
+settled = true
+questions.filters = ["a", "b"]
+preemptions = 2
+kinds = ["stale", "lost"]
+sometimes = ["collecting"]
+hazards = ["AMB-91"]
+before = [{ name = "writer-0", script = [{ rows = { k = "a" } }, "flush"] }]
+actors = [
+  { name = "reader", insists = true, script = ["read", "read"] },
+  { name = "collector", script = [{ collect = { retain_versions = 1 } }] },
+]
+"""
+
+
+def followed(process: Process) -> Following:
+    assert isinstance(process.start, Following)
+    return process.start
+
+
+def test_a_scenario_is_what_its_file_says() -> None:
+    (scenario,) = files.read(data.parsed("a.toml", GOOD))
+    assert (scenario.name, scenario.about) == ("reader_of_the_past", "A reader reads while something is collected.")
+    assert (scenario.canary, scenario.preemptions, scenario.hazards) == ("canary", 2, ("AMB-91",))
+    assert (scenario.kinds, scenario.sometimes) == ({Fate.STALE, Fate.LOST}, ("collecting",))
+    world = scenario.build(setting("A"))
+    reader, collector = world.processes
+    assert (followed(reader).script, followed(reader).insists) == ((Step("read"), Step("read")), True)
+    assert followed(collector).place.region.manifest_collection
+    assert [(write.rows, write in world.ghosts.settled) for write in world.ghosts.invoked] == [((("k", "a"),), True)]  # type: ignore[attr-defined]
+    (plain,) = files.read(data.parsed("a.toml", GOOD.replace('questions.filters = ["a", "b"]', "")))
+    assert len(world.oracles) == len(plain.build(setting("A")).oracles) + 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("settled = true", "setled = true", "a.toml, scenario 1 (reader_of_the_past): no field 'setled'; there are"),
+        ("settled = true", 'on = "regoin"', "scenario 1 (reader_of_the_past): no ground 'regoin'; there are"),
+        ("questions.filters", "questions.filter", "scenario 1 (reader_of_the_past): no question 'filter'; there are"),
+        ('["stale", "lost"]', '["stail"]', "scenario 1 (reader_of_the_past): no fate 'stail'; there are"),
+        ('["read", "read"]', '["raed"]', "actor 1 (reader): no word of a script 'raed'; there are"),
+        ("insists = true", "insist = true", "actor 1 (reader): no field 'insist'; there are insists, name, script"),
+        ("{ rows = {", "{ rwos = {", "before 1 (writer-0): no word of a script 'rwos'; there are"),
+        ("collected = true", 'on = "indexed"', "no field 'settled'; there are"),
+        ("preemptions = 2", "preemptions = true", "preemptions is no whole number: True"),
+    ],
+)
+def test_what_a_scenario_cannot_say_is_refused_with_its_place(old: str, new: str, said: str) -> None:
+    assert old in GOOD
+    with pytest.raises(InvalidArgument, match=re.escape(said)):
+        files.read(data.parsed("a.toml", GOOD.replace(old, new, 1)))
+
+
+def test_every_area_has_scenarios_and_each_says_what_it_is_about() -> None:
+    assert [area for area in AREAS if not of(area)] == []
+    assert [each.name for each in known().values() if not each.about.endswith(".")] == []
