@@ -13,6 +13,7 @@ from memwal_conformance.registry import clauses as registry
 
 ENGINE = registry.ROOT / "reference" / "memwal"
 HEART = ("region", "jobs", "read")
+_DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 WORDS = 3
 """At least as many stand beside the ids of a comment."""
 
@@ -51,6 +52,27 @@ def unexplained(source: str) -> list[int]:
     return sorted(line for line in lines if not {line, line - 1} & said.keys())
 
 
+def lists(source: str) -> list[str]:
+    """Lists of notes in docstrings: far from the lines that they explain."""
+    docs = (ast.get_docstring(node) for node in ast.walk(ast.parse(source)) if isinstance(node, _DOCUMENTED))
+    return [found[0] for doc in docs if doc for found in re.finditer(r"AMB-[0-9]+(,| to)\s+(AMB-)?[0-9]+", doc)]
+
+
+def nameless(source: str) -> list[int]:
+    """Lines on which a function of the module itself is told yes or no, and nobody reads of what."""
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    own = {
+        node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    flags = [
+        call.lineno
+        for call in calls
+        if getattr(call.func, "attr", getattr(call.func, "id", "")) in own
+        and any(isinstance(each, ast.Constant) and isinstance(each.value, bool) for each in call.args)
+    ]
+    return sorted(flags)
+
+
 def sources(*rooms: str) -> Iterator[tuple[str, str]]:
     for path in sorted(file for room in rooms for file in (ENGINE / room).rglob("*.py")):
         yield Path(path).relative_to(ENGINE).as_posix(), path.read_text("utf-8")
@@ -69,6 +91,14 @@ def test_every_continue_of_the_heart_says_why() -> None:
     assert {name: found for name, source in sources(*HEART) if (found := unexplained(source))} == {}
 
 
+def test_no_docstring_of_the_heart_lists_ids() -> None:
+    assert {name: found for name, source in sources(*HEART) if (found := lists(source))} == {}
+
+
+def test_every_flag_in_a_call_of_the_heart_has_its_name() -> None:
+    assert {name: found for name, source in sources(*HEART) if (found := nameless(source))} == {}
+
+
 def test_what_is_looked_for_is_found() -> None:
     source = """
 for each in them:
@@ -84,4 +114,6 @@ for each in them:
 """
     assert bare(source) == ["FENCE-004, AMB-30, 31"]
     assert unexplained(source) == [5]
+    assert lists('"""Of it.\n\nSource: AMB-07, 09, 13 (the pointer)."""') == ["AMB-07, 09"]
+    assert nameless("def f(a): ...\nf(True)\nf(a=True)\ng(False)") == [2]
     assert ids_in("FENCE-004, FENCE-999, AMB-31 and UTF-008") == {"FENCE-004", "FENCE-999"}

@@ -4,7 +4,7 @@ A writer stores rows with the columns that it has read, so that all of them are 
 see `memwal.jobs.fenced_change`. What their WAL holds is flushed before the columns change. So no entry ever meets other
 columns than its own, and a generation tells the columns that it does not have from those that are NULL in it.
 
-Source: table documents, "Merge", "Project", "Restore"; MemWAL revisions A and B, "Writer Fencing"; AMB-50, 66, 87, 142.
+Source: table documents, "Merge", "Project", "Restore"; MemWAL revisions A and B, "Writer Fencing".
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Either the change sees the claim, or the writer sees the token, and then the com
 never waits: a change that meets one fails, and can be tried again. Two changes are in one another's way like that too,
 since there is one token. One that a crash left behind costs the next writer one commit.
 
-Source: MemWAL revisions A and B, "Writer Fencing"; AMB-50, 54, 142.
+Source: MemWAL revisions A and B, "Writer Fencing".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each step reads one table version, builds in a private mirror of it, stores the new files under fresh UUIDs, and commits
 one transaction that puts them into the index and the credit into the MemWAL index. Merges never wait for it.
-Source: MemWAL revision A, "Base Table Index Builder"; AMB-51, 69, 70, 71, 72, 76, 86.
+Source: MemWAL revision A, "Base Table Index Builder".
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@ version and then the region's newest manifest, merges the generation after the p
 and progress together. Whoever commits second finds the progress changed and begins anew.
 
 Memory is bounded by the keys of one generation and `memwal.table.upsert.KEYS_BYTES` of those of the base, not by rows.
-Source: MemWAL revisions A and B, "MemTable Merger", "Merge Workflow" and appendix 2; AMB-46, 80, 81, 82, 83, 84, 85,
-89, 92.
+Source: MemWAL revisions A and B, "MemTable Merger", "Merge Workflow" and appendix 2.
 """
 
 from __future__ import annotations

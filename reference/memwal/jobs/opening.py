@@ -1,6 +1,6 @@
 """Opening a writer on a table whose specs and columns may change at any time.
 
-Source: MemWAL revisions A and B, "Writer Expectations", "Writer Fencing"; AMB-50, 142.
+Source: MemWAL revisions A and B, "Writer Expectations", "Writer Fencing".
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ region is claimed and a barrier is put behind the entry: from then on no earlier
 nothing that one got acknowledged lies behind it. What no tool can know, and the operator has to: that no process is
 still writing the entry, and that its write was not acknowledged; if it was, its rows have to be written again.
 
-Everything else stays as it is. Source: AMB-15, 24, 31, 143.
+Everything else stays as it is.
 """
 
 from __future__ import annotations

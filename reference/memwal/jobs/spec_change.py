@@ -4,7 +4,7 @@ A new spec sends keys to other regions, so that no row of theirs may still be on
 and no writer may go on with the spec that it has read (AMB-142): writers of older regions are held off, see
 `memwal.jobs.fenced_change`.
 
-Source: MemWAL revisions A and B, "Region Spec"; AMB-54, 56, 67, 142.
+Source: MemWAL revisions A and B, "Region Spec".
 """
 
 from __future__ import annotations

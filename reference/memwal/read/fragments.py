@@ -1,6 +1,6 @@
 """Fragments of a table that may hold rows with certain values, as its own btree says.
 
-Source: MemWAL revision A, "Query Execution" and appendix 3, "TakeLastExec"; AMB-99.
+Source: MemWAL revision A, "Query Execution" and appendix 3, "TakeLastExec".
 """
 
 from __future__ import annotations

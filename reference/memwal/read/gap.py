@@ -3,7 +3,7 @@
 The base index answers for the fragments that it covers. Between its caught-up generation and merge progress lies the
 gap: those rows are in the base already, in fragments without cover, and the flushed generations that they came from
 have indexes. Such a generation answers for the fragments that its merge made; what nothing answers for is scanned.
-Source: MemWAL revisions A and B, "Indexed Read Plan"; revision A, appendix 4; AMB-51, 71, 88, 113.
+Source: MemWAL revisions A and B, "Indexed Read Plan"; revision A, appendix 4.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Columns are mapped by field id where the generation's ids are those of the base, else by name. In memory are the keys of
 all its rows and a few bytes for each row; the rows themselves only of a generation that is small.
-Source: MemWAL revisions A and B, "Flushed MemTable" and "MemTable Merger"; AMB-46, 50, 89, 92.
+Source: MemWAL revisions A and B, "Flushed MemTable" and "MemTable Merger".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What the base index does not cover is answered by the indexes of the generations that it came from, as far as the gap
 plan uses them, and looked at row by row otherwise.
-Source: MemWAL revisions A and B, "Indexed Read Plan"; AMB-51, 88, 113.
+Source: MemWAL revisions A and B, "Indexed Read Plan".
 """
 
 from __future__ import annotations

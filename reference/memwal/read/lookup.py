@@ -1,6 +1,6 @@
 """The plan of a key lookup: the regions of the keys, their sources newest first behind their filters, then the base.
 
-Source: MemWAL revision A, "Point Lookups"; AMB-54, 56, 111, 117.
+Source: MemWAL revision A, "Point Lookups".
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A node of a scan streams its rows; a node of a lookup is asked for keys and gives what it found of them. Each runs its
 inputs only as far as it has to, and remembers what became of it, so that a printed plan shows what was read and what
 was skipped.
-Source: MemWAL revision A, "Query Execution" and appendix 3; AMB-46, 99, 111, 112.
+Source: MemWAL revision A, "Query Execution" and appendix 3.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The sources of a plan, each with the generation that orders it: -1 is the base table, MemTables count from 1.
 
 A source is asked for keys first, by its filter, and for rows only then; what was read once is kept while the plan runs.
-Source: MemWAL revisions A and B, "MemTable Collection"; AMB-46, 47, 88, 101, 102, 104, 109, 117, 118, 140, 141.
+Source: MemWAL revisions A and B, "MemTable Collection".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Only equality with literals, lists of literals, IS NULL, AND and OR are understood; whatever else a filter says leaves
 its columns out, which excludes nothing. So do comparisons of floating numbers, where equal values differ in bytes.
-Source: MemWAL revisions A and B, "Region Pruning"; AMB-114.
+Source: MemWAL revisions A and B, "Region Pruning".
 """
 
 from __future__ import annotations

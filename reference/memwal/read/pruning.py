@@ -2,7 +2,7 @@
 
 Pruning only ever leaves out regions that provably hold no row of the answer: manual regions, regions whose value is not
 known and regions of a spec that is not known stay.
-Source: MemWAL revisions A and B, "Region Pruning" and "Point Lookups"; AMB-53, 54, 56, 57, 114.
+Source: MemWAL revisions A and B, "Region Pruning" and "Point Lookups".
 """
 
 from __future__ import annotations

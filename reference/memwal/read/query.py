@@ -1,6 +1,6 @@
 """What a read asks for, whether it scans, looks keys up or searches.
 
-Source: MemWAL revisions A and B, "Reader Expectations"; AMB-99, 117.
+Source: MemWAL revisions A and B, "Reader Expectations".
 """
 
 from __future__ import annotations

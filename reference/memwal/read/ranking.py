@@ -2,7 +2,7 @@
 
 A source is asked for more candidates until enough of them stay: superseded rows never take the places of others.
 Which filter matches a row does not matter to the rows that it supersedes.
-Source: MemWAL revision A, "Vector Search Queries", "Full-Text Search Queries" and appendix 3; AMB-99, 107, 108, 109.
+Source: MemWAL revision A, "Vector Search Queries", "Full-Text Search Queries" and appendix 3.
 """
 
 from __future__ import annotations

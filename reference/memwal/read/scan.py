@@ -1,8 +1,7 @@
 """The LSM merging read: newest row per key over base table, generations and memory.
 
 One reader: `scan` is all parts of `stream` together, and both run the nodes that `explain` prints.
-Source: MemWAL revisions A and B, "Reader Expectations"; revision A, "Scan Queries" and appendix 3; AMB-88, 99, 100,
-101, 102, 103, 111, 112, 118, 140.
+Source: MemWAL revisions A and B, "Reader Expectations"; revision A, "Scan Queries" and appendix 3.
 """
 
 from __future__ import annotations

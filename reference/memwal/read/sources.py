@@ -1,6 +1,6 @@
 """Where rows come from: the base table, flushed generations, and MemTables in memory.
 
-Source: MemWAL revisions A and B, "MemTable Collection", "LSM Tree Merging Read"; AMB-50, 88, 102, 104, 118, 140.
+Source: MemWAL revisions A and B, "MemTable Collection", "LSM Tree Merging Read".
 """
 
 from __future__ import annotations

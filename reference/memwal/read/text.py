@@ -2,7 +2,7 @@
 
 Statistics come first, from exactly the sources that take part; then each source scores its rows by their sum, and what
 is superseded is dropped. Rows that are superseded count in the statistics as long as an index holds them.
-Source: MemWAL revision A, "Full-Text Search Queries"; AMB-107, 108, 109, 110.
+Source: MemWAL revision A, "Full-Text Search Queries".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Distances of all sources come from one code, that of the base index, so that they can be compared; without an index they
 are exact.
-Source: MemWAL revision A, "Vector Search Queries" and "Vector Index Configuration"; AMB-51, 107, 108, 109.
+Source: MemWAL revision A, "Vector Search Queries" and "Vector Index Configuration".
 """
 
 from __future__ import annotations

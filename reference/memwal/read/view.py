@@ -1,6 +1,6 @@
 """One consistent choice of sources, and reading again when the table moved meanwhile.
 
-Source: MemWAL revisions A and B, "Reader Consistency"; AMB-92, 100, 101, 103, 115.
+Source: MemWAL revisions A and B, "Reader Consistency".
 """
 
 from __future__ import annotations

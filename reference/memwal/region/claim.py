@@ -1,6 +1,6 @@
 """Owning a region: claiming it under the next epoch, and finding out whether the claim still holds.
 
-Source: MemWAL revisions A and B, "Writer Fencing"; AMB-25, 28, 30, 35, 37.
+Source: MemWAL revisions A and B, "Writer Fencing".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Listing a flushed generation in the region manifest: the step that makes it exist.
 
-Source: MemWAL revision A, "MemTable Flush" and "Writer Fencing"; AMB-29, 33, 37, 41.
+Source: MemWAL revision A, "MemTable Flush" and "Writer Fencing".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Turning a sealed MemTable into a flushed generation: a Lance table in a folder of its own.
 
-Source: MemWAL revision A, "MemTable Flush"; revision B, "Flushed MemTable"; AMB-39, 40, 44, 46, 48, 95.
+Source: MemWAL revision A, "MemTable Flush"; revision B, "Flushed MemTable".
 """
 
 from __future__ import annotations

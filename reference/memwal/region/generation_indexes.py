@@ -1,6 +1,6 @@
 """Storing the maintained indexes of a generation: files first, then their entries in the generation's table manifest.
 
-Source: MemWAL revision A, "MemTable Flush", step 6; AMB-19, 48, 49, 51.
+Source: MemWAL revision A, "MemTable Flush", step 6.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """When a writer stores what it has buffered, when it flushes its MemTable, and when it takes no more for now.
 
 The decisions are functions of sizes and times that the caller names; nothing here looks at a clock.
-Source: MemWAL revision A, "Writer Configuration" and "Write Operations"; AMB-16, 41. Names in the native writer's
+Source: MemWAL revision A, "Writer Configuration" and "Write Operations". Names in the native writer's
 options are given for comparison.
 """
 

@@ -4,7 +4,7 @@ Requests in the undisturbed case. `latest`: the hint, the version that it names,
 versions may have been collected a HEAD of the version below too. `advance`: those, the conditional put, and the put of
 the hint; where versions may be collected a LIST between the two puts.
 
-Source: MemWAL revisions A and B, "Region Manifest Versioning"; AMB-29 to 33, 96.
+Source: MemWAL revisions A and B, "Region Manifest Versioning".
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A MemTable gets one fragment per write; a WAL entry holds the rows of one or more writes, in order. In revision A each
 entry with rows is one fragment of the flushed table, so that a row keeps its entry and its place in it. Entries without
 rows (barriers, AMB-20) have a position and no fragment on either side.
-Source: MemWAL revision A, "WAL Fragment Mapping Construction"; AMB-18, 19, 20.
+Source: MemWAL revision A, "WAL Fragment Mapping Construction".
 """
 
 from __future__ import annotations

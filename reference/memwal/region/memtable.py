@@ -1,6 +1,6 @@
 """A MemTable: the rows of one generation in write order, with the WAL entries that hold them.
 
-Source: MemWAL revisions A and B, "MemTable"; AMB-16, 17, 20, 42, 116, 117.
+Source: MemWAL revisions A and B, "MemTable".
 """
 
 from __future__ import annotations

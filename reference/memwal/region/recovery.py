@@ -3,8 +3,7 @@
 Requests in the undisturbed case: one GET per entry and one for the position behind the last, one LIST of the WAL
 folder, and the put of the barrier, which a region's first claim does without in A and R.
 
-Source: MemWAL revisions A and B, "WAL Replay"; revision A, "Initialization & Recovery"; AMB-06 to 15, 20,
-24 to 27, 139.
+Source: MemWAL revisions A and B, "WAL Replay"; revision A, "Initialization & Recovery".
 """
 
 from __future__ import annotations

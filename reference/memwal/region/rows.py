@@ -65,7 +65,7 @@ class Rows:
         """``rows`` as stored; raises `InvalidArgument` for a wrong schema, a NULL key, or a row of another region."""
         checked = admitted(rows, self.plain)
         self.belongs(checked)
-        return self._marked(checked, False)
+        return self._marked(checked, deleted=False)
 
     @implements("AMB-89")
     def tombstones(self, keys: pa.Table) -> pa.Table:
@@ -80,9 +80,9 @@ class Rows:
         columns = [keys[f.name] if f.name in self.key else pa.nulls(keys.num_rows, f.type) for f in self.table]
         rows = pa.table(columns, schema=self.plain)
         self.belongs(rows)
-        return self._marked(rows, True)
+        return self._marked(rows, deleted=True)
 
-    def _marked(self, rows: pa.Table, deleted: bool) -> pa.Table:
+    def _marked(self, rows: pa.Table, *, deleted: bool) -> pa.Table:
         if not self.revision.tombstones:
             return rows
         flags = pa.repeat(pa.scalar(deleted), rows.num_rows)

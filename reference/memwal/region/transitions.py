@@ -3,7 +3,7 @@
 Each version differs from the one before by the fields of exactly one trigger. The list of fields is closed for all of
 them but the last-seen hint, which any update may raise (AMB-34).
 
-Source: MemWAL revisions A and B, "Region Manifest Updates"; AMB-33, 34, 35.
+Source: MemWAL revisions A and B, "Region Manifest Updates".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the names in a region's WAL folder say, without opening an entry.
 
-Source: MemWAL revision A, "WAL"; revision B, "WAL Storage Layout" and "WAL Entry"; AMB-06, 09, 10, 14, 139.
+Source: MemWAL revision A, "WAL"; revision B, "WAL Storage Layout" and "WAL Entry".
 """
 
 from __future__ import annotations

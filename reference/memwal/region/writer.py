@@ -3,8 +3,7 @@
 Its steps may be run by several coroutines of one process at a time, with or without one more of its own in the
 background; they interleave at their requests, see `memwal.effects`.
 
-Source: MemWAL revisions A and B, "Writer Expectations"; revision A, "Writer Configuration" to "MemTable Flush";
-AMB-13, 14, 16, 17, 21, 22, 23, 41, 42, 43, 45, 102, 116, 117.
+Source: MemWAL revisions A and B, "Writer Expectations"; revision A, "Writer Configuration" to "MemTable Flush".
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ class Writer(WriterState):
             self.refresh_indexes()
         now_ms = await self._now()
         self.clocks = self.clocks.started(self.limits, self.memtable.waiting.rows, self.memtable.rows, now_ms)
-        await self._keep_limits(durable, now_ms)
+        await self._keep_limits(now_ms, durable=durable)
 
     @implements("AMB-41")
     async def _room(self) -> None:
@@ -260,10 +259,10 @@ class Writer(WriterState):
     @implements("WRITER-018", "FLUSH-001")
     async def keep_limits(self) -> None:
         """Do whatever has reached a limit, or have the background do it: what every write ends with."""
-        await self._keep_limits(False, await self._now())
+        await self._keep_limits(await self._now(), durable=False)
 
     @implements("WRITER-010", "WRITER-012", "WRITER-018", "FLUSH-001")
-    async def _keep_limits(self, durable: bool, now_ms: Milliseconds | None) -> None:
+    async def _keep_limits(self, now_ms: Milliseconds | None, *, durable: bool) -> None:
         memtable_due, wal_due = self.memtable_due(now_ms), None if durable else self.wal_due(now_ms)
         if memtable_due is not None:
             await self.freeze_if_due()

@@ -1,7 +1,6 @@
 """What an open writer holds in memory, and what can be told from it or done to it without a request.
 
-Source: MemWAL revisions A and B, "Writer Expectations"; revision A, "Writer Configuration";
-AMB-16, 21, 25, 102, 117.
+Source: MemWAL revisions A and B, "Writer Expectations"; revision A, "Writer Configuration".
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Each kind of thing has a module with its argument and a table of reasons to keep
 `generations`, `orphans`, `wal` entries, region `manifests`, and `files` that no retained version names. Nothing is
 deleted that some process may still come to need; where only time can tell, the operator gives a grace time (`Policy`).
 
-Source: MemWAL revisions A and B, "Garbage Collector"; AMB-30, 32, 71, 72, 73, 80, 88, 91 to 98, 115.
+Source: MemWAL revisions A and B, "Garbage Collector".
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ Files go before the transactions that name them, and the manifests in `EXPIRED` 
 name but what is in use. So a collector may stop anywhere, and the next one still knows what this one knew.
 
 Source: MemWAL revisions A and B, "Garbage Collector" and "Region Snapshot Storage"; table documents, "Storage Layout"
-and "Commit Algorithm"; AMB-76.
+and "Commit Algorithm".
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ region manifest first, by compare-and-swap, and its files go afterwards, table v
 stops in between leaves an orphan, never a listed folder with holes. Readers and mergers that had listed it find that it
 is absent, and start again on a base version that has merged it; with a grace time they need not (AMB-92).
 
-Source: MemWAL revisions A and B, "Garbage Collector"; AMB-71, 72, 73, 78, 80, 88, 91, 92, 93, 98.
+Source: MemWAL revisions A and B, "Garbage Collector".
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Taking a version away frees its number, and a process that was delayed before cr
 is done only where the table's config says that whoever creates a version confirms that it is the newest (AMB-30), and
 that readers look for the version below the one that they found.
 
-Source: MemWAL revision A, "Garbage Collector"; revisions A and B, "Region Manifest Versioning"; AMB-30, 31, 32, 96.
+Source: MemWAL revision A, "Garbage Collector"; revisions A and B, "Region Manifest Versioning".
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ merge progress; without either a writer that flushes out of order may still be a
 What a collector unlisted is eligible for good (see `generations`), and so its folder is an orphan like any other: this
 is also where the folders of collected generations are deleted, by whichever collector comes first.
 
-Source: MemWAL revision A, "Garbage Collector"; AMB-93, 94.
+Source: MemWAL revision A, "Garbage Collector".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the operator of a collector chooses.
 
-Source: MemWAL revisions A and B, "Garbage Collector"; AMB-91, 92, 94, 96.
+Source: MemWAL revisions A and B, "Garbage Collector".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Collecting in one region: entries of the manifest first, then folders, then the WAL, then manifest versions.
 
-Source: MemWAL revisions A and B, "Garbage Collector"; AMB-93.
+Source: MemWAL revisions A and B, "Garbage Collector".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One run of the collector over a table.
 
-Source: MemWAL revisions A and B, "Garbage Collector"; AMB-91, 92, 93, 98.
+Source: MemWAL revisions A and B, "Garbage Collector".
 """
 
 from __future__ import annotations

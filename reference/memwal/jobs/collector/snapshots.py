@@ -1,6 +1,6 @@
 """What the region snapshots of table versions list: the generations that time travel reads.
 
-Source: MemWAL revisions A and B, "Reader Consistency"; AMB-91, 115.
+Source: MemWAL revisions A and B, "Reader Consistency".
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ looked at a version before it was expired may name it afterwards. The grace time
 any operation takes from reading a version to committing. A shallow clone elsewhere that names this table's files is
 not seen: tag the version that it was made of.
 
-Source: MemWAL revisions A and B, "Garbage Collector"; table documents, "Manifest Naming Schemes"; AMB-91, 92, 98.
+Source: MemWAL revisions A and B, "Garbage Collector"; table documents, "Manifest Naming Schemes".
 """
 
 from __future__ import annotations

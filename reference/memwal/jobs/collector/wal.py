@@ -11,7 +11,7 @@ Taking an entry away frees its position, and a fenced writer that was delayed be
 this is done only where the table's config says that writers verify their epoch after each put (AMB-25): the position
 was freed by a flush under a higher epoch, which the verification finds, and the write is not acknowledged.
 
-Source: MemWAL revisions A and B, "Garbage Collector" and appendix 1; AMB-25, 95.
+Source: MemWAL revisions A and B, "Garbage Collector" and appendix 1.
 """
 
 from __future__ import annotations
