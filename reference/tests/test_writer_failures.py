@@ -9,10 +9,13 @@ import memwal
 import pytest
 from memwal import confirm, paths
 from memwal.codec import wal
+from memwal.codec.region_manifest import FlushedGeneration
 from memwal.codec.wal import WalEntry
 from memwal.effects import PutIfAbsent
 from memwal.errors import ArtifactError, CloseFailed, Fenced, OutcomeUnknown, StorageError, Throttled, WriterStopped
-from memwal.ids import Epoch
+from memwal.ids import Epoch, Generation
+from memwal.region.commit import commit_flush
+from memwal.region.recovery import replay_start
 from memwal.region.writer import Writer
 from memwal.stores.local import LocalStore
 
@@ -178,10 +181,12 @@ def test_a_generation_that_would_not_follow_the_one_before_is_not_committed(ther
     for number in (1, 2):
         there.run(writer.put(rows((number, "x"))))
         there.run(writer.freeze())
-    before = there.manifest()
-    writer.frozen = writer.frozen[1:]
+    before, covered = there.manifest(), writer.frozen[1].position_covered
+    assert covered is not None
+    second = FlushedGeneration(generation=Generation(2), path="0000000a_gen_2")
+    start = replay_start(before, there.region.revision)
     with pytest.raises(ArtifactError, match=r"generation 2 would not follow 0 \[FLUSH-009\]"):
-        there.run(writer.flush_oldest())
+        there.run(commit_flush(there.region, writer.epoch, start, second, covered))
     assert there.manifest() == before
 
 
