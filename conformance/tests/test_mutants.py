@@ -420,15 +420,15 @@ class Scale:
 
 
 def test_a_block_is_the_body_of_a_function_or_one_of_those_in_it() -> None:
-    found = {name: body[0].lineno for name, body in entering.blocks(ast.parse(BLOCKS))}
-    assert found == {
-        "Scale.within": 8,
-        "Scale.within/1": 10,
-        "Scale.within/2": 11,
-        "Scale.within/3": 12,
-        "Scale.within/4": 14,
-        "Scale.within/5": 15,
-    }
+    found = [(name, body[0].lineno) for name, body in entering.blocks(ast.parse(BLOCKS))]
+    assert found == [
+        ("Scale.within", 8),
+        ("Scale.within: return False", 10),
+        ("Scale.within: if count < self.low:", 11),
+        ("Scale.within: return False", 12),
+        ("Scale.within: for each in range(3):", 14),
+        ("Scale.within: continue", 15),
+    ]
 
 
 NOTICING = """\
@@ -495,6 +495,7 @@ def test_a_change_is_tried_with_the_tests_that_enter_its_block_and_pass_those_of
     }
     assert table.watchers(TOY_FILE, "within", 60) == ([AWAY, LIMIT], True)
     assert table.watchers(TOY_FILE, "other", 60) == ([LOOPS], True)
+    assert table.watchers(TOY_FILE, "other: pass", 60) == ([LOOPS], True)
     assert table.watchers(TOY_FILE, "", 60) == ([AWAY, LIMIT, LOOPS], True)
     assert table.watchers(TOY_FILE, "within", table.seconds[AWAY]) == ([AWAY], False)
 

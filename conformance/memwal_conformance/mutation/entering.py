@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import builtins
 import hashlib
+import itertools
 import json
 import os
 import sys
@@ -28,7 +29,11 @@ _MARK = "__memwal_entered__"
 
 
 def blocks(tree: ast.Module) -> Iterator[tuple[str, list[ast.stmt]]]:
-    """Each block of a module, an outer one before those in it: ``Class.method``, then ``Class.method/1`` and on."""
+    """Each block of a module, an outer one before those in it.
+
+    The body of a function has its name (``Class.method``), those in it have their first line, too
+    (``Class.method: return None``): so a name means the same block when others come or go.
+    """
     yield from _definitions(tree, "")
 
 
@@ -43,8 +48,10 @@ def _definitions(node: ast.AST, prefix: str) -> Iterator[tuple[str, list[ast.stm
             yield from _definitions(child, f"{prefix}{child.name}.")
         elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             name = f"{prefix}{child.name}"
-            for number, body in enumerate(_bodies(child)):
-                yield f"{name}/{number}" if number else name, body
+            yield name, child.body
+            for body in itertools.islice(_bodies(child), 1, None):
+                first_line, *_ = ast.unparse(body[0]).splitlines()
+                yield f"{name}: {first_line}", body
         else:
             yield from _definitions(child, prefix)
 

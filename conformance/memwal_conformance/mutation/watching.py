@@ -39,11 +39,16 @@ class Table:
     def watchers(self, file: str, block: str, budget_s: float) -> tuple[list[str], bool]:
         """The tests to run for a change in a block: those that enter it, as many as the budget allows.
 
-        With them: whether they are all. For what is in no block, or where no test goes, those that enter its module.
+        With them: whether they are all. For what is in no block, or in one that no test is known to enter, those that
+        enter its definition, or its module.
         """
         module = file.removeprefix("reference/").removesuffix(".py").replace("/", ".").removesuffix(".__init__")
-        found = self.entering.get(f"{module}:{block}") or frozenset[str]().union(
-            *(tests for name, tests in self.entering.items() if name.startswith(f"{module}:"))
+        found = (
+            self.entering.get(f"{module}:{block}")
+            or self.entering.get(f"{module}:{block.partition(': ')[0]}")
+            or frozenset[str]().union(
+                *(tests for name, tests in self.entering.items() if name.startswith(f"{module}:"))
+            )
         )
         ordered = sorted((each for each in self.seconds if each in found or not found), key=self._slow)
         chosen, left_s = [], budget_s
