@@ -550,7 +550,7 @@ def test_what_a_function_does_is_tried_in_the_warm_process_and_what_a_module_is_
 
 def test_a_test_that_fails_without_a_mutant_notices_nothing(toy_pass: Path) -> None:
     toy, test = chances.chances(TOY_FILE, toy_pass), "reference/tests/test_toy.py::test_never"
-    table = watching.Table({test: 0.01}, {"memwal.toy:within": frozenset({test})})
+    table = watching.Table({test: 0.01}, {"memwal.toy:within": frozenset({test})}, {})
     (toy_pass / "reference/tests/test_toy.py").write_text("def test_never(): assert False\n", "utf-8")
     with pytest.raises(InvalidArgument, match=r"test_toy\.py::test_never: fails without a mutant, too: assert False"):
         list(passes.tried(toy, {}, table, minutes=10, root=toy_pass))

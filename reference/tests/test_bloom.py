@@ -129,10 +129,14 @@ def test_an_unknown_parameter_makes_the_filter_answer_perhaps(change: dict[str, 
     assert isinstance(bloom.decode(changed, B, "f"), AlwaysPositive)
 
 
-def test_a_header_cannot_make_the_reader_allocate_more_than_the_file_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("more", [1, 2**40])
+def test_a_header_cannot_make_the_reader_allocate_more_than_the_file_holds(
+    more: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = bloom.encode(pa.table({"k": np.arange(100)}), B)
     end = 12 + struct.unpack_from("<I", data, 8)[0]
-    header = json.dumps(json.loads(data[12:end]) | {"capacity": 2**40}).encode()
+    bits = 8 * len(data[end + 4 :])
+    header = json.dumps(json.loads(data[12:end]) | {"capacity": bits + more}).encode()
     check = struct.pack("<I", zlib.crc32(header + data[end + 4 :]))
 
     def refuse(capacity: int, error_rate: float) -> None:

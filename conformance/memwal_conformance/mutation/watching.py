@@ -7,6 +7,7 @@ table chooses what is run, and says nothing about what is noticed.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,14 +33,16 @@ class Table:
     """What was recorded."""
 
     seconds: Mapping[str, float]
-    """Test -> CPU that it takes; those of files that enter few blocks come first."""
+    """Test -> CPU that it takes."""
     entering: Mapping[str, frozenset[str]]
     """Block, as ``module:name`` -> the tests that enter it."""
+    shares: Mapping[tuple[str, str], float]
+    """File of tests, module -> which share of the blocks that the file enters is the module's."""
 
     def watchers(self, file: str, block: str, budget_s: float) -> tuple[list[str], bool]:
         """The tests to run for a change in a block: those that enter it, as many as the budget allows.
 
-        With them: whether they are all. For what is in no block, or in one that no test is known to enter, those that
+        With them: whether they are all. Files that go to the module rather than elsewhere come first. For what is in no block, or in one that no test is known to enter, those that
         enter its definition, or its module.
         """
         module = file.removeprefix("reference/").removesuffix(".py").replace("/", ".").removesuffix(".__init__")
@@ -50,16 +53,17 @@ class Table:
                 *(tests for name, tests in self.entering.items() if name.startswith(f"{module}:"))
             )
         )
-        ordered = sorted((each for each in self.seconds if each in found or not found), key=self._slow)
+
+        def rank(test: str) -> tuple[bool, float]:
+            return self.seconds[test] > SLOW_S, -self.shares.get((test.partition("::")[0], module), 0)
+
+        ordered = sorted((each for each in self.seconds if each in found or not found), key=rank)
         chosen, left_s = [], budget_s
         for test in ordered:
             if self.seconds[test] <= left_s:
                 left_s -= self.seconds[test]
                 chosen.append(test)
         return chosen, len(chosen) == len(ordered)
-
-    def _slow(self, test: str) -> bool:
-        return self.seconds[test] > SLOW_S
 
 
 def table(folder: Path, max_s: float, root: Path = ROOT) -> Table:
@@ -82,10 +86,14 @@ def table(folder: Path, max_s: float, root: Path = ROOT) -> Table:
 def _read(records: Iterable[Path]) -> Table:
     seconds: dict[str, float] = {}
     entering: dict[str, set[str]] = {}
-    recorded = [json.loads(path.read_text("utf-8")) for path in records]
-    for found in sorted(recorded, key=lambda each: len(each["blocks"])):
+    shares: dict[tuple[str, str], float] = {}
+    for path in records:
+        found = json.loads(path.read_text("utf-8"))
         for test, (took, entered) in found["tests"].items():
             seconds[test] = took
             for number in entered:
                 entering.setdefault(found["blocks"][number], set()).add(test)
-    return Table(seconds, {name: frozenset(tests) for name, tests in entering.items()})
+        blocks = Counter(name.partition(":")[0] for name in found["blocks"])
+        for file in {test.partition("::")[0] for test in found["tests"]}:
+            shares |= {(file, module): count / blocks.total() for module, count in blocks.items()}
+    return Table(seconds, {name: frozenset(tests) for name, tests in entering.items()}, shares)
