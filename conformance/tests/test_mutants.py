@@ -75,6 +75,7 @@ def unused():
     return 5
 """
 TOY_CONFTEST = """\
+import memwal.toy
 import pytest
 
 @pytest.fixture

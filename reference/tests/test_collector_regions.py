@@ -180,6 +180,17 @@ def test_in_b_a_listed_generation_without_a_range_keeps_all_entries() -> None:
     assert reasons(decisions, "wal")[0] == "generation 3 is listed and does not record which entries it covers"
 
 
+@pytest.mark.clause("AMB-95", "GC-007")
+def test_of_two_generations_that_need_the_same_entry_the_earlier_is_named() -> None:
+    ground = Ground()
+    made = table(ground, "B")
+    region = RegionId(generation(made, None, (1, "a")))
+    generation(made, region, (2, "b"))
+    without_range(ground, region, "B")
+    decisions = run(ground, retain_versions=1)
+    assert reasons(decisions, "wal")[0] == "generation 1 is listed and does not record which entries it covers"
+
+
 @pytest.mark.clause("GC-007")
 @EVERY
 def test_a_flushed_generation_that_is_neither_listed_nor_merged_keeps_all_entries_and_its_folder(

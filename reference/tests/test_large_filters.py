@@ -39,6 +39,15 @@ def test_a_list_of_many_values_is_no_large_filter() -> None:
     assert kept(f"a IN ({', '.join(map(str, range(-3_000, 3_000)))})") == [1, 2]
 
 
+def test_a_filter_of_as_many_operators_as_are_read_is_evaluated_and_one_of_more_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(filters, "OPERATORS_MOST", 3)
+    assert kept("a = 1 OR a = 2") == [1, 2]
+    with pytest.raises(InvalidArgument, match="more than 3 operators"):
+        kept("a = 1 OR NOT a = 2")
+
+
 @pytest.mark.parametrize(
     "condition",
     [

@@ -535,7 +535,10 @@ def test_a_schema_that_changes_while_a_merge_is_under_way_is_planned_for_anew(
             changed.append(event)
 
     assert memwal.open(tmp_path / "t", listener=listener).merge().rows == 1
-    assert lance.dataset(str(tmp_path / "t")).to_table().to_pylist() == [expected]
+    merged = lance.dataset(str(tmp_path / "t"))
+    assert merged.to_table().to_pylist() == [expected]
+    named = {file.path for fragment in merged.get_fragments() for file in fragment.data_files()}
+    assert {path.name for path in (tmp_path / "t/data").iterdir()} == named, "what the first plan wrote is deleted"
 
 
 @pytest.mark.clause("AMB-92")

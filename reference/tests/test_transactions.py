@@ -367,6 +367,15 @@ def test_a_shallow_clone_has_no_file_of_its_own_and_finds_those_of_the_source(fo
     assert seen(folder) == {1: "x", 3: "x", 9: "x"}
 
 
+@pytest.mark.clause("TXN-037")
+def test_the_places_that_a_clone_of_a_clone_refers_to_are_numbered_from_1_up(folder: Folder) -> None:
+    begun(folder, (1,))
+    folder.run(cloning.clone(located(folder, "c"), located(folder, "t"), shallow=True))
+    copy = folder.run(cloning.clone(located(folder, "d"), located(folder, "c"), shallow=True))
+    assert [(base.id, Path(base.path).name) for base in copy.manifest.message.base_paths] == [(1, "t"), (2, "c")]
+    assert seen(folder, name="d") == {1: "x"}
+
+
 @pytest.mark.clause("TXN-037", "TXN-038")
 def test_a_clone_is_of_the_version_that_was_asked_for_and_replaces_nothing(folder: Folder) -> None:
     begun(folder, (1,), (2,))

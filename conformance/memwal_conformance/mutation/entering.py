@@ -138,8 +138,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--entered", type=Path, required=True, metavar="FOLDER", help="for what each test enters")
 
 
-def pytest_configure(config: pytest.Config) -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     entered = set[str]()
     setattr(builtins, _MARK, entered.add)
-    sys.meta_path.insert(0, _Finder())
-    config.pluginmanager.register(_Recorder(config.getoption("--entered"), entered))
+    sys.meta_path.insert(0, _Finder())  # before conftests import what they need of the engine
+    early_config.pluginmanager.register(_Recorder(early_config.known_args_namespace.entered, entered))
