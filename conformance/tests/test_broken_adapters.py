@@ -11,8 +11,8 @@ from memwal.region import claim, transitions
 from memwal_conformance import vectors
 from memwal_conformance.adapters import reference
 from memwal_conformance.adapters.harness import REFERENCE, Harness
-from memwal_conformance.proving import broken, broken_survey
-from memwal_conformance.proving.broken import DEFECTS
+from memwal_conformance.proving import broken, broken_survey, defects
+from memwal_conformance.proving.defects import DEFECTS
 from memwal_conformance.registry.levels import levels_of
 from memwal_conformance.running import runner, scenarios
 from memwal_conformance.verdicts import Finding, Verdict, level_of
@@ -67,7 +67,7 @@ def test_what_a_defect_replaces_in_the_engine_is_there_while_it_is_served_and_no
     monkeypatch.setattr(reference, "main", lambda made: seen.append((claim.claimed, transitions.check)))
     broken.main(["keeps_epoch"])
     (served,) = seen
-    assert served == (broken._keeps_epoch, broken._unasserted)
+    assert served == (defects._keeps_epoch, broken._unasserted)
     assert (claim.claimed, transitions.check) == honest
 
 

@@ -22,7 +22,7 @@ from memwal_conformance.generated import clause_matrix, notes
 from memwal_conformance.mutation.mutants import Death, Mutant
 from memwal_conformance.mutation.trials import Trial
 from memwal_conformance.proving import evidence, standing
-from memwal_conformance.proving.broken import Defect
+from memwal_conformance.proving.defects import Defect
 from memwal_conformance.proving.end_to_end import end_to_end
 from memwal_conformance.proving.standing import Planted, Standing
 from memwal_conformance.registry import clauses as registry

@@ -14,7 +14,7 @@ lance = pytest.importorskip("lance", reason="the native package is not installed
 
 import pyarrow as pa  # noqa: E402
 from conformance_runs import Run, run_suite  # noqa: E402
-from memwal_conformance.adapters import native, native_errors, versions  # noqa: E402
+from memwal_conformance.adapters import native, native_errors, native_package, native_state, versions  # noqa: E402
 from memwal_conformance.adapters.process import AdapterProcess  # noqa: E402
 from memwal_conformance.gate import Address, CrashState, Do, Rule  # noqa: E402
 from memwal_conformance.judge import content, structure  # noqa: E402
@@ -118,7 +118,7 @@ def test_reports_about_different_versions_are_not_put_together(run: Run) -> None
 
 
 def test_what_the_package_has_no_call_for_is_not_claimed() -> None:
-    hello = Hello.of(native.hello(native.State(), {}))
+    hello = Hello.of(native.hello(native_state.State(), {}))
     assert "writer" not in hello.roles
     assert not hello.answers("writer.flush_wal")
     assert not hello.answers("writer.status")
@@ -142,8 +142,8 @@ def test_a_parameter_that_is_not_taken_makes_a_scenario_unsupported() -> None:
 
 def test_the_attributes_of_another_version_are_found_by_their_names() -> None:
     old = SimpleNamespace(MergedGeneration="old name")
-    assert native.named(old, "CompactedSsTable", "MergedGeneration") == "old name"
-    assert native.named(None, "CompactedSsTable") is None
+    assert native_package.named(old, "CompactedSsTable", "MergedGeneration") == "old name"
+    assert native_package.named(None, "CompactedSsTable") is None
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_an_address_without_encryption_is_in_the_environment_for_writers_that_lo
     for name in ("AWS_ENDPOINT", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ALLOW_HTTP"):
         monkeypatch.setenv(name, "before")
     storage = {"endpoint": "http://127.0.0.1:1", "region": "r", "access_key_id": "k", "secret_access_key": "s"}
-    native.configure(native.State(), {"revision": "R", "settings": {}, "storage": storage})
+    native.configure(native_state.State(), {"revision": "R", "settings": {}, "storage": storage})
     assert (os.environ["AWS_ENDPOINT"], os.environ["AWS_ALLOW_HTTP"]) == ("http://127.0.0.1:1", "true")
 
 

@@ -8,11 +8,12 @@ import pytest
 from memwal.errors import InvalidArgument
 from memwal.revisions import A, B, R
 from memwal_sim.soak import costs
-from memwal_sim.soak.capacity import Capacity, Load, index_sizes, load_of, predict
+from memwal_sim.soak.capacity import Capacity, Load, load_of, predict
 from memwal_sim.soak.costs import CLAIM, COLLECT, EVENTUAL, FLUSH, MERGE, PUT, SNAPSHOT, STRONG, Cost, Observation, fit
 from memwal_sim.soak.prices import Prices, parse_prices
 from memwal_sim.soak.run import soak
 from memwal_sim.soak.settings import HOUR, MINUTE, SECOND, Settings
+from memwal_sim.soak.sizes import index_sizes
 
 
 def total(cost: Cost) -> dict[str, float]:

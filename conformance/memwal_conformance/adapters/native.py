@@ -17,17 +17,27 @@ import inspect
 import os
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import lance
 import pyarrow as pa
 import pyarrow.compute as pc
-from lance.dataset import MergeInsertBuilder
 
 from memwal_conformance import cells
 from memwal_conformance.adapters import base_indexes
 from memwal_conformance.adapters.native_errors import RAISED, kind_of
+from memwal_conformance.adapters.native_package import (
+    ADD_SSTABLE,
+    COMPACTED,
+    EVALUATE,
+    LOOKUP,
+    MARK,
+    SCANNER,
+    SEARCH,
+    WRITER,
+)
+from memwal_conformance.adapters.native_reads import reader_get, reader_open, reader_scan, reader_search
+from memwal_conformance.adapters.native_state import State, Writer
 from memwal_conformance.adapters.native_store import Store
 from memwal_conformance.adapters.serve import Handler, serve
 from memwal_conformance.protocol import AdapterError, Json
@@ -36,70 +46,6 @@ TOMBSTONE = "_tombstone"
 _KEY = b"lance-schema:unenforced-primary-key"
 _SETTINGS = {"durable_write": True, "max_wal_flush_interval_ms": 1, "manifest_scan_batch_size": 1}
 """Every put is durable: a writer of the package is so as a whole or not at all."""
-
-try:
-    import lance.mem_wal as mem_wal
-except ImportError:
-    mem_wal = None  # a version from before MemWAL: nothing is claimed
-
-
-def named(owner: object, *names: str) -> Any:
-    """The first attribute of these names that ``owner`` has: versions differ in them. None if it has none."""
-    return next((getattr(owner, name) for name in names if hasattr(owner, name)), None)
-
-
-WRITER = named(mem_wal, "ShardWriter", "RegionWriter")
-SNAPSHOT = named(mem_wal, "ShardSnapshot", "RegionSnapshot")
-SCANNER = named(mem_wal, "LsmScanner")
-LOOKUP = named(mem_wal, "LsmPointLookupPlanner")
-SEARCH = named(mem_wal, "LsmVectorSearchPlanner")
-COMPACTED = named(mem_wal, "CompactedSsTable", "MergedGeneration")
-ADD_SSTABLE = named(SNAPSHOT, "with_sstable", "with_flushed_generation")
-MARK = named(MergeInsertBuilder, "mark_sstables_as_compacted", "mark_generations_as_merged")
-EVALUATE = named(mem_wal, "evaluate_sharding_spec")
-
-
-@dataclass(slots=True)
-class _Writer:
-    table: str
-    shard_id: str
-    epoch: int
-    schema: pa.Schema
-    """Of the table."""
-    native: Any
-    """The package's writer; None after a flush that ended in an error."""
-    limits: Json
-    """Of its MemTable, as the package names them."""
-
-
-@dataclass(slots=True)
-class State:
-    """What the adapter keeps between messages."""
-
-    append_only: bool = False
-    storage: dict[str, str] = field(default_factory=dict)
-    writers: dict[str, _Writer] = field(default_factory=dict)
-    readers: dict[str, Any] = field(default_factory=dict)
-    """Handle -> URL of the table and the open dataset."""
-    handles: int = 0
-
-    def handle(self, kind: str) -> str:
-        self.handles += 1
-        return f"{kind}-{self.handles}"
-
-    def dataset(self, table: str) -> Any:
-        return lance.dataset(table, storage_options=self.storage or None)
-
-    def writer(self, handle: str) -> _Writer:
-        if handle not in self.writers:
-            raise AdapterError("invalid_argument", f"no writer is open under the handle {handle!r}")
-        return self.writers[handle]
-
-    def reader(self, params: Json) -> tuple[str, Any]:
-        if params["reader"] not in self.readers:
-            raise AdapterError("invalid_argument", f"no reader is open under the handle {params['reader']!r}")
-        table, dataset = self.readers[params["reader"]]
-        return table, dataset
 
 
 def claims() -> tuple[list[str], list[str], list[str]]:
@@ -227,11 +173,11 @@ def writer_open(state: State, params: Json) -> Json:
         limits = dict.fromkeys(("max_memtable_rows", "max_memtable_batches"), params["memtable_rows"])
     native, epoch, own = _claim(dataset, params["table"], shard_id, limits)
     handle = state.handle("writer")
-    state.writers[handle] = _Writer(params["table"], shard_id, epoch, dataset.schema, native, limits)
+    state.writers[handle] = Writer(params["table"], shard_id, epoch, dataset.schema, native, limits)
     return {"writer": handle, "region_id": shard_id, **({"epoch": str(epoch)} if own else {})}
 
 
-def _marked(writer: _Writer, rows: pa.Table) -> pa.Table:
+def _marked(writer: Writer, rows: pa.Table) -> pa.Table:
     """The rows, with the metadata that the table has for columns of the same name and type."""
     known = {column.name: column for column in writer.schema}
     fields = [
@@ -243,21 +189,15 @@ def _marked(writer: _Writer, rows: pa.Table) -> pa.Table:
     return pa.table(rows.columns, schema=pa.schema(fields))
 
 
-def _alive(writer: _Writer) -> Any:
-    if writer.native is None:
-        raise AdapterError("cancelled", "the writer ended in an error when it was flushed")
-    return writer.native
-
-
 def writer_put(state: State, params: Json) -> Json:
     writer = state.writer(params["writer"])
-    _alive(writer).put(_marked(writer, cells.to_table(params["rows"])))
+    writer.alive().put(_marked(writer, cells.to_table(params["rows"])))
     return {}
 
 
 def writer_delete(state: State, params: Json) -> Json:
     writer = state.writer(params["writer"])
-    _alive(writer).delete(_marked(writer, cells.to_table(params["keys"])))
+    writer.alive().delete(_marked(writer, cells.to_table(params["keys"])))
     return {}
 
 
@@ -266,7 +206,7 @@ def writer_flush_memtable(state: State, params: Json) -> Json:
     writer = state.writer(params["writer"])
     store = Store(writer.table)
     before = store.shard(writer.shard_id)
-    native, writer.native = _alive(writer), None
+    native, writer.native = writer.alive(), None
     native.close()
     after = store.shard(writer.shard_id)
     assert before is not None
@@ -282,7 +222,7 @@ def writer_flush_memtable(state: State, params: Json) -> Json:
 def writer_close(state: State, params: Json) -> Json:
     writer = state.writer(params["writer"])
     del state.writers[params["writer"]]
-    _alive(writer).close()
+    writer.alive().close()
     return {}
 
 
@@ -332,93 +272,6 @@ def _newest(rows: pa.Table, key: list[str]) -> pa.Table:
             seen.add(row)
             kept.append(number)
     return rows.take(pa.array(kept, pa.int64()))
-
-
-def reader_open(state: State, params: Json) -> Json:
-    dataset = state.dataset(params["table"])
-    handle = state.handle("reader")
-    state.readers[handle] = (params["table"], dataset)
-    return {"reader": handle, "version": str(dataset.version)}
-
-
-def snapshots(table: str, *, all_listed: bool = False) -> list[Any]:
-    """What the readers of the package want to be told: SSTables that the base table does not have yet.
-
-    ``all_listed``: also those that it has. A search needs them, since it looks only at what the base index covers.
-    """
-    store = Store(table)
-    compacted, found = {} if all_listed else store.compacted(), []
-    for shard in store.shards():
-        snapshot = SNAPSHOT(shard.shard_id).with_current_generation(shard.current_generation)
-        for generation, folder in shard.generations:
-            if generation > compacted.get(shard.shard_id, 0):
-                snapshot = ADD_SSTABLE(snapshot, generation, folder)
-        found.append(snapshot)
-    return found
-
-
-def _scanner(state: State, params: Json) -> tuple[Any, list[str]]:
-    """A scanner, and the names of the table's columns."""
-    table, dataset = state.reader(params)
-    beside = [state.writer(handle) for handle in params.get("writers", ())]
-    if len(beside) > 1:
-        raise AdapterError("invalid_argument", "a scan of the package takes part in one MemTable at most")
-    names = [column.name for column in dataset.schema]
-    if not beside:
-        return SCANNER.from_snapshots(dataset, snapshots(table)), names
-    others = [snapshot for snapshot in snapshots(table) if snapshot.shard_id != beside[0].shard_id]
-    return _alive(beside[0]).lsm_scanner(others), names
-
-
-def _sql(part: Json) -> str:
-    value = cells.value(part["value"])
-    text = "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
-    return f"{part['column']} {part['op']} {text}"
-
-
-def reader_scan(state: State, params: Json) -> Json:
-    scanner, names = _scanner(state, params)
-    if "columns" in params:
-        scanner = scanner.project(params["columns"])
-    if params.get("filter"):
-        scanner = scanner.filter(" AND ".join(map(_sql, params["filter"])))
-    if "limit" in params:
-        scanner = scanner.limit(params["limit"])
-    return {"rows": cells.to_rows(scanner.to_table().select(params.get("columns", names)))}
-
-
-def reader_search(state: State, params: Json) -> Json:
-    table, dataset = state.reader(params)
-    prefilter = {"filter": " AND ".join(map(_sql, params["filter"]))} if params.get("filter") else {}
-    planner = SEARCH(dataset, snapshots(table, all_listed=True), params["column"], distance_type="l2", **prefilter)
-    vector = pa.array([float(number) for number in params["vector"]], pa.float32())
-    found = planner.plan_search(vector, k=params["k"]).to_table()
-    return {"rows": cells.to_rows(found.select([column.name for column in dataset.schema]))}
-
-
-def reader_get(state: State, params: Json) -> Json:
-    table, dataset = state.reader(params)
-    keys = cells.to_table(params["keys"])
-    names = params.get("columns", [column.name for column in dataset.schema])
-    found: list[pa.Table] = []
-    if params.get("writers"):  # the planner sees no MemTable: a filtered scan does
-        scanner, _ = _scanner(state, params)
-        rows = scanner.to_table()
-        found = [rows.filter(_is_key(keys, number)) for number in range(keys.num_rows)]
-    else:
-        planner = LOOKUP(dataset, snapshots(table), keys.column_names)
-        for number in range(keys.num_rows):
-            one = keys.slice(number, 1).combine_chunks()
-            arrays = [column.chunk(0) for column in one.columns]
-            wanted = arrays[0] if len(arrays) == 1 else pa.StructArray.from_arrays(arrays, names=keys.column_names)
-            found.append(planner.plan_lookup(wanted).to_table())
-    none = dataset.schema.empty_table()
-    return {"rows": cells.to_rows(pa.concat_tables([rows.select(names) for rows in (none, *found)]))}
-
-
-def _is_key(keys: pa.Table, number: int) -> Any:
-    parts = [pc.field(name) == keys[name][number] for name in keys.column_names]
-    return functools.reduce(lambda a, b: a & b, parts)
 
 
 MESSAGES: dict[str, Callable[[State, Json], Json]] = {

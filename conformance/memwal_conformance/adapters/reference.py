@@ -7,11 +7,10 @@ Settings of ``configure``: ``profile`` (``strict`` or ``literal``), ``wal_collec
 
 from __future__ import annotations
 
-import base64
 import functools
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -20,7 +19,6 @@ import memwal
 import pyarrow as pa
 import pyarrow.compute as pc
 from memwal import paths
-from memwal.codec import bloom
 from memwal.errors import (
     AlreadyExists,
     AlreadyMerged,
@@ -34,17 +32,24 @@ from memwal.errors import (
     Throttled,
     WriterStopped,
 )
-from memwal.ids import ManifestVersion, TableVersion, WalPosition
 from memwal.index.spec_requests import FieldRequest, SpecRequest
 from memwal.read.scan import ReadRaced
-from memwal.revision_0 import records
-from memwal.revisions import REVISIONS, Revision
+from memwal.revisions import REVISIONS
 
 from memwal_conformance import cells
 from memwal_conformance.adapters import base_indexes
 from memwal_conformance.adapters import reference_views as views
+from memwal_conformance.adapters.reference_evals import (
+    eval_bloom,
+    eval_decode,
+    eval_encode,
+    eval_hash,
+    eval_legacy,
+    eval_name,
+    eval_region,
+)
+from memwal_conformance.adapters.reference_state import Reader, State
 from memwal_conformance.adapters.serve import Handler, serve
-from memwal_conformance.adapters.watched import Watch
 from memwal_conformance.cells import CellError
 from memwal_conformance.protocol import ROLES, ErrorKind, Json, messages
 
@@ -72,55 +77,6 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-
-
-@dataclass(slots=True)
-class _Reader:
-    table: memwal.Table
-    consistency: str
-
-
-@dataclass(slots=True)
-class State:
-    """What the adapter keeps between messages."""
-
-    revision: Revision = REVISIONS["B"]
-    profile: str = "strict"
-    wal_collection: bool = False
-    manifest_collection: bool = False
-    inline_regions: int | None = None
-    """None: as the table says."""
-    storage: dict[str, str] | None = None
-    """Storage options for URLs; None: paths only."""
-    writers: dict[str, memwal.Writer] = field(default_factory=dict)
-    readers: dict[str, _Reader] = field(default_factory=dict)
-    handles: int = 0
-    watch: Watch = field(default_factory=Watch)
-    tell: Callable[[Json], None] = lambda event: None
-    """Sends an event."""
-
-    def handle(self, kind: str) -> str:
-        self.handles += 1
-        return f"{kind}-{self.handles}"
-
-    def table(self, params: Json) -> memwal.Table:
-        return memwal.open(params["table"], storage_options=self.storage, profile=self.profile)
-
-    def writer(self, params: Json) -> memwal.Writer:
-        return self.opened_writer(params["writer"])
-
-    def beside(self, params: Json) -> list[memwal.Writer]:
-        return [self.opened_writer(handle) for handle in params.get("writers", ())]
-
-    def opened_writer(self, handle: str) -> memwal.Writer:
-        if handle not in self.writers:
-            raise InvalidArgument(f"no writer is open under the handle {handle!r}")
-        return self.writers[handle]
-
-    def reader(self, params: Json) -> _Reader:
-        if params["reader"] not in self.readers:
-            raise InvalidArgument(f"no reader is open under the handle {params['reader']!r}")
-        return self.readers[params["reader"]]
 
 
 def hello(_state: State, _: Json) -> Json:
@@ -161,51 +117,6 @@ def shutdown(state: State, _: Json) -> Json:
     state.writers.clear()
     state.readers.clear()
     return {}
-
-
-def eval_name(state: State, params: Json) -> Json:
-    number = int(params["number"])
-    names = {
-        "wal": paths.wal(WalPosition(number), state.revision.wal_suffix),
-        "manifest": paths.manifest(ManifestVersion(number)),
-        "table_manifest": paths.table_manifest(TableVersion(number)),
-    }
-    return {"name": names[params["kind"]].rpartition("/")[2]}
-
-
-def eval_hash(state: State, params: Json) -> Json:
-    return {"hash": views.hash_of(params["function"], params["values"], state.revision)}
-
-
-def eval_region(state: State, params: Json) -> Json:
-    return {"values": views.region_values(params["spec"], params["field_ids"], params["rows"], state.revision)}
-
-
-def eval_decode(state: State, params: Json) -> Json:
-    data = base64.b64decode(params["data"])
-    kind: str = params["kind"]
-    path: str = params.get("path", kind)
-    return {kind: views.DECODERS[kind](data, state.revision, path)}
-
-
-def eval_encode(state: State, params: Json) -> Json:
-    ((kind, view),) = params.items()
-    return {"data": base64.b64encode(views.ENCODERS[kind](view, state.revision)).decode()}
-
-
-def eval_bloom(state: State, params: Json) -> Json:
-    keys = cells.to_table(params["keys"])
-    if "data" not in params:
-        return {"data": base64.b64encode(bloom.encode(keys, state.revision)).decode()}
-    stored = bloom.decode(base64.b64decode(params["data"]), state.revision, "bloom_filter.bin")
-    return {"perhaps": [bool(answer) for answer in stored.might_contain(keys)]}
-
-
-def eval_legacy(_state: State, params: Json) -> Json:
-    if "data" in params:
-        found = records.decode(base64.b64decode(params["data"]), "index_details")
-        return {"records": [views.record_view(record) for record in found]}
-    return {"data": base64.b64encode(records.encode(tuple(map(views.record_of, params["records"])))).decode()}
 
 
 def inspect(state: State, params: Json) -> Json:
@@ -342,7 +253,7 @@ def gc_run(state: State, params: Json) -> Json:
 def reader_open(state: State, params: Json) -> Json:
     table = state.table(params)
     handle = state.handle("reader")
-    state.readers[handle] = _Reader(table, params["consistency"])
+    state.readers[handle] = Reader(table, params["consistency"])
     return {"reader": handle, "version": str(table.version)}
 
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lance import mem_wal
 
-from memwal_conformance.adapters import native, versions
+from memwal_conformance.adapters import native, native_reads, native_state, versions
 from memwal_conformance.adapters.harness import import_path
 from memwal_conformance.adapters.native_errors import RAISED
 
@@ -167,7 +167,7 @@ def carried_out(asked: Program, url: str) -> tuple[Any, list[Row]]:
             else:
                 writer.close()
                 if what == "merge":
-                    native.merge_run(native.State(), {"table": url})
+                    native.merge_run(native_state.State(), {"table": url})
                 writer = claim()
     except BaseException:
         with contextlib.suppress(*RAISED):
@@ -242,7 +242,7 @@ def _sql(condition: tuple[int, str, Any]) -> str:
 
 def _scanner(url: str, writer: Any) -> Any:
     if writer is None:
-        return mem_wal.LsmScanner.from_snapshots(lance.dataset(url), native.snapshots(url))
+        return mem_wal.LsmScanner.from_snapshots(lance.dataset(url), native_reads.snapshots(url))
     until = time.monotonic() + 10  # what a full MemTable hides until it is flushed is known (`full_memtable.py`)
     while writer.memtable_stats().get("frozen_count") and time.monotonic() < until:
         time.sleep(0.005)
@@ -254,7 +254,9 @@ def _lookup(asked: Program, key: Row, url: str) -> pa.Table:
     arrays = [pa.array([value], asked.schema.field(n).type) for n, value in enumerate(key)]
     wanted = arrays[0] if len(arrays) == 1 else pa.StructArray.from_arrays(arrays, names=names)
     return (
-        mem_wal.LsmPointLookupPlanner(lance.dataset(url), native.snapshots(url), names).plan_lookup(wanted).to_table()
+        mem_wal.LsmPointLookupPlanner(lance.dataset(url), native_reads.snapshots(url), names)
+        .plan_lookup(wanted)
+        .to_table()
     )
 
 

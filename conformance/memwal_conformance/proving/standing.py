@@ -27,8 +27,9 @@ from memwal_sim.traces.trace import load_header
 from ..mutation import mutants as mutation
 from ..registry.clauses import CLAUSES, Clause, Text, clauses, implemented, marked, status_of, texts
 from . import evidence
-from .broken import DEFECTS, in_the_engine
+from .broken import in_the_engine
 from .broken_survey import SEEN
+from .defects import DEFECTS
 from .end_to_end import end_to_end
 
 

@@ -4,8 +4,8 @@ A state is (contents, ghosts, requests still under way, faults left, one history
 first, so that the first violation found has a shortest trace. A crash needs no move of its own: a crashed process is
 one that is not scheduled again, and the oracles judge every state. Neither does a stalled process.
 
-A state is a row of small numbers, and thousands of rows are expanded at a time: what a step makes of a store is looked
-up in tables, which run engine code, the simulated store and the oracles only where nobody has been before.
+A state is a row of small numbers (`successors`): what a step makes of a store is looked up in tables, which run engine
+code, the simulated store and the oracles only where nobody has been before.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ..book import Book
 from ..names import operation
-from ..outcomes import FREE, MUTATING, Fate
+from ..outcomes import MUTATING, Fate
 from ..stage import broken
 from ..store import GO_ON
 from ..trie import AT_END, ROOT, Trie
@@ -30,15 +29,12 @@ from .exploration import Bounds, Exploration, Move, Progress, Site
 from .interned import Array, Column, Interned, packed
 from .reduction import Reduction
 from .steps import Behaviour, Landing
+from .successors import FIRST_NODE, GHOST, NO_ACTOR, ORPHANS, STORE, Steps, Successors
 from .tables import FATE_BITS, NONE_UNDER_WAY, GhostTable, Orphans, Stores
 
 _BATCH = 1 << 14
 """States that are expanded at a time."""
 _REPORT_EVERY = 1 << 12
-_NO_ACTOR = -1
-_STORE, _GHOST, _ORPHANS, _LEFT, _FIRST_NODE = range(5)
-"""Columns of a state. Nodes of all processes follow, then, under a preemption bound, the last process and the
-preemptions so far."""
 
 
 def explore(
@@ -53,7 +49,6 @@ def explore(
     """Explore ``world`` within ``bounds`` until a violation, a limit or the end.
 
     ``every``: go on after a violation, until each oracle had its chance; the first of each is in `Exploration.found`.
-
     ``only``: name of an oracle; what others find is passed over.
     ``check``: run engine code twice for each new local history and compare (finds hidden state).
     ``progress``: called every few thousand states.
@@ -65,20 +60,6 @@ def memory_mib() -> float:
     """Peak resident memory of this operating-system process, in MiB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
-
-
-@dataclass(slots=True)
-class _Steps:
-    """Some steps: a row for each."""
-
-    parents: Array
-    """Places of the states before, in their batch."""
-    states: Array
-    """States afterwards."""
-    actor: int
-    """Number of the process; that of all processes for requests that land."""
-    move: int
-    """As the search remembers it."""
 
 
 class _Search:
@@ -103,13 +84,10 @@ class _Search:
         self.behaviours = [
             Behaviour(actor, trie, self.stores, self.ghosts, bounds.kinds) for actor, trie in enumerate(self.tries)
         ]
-        self.landing = Landing(self.stores, self.orphans)
         reduced = bounds.reduce and bounds.preemptions is None
         self.reduction = Reduction(book, self.tries, self.stores, self.orphans, world.oracles) if reduced else None
-        self.end = _FIRST_NODE + len(self.tries)
-        """The column after the nodes."""
-        self.width = self.end + (0 if bounds.preemptions is None else 2)
-        self.states = Interned((self.width + 1) // 2)
+        self.successors = Successors(self.behaviours, Landing(self.stores, self.orphans), bounds)
+        self.states = Interned((self.successors.width + 1) // 2)
         self.parents = Column(np.int64)
         self.moves = Column(np.int16)
         """State -> process and fate of the step to it; ~place for the request at that place that landed."""
@@ -186,7 +164,7 @@ class _Search:
         first = [self.stores.number(self.world.contents), ghost, NONE_UNDER_WAY, self.bounds.faults]
         first += [ROOT] * len(self.tries)
         if self.bounds.preemptions is not None:
-            first += [_NO_ACTOR, 0]
+            first += [NO_ACTOR, 0]
         self.add(packed(*np.array(first)[:, None]), np.array([-1]), np.array([0]))
         for actor in range(len(self.tries)):
             self.found_violation(self.broken_end(actor, ROOT), 0)
@@ -200,20 +178,20 @@ class _Search:
             return
         rows = self.rows(numbers)
         undecided = np.ones(len(numbers), np.bool_)
-        taken: list[_Steps] = []
+        taken: list[Steps] = []
         for actor in range(len(self.tries)):
             places = np.flatnonzero(undecided)
             places = places[self.alone(rows[places], actor)]
-            steps = list(self.steps(rows, places, actor))
+            steps = list(self.successors.steps(rows, places, actor))
             undecided[places] = False
             for step in steps:
-                told = step.states[:, _GHOST] != rows[step.parents, _GHOST]
+                told = step.states[:, GHOST] != rows[step.parents, GHOST]
                 undecided[step.parents[told | ~self.is_later(step.states, numbers[step.parents])]] = True
             places = places[~undecided[places]]
             self.reduction.choose(numbers[places], actor)
             for step in steps:
                 kept = ~undecided[step.parents]
-                taken.append(_Steps(step.parents[kept], step.states[kept], step.actor, step.move))
+                taken.append(Steps(step.parents[kept], step.states[kept], step.actor, step.move))
         taken += self.all_steps(rows, np.flatnonzero(undecided), numbers)
         self.take(numbers, rows, taken)
 
@@ -225,9 +203,9 @@ class _Search:
     def alone(self, rows: Array, actor: int) -> Array:
         """Whether ``actor`` may go on alone in these states, as far as the reduction knows."""
         assert self.reduction is not None
-        nodes = [rows[:, _FIRST_NODE + other] for other in range(len(self.tries))]
+        nodes = [rows[:, FIRST_NODE + other] for other in range(len(self.tries))]
         requests = self.behaviours[actor].requests[nodes[actor]]
-        return self.reduction.alone(rows[:, _STORE], rows[:, _ORPHANS], nodes, requests, actor)
+        return self.reduction.alone(rows[:, STORE], rows[:, ORPHANS], nodes, requests, actor)
 
     def is_later(self, states: Array, numbers: Array) -> Array:
         """Whether each state is new, or was found no earlier than the state of the number beside it."""
@@ -235,79 +213,25 @@ class _Search:
         found: Array = (known < 0) | (known >= numbers)
         return found
 
-    def all_steps(self, rows: Array, places: Array, numbers: Array) -> list[_Steps]:
+    def all_steps(self, rows: Array, places: Array, numbers: Array) -> list[Steps]:
         """Every step from the states at ``places``; those in which every process has ended are counted."""
         if not len(places):
             return []
-        taken: list[_Steps] = []
+        taken: list[Steps] = []
         ended = np.ones(len(places), np.bool_)
         for actor, behaviour in enumerate(self.behaviours):
-            going = behaviour.requests[rows[places, _FIRST_NODE + actor]] != AT_END
+            going = behaviour.requests[rows[places, FIRST_NODE + actor]] != AT_END
             ended &= ~going
-            taken += self.steps(rows, places[going], actor)
-        taken += self.landings(rows, places)
+            taken += self.successors.steps(rows, places[going], actor)
+        taken += self.successors.landings(rows, places)
         if ended.any():
             self.terminal_states += int(ended.sum())
-            self.terminal.update(np.unique(rows[places[ended], _STORE]).tolist())
+            self.terminal.update(np.unique(rows[places[ended], STORE]).tolist())
             wanted = self.bounds.classes_max - len(self.classes)
             self.classes += numbers[places[ended]][: max(wanted, 0)].tolist()
         return taken
 
-    def steps(self, rows: Array, places: Array, actor: int) -> Iterator[_Steps]:
-        """Steps of ``actor`` from the states at ``places`` in which it has not ended, by fate; none over the bound."""
-        behaviour, column = self.behaviours[actor], _FIRST_NODE + actor
-        if self.bounds.preemptions is not None:
-            used = self.preempted(rows, places, actor)
-            places = places[used <= self.bounds.preemptions]
-        for fate in Fate:
-            fault = fate not in FREE
-            if (fault and not self.bounds.faults) or (fate is Fate.TURN and not behaviour.turns):
-                continue
-            some = places[behaviour.meets(rows[places, column], fate)]
-            if fault:
-                some = some[rows[some, _LEFT] > 0]
-            if not len(some):
-                continue
-            before = rows[some]
-            after = before.copy()
-            if self.bounds.preemptions is not None:
-                after[:, self.end] = actor
-                after[:, self.end + 1] = self.preempted(rows, some, actor)
-            nodes = before[:, column]
-            after[:, _STORE], after[:, column] = behaviour.step(before[:, _STORE], nodes, fate)
-            after[:, _GHOST] = before[:, _GHOST]
-            if fate is not Fate.TURN:
-                issued = behaviour.tell(before[:, _GHOST], nodes, invoked=True)
-                after[:, _GHOST] = behaviour.tell(issued, after[:, column], invoked=False)
-            if fate is Fate.LATE:
-                after[:, _ORPHANS] = self.landing.issued(before[:, _ORPHANS], actor, behaviour.requests[nodes])
-            if fault:
-                after[:, _LEFT] -= 1
-            yield _Steps(some, after, actor, actor << FATE_BITS | fate)
-
-    def preempted(self, rows: Array, places: Array, actor: int) -> Array:
-        """Preemptions of each history once ``actor`` goes on: one more if the last process could have."""
-        last: Array = rows[places, self.end]
-        used: Array = rows[places, self.end + 1]
-        for other, behaviour in enumerate(self.behaviours):
-            if other != actor:
-                left = places[last == other]
-                used[last == other] += behaviour.requests[rows[left, _FIRST_NODE + other]] != AT_END
-        return used
-
-    def landings(self, rows: Array, places: Array) -> Iterator[_Steps]:
-        """Steps in which one of the requests under way is applied; nobody sees its reply."""
-        places = places[rows[places, _ORPHANS] != NONE_UNDER_WAY]
-        if not len(places):
-            return
-        waiting = self.landing.count(rows[places, _ORPHANS])
-        for place in range(int(waiting.max())):
-            some = places[waiting > place]
-            after = rows[some].copy()
-            after[:, _STORE], after[:, _ORPHANS] = self.landing.land(after[:, _STORE], after[:, _ORPHANS], place)
-            yield _Steps(some, after, len(self.tries), ~place)
-
-    def take(self, numbers: Array, rows: Array, taken: Sequence[_Steps]) -> None:
+    def take(self, numbers: Array, rows: Array, taken: Sequence[Steps]) -> None:
         """Add the states that are new after ``taken``, steps from the states ``numbers``, whose rows are ``rows``."""
         if not taken:
             return
@@ -326,7 +250,7 @@ class _Search:
             np.add.at(self.ways.values, known, self.ways.values[parents])
         for place in self.ending(states, actors, new):
             actor = int(actors[place])
-            node = int(states[place, _FIRST_NODE + actor])
+            node = int(states[place, FIRST_NODE + actor])
             self.found_violation(self.broken_end(actor, node), int(known[place]))
 
     def note_faults(self, rows: Array, places: Array, moves: Array) -> None:
@@ -335,7 +259,7 @@ class _Search:
         met = (moves >= 0) & (fates > 0) & (fates != Fate.TURN)
         if met.any():
             actors = moves[met].astype(np.int32) >> FATE_BITS
-            nodes = rows[places[met], _FIRST_NODE + actors]
+            nodes = rows[places[met], FIRST_NODE + actors]
             seen = np.unique(np.stack([actors, nodes, fates[met]]), axis=1)
             self.met.update(map(tuple, seen.T.tolist()))
 
@@ -344,7 +268,7 @@ class _Search:
         found = np.zeros(len(new), np.bool_)
         for actor, behaviour in enumerate(self.behaviours):
             own = actors[new] == actor
-            found[own] = behaviour.requests[states[new[own], _FIRST_NODE + actor]] == AT_END
+            found[own] = behaviour.requests[states[new[own], FIRST_NODE + actor]] == AT_END
         return new[found]
 
     def add(self, states: Array, parents: Array, moves: Array) -> tuple[Array, Array]:
@@ -356,10 +280,10 @@ class _Search:
         self.parents.extend(parents[new])
         self.moves.extend(moves[new])
         rows = states[new].view(np.int32)
-        _, unseen = self.judged.number(packed(rows[:, _STORE], rows[:, _GHOST]))
+        _, unseen = self.judged.number(packed(rows[:, STORE], rows[:, GHOST]))
         for place in unseen.tolist():
-            contents = self.stores.contents[rows[place, _STORE]]
-            ghosts = self.ghosts.values[rows[place, _GHOST]]
+            contents = self.stores.contents[rows[place, STORE]]
+            ghosts = self.ghosts.values[rows[place, GHOST]]
             for oracle in self.world.oracles:
                 self.found_violation(oracle(contents, ghosts), int(numbers[new[place]]))
             if self.violation is not None:
@@ -403,13 +327,15 @@ class _Search:
         )
 
     def result(self) -> Exploration:
+        every_end = (end for trie in self.tries for end in trie.ends.values())
+        ends = Counter("done" if end.failure is None else end.failure.kind for end in every_end)
         return Exploration(
             states=len(self.states) if self.violation is None else self.last + 1,
             transitions=self.transitions,
             depth=self.depth,
             stores=len(self.stores.contents),
             histories={trie.process.name: len(trie) for trie in self.tries},
-            ends=self.ends(),
+            ends=dict(sorted(ends.items())),
             replies_fed=sum(trie.fed for trie in self.tries),
             terminal_states=self.terminal_states,
             terminal_stores=frozenset(self.stores.contents[store].digest for store in self.terminal),
@@ -425,10 +351,6 @@ class _Search:
             classes=tuple(map(self.path, self.classes)),
             seconds=time.monotonic() - self.started,
         )
-
-    def ends(self) -> dict[str, int]:
-        ends = (end for trie in self.tries for end in trie.ends.values())
-        return dict(sorted(Counter("done" if end.failure is None else end.failure.kind for end in ends).items()))
 
     def events(self) -> frozenset[str]:
         failures = (end.failure for trie in self.tries for end in trie.ends.values())
@@ -459,7 +381,7 @@ class _Search:
         ended = np.ones(len(self.states), np.bool_)
         rows = self.states.rows.view(np.int32)
         for actor, behaviour in enumerate(self.behaviours):
-            ended &= behaviour.requests[rows[:, _FIRST_NODE + actor]] == AT_END
+            ended &= behaviour.requests[rows[:, FIRST_NODE + actor]] == AT_END
         return int(sum(self.ways.values[ended]))
 
     def path(self, number: int) -> tuple[Move, ...]:
@@ -469,7 +391,7 @@ class _Search:
             move = int(self.moves.values[number])
             if move < 0:
                 (row,) = self.rows(np.array([parent]))
-                actor, request = self.orphans.sets[row[_ORPHANS]][~move]
+                actor, request = self.orphans.sets[row[ORPHANS]][~move]
                 path.append(Move(self.world.processes[actor].name, None, self.book.requests[request]))
             else:
                 actor, fate = move >> FATE_BITS, move & ((1 << FATE_BITS) - 1)

@@ -11,23 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-import pyarrow as pa
-from memwal.codec import index_details
-from memwal.codec.index_details import IndexDetails
-from memwal.codec.region_manifest import RegionManifest
-from memwal.codec.wal import WalEntry, encode
 from memwal.errors import InvalidArgument, check_name
-from memwal.ids import Epoch, Generation, ManifestVersion, Milliseconds, RegionId, SpecId, WalPosition
-from memwal.index import snapshot_file
 from memwal.index.snapshot import INLINE_REGIONS
-from memwal.index.snapshot_file import RegionRow
-from memwal.revisions import REVISIONS, R, Revision
+from memwal.revisions import REVISIONS
 
 from . import costs
 from .costs import CLAIM, COLLECT, EVENTUAL, FLUSH, MERGE, ONCE, PUT, SNAPSHOT, STRONG
 from .counting import REGION
 from .prices import CLASSES, Prices
 from .run import Result
+from .sizes import entry_bytes, index_sizes
 
 DAY_S = 86_400
 SCALES = (10, 1_000, 100_000)
@@ -376,43 +369,3 @@ def _with_bytes(found: Capacity, line: Line) -> Line:
         COLLECT: (load.versions_kept + load.flushes_per_s * load.collect_every_s) * version,
     }
     return replace(line, bytes_up=up.get(line.operation, 0.0), bytes_down=down.get(line.operation, 0.0))
-
-
-def entry_bytes(revision: Revision) -> int:
-    """Bytes of a WAL entry without rows: what each put carries besides its rows."""
-    schema = pa.schema([pa.field("id", pa.string()), pa.field("value", pa.string())])
-    return len(encode(WalEntry(epoch=Epoch(1), generation=Generation(1), rows=schema.empty_table()), revision))
-
-
-def index_sizes(count: int, revision: Revision, *, inline: bool) -> tuple[int, int]:
-    """Bytes of the index details, and of the external snapshot, of a table with ``count`` regions: encoded for real."""
-    ids = [RegionId(f"{number:08x}-0000-4000-8000-{number * 7919 % 2**48:012x}") for number in range(count)]
-    rows = [
-        RegionRow(
-            region_id=region,
-            spec_id=SpecId(0),
-            values=(),
-            manifest=RegionManifest(
-                version=ManifestVersion(1000 + number),
-                region_id=region,
-                spec_id=SpecId(0),
-                epoch=Epoch(10),
-                position_replay_after=WalPosition(100_000 + number),
-                position_last_seen=WalPosition(100_100 + number),
-                generation_current=Generation(200),
-                flushed=(),
-                shard_fields=(),
-            ),
-        )
-        for number, region in enumerate(ids)
-    ]
-    details = IndexDetails(
-        snapshot_ts_ms=Milliseconds(1_700_000_000_000),
-        num_regions=count,
-        inline_snapshots=None,
-        merged=tuple((region, Generation(200)) for region in ids),
-    )
-    encoded = snapshot_file.encode(rows, details, revision)
-    if inline:
-        return len(index_details.encode(replace(details, inline_snapshots=encoded), R)), 0
-    return len(index_details.encode(details, R)), len(encoded)

@@ -1,0 +1,64 @@
+"""What the adapter of the reference keeps between messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import memwal
+from memwal.errors import InvalidArgument
+from memwal.revisions import REVISIONS, Revision
+
+from memwal_conformance.adapters.watched import Watch
+from memwal_conformance.protocol import Json
+
+
+@dataclass(slots=True)
+class Reader:
+    """An open reader."""
+
+    table: memwal.Table
+    consistency: str
+
+
+@dataclass(slots=True)
+class State:
+    """What the adapter keeps between messages."""
+
+    revision: Revision = REVISIONS["B"]
+    profile: str = "strict"
+    wal_collection: bool = False
+    manifest_collection: bool = False
+    inline_regions: int | None = None
+    """None: as the table says."""
+    storage: dict[str, str] | None = None
+    """Storage options for URLs; None: paths only."""
+    writers: dict[str, memwal.Writer] = field(default_factory=dict)
+    readers: dict[str, Reader] = field(default_factory=dict)
+    handles: int = 0
+    watch: Watch = field(default_factory=Watch)
+    tell: Callable[[Json], None] = lambda event: None
+    """Sends an event."""
+
+    def handle(self, kind: str) -> str:
+        self.handles += 1
+        return f"{kind}-{self.handles}"
+
+    def table(self, params: Json) -> memwal.Table:
+        return memwal.open(params["table"], storage_options=self.storage, profile=self.profile)
+
+    def writer(self, params: Json) -> memwal.Writer:
+        return self.opened_writer(params["writer"])
+
+    def beside(self, params: Json) -> list[memwal.Writer]:
+        return [self.opened_writer(handle) for handle in params.get("writers", ())]
+
+    def opened_writer(self, handle: str) -> memwal.Writer:
+        if handle not in self.writers:
+            raise InvalidArgument(f"no writer is open under the handle {handle!r}")
+        return self.writers[handle]
+
+    def reader(self, params: Json) -> Reader:
+        if params["reader"] not in self.readers:
+            raise InvalidArgument(f"no reader is open under the handle {params['reader']!r}")
+        return self.readers[params["reader"]]
