@@ -42,8 +42,8 @@ class Table:
     def watchers(self, file: str, block: str, budget_s: float) -> tuple[list[str], bool]:
         """The tests to run for a change in a block: those that enter it, as many as the budget allows.
 
-        With them: whether they are all. Files that go to the module rather than elsewhere come first. For what is in no block, or in one that no test is known to enter, those that
-        enter its definition, or its module.
+        With them: whether they are all. Files that go to the module rather than elsewhere come first. For what is in no
+        block, or in one that no test is known to enter, those that enter its definition, or its module.
         """
         module = file.removeprefix("reference/").removesuffix(".py").replace("/", ".").removesuffix(".__init__")
         found = (
