@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import memwal
@@ -11,18 +12,23 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from memwal.codec.region_manifest import FlushedGeneration
+from memwal.effects import Delete
 from memwal.errors import EngineBug
 from memwal.ids import Epoch, Generation, ManifestVersion, WalPosition
 from memwal.jobs import merger
+from memwal.jobs.collector.decision import Decision, Eligibility
+from memwal.jobs.collector.ledger import Ledger
+from memwal.jobs.collector.wal import collect_wal
 from memwal.read import generation as sources
 from memwal.read import nodes
 from memwal.region import claim, commit, flush, recovery
 from memwal.region import manifest as manifests
 from memwal.region.memtable import MemTable
 from memwal.region.writer import Writer
+from memwal.revisions import B
 from memwal.table import apply
 
-from .ground import SCHEMA, Ground, manifest, region, row
+from .ground import SCHEMA, Ground, manifest, put_entry, region, row
 from .writer_scene import Scene, rows, scene
 
 
@@ -159,6 +165,24 @@ def test_manifest_versions_are_collected_in_the_order_in_which_they_were_made() 
     listed = [ManifestVersion(each) for each in (1, 3, 2, 4)]
     with pytest.raises(EngineBug, match="ascending order"):
         manifests.collectable(listed, ManifestVersion(4), 2)
+
+
+def test_entries_are_collected_from_the_bottom_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def second_only(_: object, __: object, name: str, ___: str) -> Decision:
+        asked.append(name)
+        return Decision(kind="wal", name=name, collected=len(asked) == 2, reason="it is the second")
+
+    ground = Ground()
+    for position in (1, 2, 3):
+        put_entry(ground, B, position, 1)
+    newest: Any = SimpleNamespace(revision=B, collects_wal=False)
+    monkeypatch.setattr(Eligibility, "decide", second_only)
+    collecting = collect_wal(region("B").io, manifest(1), (), newest, Ledger(dry_run=False, sizes=False))
+    with pytest.raises(EngineBug, match="below it stays"):
+        ground.run(collecting)
+    assert not any(isinstance(request, Delete) for request in ground.asked)
 
 
 def test_every_row_that_a_merge_judged_is_of_some_fragment() -> None:

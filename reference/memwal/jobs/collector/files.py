@@ -161,6 +161,7 @@ async def collect_files(
         await ledger.carry_out(io, decision, objects[name])
     for name, manifest in aside:
         if not ledger.dry_run and kept.isdisjoint(names.of_manifest(manifest)):
+            # The manifest that was set aside goes last: it is what says that its files may go.
             await confirm.delete(io, name)
 
 

@@ -87,6 +87,7 @@ def _lagging(candidate: Candidate, state: TableState) -> str:
     for name in gating(state):
         if any(not entry.fragment_bitmap for entry in segments(state, name)):
             return f"index {name!r} does not record which fragments it covers"
+        # GC-002, the least of all: one index that lags is enough to keep the generation.
         reached = caught_up(candidate.needs, state, name, candidate.region)
         if candidate.generation > reached:
             return f"index {name!r} has caught up to generation {reached} only"
@@ -125,6 +126,7 @@ def _time_travel(candidate: Candidate) -> str:
         reason = _above(candidate, state, "retained")
         if not reason:
             continue  # its base has the rows
+        # AMB-91, the time-travel rule: by progress alone, or only if the version's own snapshot would look for it.
         if needs.policy.time_travel == "progress":
             return reason
         if (candidate.region, candidate.folder) in needs.listed.get(state.version, frozenset()):
@@ -235,6 +237,7 @@ async def unlist(region: Io, doomed: Collection[str], newest: TableState) -> Non
     async def derive(current: RegionManifest | None) -> RegionManifest | None:
         stored = manifests.present(current, region)
         kept = tuple(filter(stays, stored.flushed))
+        # GC-010, MANIFEST-037: entries go from the list, and nothing else changes.
         return None if kept == stored.flushed else replace(manifests.following(stored), flushed=kept)
 
     await manifests.advance(

@@ -62,6 +62,7 @@ async def collect(
     needs, plans = await planning.on(retained)
     recorded = True
     try:
+        # AMB-98, checks and deletion are two steps: a Restore that comes later finds recorded what is not there for it.
         if not dry_run and await _record(io, needs, plans):
             retained = (*retained, *await newer_than(io, retained[-1].version))
             needs, plans = await planning.on(retained)
@@ -71,12 +72,14 @@ async def collect(
     remembered = Remembered(io, retained)
     waiting: list[Plan] = []
     for planned in plans:
+        # AMB-93, manifest first: what is listed still keeps its files.
         if planned.doomed and not dry_run and not (recorded and await _unlisted(io, planned, needs)):
             waiting.append(planned)
         else:
             await collect_region(io, planned, needs, remembered, now_ms, ledger)
     expired = [one.state for one in held if one.version not in {state.version for state in retained}]
     await collect_files(io, retained, expired, policy, now_ms, ledger)
+    # A full disk has room now that files are gone; if not, the store's refusal ends the call.
     if not recorded:
         await _record(io, needs, plans)
     for planned in waiting:

@@ -138,8 +138,10 @@ async def held_versions(io: Io, policy: Policy, now_ms: Milliseconds) -> tuple[H
             raise NotFound(io.path(paths.VERSIONS))
         newest = listed.versions[-1]
         states = await _loaded(io, listed.versions)
+        # The newest version is never expired: where it is missing, what was listed is old.
         if states and states[-1].version == newest:
             break
+        # Missing twice, and listed twice: nobody expired it.
         if newest in missing:
             raise ArtifactError("TXN-008", io.path(listed.name(newest)), "the newest version is listed, and not there")
         missing.add(newest)
@@ -217,6 +219,7 @@ async def expire(io: Io, held: Sequence[Held], ledger: Ledger) -> tuple[TableSta
     doomed = [one for one, decision in zip(held, decisions, strict=True) if decision.collected]
     revived: dict[TableVersion, str] = {}
     if doomed and not ledger.dry_run:
+        # AMB-98, checks and deletion are two steps: a version is set aside, and comes back if it was tagged meanwhile.
         for one in doomed:
             await _set_aside(io, one)
         revived = await revive(io)
@@ -250,6 +253,7 @@ async def _set_aside(io: Io, held: Held) -> None:
         try:
             await confirm.create(io, aside, data)
         except StorageError:
+            # Its entry would go on naming a manifest that was moved.
             if io.commits is Commits.EXTERNAL:
                 raise
             await confirm.rename(io, name, aside, data)

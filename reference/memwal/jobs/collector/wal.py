@@ -24,7 +24,7 @@ from ...clauses import implements
 from ...codec import wal as codec
 from ...codec.region_manifest import FlushedGeneration, RegionManifest
 from ...effects import Io
-from ...errors import ArtifactError, NotFound
+from ...errors import ArtifactError, EngineBug, NotFound
 from ...ids import Generation, WalPosition
 from ...region import wal_folder
 from ...region.flush import CONFIG_FIRST
@@ -111,11 +111,16 @@ async def collect_wal(
         return
     bottom = await _bottom(region, positions, manifest, gone, newest)
     relative = paths.region(manifest.region_id)
+    stays = ""
     for position in positions:
         name = paths.wal(position, revision.wal_suffix)
         why = f"below {bottom.needed}" if bottom.needed is not None else f"below {bottom.replay_start}"
         reason = f"{why}: its generation was collected"
         decision = RULES.decide(Entry(position=position, bottom=bottom), f"{relative}/{name}", reason)
+        # A hole would end replay for whoever still reads below it, and hide what is above.
+        if decision.collected and stays:
+            raise EngineBug(f"{name} is to be deleted, and {stays} below it stays")
+        stays = stays or ("" if decision.collected else name)
         await ledger.carry_out(region, decision, (name,))
 
 
@@ -128,6 +133,7 @@ async def _bottom(
 ) -> Bottom:
     revision = newest.revision
     start = replay_start(manifest, revision)
+    # Nothing goes, so that no generation is asked what it needs.
     if not newest.collects_wal or positions[0] >= start:
         return Bottom(allowed=newest.collects_wal, replay_start=start)
     remaining = sorted((g for g in manifest.flushed if g.path not in gone), key=lambda g: g.generation)
