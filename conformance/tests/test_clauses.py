@@ -324,12 +324,6 @@ def test_a_bug_counts_for_no_clause_but_its_own_though_a_case_that_fails_with_it
     assert named <= {(id_, name) for name, one in bugs.items() for id_ in (one.clause, one.violated)}
 
 
-def test_a_bug_of_the_simulated_world_counts_for_no_clause_of_the_engine() -> None:
-    found = {each.name: each.dead for each in standing.planted({})["REGION-002"] if each.kind == "planted bug"}
-    assert found["sign_bit_off"] is False  # it stands in the simulator's second engine
-    assert found["source_dropped"] is True
-
-
 def test_a_test_is_end_to_end_if_it_uses_the_public_interface_and_nothing_else_of_the_engine(tmp_path: Path) -> None:
     tests = tmp_path / "reference/tests"
     tests.mkdir(parents=True)

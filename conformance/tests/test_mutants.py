@@ -225,6 +225,9 @@ def test_a_change_is_found_whatever_comments_line_breaks_and_indentation_have_co
     )
     assert anchors.places(source, "    return call(a, '# another comment')\n") == []
     assert len(anchors.places(source, "return")) == 2
+    line, deeper = "    call(a)\n", "if a:\n        call(a)\n"
+    [place] = anchors.places(deeper, line)
+    assert anchors.replaced(deeper, line, f"    b()\n{line}", place) == "if a:\n        b()\n        call(a)\n"
 
 
 def test_comments_are_left_out_and_strings_that_look_like_them_are_not() -> None:

@@ -11,6 +11,8 @@ import memwal
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from memwal import revisions
+from memwal.codec import bloom
 from memwal.errors import ArtifactError
 
 from .profiles import under
@@ -50,9 +52,9 @@ def test_the_newest_row_wins_over_base_generations_and_memory(table: memwal.Tabl
     with table.writer(background=False) as writer:
         writer.put(rows((1, "gen1", 1), (2, "gen1", 1), (3, "gen1", 1)))
         assert writer.flush() == 1
-        writer.put(rows((2, "gen2", 2), (3, "early", 2), (3, "gen2", 2)))
+        writer.put(rows((2, "early", 2), (3, "gen2", 2), (2, "gen2", 2)))
         assert writer.flush() == 2
-        writer.put(rows((3, "memory", 3)))
+        writer.put(rows((3, "early", 3), (3, "memory", 3)))
         writer.put(rows((5, "buffered", 3)), durable=False)
         expected = {(1, "gen1", 1), (2, "gen2", 2), (3, "memory", 3), (4, "base", 0)}
         assert values(table.scan()) == expected
@@ -138,11 +140,12 @@ def test_a_generation_is_a_table_that_pylance_opens(table: memwal.Table, tmp_pat
     expected = [(2, "a", 1), (1, "b", 2), (2, "c", 3)] if revision != "R" else [(1, "b", 2), (2, "c", 3)]
     found = [tuple(r.values()) for r in opened.select(["id", "name", "value"]).to_pylist()]
     assert found == expected
-    assert (folder / "bloom_filter.bin").exists()
+    known = bloom.decode((folder / "bloom_filter.bin").read_bytes(), revisions.REVISIONS[revision], "bloom_filter.bin")
+    assert known.might_contain(pa.table({"id": [1, 2]})).all()
     assert (folder / "data").exists() == (revision != "A")
 
 
-@pytest.mark.clause("READ-009", "READ-010", "READ-013", "SNAP-016", "SNAP-021")
+@pytest.mark.clause("READ-009", "READ-010", "READ-013", "SNAP-016", "SNAP-021", "SNAP-024")
 def test_eventual_reads_see_the_snapshot_and_catch_up_when_it_is_rebuilt(table: memwal.Table) -> None:
     with table.writer() as writer:
         writer.put(rows((1, "one", 1)))

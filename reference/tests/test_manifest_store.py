@@ -15,6 +15,7 @@ import pytest
 from memwal.effects import Copy, Put, StoreRequest
 from memwal.errors import InvalidArgument, NotFound, StorageError
 from memwal.stores import DynamoKeyValue, LocalStore, SqliteKeyValue
+from memwal.stores.key_value import KeyValue
 from typer.testing import CliRunner
 
 from .test_external_manifests import FakeDynamo
@@ -51,9 +52,12 @@ def external(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return made[request.param]()
 
 
+def entered(external: Any) -> KeyValue:
+    return SqliteKeyValue(external.removeprefix("sqlite:")) if isinstance(external, str) else external
+
+
 def entries(external: Any, place: str) -> list[str]:
-    store = SqliteKeyValue(external.removeprefix("sqlite:")) if isinstance(external, str) else external
-    return list(store.keys(f"{Path(place).resolve()}/"))
+    return list(entered(external).keys(f"{Path(place).resolve()}/"))
 
 
 @pytest.mark.clause("EXT-001", "EXT-002", "EXT-017")
@@ -152,6 +156,8 @@ def test_readers_finish_a_commit_whose_writer_died_after_it_was_entered(tmp_path
     assert memwal.open("t", **healthy).version == before + 1
     assert lance.dataset(str(tmp_path / "t")).to_table().column("id").to_pylist() == [1, 2]
     assert not [file.name for file in (tmp_path / "t" / "_versions").iterdir() if "-" in file.name]
+    store = entered(external)
+    assert [path for key in store.keys("") if not (path := str(store.get(key))).endswith(".manifest")] == []
 
 
 @pytest.mark.clause("EXT-005", "EXT-006")

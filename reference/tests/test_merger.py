@@ -109,6 +109,14 @@ def test_newer_generations_override_older_ones_and_one_without_progress_begins_a
     assert values(tmp_path) == [(1, "one", 1), (2, "two", 2), (3, "three", 3), (7, "base", 0)]
 
 
+@pytest.mark.clause("MERGE-005", "GEN-007")
+def test_generations_with_more_digits_are_merged_after_those_with_fewer(tmp_path: Path) -> None:
+    table = memwal.create(tmp_path / "t", SCHEMA, primary_key=["id"])
+    region = flushed(table, *(rows((1, f"gen{number}", number)) for number in range(1, 12)))
+    assert table.merge().merged == tuple((region, number) for number in range(1, 12))
+    assert values(tmp_path) == [(1, "gen11", 11)]
+
+
 @pytest.mark.clause("MERGE-006", "AMB-85")
 def test_rows_and_progress_are_one_update_transaction_per_generation(table: memwal.Table, tmp_path: Path) -> None:
     table.append(rows((1, "base", 0), (2, "base", 0)))

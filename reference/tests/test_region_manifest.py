@@ -175,7 +175,7 @@ def test_a_region_with_one_version_is_confirmed_by_a_listing_where_versions_may_
 
 
 @pytest.mark.clause("MANIFEST-020", "MANIFEST-021", "MANIFEST-023", "MANIFEST-024", "MANIFEST-025", "MANIFEST-026")
-@pytest.mark.clause("MANIFEST-027")
+@pytest.mark.clause("MANIFEST-027", "MANIFEST-039")
 def test_a_new_version_is_one_above_its_basis_created_conditionally_and_hinted_afterwards() -> None:
     ground = with_versions(1, 2, hint_at=2)
     before = dict(ground.objects)

@@ -64,7 +64,7 @@ def test_a_value_whose_registration_was_lost_before_anybody_wrote_gets_another_i
     assert made.register_region({"b": 2}) != before
 
 
-@pytest.mark.clause("REGION-007", "AMB-52")
+@pytest.mark.clause("REGION-006", "REGION-007", "AMB-52")
 def test_a_batch_of_old_and_new_values_is_one_commit(ground: Ground, made: memwal.Table) -> None:
     one = made.register_region({"b": 1})
     before = made.version

@@ -110,6 +110,9 @@ def test_a_delete_masks_rows_drops_emptied_fragments_and_stores_its_predicate(fo
     stored = transaction(folder, current).delete
     assert (stored.predicate, list(stored.deleted_fragment_ids)) == ("id in (2, 4, 5)", [1])
     assert seen(folder) == {1: "x", 3: "x", 6: "x", 7: "x"}
+    again = folder.run(write.delete(T, where(3), "id = 3"))
+    assert fragment(again, 0).deletion_file.num_deleted_rows == 2
+    assert seen(folder) == {1: "x", 6: "x", 7: "x"}
 
 
 @pytest.mark.clause("FORMAT-006", "FORMAT-036", "FORMAT-052")
@@ -486,6 +489,9 @@ def test_an_update_of_rows_masks_them_and_writes_them_anew_and_their_number_stay
     assert [f.deletion_file.num_deleted_rows for f in changed.fragments] == [1, 1, 0]
     assert lance.dataset(str(folder.root / "t")).to_table(filter="v = 'y'").column("id").to_pylist() == [2, 4]
     assert folder.run(write.update(T, where(77), lambda t: t)).version == changed.version
+    whole = folder.run(write.update(T, where(5), lambda t: t.set_column(1, SCHEMA.field("v"), pa.array(["z"]))))
+    assert [f.id for f in whole.fragments] == [0, 2, 3]  # no row of fragment 1 is left
+    assert (whole.rows, seen(folder)) == (5, {1: "x", 2: "y", 3: "x", 4: "y", 5: "z"})
 
 
 @pytest.mark.clause("TXN-039")

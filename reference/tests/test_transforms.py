@@ -83,8 +83,8 @@ def check(
     "column",
     [
         pa.array([1, None, -5], pa.int16()),
-        pa.array(["x", None, ""]),
-        pa.array(["x", None], pa.large_string()),
+        pa.array(["x", None, "", "X y"]),
+        pa.array(["x", None, "X"], pa.large_string()),
         pa.array([b"\x00", None], pa.binary()),
         pa.array([True, None]),
         pa.array([date(2024, 1, 1), None]),
@@ -681,6 +681,16 @@ def test_a_key_selects_its_bucket_and_excludes_the_others() -> None:
     own = abs(mmh3.hash((123).to_bytes(8, "little"))) % 8
     assert [b for b in range(8) if may_match(made, {"f": b}, {"id": {123}})] == [own]
     assert may_match(made, {"f": own}, {"id": {123}, "name": {"other column"}})
+
+
+@pytest.mark.clause("PLAN-006")
+def test_each_value_of_one_column_may_come_with_each_of_another() -> None:
+    made = spec_of(transforms.bucket("f", ["id", "name"], 1 << 20), ROWS.schema)
+    predicate = {"id": {1, 2}, "name": {"a", "b"}}
+    for number, name in itertools.product((1, 2), ("a", "b")):
+        own = abs(mmh3.hash(name, mmh3.hash(number.to_bytes(8, "little"), signed=False))) % (1 << 20)
+        assert may_match(made, {"f": own}, predicate)
+        assert not may_match(made, {"f": own + 1}, predicate)
 
 
 @pytest.mark.clause("AMB-57")

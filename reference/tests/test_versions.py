@@ -38,6 +38,7 @@ def ids(folder: Folder, io: Io) -> list[int]:
 @pytest.mark.clause("TXN-018", "TXN-019")
 def test_names_of_both_schemes_are_those_of_the_texts() -> None:
     assert versions.name(TableVersion(5), Scheme.V1) == "_versions/5.manifest"
+    assert versions.name(TableVersion(12), Scheme.V1) == "_versions/12.manifest"
     assert versions.name(TableVersion(1)) == "_versions/18446744073709551614.manifest"
     assert versions.name(TableVersion(18446744073709551614)) == "_versions/00000000000000000001.manifest"
 

@@ -209,6 +209,8 @@ def none_planted() -> Iterator[None]:
 def _owner(target: str) -> tuple[Any, str]:
     module, _, dotted = target.partition(":")
     *outer, name = dotted.split(".")
+    if module.partition(".")[0] != _ENGINE:
+        raise InvalidArgument(f"{target} is no part of the engine: a bug of the world around it shows nothing of it")
     try:
         owner: Any = importlib.import_module(module)
         for part in outer:

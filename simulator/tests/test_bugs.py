@@ -57,6 +57,12 @@ def test_a_function_that_the_engine_does_not_have_is_refused(target: str) -> Non
         pass
 
 
+def test_a_function_of_the_simulated_world_is_refused() -> None:
+    replaced = {"memwal_sim.scenarios.actors:memory_of": print}
+    with pytest.raises(InvalidArgument, match="is no part of the engine"), planted([bug(replaced=replaced)]):
+        pass
+
+
 def test_readings_of_several_bugs_are_joined_and_must_agree() -> None:
     first, second = bug("a", readings={"x": False}), bug("b", readings={"y": False})
     assert readings([first, second]) == {"x": False, "y": False}

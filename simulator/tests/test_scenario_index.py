@@ -18,7 +18,6 @@ from memwal_sim.scenarios import ground, indexed
 from memwal_sim.scenarios.indexed import Looked, judge, looking
 from memwal_sim.scenarios.scenario import Scenario, find, of, setting
 from memwal_sim.scenarios.scripts import process
-from memwal_sim.scenarios.searching import Source, counting, superseded
 from memwal_sim.stage import Stage
 from memwal_sim.store import Contents, dump
 from memwal_sim.traces.study import Study, canary
@@ -106,7 +105,7 @@ def test_a_search_finds_appended_rows_and_not_deleted_ones_while_the_index_lags(
     found = run("lagging_index", preemptions=1)
     assert found.complete, found.violation
     contents = one_after_another("lagging_index", "client", "merger")
-    assert looked(contents).found == (("v0", "base", "v0"), ("v1", "l", "v1"), ("v1", "m", "v1"), ("v1", "x", "v1"))
+    assert looked(contents).found == (("v0", "base", "v0"), ("v1", "m", "v1"), ("v1", "x", "v1"), ("v2", "l", "v2"))
 
 
 def test_an_index_builder_survives_one_fault_of_any_request() -> None:
@@ -133,14 +132,6 @@ def test_what_a_search_finds_too_much_and_what_it_misses_are_violations() -> Non
     }
     clauses = {name: getattr(judge(each, None), "clause", None) for name, each in found.items()}
     assert clauses == {"stale": "READ-002", "twice": "READ-002", "other value": "READ-002", "missing": "READ-001"}
-
-
-def test_the_last_row_of_a_key_counts_and_a_newer_source_supersedes_it() -> None:
-    source = Source({0: ("k", "v1"), 1: ("l", "v1"), 2: ("k", "v2"), 3: ("l", None)}, {}, None)
-    assert counting(source) == {2: ("k", "v2"), 3: ("l", None)}
-    assert superseded("l", [source])
-    assert not superseded("m", [source])
-    assert not superseded("l", [])
 
 
 def test_the_fixture_is_a_table_with_two_indexes_and_can_be_made_again(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def clauses_page(known: Sequence[Standing]) -> str:
         "A clause is *mutation-checked* when something that breaks that very clause on purpose is noticed for it: a",
         "planted bug with a recorded history, a broken adapter that the suite fails, or a mutant of the source",
         "(`conformance/mutants`) that a test with the clause's marker fails with. Each counts for the clauses that it",
-        "names itself, whatever else breaks with it; a bug of the simulated world around the engine counts for none.",
+        "names itself, whatever else breaks with it.",
         "The death of a mutant is good for the code, the test, and the helpers of the test that it was seen with.",
         "A tested clause without one is marked *unchecked*: its tests may be right, but nothing here shows that they",
         "can fail. *One way*: a MUST should be broken in two different ways at least, and was in one only;",

@@ -35,11 +35,6 @@ def _hello(honest: Handler, defect: str, params: Json) -> Json:
     return honest(params) | {"implementation": f"broken ({defect})"}
 
 
-def in_the_engine(bug: bugs.Bug) -> bool:
-    """Whether ``bug`` changes the engine, and not the simulated world around it."""
-    return bool(bug.readings) or any(target.startswith("memwal.") for target in bug.replaced)
-
-
 @contextlib.contextmanager
 def engine_with(bug: bugs.Bug) -> Iterator[None]:
     """The engine of this process has ``bug``, its readings included, while the context is open.

@@ -36,7 +36,7 @@ from ..registry.levels import levels_of
 from ..running import runner, scenarios
 from ..vectors import BadCase, Vector
 from ..verdicts import FAILING, Finding, Verdict, level_of
-from .broken import engine_with, in_the_engine
+from .broken import engine_with
 
 SEEN = SUITE / "broken" / "seen.json"
 """What the last survey found: bug -> case -> clauses."""
@@ -244,12 +244,11 @@ def main(arguments: list[str] | None = None) -> int:
     if not given.page:
         every = [name for name in sorted(known) if not given.gate or name not in seen]
         for bug in bugs.choose(given.names or every, known):
-            if in_the_engine(bug):
-                found = survey_at_the_gate(bug) if given.gate else survey(bug)
-                kept = {c: cited for c, cited in seen.get(bug.name, {}).items() if given.gate != c.startswith(AT_GATE)}
-                seen = {name: cited for name, cited in seen.items() if name != bug.name}
-                if kept | found:
-                    seen[bug.name] = kept | found
+            found = survey_at_the_gate(bug) if given.gate else survey(bug)
+            kept = {c: cited for c, cited in seen.get(bug.name, {}).items() if given.gate != c.startswith(AT_GATE)}
+            seen = {name: cited for name, cited in seen.items() if name != bug.name}
+            if kept | found:
+                seen[bug.name] = kept | found
                 save(SEEN, seen)
                 sys.stdout.write(f"{bug.name}: {len(found)} cases fail\n")
                 sys.stdout.flush()

@@ -3,8 +3,7 @@
 A clause is *mutation-checked* when something that breaks that very clause on purpose is known to be noticed: a planted
 bug of the engine with a recorded history that its oracle objects to, a broken adapter that a case of the suite fails
 for that clause, or a mutant of the source that a test with the clause's marker fails with. All are run again by tests
-or by ``make explore``. Each counts for the clauses that it names itself, whatever else it breaks besides; a bug of the
-simulated world counts for none, since it says nothing about the engine's tests.
+or by ``make explore``. Each counts for the clauses that it names itself, whatever else it breaks besides.
 A clause without one is *unchecked*: its tests may be right, but nobody has seen them fail here.
 """
 
@@ -27,7 +26,6 @@ from memwal_sim.traces.trace import load_header
 from ..mutation import mutants as mutation
 from ..registry.clauses import CLAUSES, Clause, Text, clauses, implemented, marked, status_of, texts
 from . import evidence
-from .broken import in_the_engine
 from .broken_survey import SEEN
 from .defects import DEFECTS
 from .end_to_end import end_to_end
@@ -133,8 +131,7 @@ def planted(cases: Mapping[str, Collection[str]]) -> dict[str, tuple[Planted, ..
     for name, bug in bugs.items():
         history = histories.get(name)
         noticed = None if history is None or not history.exists() else load_header(history).violation
-        right = noticed is not None and (noticed.oracle, noticed.clause) == (bug.oracle, bug.violated)
-        dead = right and in_the_engine(bug)
+        dead = noticed is not None and (noticed.oracle, noticed.clause) == (bug.oracle, bug.violated)
         one = Planted(name=name, kind="planted bug", what=bug.what, where=f"scenario {bug.scenario}", dead=dead)
         for id_ in {bug.clause, bug.violated} - {ENGINE_CLAUSE}:  # a process that ends so breaks no clause of the texts
             found.setdefault(id_, set()).add(one)

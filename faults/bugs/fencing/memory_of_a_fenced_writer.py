@@ -1,18 +1,24 @@
 """Memory is served without the epoch of its writer."""
 
-from memwal.ids import UINT64_MAX, Epoch
+from dataclasses import replace
+
+from memwal.codec.region_manifest import RegionManifest
+from memwal.effects import Io
+from memwal.ids import UINT64_MAX, Epoch, RegionId
+from memwal.read import parts
 from memwal.read.sources import MemoryView
-from memwal.region.writer import Writer
+from memwal.read.view import View
 from memwal_sim.bugs import Bug
-from memwal_sim.scenarios import actors
 
-_memory_of = actors.memory_of
+_held = parts._held
 
 
-def _of_anybody(writer: Writer) -> MemoryView:
-    """In place of naming the epoch under which the rows were written."""
-    view = _memory_of(writer)
-    return MemoryView(view.region_id, Epoch(UINT64_MAX), view.tables)
+def _of_anybody(
+    io: Io, view: View, region: RegionId, manifest: RegionManifest | None, memory: MemoryView | None
+) -> list[parts.Held]:
+    """In place of comparing the epoch under which the rows were written with the manifest's."""
+    unfenced = None if memory is None else replace(memory, epoch=Epoch(UINT64_MAX))
+    return _held(io, view, region, manifest, unfenced)
 
 
 BUG = Bug(
@@ -26,5 +32,5 @@ BUG = Bug(
     scenario="fenced_memory",
     oracle="reads are explained",
     violated="READ-008",
-    replaced={"memwal_sim.scenarios.actors:memory_of": _of_anybody},
+    replaced={"memwal.read.parts:_held": _of_anybody},
 )

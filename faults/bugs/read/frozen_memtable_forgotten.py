@@ -1,14 +1,21 @@
 """Sealed MemTables are not read."""
 
+from memwal.codec.region_manifest import RegionManifest
+from memwal.effects import Io
+from memwal.ids import RegionId
+from memwal.read import parts
 from memwal.read.sources import MemoryView
-from memwal.region.writer import Writer
+from memwal.read.view import View
 from memwal_sim.bugs import Bug
 
+_held = parts._held
 
-def _active_only(writer: Writer) -> MemoryView:
+
+def _active_only(
+    io: Io, view: View, region: RegionId, manifest: RegionManifest | None, memory: MemoryView | None
+) -> list[parts.Held]:
     """In place of all MemTables that are not flushed."""
-    table = writer.memtable
-    return MemoryView(writer.region.region_id, writer.epoch, ((table.generation, table.table()),))
+    return _held(io, view, region, manifest, memory)[-1:]
 
 
 BUG = Bug(
@@ -22,5 +29,5 @@ BUG = Bug(
     scenario="sealed_memory",
     oracle="reads are explained",
     violated="READ-008",
-    replaced={"memwal_sim.scenarios.actors:memory_of": _active_only},
+    replaced={"memwal.read.parts:_held": _active_only},
 )

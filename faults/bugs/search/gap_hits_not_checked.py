@@ -1,23 +1,36 @@
-"""A search believes the index of a merged generation without looking at the base table."""
+"""A search takes the row of a merged key for the merged row."""
 
+from collections.abc import Sequence
+
+from memwal.ids import FragmentId
+from memwal.read import indexed
+from memwal.read.parts import Addresses, Stored
+from memwal.table.coverage import fragment_ids
 from memwal_sim.bugs import Bug
 
+_in_base = indexed.in_base
 
-def _believed(*_: object) -> bool:
-    """In place of looking whether the base table has the row of a hit."""
-    return True
+
+async def _anywhere(
+    base: Stored, generation: Stored, _fragments: frozenset[FragmentId], key: Sequence[str]
+) -> tuple[Addresses, Addresses]:
+    """In place of looking for the rows of a generation in the fragments that its merge made."""
+    return await _in_base(base, generation, fragment_ids(base.base), key)
 
 
 BUG = Bug(
     name="gap_hits_not_checked",
     clause="AMB-88",
-    what="While an index lags, a search takes hits of merged generations for rows of the base table.",
+    what=(
+        "While an index lags, a search takes a hit of a merged generation for the row that the base table has of its "
+        "key, wherever that is."
+    ),
     why=(
-        "A row that was merged and then deleted from the base table, or replaced there, is still in the generation "
-        "and in its index, until it is collected."
+        "A row that was merged and then replaced in the base table is still in its generation and in the index there, "
+        "until it is collected: a search for the old value gives the new row."
     ),
     scenario="lagging_index",
     oracle="a search equals a scan",
     violated="READ-002",
-    replaced={"memwal_sim.scenarios.searching:is_merged": _believed},
+    replaced={"memwal.read.indexed:in_base": _anywhere},
 )

@@ -22,6 +22,6 @@ BUG = Bug(
     ),
     scenario="updated_key",
     oracle="a search equals a scan",
-    violated="READ-002",
+    violated="READ-001",
     replaced={"memwal.read.gap:_memory": _above},
 )

@@ -1,14 +1,22 @@
 """A search does not ask the source just above a hit's own."""
 
-from collections.abc import Sequence
+from dataclasses import replace
 
+import pyarrow as pa
+from memwal.read.parts import Mask, Part, Parts
+from memwal.read.ranking import Freshness
 from memwal_sim.bugs import Bug
-from memwal_sim.scenarios.searching import Source
+
+_stale = Freshness.stale
 
 
-def _all_but_one(key: str, newer: Sequence[Source]) -> bool:
+async def _all_but_one(fresh: Freshness, part: Part, keys: pa.Table) -> Mask:
     """In place of asking all newer sources for a key."""
-    return any(source.has(key) for source in newer[:-1])
+    regions = {}
+    for region, sources in fresh.parts.regions.items():
+        newer = [each for each in sources if each.generation > part.generation]
+        regions[region] = tuple(newer[:-1])
+    return await _stale(replace(fresh, parts=Parts(fresh.parts.base, regions)), part, keys)
 
 
 BUG = Bug(
@@ -22,5 +30,5 @@ BUG = Bug(
     scenario="updated_key",
     oracle="a search equals a scan",
     violated="READ-002",
-    replaced={"memwal_sim.scenarios.searching:superseded": _all_but_one},
+    replaced={"memwal.read.ranking:Freshness.stale": _all_but_one},
 )

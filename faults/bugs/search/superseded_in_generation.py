@@ -1,12 +1,16 @@
 """A search in a flushed generation finds rows that were written again."""
 
+import numpy as np
+from memwal.read.parts import Addresses, Part
+from memwal.read.ranking import Freshness
+from memwal.table.read import ROW_ADDRESS
 from memwal_sim.bugs import Bug
-from memwal_sim.scenarios.searching import Row, Source
 
 
-def _every_row(source: Source) -> dict[int, Row]:
+async def _every_row(fresh: Freshness, part: Part) -> Addresses:
     """In place of the last row of each key."""
-    return dict(source.rows)
+    rows = await part.rows(list(fresh.view.base.primary_key))
+    return np.sort(rows.column(ROW_ADDRESS).to_numpy())
 
 
 BUG = Bug(
@@ -20,5 +24,5 @@ BUG = Bug(
     scenario="updated_key",
     oracle="a search equals a scan",
     violated="READ-002",
-    replaced={"memwal_sim.scenarios.searching:counting": _every_row},
+    replaced={"memwal.read.ranking:Freshness.newest": _every_row},
 )

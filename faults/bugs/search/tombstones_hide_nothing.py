@@ -1,12 +1,20 @@
 """A search forgets that a delete is newer than the row that it deletes."""
 
+import pyarrow as pa
+import pyarrow.compute as pc
+from memwal.keys import KeySet
+from memwal.read.parts import Mask, Part
+from memwal.read.ranking import Freshness
+from memwal.region.rows import TOMBSTONE
 from memwal_sim.bugs import Bug
-from memwal_sim.scenarios.searching import Source
 
 
-def _has_value(source: Source, key: str) -> bool:
+async def _has_value(fresh: Freshness, part: Part, keys: pa.Table) -> Mask:
     """In place of asking whether a source has any row of a key."""
-    return any(key == own and value is not None for own, value in source.rows.values())
+    rows = await part.rows(list(fresh.view.base.primary_key))
+    if TOMBSTONE in rows.schema.names:
+        rows = rows.filter(pc.invert(rows.column(TOMBSTONE)))
+    return KeySet(rows.select(list(fresh.view.base.primary_key))).mask(keys)
 
 
 BUG = Bug(
@@ -21,5 +29,5 @@ BUG = Bug(
     oracle="a search equals a scan",
     violated="READ-002",
     revision="R",
-    replaced={"memwal_sim.scenarios.searching:Source.has": _has_value},
+    replaced={"memwal.read.ranking:Freshness._has": _has_value},
 )

@@ -1,19 +1,17 @@
 """Two engines combine the columns of a hash differently."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from memwal.codec.index_details import RegionSpec
-from memwal.index.hashing import bucket, murmur3
-from memwal.table.state import TableState
+from memwal.index import hashing
+from memwal.index.hashing import Column, Profile
 from memwal_sim.bugs import Bug
 
 
-def _joined(_spec: RegionSpec, rows: pa.Table, _state: TableState) -> Mapping[str, object]:
-    """In place of the second engine's buckets: one hash over the bytes of both columns in a row."""
-    text = pc.binary_join_element_wise(rows.column("id"), rows.column("part"), "")
-    return {"both": bucket(murmur3(text), 16)[0].as_py()}
+def _joined(columns: Sequence[Column], profile: Profile = "textbook") -> pa.Int32Array:
+    """In place of one hash as the seed of the next: one hash over the bytes of all columns in a row."""
+    return hashing.murmur3(pc.binary_join_element_wise(*(column.cast(pa.string()) for column in columns), ""), profile)
 
 
 BUG = Bug(
@@ -27,5 +25,5 @@ BUG = Bug(
     scenario="two_engines_columns",
     oracle="a key is in one region",
     violated="REGION-002",
-    replaced={"memwal_sim.scenarios.specs:by_other_engine": _joined},
+    replaced={"memwal.index.hashing:murmur3_multi": _joined},
 )

@@ -1,17 +1,16 @@
 """Two engines hash different bytes."""
 
-from collections.abc import Mapping
-
 import pyarrow as pa
-from memwal.codec.index_details import RegionSpec
-from memwal.index.hashing import bucket, murmur3
-from memwal.table.state import TableState
+from memwal.index import hashing
+from memwal.index.hashing import Column, Profile
 from memwal_sim.bugs import Bug
 
+_murmur3 = hashing.murmur3
 
-def _spark_like(_spec: RegionSpec, rows: pa.Table, _state: TableState) -> Mapping[str, object]:
-    """In place of the second engine's buckets: the hash that mixes the last bytes of a text one by one."""
-    return {"many": bucket(murmur3(rows.column("id"), "R"), 16, "R")[0].as_py()}
+
+def _spark_like(column: Column, _profile: Profile = "textbook") -> pa.Int32Array:
+    """In place of the hash of the whole text: the one that mixes its last bytes one by one."""
+    return _murmur3(column, "R")
 
 
 BUG = Bug(
@@ -25,5 +24,5 @@ BUG = Bug(
     scenario="two_engines",
     oracle="a key is in one region",
     violated="REGION-002",
-    replaced={"memwal_sim.scenarios.specs:by_other_engine": _spark_like},
+    replaced={"memwal.index.hashing:murmur3": _spark_like},
 )

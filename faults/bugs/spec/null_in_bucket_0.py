@@ -1,17 +1,16 @@
 """Two engines send rows without a value to different regions."""
 
-from collections.abc import Mapping
-
 import pyarrow as pa
-from memwal.codec.index_details import RegionSpec
-from memwal.table.state import TableState
+from memwal.index import hashing
+from memwal.index.hashing import Profile
 from memwal_sim.bugs import Bug
-from memwal_sim.scenarios.sharded import by_engine
+
+_bucket = hashing.bucket
 
 
-def _zero(spec: RegionSpec, rows: pa.Table, state: TableState) -> Mapping[str, object]:
-    """In place of the second engine's buckets: 0 where there is none."""
-    return {name: 0 if value is None else value for name, value in by_engine(spec, rows, state).items()}
+def _zero(hashes: pa.Int32Array, buckets: int, profile: Profile = "textbook") -> pa.Int32Array:
+    """In place of no bucket where there is no hash."""
+    return _bucket(hashes.fill_null(0), buckets, profile)
 
 
 BUG = Bug(
@@ -25,5 +24,5 @@ BUG = Bug(
     scenario="two_engines_null",
     oracle="a key is in one region",
     violated="REGION-002",
-    replaced={"memwal_sim.scenarios.specs:by_other_engine": _zero},
+    replaced={"memwal.index.hashing:bucket": _zero},
 )

@@ -1,17 +1,16 @@
 """Two engines make different buckets of negative hashes."""
 
-from collections.abc import Mapping
-
 import pyarrow as pa
-from memwal.codec.index_details import RegionSpec
-from memwal.index.hashing import murmur3
-from memwal.table.state import TableState
+from memwal.index import hashing
+from memwal.index.hashing import Profile
 from memwal_sim.bugs import Bug
 
+_bucket = hashing.bucket
 
-def _masked(_spec: RegionSpec, rows: pa.Table, _state: TableState) -> Mapping[str, object]:
-    """In place of the second engine's buckets: the hash without its sign bit, modulo the number of buckets."""
-    return {"many": (murmur3(rows.column("id"))[0].as_py() & 0x7FFF_FFFF) % 16}
+
+def _masked(hashes: pa.Int32Array, buckets: int, _profile: Profile = "textbook") -> pa.Int32Array:
+    """In place of the absolute value: the hash without its sign bit, modulo the number of buckets."""
+    return _bucket(hashes, buckets, "R")
 
 
 BUG = Bug(
@@ -25,5 +24,5 @@ BUG = Bug(
     scenario="two_engines",
     oracle="a key is in one region",
     violated="REGION-002",
-    replaced={"memwal_sim.scenarios.specs:by_other_engine": _masked},
+    replaced={"memwal.index.hashing:bucket": _masked},
 )
