@@ -13,7 +13,6 @@ from . import sharded
 from .scripts import Words
 from .sharded import GROUP, row
 
-
 BY_OTHER_ENGINE: Mapping[Profile, Mapping[str, int | None]] = {
     "textbook": {"many": 15, "both": 9, GROUP: None},
     "R": {"many": 2},
