@@ -90,3 +90,13 @@ def test_no_nested_column_comes_into_a_table_of_version_2_0(place: str) -> None:
     with pytest.raises(InvalidArgument, match="without nested columns only"):
         memwal.base_table(place).add_columns(new, lambda t: pa.table({"p": [{"x": 1}] * t.num_rows}, schema=new))
     assert lance.dataset(place).version == 1
+
+
+@pytest.mark.clause("FORMAT-021")
+@pytest.mark.parametrize(("version", "after"), [("2.0", "2.1"), ("2.1", "2.1"), ("2.2", "2.2")])
+def test_a_table_that_is_emptied_keeps_its_file_version_unless_that_lacks_nested_columns(
+    place: str, version: str, after: str
+) -> None:
+    lance.write_dataset(rows(1, 2), place, data_storage_version=version)
+    memwal.base_table(place).overwrite(FLAT.empty_table())
+    assert (lance.dataset(place).count_rows(), lance.dataset(place).data_storage_version) == (0, after)

@@ -1,8 +1,8 @@
 """Random mutants: small changes of the protocol modules that nobody chose, to see where tests look away.
 
 A change is one of `OPERATORS` at one place of the source. What only says something is left alone: messages of errors,
-assertions (``strict`` of a ``zip`` is one), docstrings, annotations, decorators. The same seed and source give the same
-changes.
+assertions (``strict`` of a ``zip`` is one), docstrings, ``repr`` of a field, annotations, decorators. The same seed and
+source give the same changes.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _nodes(node: ast.AST) -> Iterator[ast.AST]:
             parts = list(node.body)
         case ast.AnnAssign():
             parts = [] if node.value is None else [node.value]
-        case ast.Expr(value=ast.Constant()) | ast.keyword(arg="strict"):
+        case ast.Expr(value=ast.Constant()) | ast.keyword(arg="strict" | "repr"):
             return
         case _:
             parts = list(ast.iter_child_nodes(node))
