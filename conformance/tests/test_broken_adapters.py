@@ -67,7 +67,7 @@ def test_what_a_defect_replaces_in_the_engine_is_there_while_it_is_served_and_no
     monkeypatch.setattr(reference, "main", lambda made: seen.append((claim.claimed, transitions.check)))
     broken.main(["keeps_epoch"])
     (served,) = seen
-    assert served == (defects._keeps_epoch, broken._unasserted)
+    assert served == (defects._keeps_epoch, defects._unasserted)
     assert (claim.claimed, transitions.check) == honest
 
 

@@ -14,7 +14,7 @@ lance = pytest.importorskip("lance", reason="the native package is not installed
 
 import pyarrow as pa  # noqa: E402
 from conformance_runs import Run, run_suite  # noqa: E402
-from memwal_conformance.adapters import native, native_errors, native_package, native_state, versions  # noqa: E402
+from memwal_conformance.adapters import native, native_errors, native_package, native_reads, native_state, versions  # noqa: E402
 from memwal_conformance.adapters.process import AdapterProcess  # noqa: E402
 from memwal_conformance.gate import Address, CrashState, Do, Rule  # noqa: E402
 from memwal_conformance.judge import content, structure  # noqa: E402
@@ -364,7 +364,7 @@ def test_seeded_programs_find_nothing_wrong_with_the_installed_package_s_readers
 
 def test_a_wrong_answer_of_a_reader_is_found_and_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that is not told of the SSTables."""
-    monkeypatch.setattr(native, "snapshots", lambda _table: [])
+    monkeypatch.setattr(native_reads, "snapshots", lambda _table: [])
     asked = differential.Program(
         types=("int64", "utf8"),
         key_columns=1,
