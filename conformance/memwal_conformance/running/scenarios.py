@@ -11,6 +11,7 @@ from typing import Any
 from .. import cells, protocol
 from ..protocol import Hello, Json
 from ..vectors import BadCase
+from .including import INCLUDE, expanded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,7 @@ class Scenario:
     primary_key: tuple[str, ...]
     steps: tuple[Json, ...]
     described: Json = field(default_factory=dict)
-    """All of it, as it stands in the file."""
+    """All of it, as it stands in the file, with what it includes."""
     rules: tuple[Json, ...] | None = None
     """Of the gate; None: the table is a folder, and there is no gate."""
     crash: str | None = None
@@ -79,7 +80,8 @@ def load(file: Path) -> Scenario:
 
 
 def made(described: Any, file: Path) -> Scenario:
-    """The scenario that ``described`` is, called as ``file``. Raises `BadCase`."""
+    """The scenario that ``described`` is, called as ``file``, with what it includes. Raises `BadCase`."""
+    described = expanded(described, file)
     wrong = protocol.problem("urn:memwal:scenario#/$defs/scenario", described)
     if wrong is not None:
         raise BadCase(f"{file}: {wrong}")
@@ -110,6 +112,8 @@ def _misplaced(described: Json) -> str | None:
     raced = [step for steps in described.get("race", {}).get("operations", {}).values() for step in steps]
     steps = [*described["steps"], *raced, *described.get("afterwards", ())]
     for step in steps:
+        if INCLUDE in step:
+            return f"{step[INCLUDE]} cannot be included by steps that are included themselves"
         if "send" in step and step["send"] not in protocol.messages():
             return f"there is no message {step['send']}"
     faulted = [m for m in ("crash", "race") if m in described]
