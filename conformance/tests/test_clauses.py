@@ -19,12 +19,12 @@ from memwal_conformance import matrix
 from memwal_conformance.cli import clauses as command
 from memwal_conformance.cli import commands
 from memwal_conformance.generated import clause_matrix, notes
-from memwal_conformance.mutation.mutants import Death, Mutant
-from memwal_conformance.mutation.trials import Trial
 from memwal_conformance.proving import evidence, standing
 from memwal_conformance.proving.defects import Defect
 from memwal_conformance.proving.end_to_end import end_to_end
+from memwal_conformance.proving.mutants import Death, Mutant
 from memwal_conformance.proving.standing import Planted, Standing
+from memwal_conformance.proving.trials import Trial
 from memwal_conformance.registry import clauses as registry
 from memwal_conformance.reporting import markdown
 from memwal_sim import places

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from memwal.errors import InvalidArgument
-from memwal_conformance.mutation import anchors, chances, entering, passes, warm, watching
-from memwal_conformance.mutation import mutants as written
-from memwal_conformance.mutation import trials as trial
-from memwal_conformance.mutation.mutants import Death, Mutant
-from memwal_conformance.mutation.trials import trials
+from memwal_conformance.proving import anchors, chances, entering, passes, warm, watching
+from memwal_conformance.proving import mutants as written
+from memwal_conformance.proving import trials as trial
+from memwal_conformance.proving.mutants import Death, Mutant
+from memwal_conformance.proving.trials import trials
 from memwal_conformance.registry import clauses as registry
 
 TOY = """\
@@ -112,7 +112,7 @@ def root(tmp_path: Path) -> Path:
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, "utf-8")
-    (tmp_path / "conformance/mutants/killed").mkdir(parents=True)
+    (tmp_path / "conformance/mutants").mkdir(parents=True)
     return tmp_path
 
 

@@ -19,10 +19,10 @@ from rich.table import Table
 
 from .. import matrix as generated
 from ..generated.clause_matrix import clauses_html, clauses_page, figures
-from ..mutation.mutants import Death, Mutant, dead, mutants, record
-from ..mutation.mutants import faults as mutant_faults
-from ..mutation.trials import trials
+from ..proving.mutants import Death, Mutant, dead, mutants, record
+from ..proving.mutants import faults as mutant_faults
 from ..proving.standing import Standing, differing, faults, named, standing, standings
+from ..proving.trials import trials
 from ..registry.clauses import GROUPS, texts
 from ..registry.clauses import clauses as registry
 from ..vectors import BadCase
@@ -193,7 +193,7 @@ def break_(
                     line = f"{trial.verdict:8}  {trial.mutant.name}  {trial.seconds:.1f} s  {trial.message}"
                     stdout.print(line, markup=False, highlight=False, soft_wrap=True)
         finally:
-            record(known, seen)
+            record(mutants(), seen)
     lost = [trial for trial in told if trial.verdict != "killed"]
     if as_json:
         print_json([{"name": t.mutant.name, "verdict": t.verdict, "message": t.message} for t in told])

@@ -14,9 +14,9 @@ from typing import Annotated
 import typer
 from memwal_sim.cli.terminal import FOUND, Json, mistakes_are_usage, print_json, stdout
 
-from ..mutation.chances import chosen
-from ..mutation.passes import BUDGET_S, Seen, explained, keep, kept, tried
-from ..mutation.watching import table
+from ..proving.chances import chosen
+from ..proving.passes import BUDGET_S, Seen, explained, keep, kept, tried
+from ..proving.watching import table
 
 ENTERED = Path("out") / "mutate" / "entered"
 """What each test enters."""

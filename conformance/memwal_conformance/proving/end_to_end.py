@@ -11,8 +11,8 @@ from pathlib import Path
 
 import memwal
 
-from ..mutation.footing import footing
 from ..registry.clauses import ROOT
+from .footing import footing
 
 INTERFACE = (*(f"memwal.{name}" for name in memwal.__all__), "memwal.api", "memwal.cli")
 """What of the engine a user calls."""

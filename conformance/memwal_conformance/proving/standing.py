@@ -23,9 +23,9 @@ from memwal_sim.evidence import recorded
 from memwal_sim.process import ENGINE_CLAUSE
 from memwal_sim.traces.trace import load_header
 
-from ..mutation import mutants as mutation
 from ..registry.clauses import CLAUSES, Clause, Text, clauses, implemented, marked, status_of, texts
 from . import evidence
+from . import mutants as mutation
 from .broken_survey import SEEN
 from .defects import DEFECTS
 from .end_to_end import end_to_end

@@ -1,6 +1,6 @@
 """A plugin of pytest that keeps a process warm: tests are collected once, and each changed source is tried in a child.
 
-Run as ``pytest -p memwal_conformance.mutation.warm --orders=FD --answers=FD FILES``. Each line that is read from the
+Run as ``pytest -p memwal_conformance.proving.warm --orders=FD --answers=FD FILES``. Each line that is read from the
 one is an order, each that is written to the other its answer, both JSON, after a first one when all is collected. The
 child takes the functions of the module as they are in the changed file, and runs the tests until one fails. There is
 no answer (``null``) where functions alone do not make the change, or the child came to no end.

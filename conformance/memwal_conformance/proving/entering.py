@@ -2,7 +2,7 @@
 
 A *block* is the body of a function, or one of the bodies in it: of a branch, a loop, a ``try`` or a ``case``. The
 engine's modules are compiled with a mark at the beginning of each, so that recording costs little; their lines stay
-as they are. Run as ``pytest -p memwal_conformance.mutation.entering --entered=FOLDER``: of each file of tests that came
+as they are. Run as ``pytest -p memwal_conformance.proving.entering --entered=FOLDER``: of each file of tests that came
 to its end, ``FOLDER`` has a file of JSON (`record_of`) with its tests that passed.
 
 Nothing of the engine is imported here: what is imported before the plugin is not marked.

@@ -2,7 +2,7 @@
 
 A mutant is one exact change of a source file that makes the project break a clause, the way an implementer could, and
 the test that must fail then. The test carries the marker of each clause that the mutant is written down for. Seen
-deaths are data, too (``killed/<GROUP>.json``): each is good for the code, the test and its helpers (`footing`) that it
+deaths are data, too (`KILLED`): each is good for the code, the test and its helpers (`footing`) that it
 was seen with, and stale when one of them has changed.
 """
 
@@ -14,7 +14,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from memwal.errors import InvalidArgument
@@ -25,6 +25,8 @@ from .footing import footing
 
 SOURCES = ("reference/memwal", "simulator/memwal_sim", "conformance/memwal_conformance", "pipeline/memwal_spark")
 """Where a mutant may change something, below the root."""
+KILLED = Path("conformance/mutants/killed.jsonl")
+"""A line for each mutant that was seen to die: name, digest, and what its test said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,27 +141,20 @@ def mutants(root: Path = ROOT, groups: Iterable[str] = GROUPS) -> tuple[Mutant, 
 
 def deaths(root: Path = ROOT) -> dict[str, Death]:
     """Mutant -> how it was seen to die, also where that is stale by now."""
-    found: dict[str, Death] = {}
-    for path in sorted((root / "conformance" / "mutants" / "killed").glob("*.json")):
-        found |= {name: Death(**death) for name, death in json.loads(path.read_text("utf-8")).items()}
-    return found
+    path = root / KILLED
+    lines = path.read_text("utf-8").split("\n")[:-1] if path.is_file() else []
+    return {name: Death(digest=digest, message=message) for name, digest, message in map(json.loads, lines)}
 
 
 def record(known: Iterable[Mutant], seen: Mapping[str, Death | None], root: Path = ROOT) -> None:
-    """Keep what was ``seen`` of some mutants (None: it survived); ``known`` are all mutants of their groups.
+    """Keep what was ``seen`` of some mutants (None: it survived); ``known`` are all that are written down.
 
     What is kept of mutants that are no longer written down is forgotten.
     """
     kept: dict[str, Death | None] = {**deaths(root), **seen}
-    folder = root / "conformance" / "mutants" / "killed"
-    by_group: dict[str, list[Mutant]] = {}
-    for mutant in known:
-        by_group.setdefault(mutant.group, []).append(mutant)
-    for group, members in by_group.items():
-        if any(mutant.name in seen for mutant in members):
-            found = {each.name: asdict(death) for each in members if (death := kept.get(each.name)) is not None}
-            text = json.dumps(dict(sorted(found.items())), indent=1, ensure_ascii=False)
-            (folder / f"{group}.json").write_text(text + "\n", "utf-8")
+    found = {name: death for name in sorted(each.name for each in known) if (death := kept.get(name)) is not None}
+    lines = [json.dumps([name, each.digest, each.message], ensure_ascii=False) for name, each in found.items()]
+    (root / KILLED).write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
 
 def dead(known: Iterable[Mutant], root: Path = ROOT) -> set[str]:
