@@ -190,7 +190,8 @@ class Interpretation:
     resolve_unknown_put: bool = True
     """AMB-14: an unknown WAL put is repeated at the same position (literal: the next position is taken)."""
     stop_on_taken_position: bool = True
-    """AMB-13: a position taken under the own epoch stops the writer (literal: the next position is taken)."""
+    """AMB-13: a position that is taken stops the writer, as fenced or, under its epoch, as damage (literal: the next
+    position is taken, whoever has this one)."""
     claim_barrier: bool = True
     """AMB-24: a claim puts a data-less entry at the WAL tip before recovery counts as complete (literal: none)."""
     stop_on_newer_epoch: bool = True

@@ -144,6 +144,13 @@ def _(scene: Scene) -> Iterator[tuple[Scene, str]]:
     path = f"{scene.region}/manifest/version_hint.json"
     for data in (b"", b"{", b"[6]", b'{"version": 0}', b'{"version": "6"}', b'{"version": 6.0}'):
         yield put_or_drop(scene.copy(), path, data), path
+    collected = put_or_drop(scene.copy(), scene.manifest_path(1), None)
+    yield put_or_drop(collected, path, b'{"version": 1}'), scene.manifest_path(1)
+
+
+@plants("the_hint_is_never_ahead")
+def _(scene: Scene) -> Iterator[tuple[Scene, str]]:
+    path = f"{scene.region}/manifest/version_hint.json"
     yield put_or_drop(scene.copy(), path, b'{"version": 7}'), scene.manifest_path(7)
     newest = scene.manifest_path(scene.manifest_versions[-1])
     yield put_or_drop(scene.copy(), newest, None), newest
@@ -159,6 +166,12 @@ def _(scene: Scene) -> Iterator[tuple[Scene, str]]:
     ):
         damaged = scene.copy()
         yield damaged, damaged.add_manifest(**changes)
+
+
+@plants("the_last_seen_hint_never_falls")
+def _(scene: Scene) -> Iterator[tuple[Scene, str]]:
+    damaged = scene.copy()
+    yield damaged, damaged.change_manifest(position_last_seen=WalPosition(0))
 
 
 @plants("each_manifest_step_has_a_trigger")

@@ -18,7 +18,7 @@ BUG = Bug(
     clause="AMB-07",
     what=(
         "Recovery of revision B starts at replay pointer + 1 even before the first flush, when the pointer is 0 "
-        "and covers nothing."
+        "and covers nothing. Besides, claims leave no entry in the WAL, and recovery does not list it."
     ),
     why=(
         "Positions begin at 0 in revision B, so that the pointer's initial 0 can mean nothing flushed or entry 0 "

@@ -13,10 +13,17 @@ from ..effects import Io
 from ..errors import ArtifactError
 from ..ids import region_id
 from ..table.state import TableState, latest, load, versions
+from .files import index_files_are_there, look_at_files, named_files_are_there
 from .finding import ABOUT, INVARIANTS, Invariant, Violation
-from .generations import listed_generations_open
+from .generations import listed_generations_open, listed_row_counts_are_right
 from .index import merge_progress_never_goes_back
-from .manifests import each_manifest_step_has_a_trigger, manifest_versions_are_dense, manifests_never_go_back
+from .manifests import (
+    each_manifest_step_has_a_trigger,
+    manifest_versions_are_dense,
+    manifests_never_go_back,
+    the_hint_is_never_ahead,
+    the_last_seen_hint_never_falls,
+)
 from .registration import regions_with_data_have_a_manifest
 from .report import Report
 from .runner import verify
@@ -28,12 +35,12 @@ __all__ = [
     "ABOUT",
     "INVARIANTS",
     "REGION_INVARIANTS",
+    "TABLE_INVARIANTS",
     "Invariant",
     "RegionView",
     "Report",
     "Violation",
     "check",
-    "merge_progress_never_goes_back",
     "verify",
     "view",
 ]
@@ -44,22 +51,33 @@ REGION_INVARIANTS: dict[str, Invariant] = {
         manifest_versions_are_dense,
         manifests_never_go_back,
         each_manifest_step_has_a_trigger,
+        the_hint_is_never_ahead,
+        the_last_seen_hint_never_falls,
         the_wal_has_no_hole,
         wal_epochs_never_decrease,
         wal_generations_never_decrease,
         listed_generations_open,
+        listed_row_counts_are_right,
     )
 }
 """The invariants of one region that `check` looks at, by name."""
 
 
-async def check(table: Io) -> list[Violation]:
-    """The structure of the table at ``table``: merge progress, manifests, WAL and generations; empty if all hold.
+TABLE_INVARIANTS: dict[str, Invariant] = {
+    found.__name__: INVARIANTS[found.__name__]
+    for found in (merge_progress_never_goes_back, named_files_are_there, index_files_are_there)
+}
+"""The invariants of retained table versions that `check` looks at, by name."""
 
-    Raises `ArtifactError` for the first damaged object. Reads no rows but those of the WAL.
+
+async def check(table: Io) -> list[Violation]:
+    """The structure of the table at ``table``: versions, manifests, WAL and generations; empty if all hold.
+
+    Raises `ArtifactError` for the first damaged object. Reads no rows but those of the WAL; of the files that versions
+    name it sees that they are there.
     """
     state = await latest(table)
-    found = await _progress(table)
+    found = await _retained(table)
     for folder in await table.list_folders("_mem_wal"):
         try:
             region = region_id(folder)
@@ -73,21 +91,26 @@ async def check(table: Io) -> list[Violation]:
         every = [
             *manifest_versions_are_dense(seen, collected=state.collects_manifests),
             *seen.found_in_manifests,
+            *the_hint_is_never_ahead(seen),
             *the_wal_has_no_hole(seen),
             *wal_epochs_never_decrease(seen),
             *wal_generations_never_decrease(seen),
             *listed_generations_open(seen),
+            *listed_row_counts_are_right(seen),
         ]
         found += [one for one in every if one.invariant in REGION_INVARIANTS]
     return found
 
 
-async def _progress(table: Io) -> list[Violation]:
-    """Merge progress along the retained table versions."""
+async def _retained(table: Io) -> list[Violation]:
+    """Merge progress along the retained table versions, and the files that they name."""
     found: list[Violation] = []
     before: TableState | None = None
+    seen: set[str] = set()
     for number in await versions(table):
         state = await load(table, number)
+        files = await look_at_files(table, state, seen, rows=False)
+        found += named_files_are_there(files) + index_files_are_there(files)
         if before is not None and before.mem_wal_entry is not None and state.mem_wal_entry is not None:
             found += merge_progress_never_goes_back(before, state)
         before = state

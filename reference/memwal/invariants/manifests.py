@@ -71,18 +71,32 @@ def manifest_versions_go_with_consent(view: RegionView, *, collected: bool) -> I
     "AMB-31",
     about="manifest",
     severity="warning",
-    remedy="`memwal repair` points the hint at the newest version. If a version above the newest one was lost, restore "
-    "it from a backup of the store instead.",
+    remedy="`memwal repair` points the hint at the newest version.",
 )
 def the_hint_names_a_version(view: RegionView) -> Iterator[Broken]:
-    """The version hint, if there is one, can be read and names a manifest version that exists."""
+    """The version hint, if there is one, can be read and names a manifest version that exists, or one above them."""
     if not view.numbers or paths.VERSION_HINT not in view.names:
         return
     if view.hint is None:
         yield Broken(view.io.path(paths.VERSION_HINT), "the hint cannot be read")
-    elif view.hint not in view.numbers:
+    elif view.hint not in view.numbers and view.hint < view.numbers[-1]:
         missing = view.io.path(paths.manifest(view.hint))
         yield Broken(missing, f"the hint names version {view.hint}, which is not there", "AMB-31")
+
+
+@invariant(
+    "MANIFEST-026",
+    "AMB-31",
+    about="manifest",
+    severity="warning",
+    remedy="If a version above the newest one was lost, restore it from a backup of the store; if none was, `memwal "
+    "repair` points the hint at the newest version.",
+)
+def the_hint_is_never_ahead(view: RegionView) -> Iterator[Broken]:
+    """The version hint names no version above the newest: it is written when the version is there."""
+    if view.numbers and view.hint is not None and view.hint > view.numbers[-1]:
+        missing = view.io.path(paths.manifest(view.hint))
+        yield Broken(missing, f"the hint names version {view.hint}, and {view.numbers[-1]} is the newest")
 
 
 @invariant(
@@ -131,6 +145,21 @@ def each_manifest_step_has_a_trigger(a: RegionManifest, b: RegionManifest, path:
 
 
 @invariant(
+    "AMB-34",
+    "MANIFEST-036",
+    "AMB-33",
+    about="manifest",
+    severity="warning",
+    remedy="No row depends on the hint. Find out which process wrote this version: it did not look at the one before.",
+)
+def the_last_seen_hint_never_falls(a: RegionManifest, b: RegionManifest, path: str) -> Iterator[Broken]:
+    """No version has a lower last-seen hint than the one before: whoever updates it may raise it."""
+    before, after = a.position_last_seen, b.position_last_seen
+    if after < before:
+        yield Broken(path, f"position_last_seen goes from {before} to {after} in version {b.version}")
+
+
+@invariant(
     "AMB-35",
     "GEN-002",
     about="manifest",
@@ -156,4 +185,8 @@ def look_at(manifest: RegionManifest, path: str, revision: Revision) -> list[Vio
 
 def look_at_step(a: RegionManifest, b: RegionManifest, path: str) -> list[Violation]:
     """What is wrong with the step from ``a`` to ``b``, the next version, at ``path``."""
-    return manifests_never_go_back(a, b, path) + each_manifest_step_has_a_trigger(a, b, path)
+    return [
+        *manifests_never_go_back(a, b, path),
+        *each_manifest_step_has_a_trigger(a, b, path),
+        *the_last_seen_hint_never_falls(a, b, path),
+    ]

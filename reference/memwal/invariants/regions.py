@@ -94,6 +94,7 @@ def _look_at_manifests(seen: RegionView, ledger: Ledger, *, collected: bool) -> 
     ledger.add(manifests.region_manifests_open(seen))
     ledger.add(manifests.manifest_versions_are_dense(seen, collected=collected))
     ledger.add(manifests.the_hint_names_a_version(seen))
+    ledger.add(manifests.the_hint_is_never_ahead(seen))
     ledger.add(seen.found_in_manifests)
 
 

@@ -106,5 +106,5 @@ def rows_of(found: pa.Table) -> dict[str, str]:
 
 def stored_invariants() -> tuple[Oracle, ...]:
     """One oracle per invariant that `memwal.invariants` knows of a table and its regions."""
-    names = [*invariants.REGION_INVARIANTS, invariants.merge_progress_never_goes_back.__name__]
+    names = [*invariants.REGION_INVARIANTS, *invariants.TABLE_INVARIANTS]
     return inspected(Process("inspector", partial(invariants.check, TABLE)), names)
