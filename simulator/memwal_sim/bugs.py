@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -22,7 +21,8 @@ from typing import Any
 from memwal.errors import InvalidArgument, check_name
 from memwal.revisions import Interpretation
 
-from . import places
+from . import data, places
+from .data import Table
 from .outcomes import Fate
 
 _ENGINE = "memwal"
@@ -87,24 +87,32 @@ def _of_code(path: Path) -> Bug:
     return replace(bug, title=(module.__doc__ or "").partition("\n")[0])
 
 
-_OF_DATA = frozenset(each.name for each in fields(Bug)) - {"group", "kinds", "replaced"}
-_NEEDED = ("name", "title", "clause", "what", "why", "scenario", "oracle", "violated", "readings")
-
-
 def _of_data(path: Path) -> Iterator[Bug]:
-    try:
-        entries = tomllib.loads(path.read_text("utf-8"))["bug"]
-    except (ValueError, KeyError) as error:
-        raise InvalidArgument(f"{path} has no table of bugs: {error}") from error
-    for entry in entries:
-        where = f"{path}: {entry.get('name', 'a bug without a name')}"
-        if missing := [name for name in _NEEDED if name not in entry]:
-            raise InvalidArgument(f"{where}: it needs {', '.join(missing)}")
-        for name in entry:
-            check_name(f"field ({where})", name, sorted(_OF_DATA))
-        for name in entry["readings"]:
-            check_name(f"reading ({where})", name, [each.name for each in fields(Interpretation)])
-        yield Bug(**entry)
+    file = data.load(path)
+    file.need("bug", list)
+    yield from map(_bug, file.tables("bug"))
+    file.close()
+
+
+def _bug(table: Table) -> Bug:
+    bug = Bug(
+        name=table.text("name"),
+        title=table.text("title"),
+        clause=table.text("clause"),
+        what=table.text("what"),
+        why=table.text("why"),
+        scenario=table.text("scenario"),
+        oracle=table.text("oracle"),
+        violated=table.text("violated"),
+        faults=table.take("faults", int, 0),
+        revision=table.text("revision", "B"),
+        readings=table.need("readings", dict),
+    )
+    table.close()
+    with table.placed():
+        for name in bug.readings:
+            check_name("reading", name, [each.name for each in fields(Interpretation)])
+    return bug
 
 
 @cache

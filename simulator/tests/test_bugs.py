@@ -126,10 +126,12 @@ readings = { claim_barrier = false }
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("claim_barrier", "claim_barier", r"readings\.toml: one.*Did you mean 'claim_barrier'"),
-        ('oracle = "o"', "", r"readings\.toml: one: it needs oracle"),
-        ("why", "reason = 1\nwhy", r"no field .*'reason'"),
-        ("[[bug]]", "[bug", r"readings\.toml has no table of bugs"),
+        ("claim_barrier", "claim_barier", r"readings\.toml, bug 1 \(one\): no reading.*Did you mean 'claim_barrier'"),
+        ('oracle = "o"', "", r"readings\.toml, bug 1 \(one\): oracle is missing"),
+        ("why", "reason = 1\nwhy", r"readings\.toml, bug 1 \(one\): no field 'reason'"),
+        ("[[bug]]", "[bug", r"readings\.toml is no TOML"),
+        ("[[bug]]", "[[bugs]]", r"readings\.toml: bug is missing; there are bugs"),
+        ("T.", "\xff", r"readings\.toml is not UTF-8 from byte"),
         ("[[bug]]", READING + "[[bug]]", r"readings\.toml: there is another planted bug 'one'"),
     ],
 )
@@ -139,7 +141,7 @@ def test_a_bug_that_is_only_a_reading_is_data(tmp_path: Path, old: str, new: str
     file.write_text(READING)
     [found] = load(tmp_path).values()
     assert (found.group, found.title, found.readings) == ("area", "T.", {"claim_barrier": False})
-    file.write_text(READING.replace(old, new))
+    file.write_bytes(READING.replace(old, new).encode("latin-1"))
     with pytest.raises(InvalidArgument, match=says):
         load(tmp_path)
 

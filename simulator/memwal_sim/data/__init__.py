@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import resources
+from pathlib import Path
 from typing import Any, TypeVar
 
 from memwal.errors import InvalidArgument, check_name
@@ -102,6 +103,14 @@ def parsed(name: str, text: str) -> Table:
         return Table(name, tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise InvalidArgument(f"{name} is no TOML: {error}") from error
+
+
+def load(path: Path) -> Table:
+    """The file at ``path``; raises `InvalidArgument` if it is no UTF-8."""
+    try:
+        return parsed(str(path), path.read_text("utf-8"))
+    except UnicodeDecodeError as error:
+        raise InvalidArgument(f"{path} is not UTF-8 from byte {error.start} on") from error
 
 
 def read(name: str) -> Table:
