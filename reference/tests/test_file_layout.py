@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pytest
-from memwal.codec import data_file
+from memwal.codec import data_file, file_layout
 from memwal.codec.file_layout import FOOTER, GLOBAL_BUFFER
 from memwal.codec.pb.lance import file2_pb2
 from memwal.errors import ArtifactError
@@ -37,6 +39,28 @@ def test_a_page_outside_of_a_whole_file_is_damage() -> None:
 
     with pytest.raises(ArtifactError, match=r"f at byte \d+: a part of 8 bytes lies beyond the file"):
         data_file.decode(beyond, "f")
+
+
+def test_the_description_of_an_encoding_that_is_stored_apart_is_a_part_of_its_page() -> None:
+    data = data_file.encode(ROWS)
+    column_table = FOOTER.unpack(data[-FOOTER.size :])[1]
+    position, size = GLOBAL_BUFFER.unpack_from(data, column_table)
+
+    def buffers(at: int) -> Sequence[file_layout.Range]:
+        column = file2_pb2.ColumnMetadata.FromString(data[position : position + size])
+        place = file2_pb2.DeferredEncoding(buffer_location=at, buffer_length=4)
+        column.pages[0].encoding.CopyFrom(file2_pb2.Encoding(indirect=place))
+        held = column.SerializeToString()
+        apart = bytearray(data)
+        apart[position : position + len(held)] = held
+        apart[column_table : column_table + GLOBAL_BUFFER.size] = GLOBAL_BUFFER.pack(position, len(held))
+        start, length = file_layout.schema_range(apart, len(apart), "f", clause="FORMAT-024")
+        layout = file_layout.parse(bytes(apart), bytes(apart[start : start + length]), len(apart), "f")
+        return layout.columns[0][0].buffers
+
+    assert buffers(len(data) - 4)[-1] == (len(data) - 4, 4)
+    with pytest.raises(ArtifactError, match="a part of 4 bytes lies beyond the file"):
+        buffers(len(data) - 3)
 
 
 @pytest.mark.parametrize("version", data_file.WRITTEN_VERSIONS)

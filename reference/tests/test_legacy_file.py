@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from memwal.codec.pb.lance import file_pb2
 from memwal.errors import ArtifactError
 from memwal.ids import FieldId
-from memwal.table import legacy_file
+from memwal.table import legacy_file, legacy_pages
 
 FEW = settings(max_examples=40)
 SCHEMA = pa.schema(
@@ -283,6 +284,20 @@ def test_a_page_outside_the_file_or_of_a_wrong_length_is_named(kind: str, run: t
     data = footer(file_pb2.Metadata(batch_offsets=[0, 1], page_table_position=16), body)
     with pytest.raises(ArtifactError, match=clause):
         legacy_file.read(legacy_file.decode(data, "f", [field("a", 0, kind)]))
+
+
+@pytest.mark.clause("FORMAT-029")
+def test_a_page_outside_the_file_is_named_before_its_range_is_asked_for() -> None:
+    def ranges(position: int) -> Sequence[tuple[int, int]]:
+        body = struct.pack("<2q", 9, 3) + struct.pack("<2q", position, 1)
+        data = footer(file_pb2.Metadata(batch_offsets=[0, 1], page_table_position=16), body)
+        assert len(data) == 58
+        return legacy_pages.pages(legacy_file.decode(data, "f", [field("a", 0, "int32")]), ["a"], [0])
+
+    assert ranges(54) == ((54, 4),)
+    for position in (-1, 55, 1 << 50):
+        with pytest.raises(ArtifactError, match="FORMAT-026"):
+            ranges(position)
 
 
 @FEW
