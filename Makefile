@@ -9,6 +9,9 @@ COUNT   ?= 200
 MINUTES ?= 600
 READY  := $(VENV)/.ready
 
+# Tests start hundreds of processes, which would each compile the engine anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help run run-all test lint types rooms generate check-generated explore mutate soak clean
 

@@ -19,8 +19,8 @@ def kept(condition: pc.Expression | str) -> list[int]:
     return found
 
 
-def test_a_chain_of_hundreds_of_comparisons_is_evaluated() -> None:
-    assert kept(" OR ".join(f"a = {number}" for number in range(400))) == [1, 2]
+def test_a_chain_of_a_thousand_comparisons_is_evaluated() -> None:
+    assert kept(" OR ".join(f"a = {number}" for number in range(1_000))) == [1, 2]
     assert kept(" AND ".join(f"a <> {number}" for number in range(2, 400))) == [1, 5_000]
 
 

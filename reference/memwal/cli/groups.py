@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -49,6 +50,7 @@ class FrontDoor(TyperGroup):
         return next(iter(others), found)
 
 
+@cache
 def _joined() -> dict[str, dict[str, Any]]:
     """Group -> the commands of other packages, by name."""
     found: dict[str, dict[str, Any]] = {name: {} for name in GROUPS}

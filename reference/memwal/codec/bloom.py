@@ -45,7 +45,6 @@ KEY_ENCODING = "memwal-key-1"
 _FORMAT = 1
 _LENGTH = Struct("<I")
 _NULL_LENGTH = 0xFFFFFFFF
-_EMPTY = pa.scalar(b"", pa.large_binary())
 _BATCH_ROWS = 65_536
 
 
@@ -254,4 +253,5 @@ def key_rows(keys: pa.Table) -> pa.LargeBinaryArray:
         values = canonical_bytes(column, name)
         lengths = pc.binary_length(values).fill_null(_NULL_LENGTH).to_numpy(zero_copy_only=False).astype("<u4")
         parts += [from_matrix(lengths.view(np.uint8).reshape(len(values), _LENGTH.size)), values]
-    return pc.binary_join_element_wise(*parts, _EMPTY, null_handling="replace", null_replacement="")
+    nothing = pa.scalar(b"", pa.large_binary())
+    return pc.binary_join_element_wise(*parts, nothing, null_handling="replace", null_replacement="")

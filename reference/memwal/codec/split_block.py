@@ -28,8 +28,7 @@ _SALTS = np.array(
 )
 """From the Parquet format, "Bloom Filter"."""
 
-_TEXT_END = pa.scalar(b"\xff", pa.large_binary())
-_EMPTY = pa.scalar(b"", pa.large_binary())
+_TEXT_END = b"\xff"
 
 
 def encode(keys: pa.Table) -> bytes:
@@ -107,5 +106,6 @@ def _tagged(matrix: npt.NDArray[np.uint8]) -> pa.LargeBinaryArray:
     return from_matrix(np.hstack([np.zeros((len(matrix), 1), np.uint8), matrix]))
 
 
-def _joined(*parts: pa.LargeBinaryArray | pa.Scalar) -> pa.LargeBinaryArray:
-    return pc.binary_join_element_wise(*parts, _EMPTY, null_handling="replace", null_replacement="")
+def _joined(*parts: pa.LargeBinaryArray | bytes) -> pa.LargeBinaryArray:
+    separated = [pa.scalar(part, pa.large_binary()) if isinstance(part, bytes) else part for part in (*parts, b"")]
+    return pc.binary_join_element_wise(*separated, null_handling="replace", null_replacement="")

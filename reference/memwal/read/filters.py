@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import acero
 
 from .. import cellwise
 from ..errors import InvalidArgument
@@ -70,6 +69,8 @@ def _check_size(condition: str) -> None:
 
 
 def _by_expression(rows: pa.Table, condition: pc.Expression) -> npt.NDArray[np.bool_]:
+    from pyarrow import acero
+
     source = acero.Declaration("table_source", acero.TableSourceNodeOptions(rows))
     shown = acero.Declaration("project", acero.ProjectNodeOptions([condition], [_POSITION]))
     try:
