@@ -50,7 +50,7 @@ def test_no_entry_is_put_but_behind_the_last_one_that_is_known(there: Scene) -> 
     there.run(writer.put(rows((1, "x"))))
     before = there.puts()
     writer.position_next = WalPosition(writer.position_next + 1)
-    with pytest.raises(EngineBug, match="the last one known is at"):
+    with pytest.raises(EngineBug, match="the next entry is to be put at"):
         there.run(writer.put(rows((2, "x"))))
     assert there.puts() == before
 

@@ -130,9 +130,10 @@ class Writer(WriterState):
             self.clocks = replace(self.clocks, waiting_since_ms=None)
         entry = WalEntry(epoch=self.epoch, generation=self.memtable.generation, rows=rows)
         data = wal.encode(entry, self.region.revision)
-        position, covered = self.position_next, self.memtable.position_covered
-        if covered is not None and position != covered + 1:
-            raise EngineBug(f"the next entry is to be put at {position}, and the last one known is at {covered}")
+        covered = self.memtable.position_covered
+        if covered is not None and self.position_next != covered + 1:
+            raise EngineBug(f"the next entry is to be put at {self.position_next}, the last one known is at {covered}")
+        position = self.position_next
         # WAL-006, exactly one entry: at the next position. Only the literal reading tries others.
         while not await self._store(paths.wal(position, self.region.revision.wal_suffix), data):
             position = WalPosition(position + 1)
