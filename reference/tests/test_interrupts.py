@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 from memwal.codec import data_file
 from memwal.effects import StoreRequest
-from memwal.errors import WriterStopped
+from memwal.errors import Outcome, WriterStopped
 
 from .dict_store import DictStore
 
@@ -41,7 +41,8 @@ class Interrupted(DictStore):
             return super().perform(request)
         self.left = None
         if self.performed:
-            super().perform(request)
+            with suppress(Outcome):  # an answer that is an error is lost, too
+                super().perform(request)
         raise KeyboardInterrupt
 
 
@@ -79,8 +80,14 @@ CALLS: dict[str, Call] = {
 }
 
 
-@pytest.mark.parametrize("performed", [False, True])
-@pytest.mark.parametrize("call", CALLS)
+READS = ("scan", "get", "verify", "repair")
+"""Calls that change nothing: it makes no difference to the table whether the request was performed."""
+
+
+@pytest.mark.parametrize(
+    ("call", "performed"),
+    [(call, performed) for call in CALLS for performed in (False, True) if not performed or call not in READS],
+)
 def test_an_interrupt_at_any_request_surfaces_and_leaves_a_whole_table(call: str, performed: bool) -> None:
     at = 0
     while True:
