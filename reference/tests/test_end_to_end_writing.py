@@ -61,18 +61,24 @@ def test_a_claim_follows_the_newest_manifest_whatever_the_hint_says(table: memwa
 
 
 @pytest.mark.clause("FENCE-003")
-def test_who_cannot_claim_a_region_leaves_nothing_in_it(table: memwal.Table, tmp_path: Path) -> None:
+def test_a_writer_leaves_nothing_in_its_region_before_its_claim_is_made(
+    table: memwal.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = table.writer(background=False)
     first.put(rows(1))
     place = region_of(tmp_path, first.region_id)
-    manifest(place, 2).mkdir()  # where the claim would be
-    before = files(place)
-    with pytest.raises(memwal.StorageError):
-        table.writer(first.region_id)
-    assert files(place) == before
-    manifest(place, 2).rmdir()
-    first.put(rows(2))
-    assert by_id(table.scan()) == {1: "x", 2: "x"}
+    taken = manifest(place, 2)
+    taken.symlink_to("nowhere")  # the claim fails, since the name is taken, and is tried again after a pause
+    before, seen = files(place), list[set[str]]()
+
+    def pause(_seconds: float) -> None:
+        seen.append(files(place))
+        taken.unlink()
+
+    monkeypatch.setattr("time.sleep", pause)
+    second = table.writer(first.region_id, background=False)
+    assert seen == [before]
+    assert (second.epoch, second.rows) == (first.epoch + 1, 1)
 
 
 @pytest.mark.clause("FENCE-022", "WRITER-001")
