@@ -20,6 +20,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
+from hypothesis import Phase, settings
 
 PATIENCE = 2
 """A child that takes so many times as long as it was told to hangs."""
@@ -54,7 +55,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--answers", type=int, required=True, metavar="FD", help="to which answers are written")
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
+    settings.register_profile("warm", settings(), phases=(Phase.explicit, Phase.generate))
+    settings.load_profile("warm")  # nobody asks for the smallest case that notices a change
     config.stash[_FAILED] = failed = list[pytest.TestReport]()
     config.pluginmanager.register(_Failures(failed))
 
