@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pytest
@@ -41,26 +41,54 @@ def test_a_page_outside_of_a_whole_file_is_damage() -> None:
         data_file.decode(beyond, "f")
 
 
-def test_the_description_of_an_encoding_that_is_stored_apart_is_a_part_of_its_page() -> None:
-    data = data_file.encode(ROWS)
+def with_column(data: bytes, change: Callable[[file2_pb2.ColumnMetadata], None]) -> bytes:
+    """``data`` with other metadata of the first column, which are no longer than they were."""
     column_table = FOOTER.unpack(data[-FOOTER.size :])[1]
     position, size = GLOBAL_BUFFER.unpack_from(data, column_table)
+    column = file2_pb2.ColumnMetadata.FromString(data[position : position + size])
+    change(column)
+    held, made = column.SerializeToString(), bytearray(data)
+    assert len(held) <= size
+    made[position : position + len(held)] = held
+    made[column_table : column_table + GLOBAL_BUFFER.size] = GLOBAL_BUFFER.pack(position, len(held))
+    return bytes(made)
+
+
+def layout_of(data: bytes, begin: int = 0) -> file_layout.Layout:
+    start, length = file_layout.schema_range(data, len(data), "f", clause="FORMAT-024")
+    return file_layout.parse(data[begin:], data[start : start + length], len(data), "f")
+
+
+def test_the_description_of_an_encoding_that_is_stored_apart_is_a_part_of_its_page() -> None:
+    data = data_file.encode(ROWS)
 
     def buffers(at: int) -> Sequence[file_layout.Range]:
-        column = file2_pb2.ColumnMetadata.FromString(data[position : position + size])
         place = file2_pb2.DeferredEncoding(buffer_location=at, buffer_length=4)
-        column.pages[0].encoding.CopyFrom(file2_pb2.Encoding(indirect=place))
-        held = column.SerializeToString()
-        apart = bytearray(data)
-        apart[position : position + len(held)] = held
-        apart[column_table : column_table + GLOBAL_BUFFER.size] = GLOBAL_BUFFER.pack(position, len(held))
-        start, length = file_layout.schema_range(apart, len(apart), "f", clause="FORMAT-024")
-        layout = file_layout.parse(bytes(apart), bytes(apart[start : start + length]), len(apart), "f")
-        return layout.columns[0][0].buffers
+        apart = file2_pb2.Encoding(indirect=place)
+        return (
+            layout_of(with_column(data, lambda column: column.pages[0].encoding.CopyFrom(apart))).columns[0][0].buffers
+        )
 
     assert buffers(len(data) - 4)[-1] == (len(data) - 4, 4)
     with pytest.raises(ArtifactError, match="a part of 4 bytes lies beyond the file"):
         buffers(len(data) - 3)
+
+
+def test_column_metadata_before_the_end_of_a_file_that_was_read_are_damage() -> None:
+    data = data_file.encode(ROWS)
+    with pytest.raises(ArtifactError, match="column metadata lies outside of its place"):
+        layout_of(data, begin=FOOTER.unpack(data[-FOOTER.size :])[1])
+
+
+def test_a_page_that_begins_before_the_end_of_the_one_before_it_is_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_file, "PAGE_CACHE_BYTES", 1 << 10)
+    with data_file.Encoder(ROWS.schema, data_file.FILE_VERSION) as encoder:
+        for _ in range(40):
+            encoder.write(ROWS)
+        data = encoder.finish()
+    damaged = with_column(data, lambda column: setattr(column.pages[1], "priority", 0))
+    with pytest.raises(ArtifactError, match=r"a page starts at row 0, and those before it have \d+"):
+        layout_of(damaged)
 
 
 @pytest.mark.parametrize("version", data_file.WRITTEN_VERSIONS)

@@ -144,6 +144,13 @@ def test_an_overwrite_replaces_rows_schema_and_indexes_and_earlier_versions_stay
     assert seen(folder, 2) == {1: "x", 2: "x"}
 
 
+@pytest.mark.clause("TXN-028")
+def test_an_overwrite_brings_the_metadata_of_its_schema(folder: Folder) -> None:
+    begun(folder, (1,))
+    folder.run(whole.overwrite(T, pa.table({"z": [1.5]}).replace_schema_metadata({"made": "here"})))
+    assert lance.dataset(str(folder.root / "t")).schema.metadata == {b"made": b"here"}
+
+
 @pytest.mark.clause("TXN-029", "FORMAT-005")
 def test_an_index_that_was_created_is_used_and_one_that_was_dropped_is_gone(folder: Folder) -> None:
     begun(folder, (1, 2), (3,))
@@ -221,6 +228,25 @@ def test_a_compaction_keeps_the_rows_moves_them_and_takes_them_out_of_indexes(fo
     addresses = folder.run(read.scan(T, current, ["id"], with_row_address=True)).column("_rowaddr").to_pylist()
     assert addresses == [2 << 32, (2 << 32) + 1, 3 << 32, (3 << 32) + 1, (3 << 32) + 2]
     assert folder.run(compaction.compact(T, {2})).version == current.version
+
+
+@pytest.mark.clause("TXN-032")
+def test_an_index_that_is_rewritten_with_its_fragments_covers_the_new_ones_under_its_new_identity(
+    folder: Folder,
+) -> None:
+    begun(folder, (1,), (2,))
+    lance.dataset(str(folder.root / "t")).create_scalar_index("id", "BTREE")
+    current, (number,) = folder.run(compaction.reserve(T, 1))
+    (before,) = current.manifest.indices
+    group = Transaction.Rewrite.RewriteGroup(old_fragments=current.fragments)
+    group.new_fragments.add(id=number, physical_rows=2)
+    identity = uuid.uuid4().bytes
+    moved = Transaction.Rewrite.RewrittenIndex(old_id={"uuid": before.uuid.uuid}, new_id={"uuid": identity})
+    rewrite = Transaction.Rewrite(groups=[group], rewritten_indices=[moved])
+    built = apply.build(current.manifest, Transaction(rewrite=rewrite), "m", None, STRICT)
+    (after,) = built.indices
+    assert fragment_bitmap.decode(before.fragment_bitmap, "") == {0, 1}
+    assert (fragment_bitmap.decode(after.fragment_bitmap, ""), after.uuid.uuid) == ({number}, identity)
 
 
 @pytest.mark.clause("TXN-032")
