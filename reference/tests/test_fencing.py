@@ -283,7 +283,7 @@ def test_the_worked_example_step_by_step(revision: Revision) -> None:
     assert [g.generation for g in versions(ground)[4].flushed] == [1, 2]
 
 
-@pytest.mark.clause("FENCE-015", "FENCE-016", "FENCE-020", "FENCE-021", "AMB-08", "AMB-09")
+@pytest.mark.clause("FENCE-015", "FENCE-016", "FENCE-020", "FENCE-021", "WAL-011", "AMB-08", "AMB-09")
 @pytest.mark.parametrize("revision", [A, B], ids=lambda r: r.name)
 def test_the_worked_examples_wal_is_recovered_from_11_to_17(revision: Revision) -> None:
     ground = appendix(revision)
