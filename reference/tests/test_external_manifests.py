@@ -141,7 +141,7 @@ def test_a_manifest_is_staged_under_its_final_name_with_a_fresh_uuid(external: K
 
 
 @pytest.mark.clause("EXT-006", "EXT-008")
-def test_of_two_committers_of_a_version_the_second_rebases(store: WithExternal) -> None:
+def test_of_two_committers_of_a_version_the_second_rebases(store: WithExternal, tmp_path: Path) -> None:
     entered: list[tuple[str, bytes]] = []
 
     class Overtaken:
@@ -162,6 +162,8 @@ def test_of_two_committers_of_a_version_the_second_rebases(store: WithExternal) 
         b"_versions/18446744073709551613.manifest",
         b"_versions/18446744073709551612.manifest",
     ]
+    left = {path.name for path in (tmp_path / "objects/t/_versions").iterdir()}
+    assert not [name for name in left if not name.endswith(".manifest")], "what lost is not left staged"
 
 
 @pytest.mark.clause("EXT-003", "EXT-005", "EXT-007", "EXT-011", "EXT-013", "EXT-014", "EXT-015", "EXT-016")
