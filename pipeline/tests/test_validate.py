@@ -159,7 +159,7 @@ def test_faults_are_planned_for_different_tasks_by_seed(tmp_path: Path) -> None:
 
 
 def test_the_doctor_command_says_what_it_found() -> None:
-    code, shown = invoke("spark", "doctor", "--json")
+    code, shown = invoke("doctor", "--json")
     assert code == 0
     assert [check["name"] for check in json.loads(shown)["checks"]] == [
         "Java", "pyspark", "pandas", "pyarrow", "pylance", "data source", "SPARK_HOME",

@@ -107,6 +107,13 @@ def test_entries_of_a_fenced_writer_stay_until_they_are_flushed_and_merged(revis
     run(ground, retain_versions=1)
     assert wal_positions(ground, region, revision) == []
     assert strong(ground) == {**BUSY_ROWS, 6: "left"}
+    made.writer(region, background=False).put(row(7, "again"))
+    made.writer(region, background=False)
+    left = wal_positions(ground, region, revision)
+    assert left
+    run(ground, retain_versions=1)
+    assert wal_positions(ground, region, revision) == left
+    assert strong(ground) == {**BUSY_ROWS, 6: "left", 7: "again"}
 
 
 @pytest.mark.clause("GC-005", "GC-006")

@@ -25,8 +25,6 @@ NO_PROGRAMS = {
     "reading.md 1": "what `explain` prints",
     "reading.md 2": "what `explain` prints",
     "reading.md 3": "what `explain` prints",
-    "simulator.md 1": "a part of the simulator's source",
-    "traces.md 1": "a part of the simulator's source",
 }
 COMMANDS = ("info", "scan", "merge", "gc", "catch-up", "specs", "verify", "repair", "inspect", "migrate", "snapshot")
 """Commands of README.md that work on the table of its program; the others need a checkout, minutes, or a service."""

@@ -162,6 +162,8 @@ def test_records_have_their_fields_at_the_numbers_of_the_texts() -> None:
     assert segments.decode(numbers[4], "p") == made.entries
     assert data[0] == 0x0A
     assert records.decode(data, "p") == (made,)
+    before = record("r", 3, State.MERGED)
+    assert records.decode(records.encode((before, made)), "p") == (before, made)
 
 
 @pytest.mark.clause("LEGACY-008")

@@ -20,7 +20,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
-from hypothesis import Phase, settings
+from memwal_sim import profiles
 
 PATIENCE = 2
 """A child that takes so many times as long as it was told to hangs."""
@@ -57,8 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    settings.register_profile("warm", settings(), phases=(Phase.explicit, Phase.generate))
-    settings.load_profile("warm")  # nobody asks for the smallest case that notices a change
+    profiles.load_without_shrinking()
     config.stash[_FAILED] = failed = list[pytest.TestReport]()
     config.pluginmanager.register(_Failures(failed))
 
