@@ -45,13 +45,6 @@ def load() -> None:
     settings.load_profile(named())
 
 
-def load_without_shrinking() -> None:
-    """As `load`, for who asks whether any case fails, and not for the smallest."""
-    name = f"{named()}, first failure"
-    settings.register_profile(name, settings.get_profile(named()), phases=(Phase.explicit, Phase.generate))
-    settings.load_profile(name)
-
-
 def chosen() -> settings:
     """The profile that the environment names, for a machine."""
     name = named()

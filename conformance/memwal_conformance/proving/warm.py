@@ -20,7 +20,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
-from memwal_sim import profiles
+from hypothesis import Phase, settings
 
 PATIENCE = 2
 """A child that takes so many times as long as it was told to hangs."""
@@ -57,7 +57,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    profiles.load_without_shrinking()
+    settings.register_profile("warm", settings(), phases=(Phase.explicit, Phase.generate))
+    settings.load_profile("warm")  # nobody asks for the smallest case that notices a change
     config.stash[_FAILED] = failed = list[pytest.TestReport]()
     config.pluginmanager.register(_Failures(failed))
 

@@ -90,7 +90,7 @@ class Writer:
 
         ``durable`` waits until they are in the WAL; otherwise they are stored when a limit is reached, and a crash
         before that loses them. ``indexed`` waits until the maintained indexes of the MemTable hold them; otherwise
-        indexed searches may miss them until `refresh_indexes`.
+        searches look at them one by one until `refresh_indexes`.
 
         Raises `InvalidArgument` (nothing happened), `Fenced` (another writer owns the region), or the store's failure,
         after which the writer is stopped: the write may or may not surface, whole (AMB-21, 22). A failure in the
