@@ -43,10 +43,11 @@ types: $(READY) ## Types
 rooms: $(READY) ## Which package may import which
 	$(BIN)/lint-imports
 
-generate: $(READY) ## Write the generated files anew: protobuf code, vectors, messages, clause matrix, notes, native versions, gallery
+generate: $(READY) ## Write the generated files anew: protobuf code, vectors, messages, options, clause matrix, notes, native versions, gallery
 	$(BIN)/python protos/generate.py
 	$(BIN)/python conformance/vectors/bless.py
 	$(BIN)/python -m memwal_conformance.document --write
+	$(BIN)/python -m memwal_spark.page --write
 	$(BIN)/python -m memwal_conformance.matrix clauses --write
 	$(BIN)/python -m memwal_conformance.matrix notes --write
 	$(BIN)/python -m memwal_conformance.matrix native --write
@@ -56,6 +57,7 @@ generate: $(READY) ## Write the generated files anew: protobuf code, vectors, me
 check-generated: $(READY) ## Compare the generated files with what would be written
 	$(BIN)/python protos/generate.py --check
 	$(BIN)/python -m memwal_conformance.document --check
+	$(BIN)/python -m memwal_spark.page --check
 	$(BIN)/memwal clauses check
 
 explore: $(READY) ## The long explorations

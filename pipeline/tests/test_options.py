@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from memwal.errors import InvalidArgument
+from memwal_spark import page
 from memwal_spark.options import Place, ReadOptions, WriteOptions, for_reading, for_writing
 
 
@@ -53,3 +54,9 @@ def test_a_write_without_a_sequence_says_why_it_is_needed() -> None:
 def test_a_malformed_option_is_named_with_what_it_may_be(options: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         for_reading(options)
+
+
+def test_the_page_lists_the_options_that_there_are() -> None:
+    text = page.PAGE.read_text("utf-8")
+    assert page.filled(text) == text
+    assert "| `sequenceBy` | column by which the last row of a key wins; required |" in text

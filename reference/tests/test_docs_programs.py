@@ -21,6 +21,8 @@ PROGRAMS = {
 }
 """Python blocks that are whole programs: the table that they write, and its rows at the end."""
 NO_PROGRAMS = {
+    "spark.md 1": "needs a Spark session; pipeline/tests run such writes",
+    "spark.md 2": "needs a Spark session; pipeline/tests run such reads",
     "machines.md 1": "a state machine of the simulator, which touches no table; it runs for a minute",
     "reading.md 1": "what `explain` prints",
     "reading.md 2": "what `explain` prints",
