@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from memwal.codec.pb.lance import file_pb2
 from memwal.errors import ArtifactError
 from memwal.ids import FieldId
-from memwal.table import legacy_file, legacy_pages
+from memwal.table.legacy import paging, structure
 
 FEW = settings(max_examples=40)
 SCHEMA = pa.schema(
@@ -92,16 +92,16 @@ def test_a_file_that_pylance_wrote_decodes_to_what_pylance_reads(rows: list[dict
         return
     with tempfile.TemporaryDirectory() as name:
         data, expected = written(table(rows), Path(name), group)
-    file = legacy_file.decode(data, "f.lance")
-    assert legacy_file.is_legacy(data)
+    file = structure.decode(data, "f.lance")
+    assert structure.is_legacy(data)
     assert file.version == (0, 2)
     assert file.metadata.manifest_position > 0
     assert file.batch_offsets == (*range(0, len(rows), group), len(rows))
     assert [field.id for field in file.fields] == list(range(len(file.fields)))
-    found = legacy_file.read(file)
+    found = structure.read(file)
     assert found.schema.equals(expected.schema)
     assert found.to_pylist() == expected.to_pylist()
-    assert legacy_file.read(file, ["s", "i"]).to_pylist() == expected.select(["s", "i"]).to_pylist()
+    assert structure.read(file, ["s", "i"]).to_pylist() == expected.select(["s", "i"]).to_pylist()
     struct_id = next(field.id for field in file.fields if field.name == "t")
     assert not file.pages[struct_id].any()
 
@@ -123,8 +123,8 @@ def test_equal_neighbouring_offsets_are_null_and_offsets_are_absolute() -> None:
     body = b"ignored!" + values + struct.pack("<4q", at, at + 1, at + 1, at + 4)
     body += struct.pack("<2q", 12, 3)
     data = footer(file_pb2.Metadata(batch_offsets=[0, 3], page_table_position=len(body) - 16), body)
-    file = legacy_file.decode(data, "f", [field("s", 0, "string")])
-    assert legacy_file.read(file).to_pydict() == {"s": ["a", None, "bcc"]}
+    file = structure.decode(data, "f", [field("s", 0, "string")])
+    assert structure.read(file).to_pydict() == {"s": ["a", None, "bcc"]}
 
 
 @pytest.mark.clause("FORMAT-025", "FORMAT-020")
@@ -135,9 +135,9 @@ def test_a_file_without_a_schema_is_read_with_that_of_its_table_and_ids_may_have
     body += b"".join(struct.pack("<2q", *run) for run in runs)
     data = footer(file_pb2.Metadata(batch_offsets=[0, 2], page_table_position=table_at), body)
     with pytest.raises(ArtifactError, match="FORMAT-025"):
-        legacy_file.decode(data, "f")
-    file = legacy_file.decode(data, "f", [field("a", 5, "int32"), field("c", 7, "int16")])
-    assert legacy_file.read(file).to_pydict() == {"a": [7, 8], "c": [1, 2]}
+        structure.decode(data, "f")
+    file = structure.decode(data, "f", [field("a", 5, "int32"), field("c", 7, "int16")])
+    assert structure.read(file).to_pydict() == {"a": [7, 8], "c": [1, 2]}
 
 
 @pytest.mark.clause("FORMAT-026", "FORMAT-030", "FORMAT-032")
@@ -168,7 +168,7 @@ def test_values_are_found_by_the_page_table_one_run_for_each_field_and_batch() -
         field("v", 5, "fixed_size_list:float:2"),
     ]
     data = footer(file_pb2.Metadata(batch_offsets=[0, 3, 5], page_table_position=at), bytes(body))
-    assert legacy_file.read(legacy_file.decode(data, "f", fields)).to_pydict() == {
+    assert structure.read(structure.decode(data, "f", fields)).to_pydict() == {
         "i": [7, 8, 9, 10, -11],
         "t": [{"p": 1}, {"p": 2}, {"p": 3}, {"p": 4}, {"p": 5}],
         "b": [True, False, True, False, True],
@@ -196,8 +196,8 @@ def test_statistics_bound_the_values_of_each_page(tmp_path: Path) -> None:
         }
     )
     data, _ = written(rows, tmp_path, 2)
-    file = legacy_file.decode(data, "f.lance")
-    found = legacy_file.statistics(file)
+    file = structure.decode(data, "f.lance")
+    found = structure.statistics(file)
     assert set(found) == set(range(6))
     for number, column in enumerate(rows.columns):
         assert found[FieldId(number)].schema.names == ["null_count", "min_value", "max_value"]
@@ -242,12 +242,10 @@ def test_statistics_with_missing_and_unknown_fields_are_read() -> None:
         page_table_position=at,
     )
     data = footer(file_pb2.Metadata(batch_offsets=[0, 1, 2], statistics=statistics), body)
-    file = legacy_file.decode(data, "f", [])
-    assert {key: found.to_pydict() for key, found in legacy_file.statistics(file).items()} == {
-        2: {"null_count": [3, 0]}
-    }
+    file = structure.decode(data, "f", [])
+    assert {key: found.to_pydict() for key, found in structure.statistics(file).items()} == {2: {"null_count": [3, 0]}}
     bare = footer(file_pb2.Metadata(batch_offsets=[0]))
-    assert legacy_file.statistics(legacy_file.decode(bare, "f", [])) == {}
+    assert structure.statistics(structure.decode(bare, "f", [])) == {}
 
 
 @pytest.mark.parametrize(
@@ -265,7 +263,7 @@ def test_statistics_with_missing_and_unknown_fields_are_read() -> None:
 )
 def test_damaged_structure_is_named(data: bytes, clause: str) -> None:
     with pytest.raises(ArtifactError, match=clause):
-        legacy_file.decode(data, "f", [field("a", 0, "int32")])
+        structure.decode(data, "f", [field("a", 0, "int32")])
 
 
 @pytest.mark.parametrize(
@@ -283,7 +281,7 @@ def test_a_page_outside_the_file_or_of_a_wrong_length_is_named(kind: str, run: t
     body = struct.pack("<2q", 9, 3) + struct.pack("<2q", *run)
     data = footer(file_pb2.Metadata(batch_offsets=[0, 1], page_table_position=16), body)
     with pytest.raises(ArtifactError, match=clause):
-        legacy_file.read(legacy_file.decode(data, "f", [field("a", 0, kind)]))
+        structure.read(structure.decode(data, "f", [field("a", 0, kind)]))
 
 
 @pytest.mark.clause("FORMAT-029")
@@ -292,7 +290,7 @@ def test_a_page_outside_the_file_is_named_before_its_range_is_asked_for() -> Non
         body = struct.pack("<2q", 9, 3) + struct.pack("<2q", position, 1)
         data = footer(file_pb2.Metadata(batch_offsets=[0, 1], page_table_position=16), body)
         assert len(data) == 58
-        return legacy_pages.pages(legacy_file.decode(data, "f", [field("a", 0, "int32")]), ["a"], [0])
+        return paging.pages(structure.decode(data, "f", [field("a", 0, "int32")]), ["a"], [0])
 
     assert ranges(54) == ((54, 4),)
     for position in (-1, 55, 1 << 50):
@@ -309,9 +307,9 @@ def test_any_changed_byte_gives_rows_or_a_typed_error(data: st.DataObject) -> No
     changed[at] ^= data.draw(st.integers(1, 255))
     cut = bytes(changed[: data.draw(st.sampled_from([len(changed), at]))])
     with suppress(ArtifactError):
-        file = legacy_file.decode(cut, "f")
-        legacy_file.read(file)
-        legacy_file.statistics(file)
+        file = structure.decode(cut, "f")
+        structure.read(file)
+        structure.statistics(file)
 
 
 def _small_file(held: list[bytes] = []) -> bytes:  # noqa: B006 - made once

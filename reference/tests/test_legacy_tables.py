@@ -24,7 +24,8 @@ from memwal.effects import Get, Io, StoreRequest
 from memwal.errors import ArtifactError
 from memwal.revisions import STRICT
 from memwal.stores import open_store
-from memwal.table import legacy_file, legacy_pages, legacy_rows, read, stored_file
+from memwal.table import read, stored_file
+from memwal.table.legacy import paging, reading, structure
 from memwal.table.state import latest
 
 FEW = settings(max_examples=50)
@@ -133,7 +134,7 @@ def test_a_table_of_any_types_reads_as_pylance_reads_it(rows: pa.Table, group: i
         expected = lance.dataset(str(place)).to_table()
         if paged:
             patched.setattr(stored_file, "WHOLE_BYTES", 0)
-            patched.setattr(legacy_rows, "END_BYTES", 64)
+            patched.setattr(reading, "END_BYTES", 64)
             patched.setattr(read, "FETCH_BYTES", 200)
             patched.setattr(read, "_FIRST_ROWS", 2)
         assert same(scanned(place), expected)
@@ -304,9 +305,9 @@ def originals() -> tuple[bytes, ...]:
 
 
 def looked_over(data: bytes) -> None:
-    file = legacy_file.decode(data, "f")
-    legacy_file.read(file).validate()
-    legacy_file.statistics(file)
+    file = structure.decode(data, "f")
+    structure.read(file).validate()
+    structure.statistics(file)
 
 
 @settings(max_examples=250)
@@ -362,8 +363,8 @@ def test_any_schema_and_page_table_give_rows_or_a_typed_error(
     ).SerializeToString()
     data = body + struct.pack("<I", len(metadata)) + metadata + struct.pack("<QHH4s", len(body), 0, 2, b"LANC")
     with suppress(ArtifactError):
-        file = legacy_file.decode(data, "f")
-        legacy_pages.bytes_of(file, [f.name for f in file.children.get(-1, ())])
+        file = structure.decode(data, "f")
+        paging.bytes_of(file, [f.name for f in file.children.get(-1, ())])
         looked_over(data)
 
 
@@ -386,4 +387,4 @@ def test_fields_that_form_no_tree_are_named(fields: list[tuple[int, int, str]], 
     body = bytes(8) + block
     tail = struct.pack("<QHH4s", len(body), 0, 2, b"LANC")
     with pytest.raises(ArtifactError, match=clause):
-        legacy_file.decode(body + struct.pack("<I", len(metadata)) + metadata + tail, "f")
+        structure.decode(body + struct.pack("<I", len(metadata)) + metadata + tail, "f")

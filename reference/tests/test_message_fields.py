@@ -13,7 +13,8 @@ import pytest
 from memwal.codec import deletion, table_manifest
 from memwal.codec.pb.lance import file_pb2, table_pb2
 from memwal.errors import ArtifactError
-from memwal.table import legacy_file, state, stored_file, write
+from memwal.table import state, stored_file, write
+from memwal.table.legacy import structure
 
 from .table_scene import Folder, T, begun, latest, rows, seen
 from .wire import blob, num
@@ -142,21 +143,21 @@ def test_each_field_of_the_old_file_metadata_has_the_number_that_the_documents_g
     ]
     about = b"".join(blob(1, each) for each in schema) + blob(2, bytes(range(4))) + num(3, statistics_pages)
     metadata = num(1, manifest_at) + blob(2, bytes([0, 3, 5])) + num(3, pages) + blob(5, about)
-    file = legacy_file.decode(data_file(metadata, body), "f")
+    file = structure.decode(data_file(metadata, body), "f")
     assert [(field.name, field.id) for field in file.fields] == [("a", 3)]
     assert (file.batches, file.rows) == (2, 5)
-    assert legacy_file.read(file).to_pydict() == {"a": [7, 8, 9, -3, 4]}
+    assert structure.read(file).to_pydict() == {"a": [7, 8, 9, -3, 4]}
     assert list(file.metadata.statistics.fields) == [0, 1, 2, 3]
-    (bounds,) = legacy_file.statistics(file).items()
+    (bounds,) = structure.statistics(file).items()
     assert bounds[0] == 3
     assert bounds[1].schema == pa.schema(
         [("null_count", pa.int64()), ("min_value", pa.int16()), ("max_value", pa.int16())]
     )
     assert bounds[1].to_pydict() == {"null_count": [0, 1], "min_value": [7, -3], "max_value": [9, 4]}
     without = num(1, manifest_at) + blob(2, bytes([0, 3, 5])) + num(3, pages)
-    assert legacy_file.statistics(legacy_file.decode(data_file(without, body), "f")) == {}
+    assert structure.statistics(structure.decode(data_file(without, body), "f")) == {}
     no_schema = without + blob(5, num(3, statistics_pages))
-    assert legacy_file.statistics(legacy_file.decode(data_file(no_schema, body), "f")) == {}
+    assert structure.statistics(structure.decode(data_file(no_schema, body), "f")) == {}
 
 
 @pytest.mark.clause("FORMAT-062", "AMB-147")
@@ -165,7 +166,7 @@ def test_batch_offsets_that_are_lengths_are_refused(offsets: list[int]) -> None:
     metadata = blob(2, bytes(offsets)) + num(3, 10)
     body = struct.pack("<5h", 7, 8, 9, -3, 4) + struct.pack("<4q", 0, 3, 6, 2)
     with pytest.raises(ArtifactError, match="batch offsets"):
-        legacy_file.decode(data_file(metadata, body), "f", [file_pb2.Field(id=0, name="a", logical_type="int16")])
+        structure.decode(data_file(metadata, body), "f", [file_pb2.Field(id=0, name="a", logical_type="int16")])
 
 
 @pytest.mark.clause("FORMAT-024", "AMB-146")
@@ -177,7 +178,7 @@ def test_the_footer_of_an_old_file_is_sixteen_bytes_with_versions_of_two_each(tm
     (length,) = struct.unpack_from("<I", data, position)
     assert (major, minor, data[-4:], position + 4 + length) == (0, 2, b"LANC", len(data) - 16)
     metadata = file_pb2.Metadata.FromString(data[position + 4 : -16])
-    assert legacy_file.decode(data, "f").metadata == metadata
+    assert structure.decode(data, "f").metadata == metadata
     assert list(metadata.batch_offsets) == [0, 1]
 
 

@@ -22,8 +22,9 @@ from ..jobs import column_change
 from ..read import filters
 from ..stores import ManifestStore
 from ..stores.base import Store
-from ..table import cloning, columns, compaction, read, state, tags, upgrade, whole, write
+from ..table import cloning, columns, compaction, read, state, tags, whole, write
 from ..table.columns import Compute
+from ..table.legacy import upgrade
 from ..table.state import TableState
 from ..table.write import Changes
 from .place import PROFILE, Place, Profile, check_mechanism, find, found

@@ -17,7 +17,7 @@ from ..errors import ArtifactError, InvalidArgument
 from ..revision_0 import entries as entries_0
 from ..revisions import REVISIONS, R, Revision
 from ..table import transactions
-from ..table.legacy_file import FOOTER
+from ..table.legacy.structure import FOOTER
 from . import kinds, lance_files, versions
 from .details import of_details
 from .node import U64, Fields, Node, Value, damaged, look, of_error, short, texts

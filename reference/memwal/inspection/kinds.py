@@ -17,7 +17,7 @@ from ..codec.data_file import MAGIC
 from ..codec.pb.lance import file_pb2, transaction_pb2
 from ..codec.pb.memwal_0 import mem_wal_pb2 as zero_pb2
 from ..codec.pb.memwal_r import mem_wal_pb2
-from ..table.legacy_file import FOOTER, VERSIONS
+from ..table.legacy.structure import FOOTER, VERSIONS
 
 TABLE_VERSION = "table_version"
 DATA_FILE = "data_file"

@@ -14,8 +14,8 @@ from ..codec.pb.lance import file_pb2
 from ..effects import Io
 from ..errors import ArtifactError
 from ..ids import UINT64_MAX, FieldId
-from ..table import legacy_file, legacy_pages, legacy_rows
-from ..table.legacy_file import LegacyFile
+from ..table.legacy import paging, reading, structure
+from ..table.legacy.structure import LegacyFile
 from . import kinds
 from .node import U64, Fields, Node, Value, counted, limited, of_error, short, texts
 
@@ -29,7 +29,7 @@ async def inspect(io: Io, name: str, size: int, limit: int) -> Node:
     """The structure of a file of ``size`` bytes. Raises `ArtifactError` where there is none."""
     first = max(0, size - _END_BYTES)
     end = await io.get(name, first, size - first) if size else b""
-    if legacy_file.is_legacy(end):
+    if structure.is_legacy(end):
         return await _legacy(io, name, size, limit)
     path = io.path(name)
     start = file_layout.tables_start(end, size, path, clause="FORMAT-024")
@@ -114,7 +114,7 @@ def _field(field: file_pb2.Field) -> Node:
 
 
 async def _legacy(io: Io, name: str, size: int, limit: int) -> Node:
-    file = await legacy_rows.open_legacy(io, name, size, 0, fields=())
+    file = await reading.open_legacy(io, name, size, 0, fields=())
     fields: Fields = (
         ("purpose", "rows"),
         ("size_bytes", U64(size)),
@@ -146,7 +146,7 @@ def _legacy_column(file: LegacyFile, field: file_pb2.Field, bounds: Fields) -> N
     encoding = file_pb2.Encoding.Name(field.encoding).lower() if field.encoding in range(5) else str(field.encoding)
     if field.HasField("dictionary"):
         encoding = f"dictionary of {field.dictionary.length} values, keys {encoding}"
-    size = sum(length for _, length in legacy_pages.spans(file, field))
+    size = sum(length for _, length in paging.spans(file, field))
     fields: Fields = (
         ("id", field.id),
         ("encoding", encoding),
@@ -159,12 +159,12 @@ def _legacy_column(file: LegacyFile, field: file_pb2.Field, bounds: Fields) -> N
 
 async def _bounds(io: Io, name: str, file: LegacyFile) -> dict[FieldId, Fields]:
     """Over all pages: the number of NULLs, and the outer bounds."""
-    held = legacy_file.statistics_file(file)
+    held = structure.statistics_file(file)
     if held is None:
         return {}
     names = [field.name for field in held.fields if field.parent_id == -1 and field.name.isdecimal()]
-    whole = await legacy_rows.with_pages(io, name, held, names, range(held.batches))
-    return {number: _outer(table) for number, table in legacy_file.bounds(whole).items()}
+    whole = await reading.with_pages(io, name, held, names, range(held.batches))
+    return {number: _outer(table) for number, table in structure.bounds(whole).items()}
 
 
 def _outer(table: pa.Table) -> Fields:

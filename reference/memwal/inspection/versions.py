@@ -16,7 +16,8 @@ from ..effects import Io
 from ..errors import ArtifactError, NotFound
 from ..invariants.finding import Damaged
 from ..revisions import CONFIG_REVISION, REVISIONS, R
-from ..table import older, read, transactions
+from ..table import read, transactions
+from ..table.legacy import older
 from ..table.state import TableState
 from . import kinds, lance_files
 from .details import of_details

@@ -17,7 +17,8 @@ from ..codec import data_file, protobuf
 from ..codec.pb.lance import index_pb2, table_pb2
 from ..effects import Io, Protocol
 from ..errors import ArtifactError, InvalidArgument, NotFound
-from ..table import legacy_file, older, read
+from ..table import read
+from ..table.legacy import older, structure
 from ..table.state import TableState
 from ..table.stored_file import open_file, open_rows
 from .finding import Broken, Damaged, attempted, invariant
@@ -93,7 +94,7 @@ async def look_at_files(io: Io, state: TableState, seen: set[str], *, rows: bool
             if absent is not None:
                 missing.append(absent)
             elif rows:
-                old = (file.file_major_version, file.file_minor_version) in legacy_file.VERSIONS
+                old = (file.file_major_version, file.file_minor_version) in structure.VERSIONS
                 reading = _whole_legacy(io, name, file, state) if old else _whole(io, name)
                 whole = await attempted(_counted(reading, fragment.physical_rows, path), path)
                 damaged += [whole] if isinstance(whole, Damaged) else []

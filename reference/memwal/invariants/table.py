@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 
 from .. import paths
 from ..ids import TableVersion
-from ..table import older
+from ..table.legacy import older
 from ..table.state import TableState
 from ..table.transactions import Transaction
 from ..table.versions import Listing

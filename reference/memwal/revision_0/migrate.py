@@ -22,8 +22,8 @@ from ..index import mem_wal
 from ..keys import last_of_each, newest
 from ..revisions import CONFIG_MANIFEST_COLLECTION, CONFIG_REVISION, CONFIG_WAL_COLLECTION, Revision
 from ..table import door, read, schema
+from ..table.legacy.upgrade import upgrade
 from ..table.state import TableState, check_flags, files_written, latest
-from ..table.upgrade import upgrade
 from ..table.write import conform, merge_insert, set_config
 from . import entries, index, records
 from .records import Records, State

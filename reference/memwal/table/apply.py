@@ -15,8 +15,9 @@ from ..codec.pb.lance import table_pb2
 from ..codec.table_manifest import TableManifest
 from ..errors import EngineBug, InvalidArgument
 from ..revisions import CONFIG_COLLECTED, CONFIG_COMMITS, Interpretation
-from . import metadata, older, progress
+from . import metadata, progress
 from .draft import SYSTEM_DETAILS, Draft, begin, copied_index
+from .legacy import older
 from .transactions import Transaction, is_mem_wal, merged_generations, operation, rewrite_groups
 
 ENGINE_CONFIG = "memwal."

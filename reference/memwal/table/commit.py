@@ -17,10 +17,11 @@ from ..effects import Commits, Io
 from ..errors import AlreadyExists, AlreadyMerged, Conflict, EngineBug, InvalidArgument, NotFound
 from ..ids import Milliseconds, TableVersion
 from ..revisions import CONFIG_COMMITS, Interpretation
-from . import apply, pointer, transactions, versions
+from . import apply, transactions, versions
 from . import rebase as rebasing
 from .conflicts import Verdict, verdict
 from .draft import Draft
+from .legacy import pointer
 from .state import TableState, check_flags, check_writable, latest, load
 from .transactions import Transaction, merged_generations, operation, touched
 

@@ -11,7 +11,8 @@ from ..codec.pb.lance import file_pb2, table_pb2
 from ..codec.table_manifest import TableManifest
 from ..errors import EngineBug
 from ..revisions import Interpretation
-from . import older, reuse
+from . import reuse
+from .legacy import older
 
 _FLAG_DELETION_FILES = 1
 _FLAG_TABLE_CONFIG = 8

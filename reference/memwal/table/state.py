@@ -20,9 +20,10 @@ from ..effects import Io
 from ..errors import ArtifactError, InvalidArgument, NotFound
 from ..ids import FieldId, TableVersion
 from ..revisions import CONFIG_MANIFEST_COLLECTION, CONFIG_REVISION, CONFIG_WAL_COLLECTION, REVISIONS, R, Revision
-from . import older, reuse
+from . import reuse
 from . import schema as schemas
 from . import versions as naming
+from .legacy import older
 
 READ_FLAGS = 1 | 2 | 4 | 8 | 16 | 32
 """Reader feature flags understood: deletion files, stable row ids, file format 2, table config, base paths, and no

@@ -1,7 +1,7 @@
 """One data file of a table in its store: which of its bytes are fetched for some rows of some columns.
 
 Small files are fetched as a whole. Of larger ones the end is fetched first, which says where pages are, and then only
-the pages that hold the wanted rows. Files before version 2 are those of `legacy_rows`.
+the pages that hold the wanted rows. Files before version 2 are those of `reading`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ..codec.file_layout import Layout
 from ..codec.pb.lance import file_pb2, table_pb2
 from ..effects import Io
 from ..errors import ArtifactError
-from . import legacy_file, legacy_pages, legacy_rows
 from . import schema as schemas
-from .legacy_file import LegacyFile
-from .legacy_rows import END_BYTES, LegacyRows, get, part
+from .legacy import paging, reading, structure
+from .legacy.reading import END_BYTES, LegacyRows, get, part
+from .legacy.structure import LegacyFile
 
 __all__ = ["END_BYTES", "WHOLE_BYTES", "Rows", "StoredFile", "get", "open_file", "open_rows"]
 
@@ -69,7 +69,7 @@ class StoredFile:
     def wanted_bytes(self) -> int:
         """Encoded bytes of the columns to be read, of all rows; more where only reading them would tell."""
         if self.legacy is not None:
-            size, pointing = legacy_pages.bytes_of(self.legacy, self.legacy_names)
+            size, pointing = paging.bytes_of(self.legacy, self.legacy_names)
             return self.size_bytes if pointing else size
         return self.size_bytes if self.layout is None else self.layout.column_bytes(self.indices)
 
@@ -81,12 +81,12 @@ async def open_file(
 
     Raises `ArtifactError` for a missing or damaged file.
     """
-    if (file.file_major_version, file.file_minor_version) in legacy_file.VERSIONS:
+    if (file.file_major_version, file.file_minor_version) in structure.VERSIONS:
         return await _open_legacy(io, name, file, columns, fields)
     size = file.file_size_bytes
     indices = column_numbers(file, columns, fields) if not size or size > WHOLE_BYTES else None
     if indices is not None and not size:
-        size = await legacy_rows.size(io, name)
+        size = await reading.size(io, name)
     whole = StoredFile(
         name=name,
         columns=tuple(columns),
@@ -106,10 +106,10 @@ async def open_file(
 
 async def rows(io: Io, name: str, file: table_pb2.DataFile, fields: Sequence[file_pb2.Field]) -> int:
     """How many rows ``file``, whose object is ``name``, says that it has. Raises `ArtifactError`."""
-    size = await legacy_rows.size(io, name)
-    if (file.file_major_version, file.file_minor_version) not in legacy_file.VERSIONS:
+    size = await reading.size(io, name)
+    if (file.file_major_version, file.file_minor_version) not in structure.VERSIONS:
         return (await _layout(io, name, size))[0].rows
-    return (await legacy_rows.open_legacy(io, name, size, 0, *legacy_rows.own_fields(file, fields))).rows
+    return (await reading.open_legacy(io, name, size, 0, *reading.own_fields(file, fields))).rows
 
 
 @implements("FORMAT-021")
@@ -117,8 +117,8 @@ async def _open_legacy(
     io: Io, name: str, file: table_pb2.DataFile, columns: Sequence[str], fields: Sequence[file_pb2.Field]
 ) -> StoredFile:
     """The size is asked for: versions of pylance from 0.33 to 7.0 record a wrong one for these files."""
-    size = await legacy_rows.size(io, name)
-    found = await legacy_rows.open_legacy(io, name, size, WHOLE_BYTES, *legacy_rows.own_fields(file, fields))
+    size = await reading.size(io, name)
+    found = await reading.open_legacy(io, name, size, WHOLE_BYTES, *reading.own_fields(file, fields))
     return StoredFile(
         name=name,
         columns=tuple(columns),
@@ -127,7 +127,7 @@ async def _open_legacy(
         size_bytes=size,
         layout=None,
         legacy=found,
-        legacy_names=legacy_rows.names_by_id(found, columns, fields),
+        legacy_names=reading.names_by_id(found, columns, fields),
     )
 
 
@@ -228,7 +228,7 @@ async def open_rows(io: Io, file: StoredFile, start: int, rows: int) -> Rows:
     """A reader of ``rows`` rows of the file's columns from ``start`` on, with all that it needs at hand."""
     if file.legacy is not None:
         wanted = file.legacy.batches_of(start, rows)
-        held = await legacy_rows.with_pages(io, file.name, file.legacy, file.legacy_names, wanted)
+        held = await reading.with_pages(io, file.name, file.legacy, file.legacy_names, wanted)
         return LegacyRows(held, file.legacy_names)
     parts = await _fetch(io, file, start, rows)
     size = file.size_bytes if file.layout is not None else len(parts[0][1])

@@ -7,12 +7,12 @@ Source: table documents, "Commit Algorithm".
 
 from __future__ import annotations
 
-from .. import confirm, paths
-from ..clauses import implements
-from ..effects import Io
-from ..errors import NotFound, OutcomeUnknown, StorageError, Throttled
-from ..ids import TableVersion
-from . import versions
+from ... import confirm, paths
+from ...clauses import implements
+from ...effects import Io
+from ...errors import NotFound, OutcomeUnknown, StorageError, Throttled
+from ...ids import TableVersion
+from .. import versions
 
 
 @implements("TXN-014", "AMB-119")

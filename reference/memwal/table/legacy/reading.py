@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ..clauses import implements
-from ..codec.file_layout import Range
-from ..codec.pb.lance import file_pb2, table_pb2
-from ..effects import Io
-from ..errors import ArtifactError, NotFound
-from . import legacy_file, legacy_pages
-from .legacy_file import LegacyFile
+from ...clauses import implements
+from ...codec.file_layout import Range
+from ...codec.pb.lance import file_pb2, table_pb2
+from ...effects import Io
+from ...errors import ArtifactError, NotFound
+from . import paging, structure
+from .structure import LegacyFile
 
 END_BYTES = 1 << 16
 """How much of the end of a file is fetched first."""
@@ -59,22 +59,22 @@ async def open_legacy(
 ) -> LegacyFile:
     """The structure of a file of ``size_bytes``; at hand is all of one that has not more than ``whole_bytes``.
 
-    ``fields``, ``span``: see `legacy_file.decode`. One request, more only for a long end. Raises `ArtifactError`.
+    ``fields``, ``span``: see `structure.decode`. One request, more only for a long end. Raises `ArtifactError`.
     """
     path = io.path(name)
     first = 0 if size_bytes <= whole_bytes else max(0, size_bytes - END_BYTES)
     end = await part(io, name, (first, size_bytes - first), size_bytes)
-    for begins in (legacy_file.metadata_start, legacy_file.structure_start):
+    for begins in (structure.metadata_start, structure.structure_start):
         start = begins(end, size_bytes, path)
         if start < first:
             end = await part(io, name, (start, first - start), size_bytes) + end
             first = start
-    return legacy_file.decode(end, path, fields, size_bytes=size_bytes, span=span)
+    return structure.decode(end, path, fields, size_bytes=size_bytes, span=span)
 
 
 async def with_pages(io: Io, name: str, file: LegacyFile, columns: Sequence[str], batches: range) -> LegacyFile:
     """``file`` with the pages of its ``columns`` in ``batches`` at hand."""
-    for step in (legacy_pages.pages, legacy_pages.values):
+    for step in (paging.pages, paging.values):
         missing = [wanted for wanted in step(file, columns, batches) if not file.has(*wanted)]
         parts = [(wanted[0], await part(io, name, wanted, file.size_bytes)) for wanted in missing]
         file = file.having(parts)
@@ -128,7 +128,7 @@ class LegacyRows:
         wanted = self.rows - start if rows is None else rows
         batches = self.file.batches_of(start, wanted)
         kept = self._last[1:] if self._last is not None and batches and self._last[0] == batches[0] else ()
-        found = pa.concat_tables([*kept, legacy_pages.read(self.file, self.columns, batches[len(kept) :])])
+        found = pa.concat_tables([*kept, paging.read(self.file, self.columns, batches[len(kept) :])])
         if not batches:
             return found
         first = self.file.batch_offsets[batches[0]]

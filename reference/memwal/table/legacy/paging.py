@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ..clauses import implements
-from ..codec.file_layout import Range, joined
-from ..codec.pb.lance import file_pb2
-from ..errors import ArtifactError
-from . import schema as schemas
+from ...clauses import implements
+from ...codec.file_layout import Range, joined
+from ...codec.pb.lance import file_pb2
+from ...errors import ArtifactError
+from .. import schema as schemas
 
 Types = Mapping[int, pa.DataType]
 """Arrow type by field id."""
@@ -38,7 +38,7 @@ _VALUES_MAX = 2**31
 
 
 class File(Protocol):
-    """What is needed of a file; see `legacy_file.LegacyFile`."""
+    """What is needed of a file; see `structure.LegacyFile`."""
 
     @property
     def size_bytes(self) -> int: ...

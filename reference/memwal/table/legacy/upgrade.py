@@ -5,16 +5,16 @@ Source: table documents, "Overwrite" and "Fragments".
 
 from __future__ import annotations
 
-from ..clauses import implements
-from ..codec.data_file import FILE_VERSION
-from ..codec.pb.lance import file_pb2, transaction_pb2
-from ..effects import Io
-from ..errors import Conflict
-from . import read, schema
-from .commit import commit
-from .fragments import FragmentWriter
-from .state import TableState, check_flags, files_written, latest
-from .write import CONFLICT_ATTEMPTS
+from ...clauses import implements
+from ...codec.data_file import FILE_VERSION
+from ...codec.pb.lance import file_pb2, transaction_pb2
+from ...effects import Io
+from ...errors import Conflict
+from .. import read, schema
+from ..commit import commit
+from ..fragments import FragmentWriter
+from ..state import TableState, check_flags, files_written, latest
+from ..write import CONFLICT_ATTEMPTS
 
 
 @implements("FORMAT-021", "TXN-028")

@@ -20,15 +20,15 @@ import numpy.typing as npt
 import pyarrow as pa
 from google.protobuf.message import Message
 
-from ..clauses import implements
-from ..codec import protobuf
-from ..codec.data_file import MAGIC
-from ..codec.pb.lance import file_pb2, table_pb2
-from ..errors import ArtifactError, EngineBug
-from ..ids import FieldId
-from . import legacy_pages
-from . import schema as schemas
-from .legacy_pages import Pages
+from ...clauses import implements
+from ...codec import protobuf
+from ...codec.data_file import MAGIC
+from ...codec.pb.lance import file_pb2, table_pb2
+from ...errors import ArtifactError, EngineBug
+from ...ids import FieldId
+from .. import schema as schemas
+from . import paging
+from .paging import Pages
 
 FOOTER = struct.Struct("<QHH4s")
 """Position of the metadata; version; magic."""
@@ -272,13 +272,13 @@ def statistics(file: LegacyFile) -> dict[FieldId, pa.Table]:
 def bounds(held: LegacyFile) -> dict[FieldId, pa.Table]:
     """`statistics` of a file whose `statistics_file` is ``held``, with all of its pages at hand."""
     children = held.children
-    types = legacy_pages.types_of(held, children.get(-1, ()))
+    types = paging.types_of(held, children.get(-1, ()))
     found: dict[FieldId, pa.Table] = {}
     for column in children.get(-1, ()):
         if not column.name.isdecimal():
             continue
         parts: dict[str, Any] = {
-            child.name: legacy_pages.decoded(held, child, children, types, 0, held.rows, clause="FORMAT-053")
+            child.name: paging.decoded(held, child, children, types, 0, held.rows, clause="FORMAT-053")
             for child in children.get(column.id, ())
             if child.name in ("null_count", "min_value", "max_value")
         }
@@ -287,5 +287,5 @@ def bounds(held: LegacyFile) -> dict[FieldId, pa.Table]:
 
 
 def read(file: LegacyFile, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of ``file``, see `legacy_pages.read`."""
-    return legacy_pages.read(file, columns, range(file.batches))
+    """The rows of ``file``, see `paging.read`."""
+    return paging.read(file, columns, range(file.batches))

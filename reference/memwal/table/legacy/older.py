@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import uuid
 
-from .. import paths
-from ..clauses import implements
-from ..codec import deletion, protobuf
-from ..codec.data_file import FLAT_VERSION, FileVersion
-from ..codec.pb.lance import table_pb2
-from ..codec.table_manifest import TableManifest
-from ..effects import Io
-from ..errors import InvalidArgument
-from . import legacy_file, legacy_rows, reuse, stored_file
+from ... import paths
+from ...clauses import implements
+from ...codec import deletion, protobuf
+from ...codec.data_file import FLAT_VERSION, FileVersion
+from ...codec.pb.lance import table_pb2
+from ...codec.table_manifest import TableManifest
+from ...effects import Io
+from ...errors import InvalidArgument
+from .. import reuse, stored_file
+from . import reading, structure
 
 LEGACY_VERSION: FileVersion = (0, 1)
 """What manifests call all file versions before 2."""
@@ -34,7 +35,7 @@ def version_text(version: FileVersion) -> str:
 
 def table_version(version: FileVersion) -> FileVersion:
     """What a manifest calls the version of its files where one of them says ``version``."""
-    if version in legacy_file.VERSIONS:
+    if version in structure.VERSIONS:
         return LEGACY_VERSION
     return FLAT_VERSION if version == _PREVIEW_VERSION else version
 
@@ -61,7 +62,7 @@ def size_recorded(file: table_pb2.DataFile) -> int:
 
     Versions of pylance from 0.33 to 7.0 record a size for files before version 2 that leaves out their first part.
     """
-    return 0 if (file.file_major_version, file.file_minor_version) in legacy_file.VERSIONS else file.file_size_bytes
+    return 0 if (file.file_major_version, file.file_minor_version) in structure.VERSIONS else file.file_size_bytes
 
 
 def unknown_rows(fragment: table_pb2.DataFragment) -> bool:
@@ -132,7 +133,7 @@ async def _deleted(io: Io, fragment: table_pb2.DataFragment, path: str) -> int:
     file = fragment.deletion_file
     _check_inside(fragment, file.HasField("base_id"), path)
     name = f"{paths.DELETIONS}/{deletion.name(fragment)}"
-    data = await legacy_rows.get(io, name, "FORMAT-034")
+    data = await reading.get(io, name, "FORMAT-034")
     return len(deletion.decode(data, file.file_type, fragment.physical_rows, io.path(name)))
 
 
@@ -149,7 +150,7 @@ async def _with_content(io: Io, entry: table_pb2.IndexMetadata) -> table_pb2.Ind
         return entry
     found, clause = reuse.details(entry, io.path(entry.name)).external, "TXN-054"
     name = f"{paths.INDICES}/{uuid.UUID(bytes=entry.uuid.uuid)}/{found.path}"
-    content = await legacy_rows.get(io, name, clause, found.offset, found.size)
+    content = await reading.get(io, name, clause, found.offset, found.size)
     inline = protobuf.parse(
         table_pb2.FragmentReuseIndexDetails.InlineContent, content, clause=clause, path=io.path(name)
     )

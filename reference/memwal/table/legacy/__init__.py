@@ -1,0 +1,1 @@
+"""Tables that were written long ago: their data files, what their manifests leave out, and the way to new ones."""
