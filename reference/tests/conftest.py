@@ -10,7 +10,7 @@ from memwal.drive import drive
 from memwal.effects import Protocol
 from memwal.stores.local import LocalStore
 
-from . import maintained_scene
+from .kit import maintained_scene
 
 T = TypeVar("T")
 

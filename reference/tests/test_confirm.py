@@ -11,7 +11,7 @@ from memwal.effects import Io, Protocol, StoreRequest
 from memwal.errors import Outcome, OutcomeUnknown, StorageError, Throttled
 from memwal.revisions import STRICT
 
-from .ground import Ground
+from .kit.ground import Ground
 
 IO = Io("t", interpretation=STRICT)
 CHANGES: dict[str, Callable[[], Protocol[None]]] = {

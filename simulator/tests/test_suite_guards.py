@@ -219,7 +219,7 @@ def test_what_is_left_to_the_end_of_the_interpreter_is_an_error_of_its_module(tm
 
 def test_the_closing_line_of_a_run_of_the_suite_itself_is_its_last_one() -> None:
     """One small file of each folder, with its fixtures and plugins; skips are counted in that line."""
-    files = ("reference/tests/test_codec_hint.py", "simulator/tests/test_store.py", "conformance/vectors/B/name")
+    files = ("reference/tests/codec/test_codec_hint.py", "simulator/tests/test_store.py", "conformance/vectors/B/name")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files],
         cwd=ROOT,

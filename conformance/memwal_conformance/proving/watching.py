@@ -71,7 +71,7 @@ def table(folder: Path, max_s: float, root: Path = ROOT) -> Table:
 
     Raises `InvalidArgument` if nothing can be recorded.
     """
-    files = [path for each in FOLDERS for path in sorted((root / each).glob("test_*.py"))]
+    files = [path for each in FOLDERS for path in sorted((root / each).rglob("test_*.py"))]
     if missing := [str(path.relative_to(root)) for path in files if not record_of(path, folder).exists()]:
         folder.mkdir(parents=True, exist_ok=True)
         on = ("--maxfail=0", "--continue-on-collection-errors")
