@@ -13,7 +13,7 @@ from memwal.errors import InvalidArgument
 from memwal_conformance.proving import anchors, chances, entering, passes, warm, watching
 from memwal_conformance.proving import mutants as written
 from memwal_conformance.proving import trials as trial
-from memwal_conformance.proving.mutants import Death, Mutant
+from memwal_conformance.proving.mutants import Change, Death, Mutant
 from memwal_conformance.proving.trials import trials
 from memwal_conformance.registry import clauses as registry
 
@@ -576,15 +576,28 @@ def test_what_a_pass_kept_is_refused_if_it_is_something_else(tmp_path: Path) -> 
         passes.kept(tmp_path / "state.json")
 
 
+EXPLANATION = """\
+[[survivor]]
+file = "reference/memwal/toy.py"
+old = "{}"
+new = "    return 1 < count"
+why = "w"
+"""
+
+
+def test_an_explanation_is_found_by_its_words_and_signs_whatever_the_layout(root: Path) -> None:
+    (root / passes.EXPLAINED).write_text(EXPLANATION.format("    return count > 0"), "utf-8")
+    toy = root / TOY_FILE
+    explained, other = (Change(file=TOY_FILE, old="count > 0", new=new) for new in ("(1 < count)", "1 > count"))
+    for layout in ("return count > 0", "return count  >  0  # for counts"):
+        toy.write_text(TOY.replace("return count > 0", layout), "utf-8")
+        assert passes.explained(root).get(passes.made(explained, root)) == "w"
+        assert passes.explained(root).get(passes.made(other, root)) is None
+
+
 def test_an_explanation_is_refused_once_its_source_has_changed(root: Path) -> None:
-    path = root / passes.EXPLAINED
-    entry = (
-        '[[survivor]]\nfile = "reference/memwal/toy.py"\nold = "    return count > {}\\n"\nnew = "x\\n"\nwhy = "w"\n'
-    )
-    path.write_text(entry.format(0), "utf-8")
-    assert passes.explained(root) == {("reference/memwal/toy.py", "-    return count > 0\n+x"): "w"}
-    path.write_text(entry.format(7), "utf-8")
-    with pytest.raises(InvalidArgument, match="no longer has the old lines"):
+    (root / passes.EXPLAINED).write_text(EXPLANATION.format("    return count > 7"), "utf-8")
+    with pytest.raises(InvalidArgument, match=r"toy\.py.* has the old text 0 times"):
         passes.explained(root)
 
 

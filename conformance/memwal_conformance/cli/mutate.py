@@ -15,8 +15,9 @@ import typer
 from memwal_sim.cli.terminal import FOUND, Json, mistakes_are_usage, print_json, stdout
 
 from ..proving.chances import chosen
-from ..proving.passes import BUDGET_S, Seen, explained, keep, kept, tried
+from ..proving.passes import BUDGET_S, Seen, explained, keep, kept, made, tried
 from ..proving.watching import table
+from ..registry.clauses import ROOT
 
 ENTERED = Path("out") / "mutate" / "entered"
 """What each test enters."""
@@ -51,7 +52,8 @@ def mutate(
             if not as_json:
                 line = f"{each.verdict:8}  {each.name}  {each.seconds:.1f} s  {each.test or each.message}"
                 stdout.print(line, markup=False, highlight=False, soft_wrap=True)
-    told = {each.digest: reasons.get((each.name.partition(":")[0], each.diff), "") for each in seen}
+    what = {each.digest(ROOT): each.change for each in changes}
+    told = {each.digest: "" if each.noticed else reasons.get(made(what[each.digest]), "") for each in seen}
     survivors = [each for each in seen if not each.noticed and not told[each.digest]]
     judged = sum(each.noticed for each in seen) + len(survivors)
     rate = 100 * (judged - len(survivors)) / judged if judged else 0.0

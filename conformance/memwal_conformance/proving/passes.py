@@ -6,11 +6,12 @@ What is seen is kept in a file, so that a pass can be ended and carried on; a su
 tests change. A pass ends with the tests that noticed, run once more without a mutant.
 
 A survivor that cannot be noticed is explained in ``conformance/mutants/explained.toml``: file, old and new text, and
-why nobody can tell. An explanation whose old text is gone is stale, and the pass says so.
+why nobody can tell. Its old text is found as that of a mutant is (`anchors`); once it is gone, the pass says so.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -147,17 +148,22 @@ def diff(change: Change) -> str:
 
 
 def explained(root: Path = ROOT) -> dict[tuple[str, str], str]:
-    """File and diff of each survivor that nobody can notice -> why.
+    """What each survivor that nobody can notice makes of its source (`made`) -> why nobody can.
 
-    Raises `InvalidArgument` for one whose old lines are no longer in the file.
+    Raises `InvalidArgument` for one whose old text is not in the file exactly once.
     """
     found = {}
     path = root / EXPLAINED
     for entry in entries(path, "survivor", "file") if path.is_file() else ():
         file, old, new, why = (entry.text(name) for name in ("file", "old", "new", "why"))
         entry.done()
-        change = Change(file=file, old=old, new=new)
-        if old not in (root / file).read_text("utf-8"):
-            raise entry.wrong(f"{file} no longer has the old lines")
-        found[file, diff(change)] = why
+        try:
+            found[made(Change(file=file, old=old, new=new), root)] = why
+        except InvalidArgument as error:
+            raise entry.wrong(str(error)) from error
     return found
+
+
+def made(change: Change, root: Path = ROOT) -> tuple[str, str]:
+    """The file, and what the changed source says whatever its comments, line breaks and brackets."""
+    return change.file, ast.dump(ast.parse(change.applied(root)))
