@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from mmap import mmap
 from pathlib import Path
 
 import memwal
 import pytest
+from memwal.codec import native
 
 from ..kit.damaged_tables import Scene, whole
 
@@ -99,3 +101,11 @@ def test_verify_reports_every_file_that_ended_the_process_and_goes_on(scene: Sce
         *(("named_files_are_whole", name.removeprefix("t/")) for name in names),
         ("wal_entries_open", scene.wal_path(6).removeprefix("t/")),
     }
+
+
+def test_a_name_that_is_longer_than_the_mark_is_left_as_far_as_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = mmap(-1, native.MARK_BYTES)
+    monkeypatch.setattr(native, "_watches", [native.Watch(memory=memory, deadly={})])
+    with native.reading("t/" + "p" * 5_000, "FORMAT-018", refusal="not a Lance file"):
+        assert native.marked(memory) == "t/" + "p" * 4_092
+    assert native.marked(memory) == ""

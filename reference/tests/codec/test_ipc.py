@@ -50,6 +50,17 @@ def test_an_entry_that_becomes_too_large_is_refused_by_path_and_offset(
         wal.decode(data, REVISIONS["B"], "wal/1.arrow")
 
 
+def test_an_entry_that_becomes_large_is_read_where_its_own_bytes_are_many_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ipc, "EXPANDED_BYTES", 100_000)
+    rows = pa.table({"v": np.random.default_rng(1).integers(0, 1000, 20_000)}, metadata=EPOCH)
+    data = stream(rows, "zstd")
+    assert 5_000 < len(data) < 100_000  # of 160,000 bytes
+
+    assert wal.decode(data, REVISIONS["B"], "wal").rows.num_rows == 20_000
+
+
 def lying(data: bytes) -> bytes:
     """``data`` with the first length of a compressed buffer of 800,000 bytes made 2 TiB."""
     honest = struct.pack("<q", 800_000)

@@ -493,6 +493,18 @@ def test_there_is_no_thread_where_there_is_nothing_to_do(table: memwal.Table) ->
     writer.close()
 
 
+def test_nothing_is_held_of_backgrounds_that_have_ended_but_of_the_last(table: memwal.Table) -> None:
+    writer = table.writer(limits=Limits(memtable_rows=1, wal_interval_ms=None))
+    for number in range(3):
+        writer.put(rows((number, "a")))
+        for thread in ours():
+            thread.join(PATIENCE_S)
+    assert flushed(table) == [1, 2, 3]
+    assert len(writer._threads._spawned) == 1
+    writer.close()
+    assert not writer._threads._spawned
+
+
 @pytest.mark.clause("AMB-41")
 def test_a_memtable_that_the_background_is_flushing_is_not_flushed_by_anybody_else(
     store: Gated, table: memwal.Table

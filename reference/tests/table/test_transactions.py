@@ -21,7 +21,7 @@ from memwal.effects import Io, List, Protocol
 from memwal.errors import AlreadyExists, ArtifactError, EngineBug, InvalidArgument, NotFound
 from memwal.ids import TableVersion
 from memwal.revisions import STRICT
-from memwal.table import apply, cloning, columns, compaction, read, state, tags, transactions, whole, write
+from memwal.table import apply, cloning, columns, compaction, draft, read, state, tags, transactions, whole, write
 from memwal.table.commit import commit
 from memwal.table.transactions import OPERATIONS, Transaction
 
@@ -93,6 +93,16 @@ def test_an_append_takes_fragment_ids_that_were_never_used_and_leaves_the_rest(f
     assert current.manifest.message.max_fragment_id == 2
     assert seen(folder) == {1: "x", 3: "x"}
     assert seen(folder, 2) == {1: "x", 2: "x"}
+
+
+@pytest.mark.clause("FORMAT-011", "TXN-025")
+def test_a_fragment_that_goes_takes_its_id_with_it_where_the_manifest_does_not_tell_the_highest(folder: Folder) -> None:
+    old = begun(folder, (1,), (2,)).manifest
+    old.message.ClearField("max_fragment_id")
+    made = draft.begin(old, "t", None, STRICT)
+    made.change_fragments([], [1])
+    made.add_fragments([table_pb2.DataFragment()])
+    assert [fragment.id for fragment in made.message.fragments] == [0, 2]
 
 
 @pytest.mark.clause("TXN-026", "TXN-027", "FORMAT-017", "FORMAT-034", "FORMAT-036", "FORMAT-052")

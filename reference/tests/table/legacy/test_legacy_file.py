@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 import tempfile
 from collections.abc import Sequence
@@ -264,6 +265,24 @@ def test_statistics_with_missing_and_unknown_fields_are_read() -> None:
 def test_damaged_structure_is_named(data: bytes, clause: str) -> None:
     with pytest.raises(ArtifactError, match=clause):
         structure.decode(data, "f", [field("a", 0, "int32")])
+
+
+@pytest.mark.parametrize(("count", "more"), [(8, ""), (9, ", …")])
+def test_batch_offsets_that_do_not_rise_are_shown_but_not_all_of_many(count: int, more: str) -> None:
+    data = footer(file_pb2.Metadata(batch_offsets=range(1, count + 1)))
+    with pytest.raises(ArtifactError, match=re.escape(f"batch offsets (1, 2, 3, 4, 5, 6, 7, 8{more}) do not rise")):
+        structure.decode(data, "f", [field("a", 0, "int32")])
+
+
+@pytest.mark.clause("FORMAT-032")
+@pytest.mark.parametrize(("offset", "length"), [(-1, 1), (0, -1)])
+def test_a_dictionary_at_a_negative_place_or_of_a_negative_length_is_named(offset: int, length: int) -> None:
+    body = b"\x00" + struct.pack("<2q", 0, 1)
+    words = file_pb2.Dictionary(offset=offset, length=length)
+    data = footer(file_pb2.Metadata(batch_offsets=[0, 1], page_table_position=1), body)
+    file = structure.decode(data, "f", [field("d", 0, "dict:string:int8:false", dictionary=words)])
+    with pytest.raises(ArtifactError, match=f"the dictionary of column 'd' has {length} values at {offset}"):
+        structure.read(file)
 
 
 @pytest.mark.parametrize(
