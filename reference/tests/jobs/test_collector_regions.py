@@ -69,6 +69,8 @@ def test_entries_go_from_the_bottom_up_to_the_first_that_a_listed_generation_nee
         kept
         == [f"generation 3 is listed and {verb} {first}{after}"] * (8 - first) + ["not flushed: replay starts at 8"] * 2
     )
+    gone = reasons(decisions, "wal", collected=True)
+    assert gone == [f"below {first}: its generation was collected"] * (first - before[0])
     assert strong(ground) == BUSY_ROWS
 
 
@@ -104,8 +106,10 @@ def test_entries_of_a_fenced_writer_stay_until_they_are_flushed_and_merged(revis
     run(ground, retain_versions=1)
     assert entry in wal_positions(ground, region, revision)
     made.merge()
-    run(ground, retain_versions=1)
+    decisions = run(ground, retain_versions=1)
     assert wal_positions(ground, region, revision) == []
+    start = newest_manifest(ground, region, revision).position_replay_after + 1
+    assert set(reasons(decisions, "wal", collected=True)) == {f"below {start}: its generation was collected"}
     assert strong(ground) == {**BUSY_ROWS, 6: "left"}
     made.writer(region, background=False).put(row(7, "again"))
     made.writer(region, background=False)

@@ -17,8 +17,9 @@ from memwal.cli.main import app
 from memwal.cli.merge import Display
 from memwal.drive import drive
 from memwal.effects import Get, Io, List
-from memwal.errors import ArtifactError, InvalidArgument, Unmergeable
-from memwal.ids import RegionId
+from memwal.errors import ArtifactError, Conflict, InvalidArgument, Unmergeable
+from memwal.ids import RegionId, TableVersion
+from memwal.jobs import merger
 from memwal.jobs.merger import merge_region
 from memwal.read import generation as generation_source
 from memwal.revisions import STRICT
@@ -684,3 +685,21 @@ def test_a_region_that_is_no_uuid_is_refused(tmp_path: Path, wrong: str) -> None
 def test_merging_a_region_that_nobody_claimed_does_nothing(tmp_path: Path) -> None:
     table = memwal.create(tmp_path / "t", SCHEMA, primary_key=["id"])
     assert table.merge(str(uuid.uuid4())).merged == ()
+
+
+@pytest.mark.clause("MERGE-012")
+@pytest.mark.parametrize(("retryable", "tries"), [(True, 3), (False, 1)])
+def test_a_merge_that_loses_is_tried_again_if_that_can_help_and_not_without_end(
+    retryable: bool, tries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    async def loses(*_: object) -> bool:
+        tried.append(1)
+        raise Conflict(TableVersion(2), "update", "overwrite", retryable=retryable)
+
+    monkeypatch.setattr(merger, "_step", loses)
+    monkeypatch.setattr(merger, "CONFLICT_ATTEMPTS", 3)
+    with pytest.raises(Conflict):
+        Ground().run(merge_region(IO, RegionId(str(uuid.UUID(int=1)))))
+    assert len(tried) == tries

@@ -95,6 +95,21 @@ def test_an_append_takes_fragment_ids_that_were_never_used_and_leaves_the_rest(f
     assert seen(folder, 2) == {1: "x", 2: "x"}
 
 
+@pytest.mark.clause("TXN-030")
+@pytest.mark.parametrize(("old", "new"), [([1, 2], [3]), ([1, 2], []), ([], [3])])
+def test_a_rewrite_of_the_older_form_is_one_group_also_where_nothing_is_left(old: list[int], new: list[int]) -> None:
+    made = Transaction(
+        rewrite=Transaction.Rewrite(
+            old_fragments=[table_pb2.DataFragment(id=number) for number in old],
+            new_fragments=[table_pb2.DataFragment(id=number) for number in new],
+        )
+    )
+    (group,) = transactions.rewrite_groups(made)
+    assert [fragment.id for fragment in group.old_fragments] == old
+    assert [fragment.id for fragment in group.new_fragments] == new
+    assert transactions.touched(made) == set(old)
+
+
 @pytest.mark.clause("FORMAT-011", "TXN-025")
 def test_a_fragment_that_goes_takes_its_id_with_it_where_the_manifest_does_not_tell_the_highest(folder: Folder) -> None:
     old = begun(folder, (1,), (2,)).manifest

@@ -128,6 +128,16 @@ def test_equal_neighbouring_offsets_are_null_and_offsets_are_absolute() -> None:
     assert structure.read(file).to_pydict() == {"s": ["a", None, "bcc"]}
 
 
+@pytest.mark.clause("FORMAT-031")
+def test_offsets_of_lists_count_from_the_first_of_their_batch() -> None:
+    body = struct.pack("<3i", 7, 8, 9) + struct.pack("<3i", 5, 6, 8)
+    table_at = len(body)
+    body += struct.pack("<4q", 12, 3, 0, 3)  # the offsets, then the items
+    data = footer(file_pb2.Metadata(batch_offsets=[0, 2], page_table_position=table_at), body)
+    file = structure.decode(data, "f", [field("l", 0, "list"), field("item", 1, "int32", 0)])
+    assert structure.read(file).to_pydict() == {"l": [[7], [8, 9]]}
+
+
 @pytest.mark.clause("FORMAT-025", "FORMAT-020")
 def test_a_file_without_a_schema_is_read_with_that_of_its_table_and_ids_may_have_gaps() -> None:
     body = struct.pack("<2i", 7, 8) + struct.pack("<2h", 1, 2)
