@@ -38,6 +38,13 @@ class InvalidArgument(MemwalError, ValueError):
         self.clause = clause
 
 
+class LateRow(InvalidArgument):
+    """A row's sequence is not higher than the one that stands for its key, and the writer was told to refuse that."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, clause="AMB-148")
+
+
 def check_name(kind: str, name: str, known: Iterable[str], *, clause: str = "") -> None:
     """Raise `InvalidArgument` unless ``name`` is among ``known``: with those that there are, and the nearest.
 

@@ -27,6 +27,8 @@ DENSE = 32
 """Codes are looked up in a table with a byte for each possible code if that is at most so many bytes per key."""
 CODES = 1 << 62
 """Combined codes stay below this; where they would not, they are numbered anew."""
+_PLACES = 16
+"""Places of keys are looked up in a table with four bytes for each possible code if that has so many codes per key."""
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _SLOTS = 16
 """Slots per key in the first, approximate lookup of sparse codes."""
@@ -104,6 +106,53 @@ class KeySet:
         if self._numbering.direct and keys.column(0).null_count:
             found &= keys.column(0).is_valid().to_numpy()
         return found
+
+
+class KeyPlaces:
+    """Where each of some keys is, none of which repeats or is NULL.
+
+    Takes at most 64 bytes per key besides the distinct values of the key columns.
+    """
+
+    def __init__(self, keys: pa.Table) -> None:
+        """``keys``: a table of the key columns."""
+        self._numbering = _numbering(keys)
+        codes = self._numbering.codes(keys)
+        low, span = _span(codes) if len(codes) else (0, 0)
+        self._low = low
+        self._table: npt.NDArray[np.int32] | None = None
+        self._order = self._codes = np.empty(0, dtype=np.int64)
+        if span <= _PLACES * len(codes):
+            self._table = np.full(span + 1, -1, dtype=np.int32)
+            self._table[codes - low] = np.arange(len(codes), dtype=np.int32)
+        else:
+            self._order = np.argsort(codes, kind="stable")
+            self._codes = codes[self._order]
+
+    def of(self, keys: pa.Table) -> Codes:
+        """The place of each of ``keys``, a table of the key columns; -1 for one that is not there."""
+        codes = self._numbering.codes(keys)
+        if self._table is not None:
+            # As unsigned numbers, codes below the least one are large, and so is everything above the largest.
+            offsets = codes.view(np.uint64) - np.uint64(self._low % 2**64)
+            np.minimum(offsets, np.uint64(len(self._table) - 1), out=offsets)
+            return self._table[offsets.view(np.int64)].astype(np.int64)
+        at = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
+        return np.where(self._codes[at] == codes, self._order[at], -1)
+
+
+def groups(keys: pa.Table) -> tuple[Codes, Codes] | None:
+    """The rows by key: their positions, in row order within a key, and the number of the key of each of these.
+
+    None if no key repeats.
+    """
+    if keys.num_rows < 2:
+        return None
+    codes = _own_codes(keys)
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    number = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(ordered[1:] != ordered[:-1])])
+    return None if number[-1] == len(number) - 1 else (order, number)
 
 
 class Seen:
@@ -230,7 +279,7 @@ class _Numbered:
 
 
 def _numbering(keys: pa.Table) -> _Direct | _Numbered:
-    if keys.num_columns == 1 and _is_integral(keys.column(0).type) and not keys.column(0).null_count:
+    if keys.num_columns == 1 and is_integral(keys.column(0).type) and not keys.column(0).null_count:
         return _Direct()
     distinct = tuple(pc.unique(column) for column in keys.columns)
     seen: list[Codes | None] = []
@@ -249,7 +298,8 @@ def _own_codes(keys: pa.Table) -> Codes:
     return _numbering(keys).codes(keys)
 
 
-def _is_integral(arrow: pa.DataType) -> bool:
+def is_integral(arrow: pa.DataType) -> bool:
+    """Whether values of the type are whole numbers of at most 64 bits in memory."""
     return pa.types.is_integer(arrow) or (pa.types.is_temporal(arrow) and not pa.types.is_interval(arrow))
 
 

@@ -21,6 +21,7 @@ PROGRAMS = {
 }
 """Python blocks that are whole programs: the table that they write, and its rows at the end."""
 NO_PROGRAMS = {
+    "writer.md 2": "a part of a program; test_late_rows.py runs such writers",
     "spark.md 1": "needs a Spark session; pipeline/tests run such writes",
     "spark.md 2": "needs a Spark session; pipeline/tests run such reads",
     "machines.md 1": "a state machine of the simulator, which touches no table; it runs for a minute",

@@ -21,6 +21,7 @@ from ..jobs.merger import Merged
 from ..read import filters
 from ..region import writer as writing
 from ..region.limits import Limits
+from ..region.sequences import LateRows, SequenceBy
 from ..revisions import Revision
 from ..table import coverage, write
 from ..table.state import TableState
@@ -150,6 +151,8 @@ class Table(Queries):
         memtable_rows: int | None = None,
         wal_buffer_rows: int | None = None,
         background: bool = True,
+        sequence_by: str | None = None,
+        late_rows: LateRows = "drop",
     ) -> Writer:
         """Claim a region and open its writer; any earlier writer of the region is fenced.
 
@@ -158,7 +161,10 @@ class Table(Queries):
         several (see `register_region`), one has to be named. ``durable``, ``indexed``: defaults of `Writer.put`,
         independent of each other. ``limits``: when buffered rows are stored, when the MemTable is flushed, and when
         puts wait; ``memtable_rows`` and ``wal_buffer_rows`` change one limit each. ``background``: flush in a thread
-        while puts go on; without it every flush happens in the call that makes it due.
+        while puts go on; without it every flush happens in the call that makes it due. ``sequence_by``: the column by
+        which rows of a key are ordered, whoever wrote them and when (AMB-148); a row that is not higher than what the
+        region has stored for its key is late, and ``late_rows`` says what becomes of it: ``drop``, ``keep`` or
+        ``fail``.
         """
         self._check_not_pinned()
         chosen = limits or Limits()
@@ -173,7 +179,8 @@ class Table(Queries):
         row, registered = self._registered(region)
         if row.spec_id:
             spec_change.check_governed(row, self._state)
-        opened = self._opened(row, chosen, registered=registered)
+        sequence = None if sequence_by is None else SequenceBy(column=sequence_by, late_rows=late_rows)
+        opened = self._opened(row, chosen, registered=registered, sequence=sequence)
         if row.spec_id:
             return Writer(self._place, opened, durable=durable, indexed=indexed, background=background)
         others = self._manual_writers
@@ -193,6 +200,7 @@ class Table(Queries):
         *,
         registered: bool = True,
         governed: bool = True,
+        sequence: SequenceBy | None = None,
     ) -> writing.Writer:
         opening_region = opening.open_region(
             self._io,
@@ -201,6 +209,7 @@ class Table(Queries):
             limits=limits,
             registered=registered,
             governed=governed,
+            sequence=sequence,
         )
         writer, self._state = self._run(opening_region)
         return writer

@@ -15,6 +15,7 @@ from ..keys import among
 from ..read.sources import HeldIndexes, MemoryView
 from ..region import writer as writing
 from ..region.memtable import MemTable
+from ..region.sequences import Put
 from .place import Place
 
 
@@ -85,8 +86,10 @@ class Writer:
         """Generations that wait to be flushed, or are being flushed, oldest first."""
         return tuple(memtable.generation for memtable in self._writer.frozen)
 
-    def put(self, rows: pa.Table | pa.RecordBatch, *, durable: bool | None = None, indexed: bool | None = None) -> None:
+    def put(self, rows: pa.Table | pa.RecordBatch, *, durable: bool | None = None, indexed: bool | None = None) -> Put:
         """Write rows as one atomic write, which readers of this writer's memory see at once.
+
+        Returns how many, and how many were late: a writer with ``sequence_by`` leaves those out (AMB-148).
 
         ``durable`` waits until they are in the WAL; otherwise they are stored when a limit is reached, and a crash
         before that loses them. ``indexed`` waits until the maintained indexes of the MemTable hold them; otherwise
@@ -97,12 +100,15 @@ class Writer:
         background raises `WriterStopped` here.
         """
         self._writer.check_open()
-        self._write(self._writer.region.rows.upserts(rows), durable, indexed)
+        return self._write(self._writer.region.rows.upserts(rows), durable, indexed)
 
-    def delete(self, keys: pa.Table, *, durable: bool | None = None, indexed: bool | None = None) -> None:
-        """Delete rows by key (a table of exactly the key columns); options as for `put`. Revision R only."""
+    def delete(self, keys: pa.Table, *, durable: bool | None = None, indexed: bool | None = None) -> Put:
+        """Delete rows by key; options and answer as for `put`. Revision R only.
+
+        ``keys``: a table of exactly the key columns, and of the sequence column for a writer with ``sequence_by``.
+        """
         self._writer.check_open()
-        self._write(self._writer.region.rows.tombstones(keys), durable, indexed)
+        return self._write(self._writer.tombstones(keys), durable, indexed)
 
     @implements("REGION-003", "AMB-56")
     def _check_apart(self, rows: pa.Table) -> None:
@@ -127,11 +133,11 @@ class Writer:
                 found = pa.concat_tables([found, among(suspects, memtable.table().select(keys.schema.names))])
         return found
 
-    def _write(self, rows: pa.Table, durable: bool | None, indexed: bool | None) -> None:
+    def _write(self, rows: pa.Table, durable: bool | None, indexed: bool | None) -> Put:
         self._check_apart(rows)
         durable = self._durable if durable is None else durable
         indexed = self._indexed if indexed is None else indexed
-        self._threads.run(self._writer.write(rows, durable, indexed))
+        return self._threads.run(self._writer.write(rows, durable, indexed))
 
     def flush_wal(self) -> None:
         """Store buffered rows in the WAL, as one entry if that is not too large."""

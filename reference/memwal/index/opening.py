@@ -6,6 +6,8 @@ Source: MemWAL revisions A and B, "Region", "Writer Expectations"; AMB-53, 136.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +22,9 @@ from ..table.state import TableState
 from . import regions, transforms
 from .region_values import to_shard_fields
 from .snapshot import RegionRow
+
+Members = Callable[[pa.Table], pa.ChunkedArray]
+"""Which rows of a table of the key columns are of a region: one truth value per row."""
 
 
 def region_of(io: Io, state: TableState, row: RegionRow, *, belongs: Belongs = any_row) -> Region:
@@ -65,15 +70,35 @@ def belonging(row: RegionRow, state: TableState) -> Belongs:
     return check
 
 
+def members(row: RegionRow, state: TableState) -> Members | None:
+    """Tells which keys are of the region of ``row``; None where keys alone do not tell, as of a manual region."""
+    wanted = dict(row.values)
+    spec = regions.spec_of(state.mem_wal, row.spec_id)
+    names = {i: n for n, i in state.field_ids.items()}
+    if not wanted or spec is None:
+        return None
+    if not {names.get(number) for field in spec.fields for number in field.source_ids} <= set(state.primary_key):
+        return None
+
+    def of(keys: pa.Table) -> pa.ChunkedArray:
+        found = transforms.evaluate(spec, keys, names, revision=state.revision)
+        return reduce(pc.and_, (_equal(found.column(name), value) for name, value in wanted.items()))
+
+    return of
+
+
 def _first_other(found: pa.ChunkedArray, wanted: object) -> int | None:
-    """Offset of the first region value that is not ``wanted``; None if all are. NULL equals NULL, and NaN NaN."""
+    """Offset of the first region value that is not ``wanted``; None if all are."""
+    at = pc.index(_equal(found, wanted), False).as_py()
+    return None if at < 0 else int(at)
+
+
+def _equal(found: pa.ChunkedArray, wanted: object) -> pa.ChunkedArray:
+    """Which region values are ``wanted``. NULL equals NULL, and NaN NaN."""
     if pa.types.is_float16(found.type):
         found = found.cast(pa.float32())  # there is no comparison of half floats
     if wanted is None:
-        same = found.is_null()
-    elif isinstance(wanted, float) and math.isnan(wanted):
-        same = pc.fill_null(pc.is_nan(found), False)
-    else:
-        same = pc.fill_null(pc.equal(found, pa.scalar(wanted, found.type)), False)
-    at = pc.index(same, False).as_py()
-    return None if at < 0 else int(at)
+        return found.is_null()
+    if isinstance(wanted, float) and math.isnan(wanted):
+        return pc.fill_null(pc.is_nan(found), False)
+    return pc.fill_null(pc.equal(found, pa.scalar(wanted, found.type)), False)

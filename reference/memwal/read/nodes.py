@@ -255,6 +255,8 @@ class Deduplicate:
     columns: tuple[str, ...]
     """Columns of the answer."""
     union: Union
+    deletes: bool = False
+    """Rows that delete their key come too."""
     outcome: str = ""
 
     @property
@@ -275,7 +277,7 @@ class Deduplicate:
             seen = above if scans[0] is self.union.base else Seen()
             for scan in scans:
                 async for batch in newest_rows(scan.stream(), key, seen):
-                    found = live(batch, self.base, self.columns)
+                    found = batch.select(self.columns) if self.deletes else live(batch, self.base, self.columns)
                     rows += found.num_rows
                     self.outcome = f"{rows} rows"
                     yield found

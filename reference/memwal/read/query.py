@@ -29,6 +29,8 @@ class Query:
     """None reads strongly: manifests, newest base, and above them the ``memory`` of open writers or, for regions
     without one, the WAL after the replay pointer. A version reads eventually, from its own snapshot."""
     memory: Sequence[MemoryView] = ()
+    deletes: bool = False
+    """Rows that delete their key are in the answer too, as long as a generation or the WAL has them (R)."""
 
     def names(self, base: TableState) -> list[str]:
         """Columns of the answer; raises `InvalidArgument` for one that the base table does not have."""

@@ -41,7 +41,7 @@ async def plan(io: Io, view: View, asked: Query) -> Streamed:
         [[Scan(part, tuple(needed), below) for part in region] for region in parts.regions.values()],
     )
     if asked.keep is None or not above:
-        return Deduplicate(view.base, tuple(names), union)
+        return Deduplicate(view.base, tuple(names), union, asked.deletes)
     return Filter(Deduplicate(view.base, tuple(needed), union), asked.keep, tuple(names))
 
 

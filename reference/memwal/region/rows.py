@@ -68,16 +68,20 @@ class Rows:
         return self._marked(checked, deleted=False)
 
     @implements("AMB-89")
-    def tombstones(self, keys: pa.Table) -> pa.Table:
-        """Rows that delete ``keys``, a table of exactly the key columns. Other columns become NULL."""
+    def tombstones(self, keys: pa.Table, sequence: str | None = None) -> pa.Table:
+        """Rows that delete ``keys``, a table of exactly the key columns. Other columns become NULL.
+
+        ``sequence``: a column that ``keys`` has too, and that is stored.
+        """
         if not self.revision.tombstones:
             reason = f"revision {self.revision.name} has no deletes; delete from the base table once it is merged"
             raise InvalidArgument(reason, clause="AMB-89")
-        strict = [f.name for f in self.table if f.name not in self.key and not f.nullable]
+        given = (*self.key, sequence) if sequence is not None else self.key
+        strict = [f.name for f in self.table if f.name not in given and not f.nullable]
         if strict:
             raise InvalidArgument(f"a delete needs NULL in the not nullable columns {strict}", clause="AMB-89")
-        keys = admitted(keys, pa.schema([self.table.field(name) for name in self.key]))
-        columns = [keys[f.name] if f.name in self.key else pa.nulls(keys.num_rows, f.type) for f in self.table]
+        keys = admitted(keys, pa.schema([self.table.field(name) for name in given]))
+        columns = [keys[f.name] if f.name in given else pa.nulls(keys.num_rows, f.type) for f in self.table]
         rows = pa.table(columns, schema=self.plain)
         self.belongs(rows)
         return self._marked(rows, deleted=True)

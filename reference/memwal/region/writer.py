@@ -30,6 +30,7 @@ from .commit import commit_flush
 from .limits import Limits, Trigger
 from .recovery import recover, replay_start
 from .region import Region
+from .sequences import Comparison, Put
 from .writer_state import Stopping, WriterState
 
 _LENIENCY = 2
@@ -48,28 +49,34 @@ class Writer(WriterState):
     """
 
     @implements("WRITER-003", "WRITER-005", "WRITER-006", "WRITER-019", "AMB-23")
-    async def put(self, rows: pa.Table, *, durable: bool = True, indexed: bool = True) -> None:
-        """Write ``rows`` as one atomic write, visible in memory at once.
+    async def put(self, rows: pa.Table, *, durable: bool = True, indexed: bool = True) -> Put:
+        """Write ``rows`` as one atomic write, visible in memory at once; returns how many, and how many were late.
 
         ``durable``: it is in the WAL when this returns. ``indexed``: the maintained indexes hold it when this returns.
         Raises `InvalidArgument` (nothing happened), `Fenced`, `WriterStopped`, or the store's failure: then the write
         may or may not surface later, whole (AMB-22), and the writer is stopped.
         """
         self.check_open()
-        await self.write(self.region.rows.upserts(rows), durable, indexed)
+        return await self.write(self.region.rows.upserts(rows), durable, indexed)
 
     @implements("AMB-89")
-    async def delete(self, keys: pa.Table, *, durable: bool = True, indexed: bool = True) -> None:
-        """Delete the rows of ``keys`` (key columns only). Revision R; `InvalidArgument` in A and B (AMB-89)."""
-        self.check_open()
-        await self.write(self.region.rows.tombstones(keys), durable, indexed)
+    async def delete(self, keys: pa.Table, *, durable: bool = True, indexed: bool = True) -> Put:
+        """Delete the rows of ``keys`` (key columns only, and the sequence column of a writer that has one).
 
-    @implements("WRITER-010", "WRITER-018", "AMB-41")
-    async def write(self, rows: pa.Table, durable: bool, indexed: bool) -> None:
+        Revision R; `InvalidArgument` in A and B (AMB-89).
+        """
+        self.check_open()
+        return await self.write(self.tombstones(keys), durable, indexed)
+
+    @implements("WRITER-010", "WRITER-018", "AMB-41", "AMB-148")
+    async def write(self, rows: pa.Table, durable: bool, indexed: bool) -> Put:
         """As `put`, of rows that were validated."""
+        # AMB-148, late rows: what is stored is read once, after the claim, when nobody else can write here.
+        if self.comparison is not None:
+            await self.comparison.ready(self.unflushed)
         # AMB-41, flushes in order: what waits for them is bounded, so that puts wait too.
         await self._room()
-        self.insert(rows)
+        done = self.compare_and_insert(rows)
         # WRITER-003, WRITER-019: the answer of a durable write comes after its entry.
         if durable:
             await self.flush_wal()
@@ -79,6 +86,7 @@ class Writer(WriterState):
         now_ms = await self._now()
         self.clocks = self.clocks.started(self.limits, self.memtable.waiting.rows, self.memtable.rows, now_ms)
         await self._keep_limits(now_ms, durable=durable)
+        return done
 
     @implements("AMB-41")
     async def _room(self) -> None:
@@ -359,6 +367,7 @@ async def recovered(
     *,
     limits: Limits | None = None,
     maintained: Sequence[MaintainedIndex] = (),
+    comparison: Comparison | None = None,
 ) -> Writer:
     """The open writer of a region that was just claimed with ``manifest``: recovers its MemTables."""
     found = await recover(region, manifest)
@@ -377,6 +386,7 @@ async def recovered(
         memtable=memtable,
         frozen=tuple(frozen),
         position_next=following,
+        comparison=comparison,
     )
     now_ms = await writer._now()
     writer.clocks = writer.clocks.started(writer.limits, memtable.waiting.rows, memtable.rows, now_ms)

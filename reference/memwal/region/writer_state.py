@@ -19,6 +19,7 @@ from . import limits as limiting
 from .limits import Clocks, Limits, Trigger
 from .memtable import MemTable, size_of
 from .region import Region
+from .sequences import Comparison, Put
 
 
 @dataclass(slots=True)
@@ -46,6 +47,8 @@ class WriterState:
 
     They stay here, and readable, until `release` finds that the manifest lists their generation (AMB-102).
     """
+    comparison: Comparison | None = None
+    """With what its rows are compared by their sequence; None: with nothing. Never another one."""
     clocks: Clocks = Clocks()
     """Since when rows wait, and since when the active MemTable has any."""
     storing: Turn = field(default_factory=Turn)
@@ -101,6 +104,25 @@ class WriterState:
             reason = f"a write of {size_bytes} bytes is larger than an entry may be ({self.limits.entry_bytes} bytes)"
             raise InvalidArgument(f"{reason}: make several writes of it", clause="AMB-16")
         self.memtable = self.memtable.with_write(rows, size_bytes)
+
+    def tombstones(self, keys: pa.Table) -> pa.Table:
+        """The rows that delete ``keys``, which have the sequence column of the writer too, if it has one."""
+        sequence = None if self.comparison is None else self.comparison.sequence.column
+        return self.region.rows.tombstones(keys, sequence)
+
+    @implements("AMB-148")
+    def compare_and_insert(self, rows: pa.Table) -> Put:
+        """As `insert`, of those of ``rows`` that are not late, if the writer has a sequence column.
+
+        There is no request between comparing and inserting, so that no other write comes between the two.
+        """
+        if self.comparison is None:
+            self.insert(rows)
+            return Put(rows.num_rows)
+        fresh, compared = self.comparison.admitted(rows)
+        self.insert(fresh)
+        self.comparison.written(fresh, compared)
+        return Put(fresh.num_rows, rows.num_rows - fresh.num_rows)
 
     @property
     def timed(self) -> bool:

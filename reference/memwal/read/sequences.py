@@ -1,0 +1,68 @@
+"""What a region has stored of each key's sequence: its writer reads it once, and compares its own rows (AMB-148)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from .. import cellwise
+from ..clauses import implements
+from ..effects import Io
+from ..ids import RegionId
+from ..index import regions
+from ..index.opening import Members
+from ..table.coverage import fragment_ids
+from ..table.owners import owners
+from .fragments import restricted
+from .query import Query
+from .scan import plan
+from .sources import MemoryView
+from .view import View, over
+
+WORTH_ASKING_ROWS = 1 << 18
+"""Rows of a base for which it is asked which fragments are another region's, by the transactions that made them."""
+
+
+@implements("AMB-148")
+async def stored_sequences(io: Io, by: str, memory: MemoryView, of_region: Members | None) -> pa.Table:
+    """Key and ``by`` of the newest row of each key in the region of ``memory``, in base, generations and memory.
+
+    Rows that delete their key are among them until they are merged (R): then nothing is known of it any more.
+    ``memory``: what the region's writer holds. ``of_region``: leaves out the base's rows of other regions.
+    Raises as `memwal.read.view.over` does, and `Fenced` if there is a newer claim.
+    """
+
+    async def body(view: View) -> pa.Table:
+        narrowed, mixed = await _narrowed(io, view, memory.region_id)
+        key = list(view.base.primary_key)
+        names = [*key, by]
+        planned = await plan(io, narrowed, Query(columns=names, memory=[memory], deletes=True))
+        shape = pa.schema([pa.field(name, view.base.schema.field(name).type) for name in names])
+        parts = [_own(rows, key, of_region if mixed else None) async for rows in planned.stream()]
+        return pa.concat_tables([shape.empty_table(), *(cellwise.under(part, shape) for part in parts)])
+
+    return await over(io, None, body, only=memory.region_id)
+
+
+def _own(rows: pa.Table, key: Sequence[str], of_region: Members | None) -> pa.Table:
+    return rows if of_region is None else cellwise.where(rows, of_region(rows.select(list(key))))
+
+
+async def _narrowed(io: Io, view: View, region: RegionId) -> tuple[View, bool]:
+    """``view`` without the base's fragments that merges of other regions made, where that is worth asking.
+
+    And whether what is left of the base may have rows of other regions all the same. Regions of other specs do not
+    count: their keys may be this region's today.
+    """
+    base = view.base
+    if sum(fragment.physical_rows for fragment in base.fragments) < WORTH_ASKING_ROWS:
+        return view, True
+    specs = {row.region_id: row.spec_id for row in await regions.known(io, base)}
+    if region not in specs:
+        return view, True
+    made = await owners(io, base, base.fragments)
+    others = {n for n, owner in made.items() if owner != region and specs.get(owner) == specs[region]}
+    left = fragment_ids(base) - others
+    return replace(view, base=restricted(base, left)), any(made.get(number) != region for number in left)

@@ -1,0 +1,233 @@
+"""Rows that come late: a writer with a sequence column compares its rows with what the region has stored (AMB-148).
+
+Fencing stops what an older claim still does, and nothing in the texts stops a later claim that replays older rows: its
+writes are the newest, whatever its rows say of themselves. After its claim a writer is the only one of its region, so
+that it can read the sequence of each stored key once, keep it up to date with its own writes, and tell late rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .. import cellwise
+from ..clauses import implements
+from ..effects import Turn
+from ..errors import InvalidArgument, LateRow, check_name
+from ..keys import Codes, KeyPlaces, groups, is_integral, last_of_each
+from .memtable import MemTable
+
+Mask = npt.NDArray[np.bool_]
+"""One truth value per row, shape (rows,)."""
+Values = npt.NDArray[Any]
+"""Sequences as numbers, or as objects where they are decimals or texts. Shape (rows,)."""
+
+LateRows = Literal["drop", "keep", "fail"]
+"""What becomes of a row whose sequence is not higher than the stored one of its key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceBy:
+    """By what a writer's rows are ordered, and what becomes of late ones."""
+
+    column: str
+    late_rows: LateRows = "drop"
+    """``drop``: they are left out and counted. ``keep``: nobody looks, a later write wins. ``fail``: the whole write is
+    refused with `LateRow`, and nothing of it is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """What became of the rows of one write."""
+
+    rows: int
+    """Rows that were written."""
+    late: int = 0
+    """Rows that were left out, since their sequence was not higher than the one that stands for their key."""
+
+
+@implements("AMB-148")
+def checked(sequence: SequenceBy, schema: pa.Schema, key: Sequence[str]) -> SequenceBy:
+    """``sequence``; raises `InvalidArgument` unless its column is in ``schema``, not of the key, and can be ordered."""
+    check_name("column", sequence.column, schema.names, clause="AMB-148")
+    check_name("way with late rows", sequence.late_rows, get_args(LateRows), clause="AMB-148")
+    if sequence.column in key:
+        reason = f"column {sequence.column!r} is of the key, and orders no two rows of one key"
+        raise InvalidArgument(reason, clause="AMB-148")
+    kind = schema.field(sequence.column).type
+    if not any(accepts(kind) for accepts in _ORDERED):
+        reason = f"column {sequence.column!r} is {kind}; rows are ordered by whole numbers, decimals, times and texts"
+        raise InvalidArgument(reason, clause="AMB-148")
+    return sequence
+
+
+_ORDERED: tuple[Callable[[pa.DataType], bool], ...] = (
+    pa.types.is_integer,
+    pa.types.is_decimal,
+    pa.types.is_date,
+    pa.types.is_time,
+    pa.types.is_timestamp,
+    pa.types.is_duration,
+    pa.types.is_string,
+    pa.types.is_large_string,
+)
+"""Types with one order of all their values; floating numbers have NaN, which is neither higher nor lower."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """Keys, none of which repeats, and their sequences, which change in place."""
+
+    keys: pa.Table
+    places: KeyPlaces
+    values: Values
+    given: Mask
+    """Which keys have a sequence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What was found for some rows."""
+
+    late: Mask
+    """Which of them are not higher than what stands for their key, or than an earlier one of them."""
+    places: tuple[Codes, ...]
+    """For each set of known keys the place of each row's key in it, or -1."""
+
+    def without_late(self) -> Compared:
+        """The same of the rows that are not late."""
+        return Compared(self.late[~self.late], tuple(at[~self.late] for at in self.places))
+
+
+class Sequences:
+    """The sequence of the newest row of each key, as far as it was told.
+
+    In memory are keys and sequences, in about log2(n) sets of growing size that have no key in common.
+    """
+
+    def __init__(self, key: Sequence[str], by: str, stored: pa.Table) -> None:
+        """``stored``: key and sequence columns of rows, one of each key."""
+        self._key, self._by = list(key), by
+        self._sets: list[_Known] = []
+        self._learn(stored)
+
+    def compared(self, rows: pa.Table) -> Compared:
+        """Compare ``rows``, which have a sequence each, with what stands for their keys and with each other."""
+        keys = rows.select(self._key)
+        values, _ = _values(rows.column(self._by))
+        late = _behind(keys, values)
+        places = tuple(known.places.of(keys) for known in self._sets)
+        for known, at in zip(self._sets, places, strict=True):
+            here = np.flatnonzero(at >= 0)
+            there = at[here]
+            late[here] |= known.given[there] & (values[here] <= known.values[there]).astype(np.bool_)
+        return Compared(late, places)
+
+    def written(self, rows: pa.Table, compared: Compared) -> None:
+        """``rows`` are the newest of their keys now; of a key that occurs more than once the last row counts.
+
+        ``compared``: what was found for them before anything else was written.
+        """
+        values, given = _values(rows.column(self._by))
+        unknown: Mask = np.ones(rows.num_rows, np.bool_)
+        for known, at in zip(self._sets, compared.places, strict=True):
+            here = np.flatnonzero(at >= 0)
+            known.values[at[here]], known.given[at[here]] = values[here], given[here]
+            unknown[here] = False
+        self._learn(last_of_each(rows.filter(pa.array(unknown)).select([*self._key, self._by]), self._key))
+
+    def _learn(self, rows: pa.Table) -> None:
+        """``rows``: one of each of some keys that are not known yet."""
+        if not rows.num_rows:
+            return
+        # Without the rest of the schema: in memory, generations and base columns say differently what may be NULL.
+        keys = pa.Table.from_arrays([rows.column(name) for name in self._key], self._key)
+        values, given = _values(rows.column(self._by))
+        while self._sets and self._sets[-1].keys.num_rows <= 2 * keys.num_rows:
+            older = self._sets.pop()
+            keys = pa.concat_tables([older.keys, keys])
+            values, given = np.concatenate([older.values, values]), np.concatenate([older.given, given])
+        self._sets.append(_Known(keys.combine_chunks(), KeyPlaces(keys), values, given))
+
+
+def _values(column: pa.ChunkedArray) -> tuple[Values, Mask]:
+    """Values that are ordered as the column's are, in memory of their own, and which of them are given."""
+    given = column.is_valid().to_numpy()
+    if not is_integral(column.type):
+        return column.to_numpy(), given
+    if pa.types.is_temporal(column.type):
+        column = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
+    return np.array(column.fill_null(0).to_numpy() if column.null_count else column.to_numpy()), given
+
+
+def _behind(keys: pa.Table, values: Values) -> Mask:
+    """Which rows are not higher than the highest earlier row of their key."""
+    late: Mask = np.zeros(len(values), np.bool_)
+    grouped = groups(keys)
+    if grouped is None:
+        return late
+    order, number = grouped
+    rank = np.unique(values, return_inverse=True)[1].astype(np.int64)
+    # Ascending from group to group, so that one running maximum serves all of them.
+    height = number * len(values) + rank[order]
+    late[order[1:]] = height[1:] <= np.maximum.accumulate(height)[:-1]
+    return late
+
+
+Stored = Callable[[Sequence[MemTable]], Awaitable[pa.Table]]
+"""Reads key and sequence of the newest row of each key of the region, deletes too; given the writer's MemTables."""
+
+
+@dataclass(slots=True)
+class Comparison:
+    """What an open writer with a sequence column goes by."""
+
+    sequence: SequenceBy
+    key: tuple[str, ...]
+    stored: Stored
+    reading: Turn = field(default_factory=Turn)
+    known: Sequences | None = None
+    """None until the first write has read what is stored."""
+
+    async def ready(self, held: Callable[[], Sequence[MemTable]]) -> None:
+        """Read what is stored, unless that is done.
+
+        ``held``: the writer's MemTables, which no write changes meanwhile, since each has to be `ready` before.
+        """
+        if self.sequence.late_rows == "keep":
+            return
+        async with self.reading:
+            if self.known is None:
+                self.known = Sequences(self.key, self.sequence.column, await self.stored(held()))
+
+    @implements("AMB-148")
+    def admitted(self, rows: pa.Table) -> tuple[pa.Table, Compared | None]:
+        """Those of ``rows`` that are to be written, in their order; and what was found for them.
+
+        Raises `InvalidArgument` for a row without a sequence, and `LateRow` for a late one where these are to fail.
+        """
+        column = self.sequence.column
+        if rows.column(column).null_count:
+            at = pc.index(rows.column(column).is_null(), True).as_py()
+            raise InvalidArgument(f"row {at} has NULL in the sequence column {column!r}", clause="AMB-148")
+        if self.known is None:
+            return rows, None
+        compared = self.known.compared(rows)
+        if not compared.late.any():
+            return rows, compared
+        if self.sequence.late_rows == "fail":
+            first = rows.slice(int(compared.late.argmax()), 1).select([*self.key, column]).to_pylist()[0]
+            count = int(compared.late.sum())
+            raise LateRow(f"{count} rows are late; the first is {first}, and a row of its key is not lower")
+        return cellwise.where(rows, ~compared.late), compared.without_late()
+
+    def written(self, rows: pa.Table, compared: Compared | None) -> None:
+        """``rows`` are in the MemTable now; ``compared``: what was found for them."""
+        if self.known is not None and compared is not None:
+            self.known.written(rows, compared)
