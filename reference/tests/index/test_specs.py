@@ -57,6 +57,18 @@ def whole(columns: Columns) -> pa.Array:
     return columns[0].cast(pa.int64())
 
 
+@pytest.mark.clause("REGION-021")
+@pytest.mark.parametrize("value", [-1.0, 0.5, float("inf")])
+def test_a_field_that_tells_a_float_from_the_same_one_in_a_wider_type_is_refuted(value: float) -> None:
+    def tells(columns: Columns) -> pa.Array:
+        wide = columns[0].type == pa.float64()
+        return pa.array([int(wide and each == value) for each in columns[0].to_pylist()], pa.int64())
+
+    clause, message = refuted(tells, pa.float32())
+    assert clause == "REGION-021"
+    assert "double" in message
+
+
 def test_a_field_that_meets_all_requirements_is_accepted() -> None:
     for kind in (pa.int8(), pa.uint16(), pa.int64(), pa.bool_()):
         accepted(whole, kind)

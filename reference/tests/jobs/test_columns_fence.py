@@ -28,7 +28,7 @@ from memwal.region.claim import claim
 from memwal.region.rows import TOMBSTONE, Rows, with_field_ids
 from memwal.region.writer import Writer
 from memwal.revisions import REVISIONS, STRICT
-from memwal.table import columns, whole
+from memwal.table import columns, read, whole
 from memwal.table.schema import PRIMARY_KEY
 from memwal.table.state import TableState
 
@@ -376,6 +376,19 @@ def test_computed_values_are_not_wiped_by_rows_that_were_in_the_wal_without_them
     with pytest.raises(Unmergeable, match=r"'more'.*would be lost.*AMB-50"):
         table.merge()
     assert by_key(base.refresh().scan())[1]["more"] == 7
+
+
+@pytest.mark.clause("AMB-50")
+def test_values_of_rows_far_down_in_a_large_fragment_are_not_wiped_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read, "_FIRST_ROWS", 2)
+    monkeypatch.setattr(read, "BATCH_ROWS", 2)
+    ground = Ground()
+    table = memwal.create("t", rows(COLUMNS, *range(7)), primary_key=["id"], store=ground)
+    with table.writer(background=False) as writer:
+        writer.put(rows(COLUMNS, 5))
+    memwal.base_table("t", store=ground).add_columns(MORE, _sevens)
+    with pytest.raises(Unmergeable, match=r"values of it in 1 rows of fragment 0 that would be lost.*AMB-50"):
+        table.merge()
 
 
 @pytest.mark.clause("AMB-50", "AMB-66")

@@ -485,9 +485,13 @@ def test_the_benchmark_compares_equal_merges_at_any_size() -> None:
     assert {side: len(found[side]["seconds"]) for side in ("engine", "native")} == {"engine": 1, "native": 1}
 
 
-@pytest.mark.parametrize(("keys_bytes", "opened"), [(1 << 20, 1), (0, 5)], ids=["all keys are kept", "no room"])
+@pytest.mark.parametrize(
+    ("keys_bytes", "opened"),
+    [(1 << 20, (1, 1)), (80, (1, 5)), (0, (5, 5))],
+    ids=["all keys are kept", "room for 8 keys and not for 4 more", "no room"],
+)
 def test_a_pass_over_two_regions_opens_each_fragment_of_the_base_once_for_its_keys(
-    monkeypatch: pytest.MonkeyPatch, keys_bytes: int, opened: int
+    monkeypatch: pytest.MonkeyPatch, keys_bytes: int, opened: tuple[int, int]
 ) -> None:
     monkeypatch.setattr(upsert, "KEYS_BYTES", keys_bytes)
     ground = Ground()
@@ -512,6 +516,5 @@ def test_a_pass_over_two_regions_opens_each_fragment_of_the_base_once_for_its_ke
     before = len(ground.asked)
     assert len(table.merge().merged) == 5
     asked = [each.path for each in ground.asked[before:] if isinstance(each, Get)]
-    assert {path: asked.count(path) for path in files} == dict.fromkeys(files, opened)  # each file comes in one request
-    assert len(files) == 2
+    assert {path: asked.count(path) for path in files} == dict(zip(files, opened, strict=True))  # in one request each
     assert dict(zip(*table.scan().to_pydict().values(), strict=True)) == expected

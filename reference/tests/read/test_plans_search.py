@@ -432,6 +432,12 @@ def test_without_an_index_that_can_be_followed_all_rows_are_compared(base: Base)
 # --- refusals --------------------------------------------------------------------------------------------------------
 
 
+def test_one_row_may_be_asked_for(base: Base) -> None:
+    table = base.enable("B")
+    assert table.search(QUERY, "vf", 1).num_rows == 1
+    assert table.search_text("fox", "text", 1).num_rows == 1
+
+
 def test_a_search_that_cannot_be_is_refused(base: Base) -> None:
     table = base.enable("B")
     for asked, complaint in (

@@ -126,6 +126,7 @@ def test_equal_neighbouring_offsets_are_null_and_offsets_are_absolute() -> None:
     data = footer(file_pb2.Metadata(batch_offsets=[0, 3], page_table_position=len(body) - 16), body)
     file = structure.decode(data, "f", [field("s", 0, "string")])
     assert structure.read(file).to_pydict() == {"s": ["a", None, "bcc"]}
+    assert paging.bytes_of(file, ["s"]) == (4 * 8, True)  # and the text that the offsets point to
 
 
 @pytest.mark.clause("FORMAT-031")
@@ -179,7 +180,9 @@ def test_values_are_found_by_the_page_table_one_run_for_each_field_and_batch() -
         field("v", 5, "fixed_size_list:float:2"),
     ]
     data = footer(file_pb2.Metadata(batch_offsets=[0, 3, 5], page_table_position=at), bytes(body))
-    assert structure.read(structure.decode(data, "f", fields)).to_pydict() == {
+    file = structure.decode(data, "f", fields)
+    assert paging.bytes_of(file, ["i", "t", "v"]) == (5 * 4 + 5 * 2 + 10 * 4, False)
+    assert structure.read(file).to_pydict() == {
         "i": [7, 8, 9, 10, -11],
         "t": [{"p": 1}, {"p": 2}, {"p": 3}, {"p": 4}, {"p": 5}],
         "b": [True, False, True, False, True],
