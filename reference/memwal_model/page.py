@@ -1,0 +1,168 @@
+"""`docs/model.md`: the machine as a page, made from the machine itself. ``python -m memwal_model.page --write``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from . import machine
+from .form import ACTIONS, ASSUMPTIONS, FIELDS, Action, Update
+from .histories import HAZARDS, LIVES, History, run
+from .invariants import INVARIANTS, RULES
+from .terms import TRUE
+from .text import PLAIN, parts
+
+PAGE = Path("docs") / "model.md"
+
+_INTRODUCTION = """\
+# The abstract machine
+
+This page explains the protocol of one MemWAL region in about fifty steps, each a few lines long, and says what is
+proved of them. It is generated from `reference/memwal_model` by `python -m memwal_model.page --write`.
+
+The explorer tries the engine within bounds: two writers, a few rows, one fault. The machine has no bounds: any
+number of writers, mergers, builders and readers, of entries, generations and versions. For each step and each
+statement below a solver shows: if all statements hold before the step, this one holds after it. So they hold for
+ever.
+
+    pip install 'memwal[proofs]'          # z3, once
+    memwal explore prove                  # every obligation, in a few seconds
+    memwal explore model                  # the steps, the statements, the histories
+    memwal explore model from_put_to_base # one history, step by step
+    memwal explore model --tla            # the machine as a TLA+ module; --quint for Quint
+
+```mermaid
+flowchart LR
+    client([client]) -- "send, carry_out" --> wal[WAL entry]
+    wal -- acknowledge --> client
+    wal -- "flush, list_generation" --> generation[listed generation]
+    generation -- "prepare_merge, merge" --> base[base table version]
+    base -- "load, catch_up" --> index[base index]
+    generation -- "doom, unlist, delete_files" --> gone((gone))
+    wal -- "delete_entry" --> gone
+    wal -- replay --> memory[memory of the next writer]
+    reader([strong reader]) -.-> wal & generation & base
+```
+
+**How to read it.** A field is a part of the state; its arguments are the letters in brackets: `w`, `v` writers,
+`p`, `q` positions, `x`, `y` epochs, `g` generations, `t`, `u` table versions, `k` keys, `m` mergers, `b` index
+builders, `i`, `j` maintained indexes, `r` readers. A step can happen where all that it needs holds, for any choice
+of its letters. All that it changes changes at once, by the values before it; what it does not name stays. A request
+that is answered late, twice or never needs no steps of its own: it is sent in one step (`send`, `flush`) and
+carried out in another (`carry_out`, `list_generation`), which may come at any later time, or never, and also after
+its sender has crashed.
+
+**What it leaves out.** Bytes, schemas, hashing and Bloom filters (they are about one file, not about steps); time,
+which no safety statement may lean on; several region specs and several regions (every statement is about one
+region); region snapshots and eventual reads; deletes, which are rows like others until they are merged. Progress
+("a merge ends") is not stated: only that nothing wrong happens.
+"""
+
+
+def page() -> str:
+    """The text of the page."""
+    return "\n".join([_INTRODUCTION, *_state(), *_assumptions(), *_steps(), *_statements(), *_histories(), ""])
+
+
+def _state() -> Iterator[str]:
+    yield "## State\n"
+    yield f"`start`, where replay begins, is short for `{_bare(PLAIN.chosen(*map(PLAIN.of, machine.start.args)))}`.\n"
+    yield "| field | what it is |"
+    yield "|---|---|"
+    for each in FIELDS:
+        if each.name not in ASSUMPTIONS:
+            fixed = " (never changes)" if each.rigid else ""
+            yield f"| `{each.name}{_over(each.over)}` | {each.words}{fixed} |"
+
+
+def _over(sorts: tuple[object, ...]) -> str:
+    return f"({', '.join(getattr(sort, 'value', '') for sort in sorts)})" if sorts else ""
+
+
+def _assumptions() -> Iterator[str]:
+    yield "\n## What is assumed\n"
+    yield "Readings of the texts, by the notes of SPEC_NOTES, and three axioms about the store. Each is needed: the"
+    yield "last column is what a history of the machine breaks without it.\n"
+    yield "| assumption | says | note | without it |"
+    yield "|---|---|---|---|"
+    broken = {next(iter(each.setting.without)): each for each in HAZARDS}
+    for name, each in ASSUMPTIONS.items():
+        yield f"| `{name}` | {each.field.words} | {each.note or 'axiom'} | `{broken[name].breaks}` |"
+
+
+def _steps() -> Iterator[str]:
+    yield "\n## Steps\n"
+    for action in ACTIONS.values():
+        given = f"({', '.join(each.args[0] for each in action.parameters)})" if action.parameters else ""
+        only = f" Only without `{action.without}`." if action.without else ""
+        yield f"**{action.name}{given}**: {action.words}{only}\n"
+        yield "```text"
+        yield from (f"needs    {_bare(PLAIN.of(each))}" for each in parts(action.when) if each is not TRUE)
+        yield from (f"changes  {_update(action, each)}" for each in action.updates)
+        yield "```\n"
+
+
+def _update(action: Action, update: Update) -> str:
+    given = {each.args[0] for each in action.parameters}
+    place = PLAIN.applied(update.field, [_bare(PLAIN.of(each)) for each in update.at])
+    free = [each.args[0] for each in update.bound if each.args[0] not in given]
+    every = f"  for all {', '.join(free)}" if free else ""
+    return f"{place} := {_bare(PLAIN.of(update.value))}{every}"
+
+
+def _bare(text: str) -> str:
+    """Without the brackets around all of it."""
+    depth = 0
+    for place, sign in enumerate(text):
+        depth += (sign == "(") - (sign == ")")
+        if depth == 0 and place < len(text) - 1:
+            return text
+    return text[1:-1] if text.startswith("(") else text
+
+
+def _statements() -> Iterator[str]:
+    for title, theorem in (("Theorems", True), ("Why they hold", False)):
+        yield f"\n## {title}\n"
+        for each in INVARIANTS.values():
+            if each.theorem is theorem:
+                yield f"**{each.name}**: {each.words}\n"
+                yield f"```text\n{_bare(PLAIN.of(each.holds))}\n```\n"
+    yield "\n## What no step does\n"
+    for rule in RULES.values():
+        yield f"**{rule.name}**: {rule.words}\n"
+        yield f"```text\n{_bare(PLAIN.of(rule.holds))}\n```\n"
+
+
+def _histories() -> Iterator[str]:
+    yield "\n## Histories\n"
+    yield "Every step can happen: these two histories have all of them.\n"
+    for history in LIVES:
+        yield from _history(history)
+    yield "\n### Without an assumption\n"
+    yield "Where one assumption is dropped, these histories break a statement. With it the same history stops"
+    yield "earlier, or breaks nothing. What the engine itself does under each reading is in [readings.md](readings.md).\n"
+    for history in HAZARDS:
+        yield from _history(history)
+
+
+def _history(history: History) -> Iterator[str]:
+    found = run(history)
+    end = f" Broken: `{found.broken}`." if found.broken else ""
+    yield f"**{history.name}**: {history.words}{end}\n"
+    yield "```text"
+    yield from (" ".join((name, *map(str, parameters))) for name, parameters in history.steps())
+    yield "```\n"
+
+
+def main() -> None:
+    """Write the page, or with ``--check`` exit with 1 if it is not what would be written."""
+    if "--check" in sys.argv:
+        sys.exit(
+            PAGE.read_text(encoding="utf-8") != page() and f"{PAGE} is out of date: python -m memwal_model.page --write"
+        )
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
