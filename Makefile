@@ -47,6 +47,7 @@ generate: $(READY) ## Write the generated files anew: protobuf code, vectors, me
 	$(BIN)/python protos/generate.py
 	$(BIN)/python conformance/vectors/bless.py
 	$(BIN)/python -m memwal_conformance.document --write
+	$(BIN)/python -m memwal_model.page --write
 	$(BIN)/python -m memwal_spark.page --write
 	$(BIN)/python -m memwal_conformance.matrix clauses --write
 	$(BIN)/python -m memwal_conformance.matrix notes --write

@@ -46,8 +46,8 @@ def prove(
     if importlib.util.find_spec("z3") is None:
         typer.echo("no solver: install the extra with `pip install 'memwal[proofs]'`", err=True)
         raise typer.Exit(2)
-    from .form import ACTIONS, ASSUMPTIONS
     from .logic import obligations
+    from .machine import ACTIONS, ASSUMPTIONS
 
     dropped, steps = without or [], step or []
     _known(dropped, ASSUMPTIONS, "assumption")
@@ -104,8 +104,8 @@ def model(
         _known([history], histories, "history")
         _show(history, as_json=as_json)
         return
-    from .form import ACTIONS
     from .invariants import INVARIANTS, RULES
+    from .machine import ACTIONS
 
     if as_json:
         steps = [{"name": a.name, "words": a.words, "without": a.without or None} for a in ACTIONS.values()]
@@ -128,8 +128,8 @@ def model(
 
 
 def _show(name: str, *, as_json: bool) -> None:
-    from .form import FIELDS
     from .histories import HAZARDS, LIVES, run
+    from .machine import FIELDS
 
     history = next(each for each in (*LIVES, *HAZARDS) if each.name == name)
     found = run(history)

@@ -51,8 +51,10 @@ INITIAL: dict[Field, int | bool] = {}
 ASSUMPTIONS: dict[str, Assumption] = {}
 ACTIONS: dict[str, Action] = {}
 
-Body = Callable[..., tuple[Any, ...]]
-"""Parameters of a step -> when it can happen, and what it changes: places with their new values, or `Update`."""
+Changes = tuple[Any, ...]
+"""When a step can happen, and what it changes: places with their new values, or `Update`."""
+Body = Callable[..., Changes]
+"""Parameters of a step -> the step."""
 
 
 def field(name: str, over: str, sort: Sort, words: str, initial: int | bool = 0, *, rigid: bool = False) -> Field:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from .form import ACTIONS
+from .machine import ACTIONS
 from .states import Setting, State, Step, after, broken, possible
 
 SPANS = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .machine import (
+from .state import (
     acked,
     at,
     barrier,

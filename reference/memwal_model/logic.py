@@ -14,9 +14,10 @@ from typing import Any
 
 import z3
 
-from . import machine
-from .form import ACTIONS, ASSUMPTIONS, FIELDS, INITIAL, Action
+from . import state
+from .form import Action
 from .invariants import INVARIANTS, RULES
+from .machine import ACTIONS, ASSUMPTIONS, FIELDS, INITIAL
 from .terms import Field, Sort, Term, fields_of
 
 PROCESSES = {sort: z3.DeclareSort(sort.value) for sort in Sort if not sort.number and sort is not Sort.BOOL}
@@ -69,9 +70,9 @@ class Logic:
         """The value in the initial state."""
         if field.rigid:
             return self.now(field, args)
-        if field is machine.bottom.args[0]:
-            return self.now(machine.first.args[0], ())
-        if field is machine.retained:
+        if field is state.bottom.args[0]:
+            return self.now(state.first.args[0], ())
+        if field is state.retained:
             return args[0] == 1
         value = INITIAL[field]
         return z3.BoolVal(value) if isinstance(value, bool) else z3.IntVal(value)
@@ -173,7 +174,7 @@ def obligations(
     logic = Logic(frozenset(without))
     solver = z3.Solver()
     solver.set("timeout", int(seconds * 1000))
-    first = logic.of(machine.first, {}, logic.now)
+    first = logic.of(state.first, {}, logic.now)
     solver.add(first >= 0, first <= 1)
     if not steps:
         for name, invariant in INVARIANTS.items():

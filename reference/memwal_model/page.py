@@ -6,10 +6,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import machine
-from .form import ACTIONS, ASSUMPTIONS, FIELDS, Action, Update
+from . import state
+from .form import Action, Update
 from .histories import HAZARDS, LIVES, History, run
 from .invariants import INVARIANTS, RULES
+from .machine import ACTIONS, ASSUMPTIONS, FIELDS
 from .terms import TRUE
 from .text import PLAIN, parts
 
@@ -67,7 +68,7 @@ def page() -> str:
 
 def _state() -> Iterator[str]:
     yield "## State\n"
-    yield f"`start`, where replay begins, is short for `{_bare(PLAIN.chosen(*map(PLAIN.of, machine.start.args)))}`.\n"
+    yield f"`start`, where replay begins, is short for `{_bare(PLAIN.chosen(*map(PLAIN.of, state.start.args)))}`.\n"
     yield "| field | what it is |"
     yield "|---|---|"
     for each in FIELDS:
@@ -141,7 +142,7 @@ def _histories() -> Iterator[str]:
         yield from _history(history)
     yield "\n### Without an assumption\n"
     yield "Where one assumption is dropped, these histories break a statement. With it the same history stops"
-    yield "earlier, or breaks nothing. What the engine itself does under each reading is in [readings.md](readings.md).\n"
+    yield "earlier, or breaks nothing. What the engine does under each reading is in [readings.md](readings.md).\n"
     for history in HAZARDS:
         yield from _history(history)
 

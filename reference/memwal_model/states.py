@@ -9,8 +9,9 @@ from dataclasses import field as field_of
 from functools import cache
 from typing import Any
 
-from .form import ACTIONS, ASSUMPTIONS, FIELDS, INITIAL, Action
+from .form import Action
 from .invariants import INVARIANTS, RULES
+from .machine import ACTIONS, ASSUMPTIONS, FIELDS, INITIAL
 from .terms import Sort, Term
 
 State = Mapping[str, Mapping[tuple[Any, ...], Any]]

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from . import machine
-from .form import ACTIONS, FIELDS, INITIAL, Action, Update
+from . import state
+from .form import Action, Update
 from .invariants import INVARIANTS
+from .machine import ACTIONS, FIELDS, INITIAL
 from .states import SIZES, Setting
 from .terms import Field, Sort, Term, both
 
@@ -93,7 +94,7 @@ PLAIN = Notation(
     greatest=lambda bound, body: f"(the greatest {bound.args[0]} with {body}, else -1)",
     chosen=lambda test, yes, no: f"(if {test} then {yes} else {no})",
     sparse=True,
-    named={machine.start: "start"},
+    named={state.start: "start"},
 )
 
 # ---- TLA+
@@ -127,18 +128,18 @@ TLA = Notation(
 def tla() -> str:
     """The machine as a TLA+ module."""
     rigid = [each for each in FIELDS if each.rigid]
-    state = [each for each in FIELDS if not each.rigid]
+    changing = [each for each in FIELDS if not each.rigid]
     sorts = ", ".join(_domain(each) for each in Sort if each is not Sort.BOOL)
     lines = ["---- MODULE MemWAL ----", "EXTENDS Integers", "", f"CONSTANTS {sorts}", ""]
     lines += [f"CONSTANT {each.name}  \\* {each.words}" for each in rigid]
-    lines += ["", "VARIABLES", ",\n".join(f"  {each.name}" for each in state), ""]
-    lines += [f"vars == <<{', '.join(each.name for each in state)}>>", "", "Init =="]
-    lines += [f"  /\\ {each.name} = {_tla_function(each, _tla_first(each))}" for each in state]
+    lines += ["", "VARIABLES", ",\n".join(f"  {each.name}" for each in changing), ""]
+    lines += [f"vars == <<{', '.join(each.name for each in changing)}>>", "", "Init =="]
+    lines += [f"  /\\ {each.name} = {_tla_function(each, _tla_first(each))}" for each in changing]
     for action in ACTIONS.values():
         lines += ["", f"\\* {action.words}", f"{_head(action)} =="]
         lines += [f"  /\\ {TLA.of(each)}" for each in parts(action.when)]
         lines += [f"  /\\ {each.field.name}' = {_tla_update(each)}" for each in action.updates]
-        same = [each.name for each in state if each not in {update.field for update in action.updates}]
+        same = [each.name for each in changing if each not in {update.field for update in action.updates}]
         lines += [f"  /\\ UNCHANGED <<{', '.join(same)}>>"]
     lines += ["", "Next =="]
     for action in ACTIONS.values():
@@ -234,7 +235,7 @@ QUINT = Notation(
 
 def quint() -> str:
     """The machine as a Quint module, with few processes and small numbers."""
-    state = [each for each in FIELDS if not each.rigid]
+    changing = [each for each in FIELDS if not each.rigid]
     setting = Setting().initial()
     lines = ["module memwal {"]
     for sort, values in SIZES.items():
@@ -245,12 +246,12 @@ def quint() -> str:
             value = QUINT.truth[setting[each.name][()]] if each.sort is Sort.BOOL else str(setting[each.name][()])
             lines += [f"  /// {each.words}", f"  pure val {each.name}: {_quint_sort(each.sort)} = {value}"]
     lines += ['  pure def has(p: int, x: int, k: str): bool = or { k == "k", p % 2 == 1 }']
-    for each in state:
+    for each in changing:
         over = [_quint_sort(sort) for sort in each.over]
         kind = f"{_key(over)} -> {_quint_sort(each.sort)}" if over else _quint_sort(each.sort)
         lines += [f"  /// {each.words}", f"  var {_spelt(each.name)}: {kind}"]
     lines += ["", "  action init = all {"]
-    lines += [f"    {_spelt(each.name)}' = {_quint_function(each, _quint_first(each))}," for each in state]
+    lines += [f"    {_spelt(each.name)}' = {_quint_function(each, _quint_first(each))}," for each in changing]
     lines += ["  }"]
     for action in ACTIONS.values():
         given = ", ".join(f"{each.args[0]}: {_quint_sort(each.sort)}" for each in action.parameters)
@@ -261,7 +262,7 @@ def quint() -> str:
         ]
         lines += [f"    {QUINT.of(each)}," for each in parts(action.when)]
         updates = {update.field: update for update in action.updates}
-        for each in state:
+        for each in changing:
             value = _quint_update(updates[each]) if each in updates else _spelt(each.name)
             lines.append(f"    {_spelt(each.name)}' = {value},")
         lines += ["  }"]

@@ -1,0 +1,105 @@
+"""Every step of the machine can happen, and no assumption can be left out."""
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+from memwal.revisions import Interpretation
+from memwal_model import page, text
+from memwal_model.histories import HAZARDS, LIVES, History, run
+from memwal_model.invariants import INVARIANTS, RULES
+from memwal_model.machine import ACTIONS, ASSUMPTIONS, FIELDS
+from memwal_model.states import Setting, inside, possible, steps
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_every_step_happens_in_a_life():
+    happened = {name for history in LIVES for name, _ in history.steps()}
+    assert happened == {name for name, action in ACTIONS.items() if not action.without}
+
+
+@pytest.mark.parametrize("history", LIVES, ids=lambda each: each.name)
+def test_a_life_breaks_nothing(history):
+    found = run(history)
+    assert (found.refused, found.broken) == (None, "")
+    assert len(found.states) == len(list(history.steps())) + 1
+    assert all(map(inside, found.states))
+
+
+def test_there_is_a_history_without_each_assumption():
+    assert [next(iter(each.setting.without)) for each in HAZARDS] == list(ASSUMPTIONS)
+
+
+@pytest.mark.parametrize("history", HAZARDS, ids=lambda each: each.name)
+def test_without_it_the_last_step_breaks_a_statement(history):
+    found = run(history)
+    assert (found.refused, found.broken) == (None, history.breaks)
+    assert len(found.states) == len(list(history.steps())) + 1
+    assert history.breaks in {name for name, each in INVARIANTS.items() if each.theorem} | set(RULES)
+
+
+@pytest.mark.parametrize("history", HAZARDS, ids=lambda each: each.name)
+def test_with_it_the_same_history_breaks_nothing(history):
+    found = run(history, replace(history.setting, without=frozenset()))
+    assert found.broken == ""
+
+
+def test_a_step_that_cannot_happen_ends_a_history():
+    found = run(History(name="", words="", told="read_manifest w1, read_manifest w2, claim w1, claim w2"))
+    assert found.refused == ("claim", ("w2",))
+    assert not possible(found.states[-1], ("claim", ("w2",)))
+
+
+def test_a_word_that_is_no_step_is_refused():
+    with pytest.raises(KeyError, match="no action of the machine: clame"):
+        run(History(name="", words="", told="clame w1"))
+
+
+def test_what_can_happen_at_first():
+    names = {name for name, _ in steps(Setting().initial(), list(ACTIONS.values()))}
+    assert names == {
+        "read_manifest", "claim_of_nobody", "crash", "load", "begin_read",
+    }  # fmt: skip
+
+
+def test_assumptions_are_readings_of_the_engine_by_the_same_name():
+    readings = {field.name for field in fields(Interpretation)}
+    engine_has_no_switch = {name for name, each in ASSUMPTIONS.items() if each.note and name not in readings}
+    assert engine_has_no_switch == {
+        "zero_by_generation", "replay_from_pointer", "verify_after_put", "flush_in_order", "memory_of_the_owner",
+    }  # fmt: skip
+
+
+def test_assumptions_name_notes_that_there_are():
+    notes = (ROOT / "SPEC_NOTES.md").read_text(encoding="utf-8")
+    assert [each.note for each in ASSUMPTIONS.values() if each.note and f"{each.note} " not in notes] == []
+
+
+def test_no_word_has_two_meanings():
+    names = [each.name for each in FIELDS] + list(ACTIONS) + list(INVARIANTS) + list(RULES)
+    assert sorted(names) == sorted(set(names))
+
+
+def test_the_page_is_made_from_the_machine():
+    assert (ROOT / page.PAGE).read_text(encoding="utf-8") == page.page()
+
+
+@pytest.mark.filterwarnings("ignore:int argument support is deprecated:DeprecationWarning")
+def test_a_parser_takes_the_tla_module():
+    import tree_sitter
+    import tree_sitter_tlaplus
+
+    parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_tlaplus.language()))
+    module = text.tla()
+    assert not parser.parse(module.encode()).root_node.has_error
+    assert parser.parse(module.replace("==", "=", 1).encode()).root_node.has_error
+    for action in ACTIONS.values():
+        assert f"\\* {action.words}" in module
+
+
+def test_the_quint_module_has_every_step_and_statement():
+    module = text.quint()
+    assert all(f"action do_{name}" in module for name in ACTIONS)
+    assert all(f"val inv_{name} = " in module for name in INVARIANTS)
+    assert module.count("{") == module.count("}")
