@@ -14,7 +14,7 @@ from memwal.effects import Copy, Delete, Put, PutIfAbsent, RenameIfAbsent, Store
 from memwal.errors import OutcomeUnknown, Throttled
 from memwal.stores.memory import Raised, Reply
 
-from .store import TURNED, Contents, GoOn, perform
+from .store import SWITCHED, Contents, GoOn, perform
 
 
 class Fate(IntEnum):
@@ -34,8 +34,8 @@ class Fate(IntEnum):
     """A conditional create that meets another one under way: undecided and not applied; the caller sees `Throttled`."""
     STALE = 6
     """A read that is answered as if the last change had not been made yet, on a store that remembers it."""
-    TURN = 7
-    """Not made now: another coroutine of the process that can go on, too, has its turn instead."""
+    SWITCH = 7
+    """Not made now: another coroutine of the process that can go on, too, goes on instead."""
 
     @property
     def label(self) -> str:
@@ -44,7 +44,7 @@ class Fate(IntEnum):
 
 
 FATES: dict[str, Fate] = {fate.label: fate for fate in Fate}
-FREE: frozenset[Fate] = frozenset({Fate.NORMAL, Fate.TURN})
+FREE: frozenset[Fate] = frozenset({Fate.NORMAL, Fate.SWITCH})
 """Fates that are no fault."""
 FAULTS: frozenset[Fate] = frozenset(Fate) - FREE - {Fate.STALE}
 """All that is not normal on a store that answers by its contents; each costs one from the budget."""
@@ -57,18 +57,18 @@ _OF_MUTATING = (Fate.NORMAL, Fate.LOST, Fate.APPLIED, Fate.LATE, Fate.THROTTLED)
 _OF_READING = (Fate.NORMAL, Fate.THROTTLED, Fate.STALE)
 
 
-def fates(request: StoreRequest[Any], allowed: frozenset[Fate], *, turns: bool = False) -> tuple[Fate, ...]:
+def fates(request: StoreRequest[Any], allowed: frozenset[Fate], *, switches: bool = False) -> tuple[Fate, ...]:
     """The fates that ``request`` may meet when those ``allowed`` are: normal first, then in order of `Fate`.
 
-    ``turns``: another coroutine of its process can go on, too.
+    ``switches``: another coroutine of its process can go on, too.
     """
     possible: tuple[Fate, ...] = _OF_MUTATING if isinstance(request, MUTATING) else _OF_READING
     if isinstance(request, GoOn):
         possible = (Fate.NORMAL,)
     if isinstance(request, _CONDITIONAL):
         possible = (*possible, Fate.CONFLICT)
-    if turns:
-        possible = (*possible, Fate.TURN)
+    if switches:
+        possible = (*possible, Fate.SWITCH)
     return tuple(fate for fate in possible if fate is Fate.NORMAL or fate in allowed)
 
 
@@ -93,8 +93,8 @@ def meet(contents: Contents, request: StoreRequest[Any], fate: Fate) -> Met:
             return Met(contents, Raised(Throttled, request.path))
         case Fate.STALE:
             return Met(contents, perform(contents.before(request.path), request)[1])
-        case Fate.TURN:
-            return Met(contents, TURNED)
+        case Fate.SWITCH:
+            return Met(contents, SWITCHED)
         case Fate.APPLIED:
             return Met(perform(contents, request)[0], Raised(OutcomeUnknown, request.path))
         case Fate.LOST | Fate.LATE:

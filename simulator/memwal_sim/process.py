@@ -4,7 +4,7 @@ Time, randomness and sleep are functions of the process's name and of how often 
 always lead to the same next request.
 
 A process of several coroutines is one history, too. Of those that can go on, the first is asked for its request, and
-`TURNED` is the reply that gives the turn to the next one instead; after each step it is the first one's turn again.
+`SWITCHED` is the reply that lets the next one go on instead; after each step the first one is asked again.
 What a coroutine waits for besides the store is the request `GO_ON`.
 """
 
@@ -25,7 +25,7 @@ from memwal.ids import Milliseconds
 from memwal.stores.memory import Raised, Reply
 
 from .fingerprint import fingerprint
-from .store import GO_ON, TURNED, Contents, perform
+from .store import GO_ON, SWITCHED, Contents, perform
 
 EPOCH_MS = Milliseconds(1_700_000_000_000)
 """What a process's clock shows first; each look at it is one millisecond later than the last."""
@@ -113,13 +113,13 @@ _BEGIN = Sleep(Milliseconds(0))
 class Running:
     """A started process. Not thread-safe, and of no use after its end."""
 
-    __slots__ = ("_all", "_front", "_looks", "_name", "_rolls", "announced", "notes", "pause", "turns")
+    __slots__ = ("_all", "_front", "_looks", "_name", "_rolls", "announced", "notes", "pause", "switches")
 
     def __init__(self, process: Process) -> None:
         self._name = process.name
         self._all = [_Coroutine(process.start(), _BEGIN)]
         self._front = 0
-        """Number of the coroutine whose turn it is."""
+        """Number of the coroutine that is asked."""
         self._looks = 0
         self._rolls = 0
         self.notes: tuple[Note, ...] = ()
@@ -128,8 +128,8 @@ class Running:
         """Notes that follow them and happen with the next request, see `_deferred`; replaced by `resume`."""
         self.pause: Pause = Ended()
         """The request that waits, or the end; replaced by `resume`."""
-        self.turns = False
-        """Whether another coroutine can have the turn instead, by the reply `TURNED`; replaced by `resume`."""
+        self.switches = False
+        """Whether another coroutine can go on instead, by the reply `SWITCHED`; replaced by `resume`."""
         self._advance(self._all[0], None, None)
 
     def resume(self, reply: Reply) -> Pause:
@@ -137,7 +137,7 @@ class Running:
         if isinstance(self.pause, Ended):
             raise EngineBug(f"{self._name} has ended and cannot take a reply")
         current = self._all[self._front]
-        if reply is TURNED:
+        if reply is SWITCHED:
             self.notes = self.announced = ()
             self._stand(self._front + 1)
         elif isinstance(reply, Raised):
@@ -210,14 +210,14 @@ class Running:
         self._stand(0)
 
     def _stand(self, first: int) -> None:
-        """Give the turn to the first that can go on, from number ``first`` on."""
+        """Ask the first that can go on, from number ``first`` on."""
         able = [number for number, each in enumerate(self._all) if number >= first and self._can_go_on(each)]
         broken = next(
             (each.error for each in self._all if each.error is not None and not _is_expected(each.error)), None
         )
-        self.turns = len(able) > 1
+        self.switches = len(able) > 1
         if broken is not None:
-            self.pause, self.turns = Ended(failure=_failure(broken)), False
+            self.pause, self.switches = Ended(failure=_failure(broken)), False
             self.close()
         elif able:
             self._front = able[0]

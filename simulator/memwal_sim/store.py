@@ -169,8 +169,8 @@ class GoOn(StoreRequest[None]):
 
 GO_ON = GoOn("")
 """It touches nothing."""
-TURNED = Returned(("the turn of another coroutine",))
-"""In place of a reply: nothing is performed, and another coroutine of the process has its turn."""
+SWITCHED = Returned(("another coroutine goes on",))
+"""In place of a reply: nothing is performed, and another coroutine of the process goes on."""
 
 Effect: TypeAlias = tuple[Contents, Reply]
 

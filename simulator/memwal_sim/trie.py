@@ -55,8 +55,8 @@ class Trie:
         """Node -> announcements of operations that begin with the next request, see `memwal_sim.process.Running`."""
         self.sites: list[str] = []
         """Node -> the protocol function that makes the request."""
-        self.turns: list[bool] = []
-        """Node -> whether another coroutine of the process can have the turn instead."""
+        self.switches: list[bool] = []
+        """Node -> whether another coroutine of the process can go on instead."""
         self.ends: dict[int, Ended] = {}
         """Node -> end, for nodes that have one."""
         self.edges: list[tuple[int, int]] = []
@@ -168,7 +168,7 @@ class Trie:
             self._stand(node, running)
         self.children.append({})
         self.sites.append(running.site())
-        self.turns.append(running.turns)
+        self.switches.append(running.switches)
         self.notes.append(running.notes)
         self.invocations.append(running.announced)
         self._origin.append(origin)

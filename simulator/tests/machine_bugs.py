@@ -12,9 +12,9 @@ from memwal_sim import bugs as planting
 from memwal_sim import machines
 from memwal_sim.bugs import Bug, planted
 from memwal_sim.machines import BrokenError, EngineMachine
-from memwal_sim.plays import find
 from memwal_sim.scenarios.scenario import setting
-from memwal_sim.traces.replay import play
+from memwal_sim.traces.replay import replay_in
+from memwal_sim.workloads import find
 
 
 def planted_bug(**replaced: Callable[..., Any]) -> Bug:
@@ -40,7 +40,7 @@ def found(
     header = broken.trace.header
     with planted(bugs):
         under = setting(header.revision, "strict", {**header.readings, **planting.readings(bugs)})
-        again = play(find(header.scenario).world(under, header.cast), broken.trace)
+        again = replay_in(find(header.scenario).world(under, header.actors), broken.trace)
     assert again.reproduced
     assert again.divergence is None
     return broken

@@ -16,7 +16,7 @@ from memwal.ids import Epoch, Generation, ManifestVersion, RegionId, SpecId, Wal
 from memwal.revisions import STRICT, B
 from memwal_sim.outcomes import FREE, Fate, fates
 from memwal_sim.process import Process
-from memwal_sim.stage import Stage
+from memwal_sim.simulation import Simulation
 from memwal_sim.store import Contents, Traits
 from memwal_sim.traces.recording import step
 from memwal_sim.traces.trace import Header, Trace
@@ -90,30 +90,30 @@ def busy(actors: int) -> World:
 
 def at_random(world: World, steps: int, *, faults: float = 0.0, seed: int = 1) -> Trace:
     """A history of ``world`` in which a share of the requests fails, and some of those land late."""
-    chance, stage, made = random.Random(seed), Stage(world), []
+    chance, simulation, made = random.Random(seed), Simulation(world), []
     while len(made) < steps:
-        if stage.under_way and chance.random() < 0.1:
-            played = stage.land(*chance.choice(stage.under_way))
+        if simulation.under_way and chance.random() < 0.1:
+            taken = simulation.land(*chance.choice(simulation.under_way))
         else:
-            actor = chance.choice([name for name in stage.running if stage.waiting(name) is not None])
-            request = stage.waiting(actor)
+            actor = chance.choice([name for name in simulation.running if simulation.waiting(name) is not None])
+            request = simulation.waiting(actor)
             assert request is not None
             safe = fates(request, frozenset({Fate.LOST, Fate.APPLIED, Fate.LATE}))
             fate = chance.choice(safe) if chance.random() < faults else Fate.NORMAL
-            played = stage.play(actor, fate)
-        made.append(step(len(made) + 1, played, stage.contents))
+            taken = simulation.step(actor, fate)
+        made.append(step(len(made) + 1, taken, simulation.contents))
     return Trace(HEADER, tuple(made))
 
 
-def played(world: World, *moves: tuple[str, Fate | None], header: Header = HEADER) -> Film:
+def filmed(world: World, *moves: tuple[str, Fate | None], header: Header = HEADER) -> Film:
     """The film of a history: (actor, fate), or (actor, None) for its oldest request under way, which lands."""
-    stage, made = Stage(world), []
+    simulation, made = Simulation(world), []
     for actor, fate in moves:
         if fate is None:
-            done = stage.land(*next(each for each in stage.under_way if each[0] == actor))
+            done = simulation.land(*next(each for each in simulation.under_way if each[0] == actor))
         else:
-            done = stage.play(actor, fate)
-        made.append(step(len(made) + 1, done, stage.contents))
+            done = simulation.step(actor, fate)
+        made.append(step(len(made) + 1, done, simulation.contents))
     return film_of(world, Trace(header, tuple(made)), "toy.jsonl")
 
 
@@ -158,7 +158,7 @@ def one_of_each() -> World:
 def meeting(fate: Fate) -> Film:
     """A step with ``fate`` and a normal one."""
     world = one_of_each()
-    request = Stage(world).waiting("creator")
+    request = Simulation(world).waiting("creator")
     assert request is not None
     actor = "creator" if fate in fates(request, frozenset(Fate)) else "reader"
-    return played(world, (actor, fate), ("putter", Fate.NORMAL))
+    return filmed(world, (actor, fate), ("putter", Fate.NORMAL))

@@ -18,8 +18,8 @@ from memwal_sim.exploring.explorer import explore
 from memwal_sim.outcomes import FAULTS, Fate
 from memwal_sim.process import Ended, Failure, Process, Running, run_alone
 from memwal_sim.scenarios.scenario import find, setting
-from memwal_sim.stage import Stage
-from memwal_sim.store import GO_ON, TURNED, Contents
+from memwal_sim.simulation import Simulation
+from memwal_sim.store import GO_ON, SWITCHED, Contents
 from memwal_sim.traces.recording import record
 from memwal_sim.world import World
 from revisions import B_FIRST
@@ -171,25 +171,25 @@ def test_a_failure_that_nobody_joins_is_that_of_the_process() -> None:
 
 def test_the_turn_goes_round_once_and_begins_anew_after_each_step() -> None:
     running = Running(Process("p", both(increment, increment)))
-    assert (running.pause, running.turns) == (GO_ON, True)
-    running.resume(TURNED)
-    assert (running.pause, running.turns) == (GO_ON, False)
+    assert (running.pause, running.switches) == (GO_ON, True)
+    running.resume(SWITCHED)
+    assert (running.pause, running.switches) == (GO_ON, False)
     running.resume(Returned(None))
-    assert (running.pause, running.turns) == (GO_ON, True)
-    running.resume(TURNED)
-    assert (running.pause, running.turns, running.site()) == (Get("n"), False, "toys.increment")
+    assert (running.pause, running.switches) == (GO_ON, True)
+    running.resume(SWITCHED)
+    assert (running.pause, running.switches, running.site()) == (Get("n"), False, "toys.increment")
     running.close()
 
 
 def test_a_request_of_a_process_with_one_coroutine_is_nobody_elses_turn() -> None:
-    with pytest.raises(InvalidArgument, match="a Get cannot be turn"):
-        Stage(world(increment, n=b"0")).play("p", Fate.TURN)
+    with pytest.raises(InvalidArgument, match="a Get cannot be switch"):
+        Simulation(world(increment, n=b"0")).step("p", Fate.SWITCH)
 
 
 def test_histories_of_several_coroutines_are_recorded_step_by_step() -> None:
     begun = world(both(increment, increment), n=b"0")
     histories = [record(begun, moves)[0] for moves in explore(begun, Bounds(classes_max=20)).classes]
-    assert {step.outcome for steps in histories for step in steps} == {"normal", "turn"}
+    assert {step.outcome for steps in histories for step in steps} == {"normal", "switch"}
     one, two = (Contents({"n": value}).digest[:16] for value in (b"1", b"2"))
     assert {steps[-1].store for steps in histories} == {one, two}
 
@@ -210,7 +210,7 @@ def test_a_process_that_is_dropped_after_a_failure_leaves_no_coroutine_that_neve
 
     running = Running(Process("a", start))
     while running.pause is not GO_ON:
-        running.resume(TURNED)
+        running.resume(SWITCHED)
     running.resume(Returned(None))
     del running
     gc.collect()

@@ -7,9 +7,9 @@ import re
 import pytest
 from memwal.errors import InvalidArgument
 from memwal_sim import data
-from memwal_sim.cast import Part
+from memwal_sim.actor import Actor
 from memwal_sim.evidence import texts
-from memwal_sim.evidence.directing import Advance
+from memwal_sim.evidence.schedules import Advance
 
 GOOD = """
 [[examples]]
@@ -40,10 +40,10 @@ def test_an_example_is_read_under_each_of_its_revisions() -> None:
     a, b = texts.examples(data.parsed("a.toml", GOOD))
     assert (a.path, a.title, a.description) == ("wal/one_a", "One row under A", "What happens is in entry 13.")
     assert (b.path, b.title, b.description) == ("wal/one_b", "One row under B", "What happens is in entry 11.")
-    writer = Part(
+    writer = Actor(
         name="writer-1", role="writer", arguments={"script": [{"rows": {"k": "v"}}, {"flush": None}], "region": 2}
     )
-    assert a.actors == (writer, Part(name="late", role="reader", arguments={"script": []}))
+    assert a.actors == (writer, Actor(name="late", role="reader", arguments={"script": []}))
     (step,) = a.steps
     assert isinstance(step, Advance)
     assert (step.fate.label, step.state) == ("lost", {"merged": 0, "snapshot": None})
@@ -69,7 +69,7 @@ def test_an_example_is_read_under_each_of_its_revisions() -> None:
         ('role = "reader"', 'role = "raeder"', "no role of worked_examples 'raeder'; there are"),
         ("region = 2", 'region = "2"', "actor 1 (writer-1): region is no whole number: '2'"),
         ("region = 2", "regoin = 2", "actor 1 (writer-1): no field 'regoin'; there are"),
-        ('workload = "worked_examples"', 'workload = "worked"', "no play 'worked'; there are"),
+        ('workload = "worked_examples"', 'workload = "worked"', "no workload 'worked'; there are"),
         ('actor = "writer-1"', 'actor = "writer"', "no actor 'writer'; there are writer-1, late"),
         ('fate = "lost"', 'fate = "lots"', "step 1 (So it is): no fate 'lots'; there are"),
         ('absent = ["snapshot"]', "absent = [1]", "step 1 (So it is): absent is no list of texts: [1]"),

@@ -22,7 +22,7 @@ async def _whole_wal(region: Io, *_: object) -> None:
 def test_a_collector_that_takes_the_whole_wal_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bug = planted_bug(memwal__jobs__collector__wal___collect_wal=_whole_wal)
     broken = found(Collecting, tmp_path, monkeypatch, bug)
-    assert "collector" in {part.role for part in broken.trace.header.cast}
+    assert "collector" in {actor.role for actor in broken.trace.header.actors}
 
 
 async def _all_manifests(region: Io, *_: object) -> None:
@@ -33,13 +33,13 @@ async def _all_manifests(region: Io, *_: object) -> None:
 def test_a_collector_that_takes_all_region_manifests_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bug = planted_bug(memwal__jobs__collector__manifests___collect_manifests=_all_manifests)
     broken = found(Collecting, tmp_path, monkeypatch, bug)
-    assert "collector" in {part.role for part in broken.trace.header.cast}
+    assert "collector" in {actor.role for actor in broken.trace.header.actors}
 
 
 @pytest.mark.long
 def test_a_collector_of_what_nobody_lists_yet_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = found(Collecting, tmp_path, monkeypatch, readings={"orphans_by_generation": False})
-    assert {part.role for part in broken.trace.header.cast} == {"collector", "writer"}
+    assert {actor.role for actor in broken.trace.header.actors} == {"collector", "writer"}
 
 
 def test_a_collector_that_forgets_retained_versions_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

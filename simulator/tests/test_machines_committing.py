@@ -27,7 +27,7 @@ async def _twice(io: Io, rows: pa.Table) -> TableState:
 def test_an_append_that_is_applied_twice_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = found(Committing, tmp_path, monkeypatch, planted_bug(memwal__table__write___append=_twice))
     assert broken.violation.clause == "TXN-002"
-    assert len(broken.trace.header.cast) == 1
+    assert len(broken.trace.header.actors) == 1
 
 
 def test_a_version_that_replaces_another_is_found_and_replayed_by_its_file(
@@ -37,4 +37,4 @@ def test_a_version_that_replaces_another_is_found_and_replayed_by_its_file(
     assert broken.violation.clause == "TXN-002"
     assert replay(broken.path).reproduced
     header = json.loads(broken.path.read_text("utf-8").partition("\n")[0])
-    assert [part["role"] for part in header["cast"]].count("committer") >= 1
+    assert [actor["role"] for actor in header["actors"]].count("committer") >= 1

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 from memwal.errors import InvalidArgument
-from memwal_sim import machines, plays
-from memwal_sim.plays import Part
+from memwal_sim import machines, workloads
 from memwal_sim.scenarios.scenario import setting
+from memwal_sim.workloads import Actor
 
 
 def test_the_default_profile_depends_on_nothing_but_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,11 +23,12 @@ def test_the_environment_chooses_the_profile(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_cast_is_refused_for_unknown_plays_roles_and_names_that_are_there_twice() -> None:
     with pytest.raises(
-        InvalidArgument, match=r"no play 'x'; there are collecting, .*committing, .*merging, .*region_life, .*routing"
+        InvalidArgument,
+        match=r"no workload 'x'; there are collecting, .*committing, .*merging, .*region_life, .*routing",
     ):
-        plays.find("x")
-    play, reader = plays.find("region_life"), Part(name="r", role="reader", arguments={"times": 1})
+        workloads.find("x")
+    workload, reader = workloads.find("region_life"), Actor(name="r", role="reader", arguments={"times": 1})
     with pytest.raises(InvalidArgument, match=r"no role of .* 'x'; there are reader, writer"):
-        play.world(setting(), [Part(name="a", role="x")])
+        workload.world(setting(), [Actor(name="a", role="x")])
     with pytest.raises(InvalidArgument, match="one name"):
-        play.world(setting(), [reader, reader])
+        workload.world(setting(), [reader, reader])

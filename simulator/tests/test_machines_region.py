@@ -18,7 +18,7 @@ def test_no_history_of_one_region_breaks_anything() -> None:
 def test_writes_that_are_stored_nowhere_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = found(RegionLife, tmp_path, monkeypatch, *bugs.choose(["canary"]))
     assert broken.violation.clause == "WAL-001"
-    assert len(broken.trace.header.cast) == 1
+    assert len(broken.trace.header.actors) == 1
 
 
 async def _no_tail(_region: object, _manifest: object, rows: Rows, *_: object) -> pa.Table:
@@ -45,4 +45,4 @@ def test_planted_bugs_of_wal_and_flush_are_found(
     broken = found(RegionLife, tmp_path, monkeypatch, *bugs.choose([bug]))
     assert broken.violation.clause in clauses
     assert len(broken.trace.steps) <= steps
-    assert len(broken.trace.header.cast) <= 3
+    assert len(broken.trace.header.actors) <= 3

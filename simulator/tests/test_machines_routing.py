@@ -16,13 +16,13 @@ def test_no_history_of_spec_changes_and_writers_breaks_anything() -> None:
 def test_spec_ids_that_are_used_again_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bug = planted_bug(memwal__jobs__spec_change___next_id=lambda *_: 1)
     broken = found(Routing, tmp_path, monkeypatch, bug)
-    assert len(broken.trace.header.cast) <= 2
+    assert len(broken.trace.header.actors) <= 2
 
 
 def test_a_value_that_gets_a_second_region_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bug = planted_bug(**{"memwal.index.registration:_by_values": lambda *_: {}})
     broken = found(Routing, tmp_path, monkeypatch, bug)
-    assert [part.role for part in broken.trace.header.cast].count("writer") >= 1
+    assert [actor.role for actor in broken.trace.header.actors].count("writer") >= 1
 
 
 @pytest.mark.long
@@ -30,4 +30,4 @@ def test_a_value_that_gets_a_second_region_is_found(tmp_path: Path, monkeypatch:
 def test_a_spec_that_governs_too_early_is_found(reading: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = found(Routing, tmp_path, monkeypatch, readings={reading: False})
     assert broken.violation.oracle in ("a key is in one region", "acknowledged writes survive")
-    assert len(broken.trace.header.cast) <= 3
+    assert len(broken.trace.header.actors) <= 3

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 from memwal.errors import ArtifactError, InvalidArgument
-from memwal_sim import bugs, places, plays
+from memwal_sim import bugs, places, workloads
 from memwal_sim.evidence import crashes, examples, texts
 from memwal_sim.evidence.crashes import WORKFLOWS, Workflow
-from memwal_sim.evidence.directing import Advance, Example, direct
-from memwal_sim.plays import collecting, merging
+from memwal_sim.evidence.schedules import Advance, Example, trace_of
 from memwal_sim.scenarios.scenario import Setting
-from memwal_sim.stage import Stage
+from memwal_sim.simulation import Simulation
 from memwal_sim.traces import facts
 from memwal_sim.traces.promoting import AREAS, DESCRIPTION_MIN, TITLE_MAX
 from memwal_sim.traces.replay import replay
 from memwal_sim.traces.trace import dumps, load, parse
+from memwal_sim.workloads import collecting, merging
 
-EXAMPLES = {example.path: example for example in texts.tell()}
+EXAMPLES = {example.path: example for example in texts.worked_examples()}
 SHORT = EXAMPLES["wal/buffered_write_is_lost"]
 
 
@@ -71,16 +71,16 @@ def test_a_planted_bug_breaks_the_example_that_is_about_it(bug: str, path: str) 
     chosen: dict[str, Any] = bugs.readings([planted])
     told = replace(EXAMPLES[path], readings={**EXAMPLES[path].readings, **chosen})
     with bugs.planted([planted]), pytest.raises((InvalidArgument, ArtifactError)):
-        direct(told)
+        trace_of(told)
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda workflow: workflow.name)
 def test_each_request_of_a_workflow_has_its_crash(workflow: Workflow) -> None:
-    stage, seen = crashes.begun(workflow), 1
-    while stage.waiting(workflow.worker.name) is not None:
-        before = stage.contents
-        stage.play(workflow.worker.name)
-        seen += stage.contents != before
+    simulation, seen = crashes.begun(workflow), 1
+    while simulation.waiting(workflow.worker.name) is not None:
+        before = simulation.contents
+        simulation.step(workflow.worker.name)
+        seen += simulation.contents != before
     folder = places.faults() / "recorded" / workflow.area / "crashes" / workflow.name
     numbers = sorted(int(path.stem.partition("_")[0]) for path in folder.glob("*.jsonl"))
     assert numbers == list(range(seen))
@@ -89,7 +89,7 @@ def test_each_request_of_a_workflow_has_its_crash(workflow: Workflow) -> None:
 @pytest.mark.parametrize("revision", ["A", "R"])
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda workflow: workflow.name)
 def test_others_go_on_after_a_crash_anywhere_in_every_revision(workflow: Workflow, revision: str) -> None:
-    ends = [direct(crashes.example(workflow, place, revision)) for place in crashes.places(workflow, revision)]
+    ends = [trace_of(crashes.example(workflow, place, revision)) for place in crashes.places(workflow, revision)]
     assert len(ends) > 1
     assert all(trace.header.violation is None for trace in ends)
 
@@ -106,14 +106,14 @@ JUDGES = {
 
 @pytest.mark.parametrize("workflow", [w for w in WORKFLOWS if w.workload in JUDGES], ids=lambda w: w.name)
 def test_all_oracles_of_a_region_hold_wherever_a_workflow_crashes(workflow: Workflow) -> None:
-    stage, judges = crashes.begun(workflow), JUDGES[workflow.workload](Setting())
-    while stage.waiting(workflow.worker.name) is not None:
-        assert [oracle(stage.contents, stage.ghosts) for oracle in judges] == [None] * len(judges)
-        stage.play(workflow.worker.name)
+    simulation, judges = crashes.begun(workflow), JUDGES[workflow.workload](Setting())
+    while simulation.waiting(workflow.worker.name) is not None:
+        assert [oracle(simulation.contents, simulation.ghosts) for oracle in judges] == [None] * len(judges)
+        simulation.step(workflow.worker.name)
 
 
 def test_the_most_dangerous_crash_of_each_workflow_is_marked() -> None:
-    titles = {example.path: example.title for example in crashes.tell()}
+    titles = {example.path: example.title for example in crashes.examples()}
     marked = [path.split("/")[-2] for path, title in titles.items() if title.startswith("The most dangerous crash")]
     assert sorted(marked) == sorted(workflow.name for workflow in WORKFLOWS)
 
@@ -131,7 +131,7 @@ def test_a_planted_bug_breaks_a_crash_of_its_workflow(bug: str, name: str) -> No
 
 def _fails(example: Example) -> bool:
     try:
-        direct(example)
+        trace_of(example)
     except (InvalidArgument, ArtifactError):
         return True
     return False
@@ -139,7 +139,7 @@ def _fails(example: Example) -> bool:
 
 def stored(tmp_path: Path, **changes: Any) -> Path:
     """The file of a short history whose header has ``changes``."""
-    head, _, steps = dumps(direct(SHORT)).partition("\n")
+    head, _, steps = dumps(trace_of(SHORT)).partition("\n")
     (tmp_path / "trace.jsonl").write_text(json.dumps({**json.loads(head), **changes}) + f"\n{steps}", "utf-8")
     return tmp_path / "trace.jsonl"
 
@@ -175,7 +175,7 @@ def test_what_is_expected_after_no_step_or_in_no_order_is_refused(tmp_path: Path
 
 
 def test_format_1_expects_nothing_and_format_2_something() -> None:
-    head, _, steps = dumps(direct(SHORT)).partition("\n")
+    head, _, steps = dumps(trace_of(SHORT)).partition("\n")
     header = json.loads(head)
     with pytest.raises(ArtifactError, match="no header"):
         parse(json.dumps({**header, "format": 1}) + f"\n{steps}", "trace")
@@ -187,18 +187,18 @@ def test_format_1_expects_nothing_and_format_2_something() -> None:
 def test_an_example_whose_fact_is_not_so_is_not_recorded() -> None:
     *most, last = SHORT.steps
     with pytest.raises(InvalidArgument, match="merged is 0, and has to be 1"):
-        direct(replace(SHORT, steps=[*most, replace(last, state={"merged": 1})]))
+        trace_of(replace(SHORT, steps=[*most, replace(last, state={"merged": 1})]))
 
 
 def test_a_step_that_never_comes_to_where_it_ends_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="writer-1 ended without put hints"):
-        direct(replace(SHORT, steps=[Advance(actor="writer-1", before="put hints")]))
+        trace_of(replace(SHORT, steps=[Advance(actor="writer-1", before="put hints")]))
 
 
 def test_an_example_that_breaks_something_unawares_is_refused() -> None:
     told = EXAMPLES["region/same_key_in_two_regions"]
     with pytest.raises(InvalidArgument, match="reads are explained"):
-        direct(replace(told, oracle=None))
+        trace_of(replace(told, oracle=None))
 
 
 def test_traces_of_examples_that_are_no_more_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,15 +212,15 @@ def test_traces_of_examples_that_are_no_more_are_deleted(tmp_path: Path, monkeyp
 
 
 def test_facts_of_an_empty_region_are_empty() -> None:
-    stage = Stage(plays.find("worked_examples").world(Setting()))
-    assert facts.look(stage, "region") is None
-    assert facts.look(stage, "wal") == {}
-    assert facts.look(stage, "rows") == {}
-    assert facts.look(stage, "acknowledged") == []
+    simulation = Simulation(workloads.find("worked_examples").world(Setting()))
+    assert facts.look(simulation, "region") is None
+    assert facts.look(simulation, "wal") == {}
+    assert facts.look(simulation, "rows") == {}
+    assert facts.look(simulation, "acknowledged") == []
 
 
 def test_titles_and_descriptions_are_as_long_as_those_of_promoted_faults() -> None:
-    told = list(examples.tell())
+    told = list(examples.every_example())
     assert [each.path for each in told if len(each.title) > TITLE_MAX or not each.title.isprintable()] == []
     assert [each.path for each in told if len(each.description) < DESCRIPTION_MIN] == []
     assert {each.path.partition("/")[0] for each in told} <= set(AREAS)

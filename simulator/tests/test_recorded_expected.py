@@ -10,16 +10,16 @@ import pytest
 from memwal.cli.main import app
 from memwal_sim.cli import evidence
 from memwal_sim.evidence import examples, texts
-from memwal_sim.evidence.directing import direct
+from memwal_sim.evidence.schedules import trace_of
 from memwal_sim.traces.replay import replay
 from memwal_sim.traces.trace import dumps
 from memwal_sim.viewer.addresses import Addresses
 from memwal_sim.viewer.film import film
-from memwal_sim.viewer.telling import Sign, remarks, verdict
+from memwal_sim.viewer.remarks import Sign, remarks, verdict
 from typer.testing import CliRunner
 
-(SHORT,) = (example for example in texts.tell() if example.path == "wal/buffered_write_is_lost")
-TRACE = direct(SHORT)
+(SHORT,) = (example for example in texts.worked_examples() if example.path == "wal/buffered_write_is_lost")
+TRACE = trace_of(SHORT)
 STEPS = len(TRACE.steps)
 
 
@@ -104,8 +104,8 @@ def test_recording_all_again_writes_what_is_told(tmp_path: Path, monkeypatch: py
 
 
 def test_oracles_are_asked_where_something_has_to_be_so(tmp_path: Path) -> None:
-    (told,) = (example for example in texts.tell() if example.path == "region/same_key_in_two_regions")
-    trace = direct(told)
+    (told,) = (example for example in texts.worked_examples() if example.path == "region/same_key_in_two_regions")
+    trace = trace_of(told)
     path = tmp_path / "trace.jsonl"
     path.write_text(dumps(replace(trace, header=replace(trace.header, violation=None))), "utf-8")
     played = replay(path)

@@ -18,7 +18,7 @@ from memwal_sim.scenarios import ground, indexed
 from memwal_sim.scenarios.indexed import Looked, judge, looking
 from memwal_sim.scenarios.scenario import Scenario, find, of, setting
 from memwal_sim.scenarios.scripts import process
-from memwal_sim.stage import Stage
+from memwal_sim.simulation import Simulation
 from memwal_sim.store import Contents, dump
 from memwal_sim.traces.study import Study, canary
 from revisions import B_FIRST
@@ -32,12 +32,12 @@ def run(name: str, revision: str = "B", *, check: bool = False, **bounds: int) -
 
 def one_after_another(name: str, *order: str, revision: str = "B") -> Contents:
     """What the scenario leaves when each process runs to its end in turn."""
-    stage = Stage(find(name).build(setting(revision)))
+    simulation = Simulation(find(name).build(setting(revision)))
     for each in order:
-        while stage.waiting(each) is not None:
-            stage.play(each)
-    assert stage.violation() is None
-    return stage.contents
+        while simulation.waiting(each) is not None:
+            simulation.step(each)
+    assert simulation.violation() is None
+    return simulation.contents
 
 
 def looked(contents: Contents, revision: str = "B") -> Looked:

@@ -16,7 +16,7 @@ from memwal_sim.scenarios.one_region import Seen, judge, surviving
 from memwal_sim.scenarios.scenario import Scenario, find, of, setting
 from memwal_sim.scenarios.scripts import Words, process
 from memwal_sim.scenarios.writes import Write, Writes
-from memwal_sim.stage import Stage
+from memwal_sim.simulation import Simulation
 from memwal_sim.store import Contents
 from memwal_sim.traces.study import Study, canary
 from revisions import B_FIRST
@@ -30,14 +30,14 @@ def run(name: str, revision: str = "B", preemptions: int | None = None, faults: 
     return explore(scenario.build(setting(revision)), Bounds(preemptions=bound, faults=faults, merge=True))
 
 
-def one_after_another(name: str, *order: str) -> Stage:
+def one_after_another(name: str, *order: str) -> Simulation:
     """The scenario with each process run to its end in turn."""
-    stage = Stage(find(name).build(setting()))
+    simulation = Simulation(find(name).build(setting()))
     for each in order:
-        while stage.waiting(each) is not None:
-            stage.play(each)
-    assert stage.violation() is None
-    return stage
+        while simulation.waiting(each) is not None:
+            simulation.step(each)
+    assert simulation.violation() is None
+    return simulation
 
 
 def seen(contents: Contents) -> Seen:
@@ -69,9 +69,9 @@ def test_two_creators_of_one_value_never_get_two_regions(revision: str) -> None:
 
 
 def test_the_second_creator_takes_the_region_of_the_first() -> None:
-    stage = one_after_another("two_creators", "creator-1", "creator-2")
-    assert registered(stage.contents) == [(1, {"few": 0})]
-    found = seen(stage.contents)
+    simulation = one_after_another("two_creators", "creator-1", "creator-2")
+    assert registered(simulation.contents) == [(1, {"few": 0})]
+    found = seen(simulation.contents)
     assert [keys for _, keys in found.held] == [("k",)]
     assert found.remote == found.merged == (("k", "v2"),)
 
@@ -115,9 +115,9 @@ def test_a_spec_over_a_value_is_refused_and_both_values_go_to_one_region() -> No
     found = run("spec_over_value")
     assert found.complete, found.violation
     assert "refused" in found.events
-    stage = one_after_another("spec_over_value", "administrator")
-    assert registered(stage.contents) == [(1, {"few": 0})]
-    assert seen(stage.contents).remote == (("k", "v2"),)
+    simulation = one_after_another("spec_over_value", "administrator")
+    assert registered(simulation.contents) == [(1, {"few": 0})]
+    assert seen(simulation.contents).remote == (("k", "v2"),)
 
 
 @pytest.mark.clause("AMB-66")
@@ -136,12 +136,12 @@ def test_a_source_column_is_dropped_only_once_the_rows_that_it_routed_are_merged
 def test_no_spec_id_comes_back_and_no_spec_goes_that_a_region_is_of(name: str, specs: list[int]) -> None:
     found = run(name)
     assert found.complete, found.violation
-    stage = one_after_another(name, "administrator", "writer")
+    simulation = one_after_another(name, "administrator", "writer")
 
     async def listed() -> list[int]:
         return [int(spec.spec_id) for spec in (await latest(TABLE)).mem_wal.specs]
 
-    assert Recovery(Process("looking", listed))(stage.contents).end.result == specs
+    assert Recovery(Process("looking", listed))(simulation.contents).end.result == specs
 
 
 def test_a_write_survives_one_fault_of_any_request_of_its_client() -> None:

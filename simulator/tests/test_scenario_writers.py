@@ -11,7 +11,7 @@ from memwal_sim.exploring.explorer import explore
 from memwal_sim.process import Ended
 from memwal_sim.scenarios import ground
 from memwal_sim.scenarios.scenario import find, known, setting
-from memwal_sim.stage import Stage
+from memwal_sim.simulation import Simulation
 from revisions import B_FIRST
 
 
@@ -59,13 +59,13 @@ def test_one_preemption_reaches_every_end_of_two_writers() -> None:
 
 
 def test_processes_run_one_after_another_leave_both_writes() -> None:
-    stage = Stage(find("two_writers_two_keys").build(setting()))
+    simulation = Simulation(find("two_writers_two_keys").build(setting()))
     for name in ("writer-1", "writer-2"):
-        while stage.waiting(name) is not None:
-            stage.play(name)
-        assert stage.running[name].pause == Ended(None)
-    assert stage.violation() is None
-    manifests = [path for path in stage.contents.objects if "/manifest/" in path and path.endswith(".binpb")]
+        while simulation.waiting(name) is not None:
+            simulation.step(name)
+        assert simulation.running[name].pause == Ended(None)
+    assert simulation.violation() is None
+    manifests = [path for path in simulation.contents.objects if "/manifest/" in path and path.endswith(".binpb")]
     assert len(manifests) == 4  # claim and flush of each
 
 

@@ -14,9 +14,9 @@ import pytest
 from memwal.effects import Put
 from memwal.errors import InvalidArgument, OutcomeUnknown
 from memwal_sim import bugs as planting
-from memwal_sim import plays
+from memwal_sim import workloads
+from memwal_sim.actor import Actor
 from memwal_sim.bugs import planted
-from memwal_sim.cast import Part
 from memwal_sim.exploring import explorer
 from memwal_sim.exploring.exploration import Bounds, Exploration, Move
 from memwal_sim.exploring.explorer import explore
@@ -35,14 +35,14 @@ from memwal_sim.world import Violation, World
 from toys import IO, nothing_lost, processes, watched_counters, write_many
 
 
-def turns(text: str) -> list[Move]:
+def moves_of(text: str) -> list[Move]:
     """``p0 p1 p1!late``: a move for each word."""
     words = [word.partition("!") for word in text.split()]
     return [Move(actor, Fate[fate.upper()] if fate else Fate.NORMAL) for actor, _, fate in words]
 
 
 def text(moves: Sequence[Move]) -> str:
-    """The opposite of `turns`; a request that lands is written in brackets."""
+    """The opposite of `moves_of`; a request that lands is written in brackets."""
     fates = {None: "", Fate.NORMAL: ""}
     return " ".join(
         f"({move.actor})" if move.fate is None else move.actor + fates.get(move.fate, f"!{move.fate.label}")
@@ -56,13 +56,13 @@ def shrunk(world: World, moves: Sequence[Move]) -> Shrunk:
 
 def test_processes_that_do_not_matter_are_left_out() -> None:
     # p0 and p1 lose an update, p2 to p4 read and stop
-    found = shrunk(watched_counters(5), turns("p3 p0 p2 p1 p4 p0 p1"))
+    found = shrunk(watched_counters(5), moves_of("p3 p0 p2 p1 p4 p0 p1"))
     assert text(found.moves) in ("p0 p1 p1 p0", "p1 p0 p0 p1")
     assert found.violation == Violation("TOY", "nothing lost", "2 increments ended, and the counter is 1")
 
 
 def test_turns_after_the_violation_are_left_out() -> None:
-    found = shrunk(watched_counters(3), turns("p0 p1 p0 p1 p2 p2"))
+    found = shrunk(watched_counters(3), moves_of("p0 p1 p0 p1 p2 p2"))
     assert [size(found.before).steps, size(found.moves).steps] == [6, 4]
 
 
@@ -75,13 +75,13 @@ async def carefree() -> None:
 
 def test_faults_that_do_not_matter_become_normal_outcomes() -> None:
     world = replace(watched_counters(1), processes=processes(carefree))
-    found = shrunk(world, turns("p0!late"))
+    found = shrunk(world, moves_of("p0!late"))
     assert text(found.moves) == "p0"
     assert (size(found.before).faults, size(found.moves).faults) == (1, 0)
 
 
 def test_changes_from_one_process_to_another_are_few() -> None:
-    found = shrunk(watched_counters(2), turns("p0 p1 p0 p1"))
+    found = shrunk(watched_counters(2), moves_of("p0 p1 p0 p1"))
     assert text(found.moves) in ("p0 p1 p1 p0", "p1 p0 p0 p1")
     assert size(found.before) == Size(steps=4, faults=0, late=0, changes=3)
     assert size(found.moves) == Size(steps=4, faults=0, late=0, changes=2)
@@ -110,7 +110,7 @@ def test_a_late_request_is_kept_where_nothing_milder_does() -> None:
         observe=lambda ghosts, _actor, note: (*ghosts, note.event),
         oracles=(first_over_second,),
     )
-    moves = [*turns("p1 p0!late p1!throttled p0"), Move("p0", None, Put("x", b"first"))]
+    moves = [*moves_of("p1 p0!late p1!throttled p0"), Move("p0", None, Put("x", b"first"))]
     found = shrunk(world, moves)
     assert text(found.moves) == "p0!late p0 (p0)"
     assert size(found.moves) == Size(steps=3, faults=1, late=1, changes=0)
@@ -128,7 +128,7 @@ def test_a_late_request_that_may_as_well_be_applied_at_once_is() -> None:
         observe=lambda ghosts, _actor, note: (*ghosts, note.event),
         oracles=(both,),
     )
-    assert text(shrunk(world, turns("p0!late p0")).moves) == "p0!lost p0"
+    assert text(shrunk(world, moves_of("p0!late p0")).moves) == "p0!lost p0"
 
 
 def test_the_clause_and_the_oracle_stay_the_same() -> None:
@@ -136,16 +136,16 @@ def test_the_clause_and_the_oracle_stay_the_same() -> None:
         return Violation("TOY-2", "others", "something was counted") if ghosts else None
 
     world = watched_counters(2)
-    found = shrunk(replace(world, oracles=(earlier, *world.oracles)), turns("p0 p1 p0 p1"))
+    found = shrunk(replace(world, oracles=(earlier, *world.oracles)), moves_of("p0 p1 p0 p1"))
     assert found.violation.clause == "TOY"
     assert len(found.moves) == 4
 
 
 def test_a_history_without_the_violation_is_refused() -> None:
     with pytest.raises(InvalidArgument, match=r"does not violate TOY \(nothing lost\)"):
-        shrunk(watched_counters(2), turns("p0 p0 p1 p1"))
+        shrunk(watched_counters(2), moves_of("p0 p0 p1 p1"))
     with pytest.raises(InvalidArgument, match="does not violate TOY-2"):
-        shrink(watched_counters(2), turns("p0 p1 p0 p1"), clause="TOY-2", oracle="nothing lost")
+        shrink(watched_counters(2), moves_of("p0 p1 p0 p1"), clause="TOY-2", oracle="nothing lost")
 
 
 def test_a_world_that_is_broken_from_the_start_needs_no_step() -> None:
@@ -155,14 +155,14 @@ def test_a_world_that_is_broken_from_the_start_needs_no_step() -> None:
         ghosts=0,
         oracles=(nothing_lost,),
     )
-    (move,) = turns("p0")
+    (move,) = moves_of("p0")
     small = shrink(world, [move], clause="TOY", oracle="nothing lost")
     assert small.moves == ()
     assert small.violation.reason == "0 increments ended, and the counter is -1"
 
 
 def test_shrinking_stops_at_its_limit_and_says_so() -> None:
-    moves = turns("p3 p0 p2 p1 p4 p0 p1")
+    moves = moves_of("p3 p0 p2 p1 p4 p0 p1")
     found = shrink(watched_counters(5), moves, clause="TOY", oracle="nothing lost", tries_max=2)
     assert (found.tries, found.limit) == (2, "2 histories")
     assert 4 < len(found.moves) <= 7
@@ -171,7 +171,7 @@ def test_shrinking_stops_at_its_limit_and_says_so() -> None:
 
 def test_progress_is_reported_on_the_way() -> None:
     reports: list[Progress] = []
-    moves = turns(" ".join(f"p{number}" for number in [*range(16), *range(15, -1, -1)]))
+    moves = moves_of(" ".join(f"p{number}" for number in [*range(16), *range(15, -1, -1)]))
     world = watched_counters(16)
     shrink(world, moves, clause="TOY", oracle="nothing lost", progress=reports.append)
     assert [report.tries for report in reports] == [64 * (number + 1) for number in range(len(reports))]
@@ -231,15 +231,15 @@ def size_of(trace: Trace) -> Size:
 
 def test_parts_of_a_cast_that_do_nothing_are_left_out(tmp_path: Path) -> None:
     script = {"script": [{"put": {"a": "1"}}]}
-    cast = tuple(Part(name=name, role="writer", arguments=script) for name in ("writer-1", "writer-2", "writer-3"))
-    scenario = plays.staged(plays.find("region_life"), cast)
+    actors = tuple(Actor(name=name, role="writer", arguments=script) for name in ("writer-1", "writer-2", "writer-3"))
+    scenario = workloads.scenario_of(workloads.find("region_life"), actors)
     finding = carry_out(Study(scenario=scenario, bugs=planting.choose(["canary"])))
     assert finding.trace is not None
     (only,) = {step.actor for step in finding.trace.steps}
-    file = tmp_path / "cast.jsonl"
-    file.write_text(dumps(Trace(replace(finding.trace.header, cast=cast), finding.trace.steps)), "utf-8")
+    file = tmp_path / "actors.jsonl"
+    file.write_text(dumps(Trace(replace(finding.trace.header, actors=actors), finding.trace.steps)), "utf-8")
     small = minimise(recorded(file))
-    assert [part.name for part in small.trace.header.cast] == [only]
+    assert [actor.name for actor in small.trace.header.actors] == [only]
     file.write_text(dumps(small.trace), "utf-8")
     assert replay(file).reproduced
 
@@ -274,7 +274,7 @@ def test_a_history_of_a_reduced_exploration_is_made_small_if_no_shortest_is_foun
     def explored(world: World, bounds: Bounds, **more: Any) -> Exploration:
         whole = explore(world, bounds, **more)
         if bounds.reduce:
-            return replace(whole, trace=tuple(turns("p2 p3 p0 p2 p3 p1 p0 p1")))
+            return replace(whole, trace=tuple(moves_of("p2 p3 p0 p2 p3 p1 p0 p1")))
         return replace(whole, violation=None, trace=(), limit="1 states")
 
     monkeypatch.setattr(study, "explore", explored)

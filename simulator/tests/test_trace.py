@@ -15,7 +15,7 @@ from memwal_sim.exploring.explorer import explore
 from memwal_sim.outcomes import Fate
 from memwal_sim.store import Contents
 from memwal_sim.traces.recording import engine_digest, record
-from memwal_sim.traces.replay import Divergence, play
+from memwal_sim.traces.replay import Divergence, replay_in
 from memwal_sim.traces.trace import Found, Header, Step, Trace, dumps, parse
 from memwal_sim.world import Violation, World
 from toys import IO, increment, processes, watched_counters
@@ -86,7 +86,7 @@ def changed(line: int, **fields: Any) -> str:
     [
         ("", "x.jsonl, line 1: not JSON: Expecting value at column 1"),
         ("[]", "x.jsonl, line 1: no header: [] is not of type 'object'"),
-        (changed(1, format=3), "x.jsonl, line 1: format 3 of traces; this program reads 1, 2"),
+        (changed(1, format=4), "x.jsonl, line 1: format 4 of traces; this program reads 1, 2, 3"),
         (changed(1, scenario=...), "x.jsonl, line 1: no header: 'scenario' is a required property"),
         (changed(1, faults=-1), "x.jsonl, line 1: no header: faults: -1 is less than the minimum of 0"),
         (
@@ -111,78 +111,78 @@ def test_a_broken_trace_is_refused_with_the_line(text: str, message: str) -> Non
 
 def test_a_replay_of_the_same_engine_reproduces_the_violation_without_divergence() -> None:
     trace = lost_update()
-    played = play(watched_counters(2), trace)
-    assert played.reproduced
-    assert played.divergence is None
-    assert played.violation_at == 4
-    assert played.steps == trace.steps
-    assert played.engine_changed
+    replayed = replay_in(watched_counters(2), trace)
+    assert replayed.reproduced
+    assert replayed.divergence is None
+    assert replayed.violation_at == 4
+    assert replayed.steps == trace.steps
+    assert replayed.engine_changed
 
 
 def test_an_engine_with_the_recorded_sources_has_not_changed() -> None:
     trace = Trace(replace(HEADER, engine=engine_digest()), lost_update().steps)
-    assert not play(watched_counters(2), trace).engine_changed
+    assert not replay_in(watched_counters(2), trace).engine_changed
 
 
 def test_a_replay_stops_where_it_is_asked_to() -> None:
-    played = play(watched_counters(2), lost_update(), until=3)
-    assert len(played.steps) == 3
-    assert played.stopped_early
-    assert played.violation is None
-    assert not played.reproduced
+    replayed = replay_in(watched_counters(2), lost_update(), until=3)
+    assert len(replayed.steps) == 3
+    assert replayed.stopped_early
+    assert replayed.violation is None
+    assert not replayed.reproduced
 
 
 def test_a_history_that_no_longer_breaks_anything_is_not_reproduced() -> None:
     trace = lost_update()
     world = replace(watched_counters(2), oracles=())
-    played = play(world, trace)
-    assert (played.reproduced, played.divergence) == (False, None)
+    replayed = replay_in(world, trace)
+    assert (replayed.reproduced, replayed.divergence) == (False, None)
 
 
 def test_another_violation_is_no_reproduction() -> None:
     header = replace(HEADER, violation=Found(clause="TOY-2", oracle="nothing lost", reason="other"))
-    assert not play(watched_counters(2), Trace(header, lost_update().steps)).reproduced
+    assert not replay_in(watched_counters(2), Trace(header, lost_update().steps)).reproduced
 
 
 def test_the_first_reply_that_differs_is_the_divergence() -> None:
     trace = lost_update()
     world = replace(watched_counters(2), contents=Contents({"n": b"10"}))
-    assert play(world, trace).divergence == Divergence(
-        1, "reply", f"1 bytes ({trace.steps[0].reply})", "2 bytes (" + play(world, trace).steps[0].reply + ")"
+    assert replay_in(world, trace).divergence == Divergence(
+        1, "reply", f"1 bytes ({trace.steps[0].reply})", "2 bytes (" + replay_in(world, trace).steps[0].reply + ")"
     )
 
 
 def test_contents_that_differ_after_an_equal_reply_are_a_divergence() -> None:
     trace = lost_update()
     world = replace(watched_counters(2), contents=Contents({"n": b"0", "more": b""}))
-    divergence = play(world, trace).divergence
+    divergence = replay_in(world, trace).divergence
     assert divergence is not None
     assert (divergence.index, divergence.what) == (1, "store")
 
 
 def test_a_request_that_the_trace_does_not_have_is_let_through_and_reported() -> None:
     world = replace(watched_counters(2), processes=processes(looks_first, looks_first))
-    played = play(world, lost_update())
-    assert played.divergence == Divergence(1, "request", "get n", "head n")
-    assert played.reproduced
-    assert [step.operation for step in played.steps] == ["head", "get", "head", "get", "put", "put"]
+    replayed = replay_in(world, lost_update())
+    assert replayed.divergence == Divergence(1, "request", "get n", "head n")
+    assert replayed.reproduced
+    assert [step.operation for step in replayed.steps] == ["head", "get", "head", "get", "put", "put"]
 
 
 def test_a_step_that_the_engine_no_longer_makes_is_passed_over_and_reported() -> None:
     world = replace(watched_counters(2), processes=processes(looks_first, looks_first))
     trace = Trace(HEADER, record(world, explore(world).trace)[0])
     assert len(trace.steps) == 6
-    played = play(watched_counters(2), trace)
-    assert played.divergence == Divergence(1, "request", "head n", "get n")
-    assert played.reproduced
-    assert len(played.steps) == 4
+    replayed = replay_in(watched_counters(2), trace)
+    assert replayed.divergence == Divergence(1, "request", "head n", "get n")
+    assert replayed.reproduced
+    assert len(replayed.steps) == 4
 
 
 def test_a_step_of_a_process_that_has_ended_is_a_divergence() -> None:
     trace = lost_update()
     more = replace(trace.steps[0], index=5)
-    played = play(watched_counters(2), Trace(HEADER, (*trace.steps, more)))
-    assert played.divergence == Divergence(5, "request", "get n", "p0 has ended")
+    replayed = replay_in(watched_counters(2), Trace(HEADER, (*trace.steps, more)))
+    assert replayed.divergence == Divergence(5, "request", "get n", "p0 has ended")
 
 
 def test_a_late_request_lands_in_a_replay_as_it_did() -> None:
@@ -212,22 +212,22 @@ def test_a_late_request_lands_in_a_replay_as_it_did() -> None:
         ("p0", "put", "x", "normal"),
         ("p0", "put", "x", "landed"),
     ]
-    played = play(world, trace)
-    assert played.divergence is None
-    assert played.violation == run.violation
+    replayed = replay_in(world, trace)
+    assert replayed.divergence is None
+    assert replayed.violation == run.violation
 
 
 def test_an_unknown_step_fate_for_a_read_is_refused() -> None:
     trace = lost_update()
     steps = (replace(trace.steps[0], outcome="lost"), *trace.steps[1:])
     with pytest.raises(ValueError, match="step 1: a get cannot be lost"):
-        play(watched_counters(2), Trace(HEADER, steps))
+        replay_in(watched_counters(2), Trace(HEADER, steps))
 
 
 def test_a_step_of_an_unknown_process_is_refused() -> None:
     step: Step = replace(lost_update().steps[0], actor="p9")
     with pytest.raises(ValueError, match="no process 'p9'; there are p0, p1"):
-        play(watched_counters(2), Trace(HEADER, (step,)))
+        replay_in(watched_counters(2), Trace(HEADER, (step,)))
 
 
 def test_of_two_late_requests_to_one_object_the_recorded_one_lands() -> None:
@@ -246,6 +246,6 @@ def test_of_two_late_requests_to_one_object_the_recorded_one_lands() -> None:
     late = Move("p0", Fate.LATE)
     steps, violation = record(world, [late, late, Move("p0", None, put(b"b"))])
     assert violation is not None
-    played = play(world, Trace(replace(HEADER, violation=None), steps))
-    assert played.divergence is None
-    assert played.violation == violation
+    replayed = replay_in(world, Trace(replace(HEADER, violation=None), steps))
+    assert replayed.divergence is None
+    assert replayed.violation == violation

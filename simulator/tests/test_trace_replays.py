@@ -18,7 +18,7 @@ from memwal_sim.store import Contents
 from memwal_sim.traces import replay as replaying
 from memwal_sim.traces.recording import record
 from memwal_sim.traces.references import Recorded
-from memwal_sim.traces.replay import Divergence, play, replay
+from memwal_sim.traces.replay import Divergence, replay, replay_in
 from memwal_sim.traces.study import Study, carry_out, killing
 from memwal_sim.traces.trace import Found, Header, Trace, dumps
 from memwal_sim.world import World
@@ -50,8 +50,8 @@ def toy(monkeypatch: pytest.MonkeyPatch, world: World, trace: Trace = LOST) -> P
 
 
 def test_two_replays_of_a_deterministic_engine_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
-    played = replay(toy(monkeypatch, watched_counters(2)), twice=True)
-    assert (played.reproduced, played.unstable_at) == (True, None)
+    replayed = replay(toy(monkeypatch, watched_counters(2)), twice=True)
+    assert (replayed.reproduced, replayed.unstable_at) == (True, None)
 
 
 def hidden(numbers: count[int]) -> World:
@@ -74,8 +74,8 @@ def test_state_that_no_request_shows_is_found_by_the_second_replay(monkeypatch: 
 def test_a_replay_elsewhere_asks_every_oracle_and_has_nothing_to_reproduce() -> None:
     other = replace(HEADER, violation=Found(clause="X", oracle="another", reason="x"))
     trace = Trace(other, LOST.steps)
-    assert play(watched_counters(2), trace).violation is None
-    found = play(watched_counters(2), trace, elsewhere=True)
+    assert replay_in(watched_counters(2), trace).violation is None
+    found = replay_in(watched_counters(2), trace, elsewhere=True)
     assert found.elsewhere
     assert found.violation is not None
     assert (found.violation.clause, found.violation_at) == ("TOY", 4)
@@ -83,17 +83,17 @@ def test_a_replay_elsewhere_asks_every_oracle_and_has_nothing_to_reproduce() -> 
 
 def test_elsewhere_bytes_may_differ_and_requests_and_answers_in_words_are_compared() -> None:
     more = replace(watched_counters(2), contents=Contents({"n": b"0", "more": b""}))
-    assert play(more, LOST, elsewhere=True).divergence is None
+    assert replay_in(more, LOST, elsewhere=True).divergence is None
     longer = replace(watched_counters(2), contents=Contents({"n": b"10"}))
-    assert play(longer, LOST, elsewhere=True).divergence == Divergence(1, "reply", "1 bytes", "2 bytes")
+    assert replay_in(longer, LOST, elsewhere=True).divergence == Divergence(1, "reply", "1 bytes", "2 bytes")
 
 
 def test_a_hazard_of_the_texts_breaks_nothing_under_the_strict_profile() -> None:
-    played = replay(FIXTURE, profile="strict", twice=True)
-    assert played.elsewhere
-    assert (played.violation, played.unstable_at) == (None, None)
-    assert played.divergence is not None
-    assert played.divergence.what == "request"
+    replayed = replay(FIXTURE, profile="strict", twice=True)
+    assert replayed.elsewhere
+    assert (replayed.violation, replayed.unstable_at) == (None, None)
+    assert replayed.divergence is not None
+    assert replayed.divergence.what == "request"
     again = replay(FIXTURE, profile="literal")
     assert again.violation is not None
     assert again.violation.clause == "WAL-001"
@@ -111,9 +111,9 @@ def killed(folder: Path) -> Path:
 def test_a_history_of_a_planted_bug_breaks_nothing_without_it(tmp_path: Path) -> None:
     file = killed(tmp_path)
     assert replay(file).reproduced
-    played = replay(file, without_bugs=True)
-    assert played.violation is None
-    assert played.divergence is not None
+    replayed = replay(file, without_bugs=True)
+    assert replayed.violation is None
+    assert replayed.divergence is not None
 
 
 def test_bugs_that_are_not_there_cannot_be_left_out_and_profiles_have_names() -> None:

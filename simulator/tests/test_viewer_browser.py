@@ -32,7 +32,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pages")
     moves = [("p0", NORMAL), ("p1", NORMAL), ("p0", NORMAL), ("p1", NORMAL)]
     header = replace(scenes.HEADER, violation=Found(clause="TOY", oracle="nothing lost", reason="lost"))
-    lost = scenes.played(watched_counters(2), *moves, header=header)
+    lost = scenes.filmed(watched_counters(2), *moves, header=header)
     (folder / "lost.html").write_text(render(lost), "utf-8")
     world = scenes.busy(4)
     long = film_of(world, scenes.at_random(world, STEPS, faults=0.02))

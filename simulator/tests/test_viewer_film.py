@@ -14,7 +14,7 @@ from memwal_sim.store import Contents
 from memwal_sim.traces.trace import Found, Trace
 from memwal_sim.viewer.addresses import Addresses
 from memwal_sim.viewer.film import Film, film_of
-from memwal_sim.viewer.telling import Flight, Held, Path, Sign, flights, holds, is_fault, path_of, remarks, verdict
+from memwal_sim.viewer.remarks import Flight, Held, Path, Sign, flights, holds, is_fault, path_of, remarks, verdict
 from memwal_sim.world import Violation, World
 from toys import processes, watched_counters
 
@@ -24,7 +24,7 @@ NORMAL, LOST, APPLIED, LATE = Fate.NORMAL, Fate.LOST, Fate.APPLIED, Fate.LATE
 
 def lost_update() -> Film:
     moves = [("p0", NORMAL), ("p1", NORMAL), ("p0", NORMAL), ("p1", NORMAL)]
-    return scenes.played(watched_counters(2), *moves)
+    return scenes.filmed(watched_counters(2), *moves)
 
 
 def texts(film: Film, sign: Sign) -> list[tuple[int, str]]:
@@ -41,7 +41,7 @@ def test_a_film_has_the_world_before_the_first_step_and_after_each() -> None:
         {"n": b"1"},
     ]
     assert [frame.ghosts for frame in film.frames] == [0, 0, 0, 1, 2]
-    assert film.turns("p1") == [2, 4]
+    assert film.steps_of("p1") == [2, 4]
 
 
 def test_each_oracle_is_asked_at_each_step() -> None:
@@ -56,7 +56,7 @@ def test_a_process_that_breaks_is_a_verdict_of_its_own() -> None:
     async def breaks() -> None:
         await Io(interpretation=STRICT).head("n")
 
-    film = scenes.played(World(contents=Contents(), processes=processes(breaks)), ("p0", NORMAL))
+    film = scenes.filmed(World(contents=Contents(), processes=processes(breaks)), ("p0", NORMAL))
     assert film.frames[-1].verdicts == (None,)
 
     async def fails() -> None:
@@ -65,7 +65,7 @@ def test_a_process_that_breaks_is_a_verdict_of_its_own() -> None:
         except Outcome:
             raise KeyError("n") from None
 
-    film = scenes.played(World(contents=Contents(), processes=processes(fails)), ("p0", NORMAL))
+    film = scenes.filmed(World(contents=Contents(), processes=processes(fails)), ("p0", NORMAL))
     (found,) = film.frames[-1].verdicts
     assert found is not None
     assert (found.clause, found.oracle) == ("ENGINE", "no process breaks")
@@ -77,7 +77,7 @@ def test_oracles_of_scenarios_have_names() -> None:
 
     looks = Process("reader", nothing)
     oracles = (after_crash(looks, lambda _seen, _ghosts: None), *inspected(looks, ["wal_has_no_hole"]))
-    film = scenes.played(World(contents=Contents(), processes=(), oracles=oracles))
+    film = scenes.filmed(World(contents=Contents(), processes=(), oracles=oracles))
     assert film.oracles == ("no process breaks", "after a crash: reader", INSPECTION, "wal has no hole")
 
 
@@ -93,7 +93,7 @@ def test_a_violation_is_told_at_the_step_where_it_first_shows() -> None:
 
 def test_an_actor_that_could_go_on_and_does_not_is_told_as_crashed() -> None:
     world = scenes.two_writers_of_one_object()
-    film = scenes.played(world, ("p0", NORMAL), ("p1", NORMAL))
+    film = scenes.filmed(world, ("p0", NORMAL), ("p1", NORMAL))
     assert film.crashed_after("p0") == 1
     assert film.crashed_after("p1") is None
     (crash,) = texts(film, Sign.CRASH)
@@ -102,18 +102,18 @@ def test_an_actor_that_could_go_on_and_does_not_is_told_as_crashed() -> None:
 
 
 def test_an_actor_whose_request_is_the_last_of_all_has_not_crashed() -> None:
-    film = scenes.played(scenes.two_writers_of_one_object(), ("p1", NORMAL), ("p0", NORMAL))
+    film = scenes.filmed(scenes.two_writers_of_one_object(), ("p1", NORMAL), ("p0", NORMAL))
     assert texts(film, Sign.CRASH) == []
 
 
 def test_an_actor_that_never_moves_is_told_before_the_first_step() -> None:
-    film = scenes.played(scenes.two_writers_of_one_object(), ("p1", NORMAL))
+    film = scenes.filmed(scenes.two_writers_of_one_object(), ("p1", NORMAL))
     assert [step for step, _ in texts(film, Sign.CRASH)] == [0]
 
 
 def test_gaps_in_which_an_actor_waits_are_told() -> None:
     world = scenes.busy(2)
-    film = scenes.played(world, *[("writer-0", NORMAL)] * 2, *[("writer-1", NORMAL)] * 6, ("writer-0", NORMAL))
+    film = scenes.filmed(world, *[("writer-0", NORMAL)] * 2, *[("writer-1", NORMAL)] * 6, ("writer-0", NORMAL))
     assert holds(film) == [Held(0, 2, 9, 6, long=True), Held(1, 0, 3, 2, long=False)]
 
 
@@ -128,14 +128,14 @@ def test_gaps_in_which_an_actor_waits_are_told() -> None:
     ],
 )
 def test_how_far_a_request_gets_follows_from_its_fate(fate: Fate, path: Path) -> None:
-    film = scenes.played(scenes.two_writers_of_one_object(), ("p0", fate))
+    film = scenes.filmed(scenes.two_writers_of_one_object(), ("p0", fate))
     assert path_of(film, 1) is path
     assert is_fault(film.at(1)) is (fate is not Fate.NORMAL)
 
 
 def test_a_late_request_flies_until_it_lands() -> None:
     world = scenes.two_writers_of_one_object()
-    film = scenes.played(world, ("p0", LATE), ("p0", LATE), ("p1", NORMAL), ("p0", None))
+    film = scenes.filmed(world, ("p0", LATE), ("p0", LATE), ("p1", NORMAL), ("p0", None))
     assert flights(film) == [Flight(0, 1, 4), Flight(0, 2, None)]
     assert path_of(film, 4) is Path.LANDED
     assert film.frames[4].contents.objects["x"] == b"0"
@@ -151,7 +151,7 @@ def test_equal_requests_that_are_under_way_land_one_after_another() -> None:
                 continue
 
     world = World(contents=Contents(), processes=processes(twice))
-    film = scenes.played(world, ("p0", LATE), ("p0", LATE), ("p0", None), ("p0", None))
+    film = scenes.filmed(world, ("p0", LATE), ("p0", LATE), ("p0", None), ("p0", None))
     assert flights(film) == [Flight(0, 1, 3), Flight(0, 2, 4)]
 
 
@@ -170,7 +170,7 @@ def test_a_request_that_the_trace_does_not_have_diverges_before_it_is_played() -
         await Io(interpretation=STRICT).head("n")
         await Io(interpretation=STRICT).get("n")
 
-    film = scenes.played(watched_counters(1), ("p0", NORMAL))
+    film = scenes.filmed(watched_counters(1), ("p0", NORMAL))
     world = World(contents=Contents({"n": b"0"}), processes=processes(looks_first))
     again = film_of(world, Trace(scenes.HEADER, tuple(film.steps)))
     assert again.replayed.diverged_at == 0
@@ -222,4 +222,4 @@ def _violated(_contents: Contents, _ghosts: object) -> Violation:
 
 def test_an_oracle_that_says_no_from_the_beginning_is_told_before_the_first_step() -> None:
     world = replace(scenes.two_writers_of_one_object(), oracles=(_violated,))
-    assert texts(scenes.played(world, ("p0", NORMAL)), Sign.BROKEN) == [(0, "violates TOY: always")]
+    assert texts(scenes.filmed(world, ("p0", NORMAL)), Sign.BROKEN) == [(0, "violates TOY: always")]

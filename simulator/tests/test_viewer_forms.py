@@ -23,7 +23,7 @@ RECORDED = places.faults() / "recorded" / "fencing" / "zombie_append.jsonl"
 
 def lost_update() -> Film:
     moves = [("p0", NORMAL), ("p1", NORMAL), ("p0", NORMAL), ("p1", NORMAL)]
-    return scenes.played(watched_counters(2), *moves)
+    return scenes.filmed(watched_counters(2), *moves)
 
 
 def text_of(film: Film) -> str:
@@ -51,7 +51,7 @@ def test_lanes_show_who_asks_the_store_for_what() -> None:
 
 def test_lanes_show_faults_and_late_landings() -> None:
     world = scenes.two_writers_of_one_object()
-    film = scenes.played(world, ("p0", LATE), ("p1", Fate.LOST), ("p0", None), ("p0", Fate.APPLIED))
+    film = scenes.filmed(world, ("p0", LATE), ("p1", Fate.LOST), ("p0", None), ("p0", Fate.APPLIED))
     assert (
         text_of(film)
         == """\
@@ -67,7 +67,7 @@ def test_lanes_show_faults_and_late_landings() -> None:
 
 
 def test_many_actors_have_numbers_in_place_of_names() -> None:
-    film = scenes.played(scenes.busy(12), ("writer-11", NORMAL))
+    film = scenes.filmed(scenes.busy(12), ("writer-11", NORMAL))
     first, second, *_ = text_of(film).splitlines()
     assert first.startswith("1 writer-0, 2 writer-1, ")
     assert second.split() == [*map(str, range(1, 13)), "store"]
@@ -112,7 +112,7 @@ def test_a_mermaid_diagram_has_a_message_for_each_request_and_reply() -> None:
 
 def test_a_mermaid_diagram_shows_faults_in_red() -> None:
     world = scenes.two_writers_of_one_object()
-    film = scenes.played(world, ("p0", LATE), ("p1", Fate.LOST), ("p0", None), ("p0", Fate.APPLIED))
+    film = scenes.filmed(world, ("p0", LATE), ("p1", Fate.LOST), ("p0", None), ("p0", Fate.APPLIED))
     found = mermaid.render(film, NO_NAMES).splitlines()
     assert "    A1-)S: 1 put x (late), still under way" in found
     assert "    A2-xS: 2 put x (lost)" in found
@@ -129,7 +129,7 @@ def test_a_mermaid_diagram_shows_faults_in_red() -> None:
 def test_names_cannot_become_mermaid() -> None:
     world = scenes.two_writers_of_one_object()
     header = replace(scenes.HEADER, title="a; b # c\nd <e>")
-    found = mermaid.render(scenes.played(world, ("p0", NORMAL), header=header), NO_NAMES)
+    found = mermaid.render(scenes.filmed(world, ("p0", NORMAL), header=header), NO_NAMES)
     assert "accTitle: a#59; b #35; c d #lt;e#gt;\n" in found
 
 

@@ -72,7 +72,7 @@ def facts_of(page: str) -> dict[str, Any]:
 
 def lost_update() -> Film:
     moves = [("p0", NORMAL), ("p1", NORMAL), ("p0", NORMAL), ("p1", NORMAL)]
-    return scenes.played(watched_counters(2), *moves)
+    return scenes.filmed(watched_counters(2), *moves)
 
 
 def test_a_page_refers_to_nothing_outside_itself() -> None:
@@ -147,7 +147,7 @@ def test_equal_bytes_trees_and_texts_are_there_once() -> None:
 def test_a_violation_is_shown_with_clause_reason_and_counterexample() -> None:
     header = replace(scenes.HEADER, violation=Found(clause="TOY", oracle="nothing lost", reason="a row is gone"))
     moves = [("p0", NORMAL), ("p1", NORMAL), ("p0", NORMAL), ("p1", NORMAL)]
-    page = render(scenes.played(watched_counters(2), *moves, header=header))
+    page = render(scenes.filmed(watched_counters(2), *moves, header=header))
     facts = facts_of(page)
     assert facts["violationAt"] == 4
     assert facts["violations"] == [["TOY", "nothing lost", "2 increments ended, and the counter is 1", []]]
@@ -159,20 +159,20 @@ def test_a_violation_is_shown_with_clause_reason_and_counterexample() -> None:
 
 
 def test_a_history_without_a_violation_is_shown_too() -> None:
-    page = render(scenes.played(scenes.two_writers_of_one_object(), ("p0", NORMAL)))
+    page = render(scenes.filmed(scenes.two_writers_of_one_object(), ("p0", NORMAL)))
     assert "no violation" in page
     assert facts_of(page)["violationAt"] is None
     assert Elements(page).of("band") == []
 
 
 def test_a_history_without_steps_is_shown_too() -> None:
-    page = render(scenes.played(scenes.two_writers_of_one_object()))
+    page = render(scenes.filmed(scenes.two_writers_of_one_object()))
     assert Elements(page).of("row") == []
     assert facts_of(page)["steps"] == []
 
 
 def test_a_world_without_actors_is_shown_too() -> None:
-    assert facts_of(render(scenes.played(World(contents=Contents(), processes=()))))["actors"] == []
+    assert facts_of(render(scenes.filmed(World(contents=Contents(), processes=()))))["actors"] == []
 
 
 def test_a_divergence_is_shown_with_both_sides() -> None:
@@ -202,7 +202,7 @@ def tracks(page: str) -> list[dict[str, str | None]]:
 
 def test_a_late_landing_is_drawn_from_where_the_request_was_made_to_where_it_lands() -> None:
     world = scenes.two_writers_of_one_object()
-    page = render(scenes.played(world, ("p0", LATE), ("p1", NORMAL), ("p0", None), ("p0", LATE)))
+    page = render(scenes.filmed(world, ("p0", LATE), ("p1", NORMAL), ("p0", None), ("p0", LATE)))
     landed, open_ = tracks(page)
     facts = facts_of(page)
     middle = [top + 13 for top in facts["tops"]]
@@ -214,7 +214,7 @@ def test_a_late_landing_is_drawn_from_where_the_request_was_made_to_where_it_lan
 
 def test_tracks_of_requests_that_are_under_way_at_one_time_are_beside_each_other() -> None:
     world = scenes.two_writers_of_one_object()
-    page = render(scenes.played(world, ("p0", LATE), ("p0", LATE), ("p1", LATE), ("p0", None)))
+    page = render(scenes.filmed(world, ("p0", LATE), ("p0", LATE), ("p1", LATE), ("p0", None)))
     starts = [re.match(r"M([\d.]+) ", track["d"] or "") for track in tracks(page)]
     assert len({start[1] for start in starts if start is not None}) == 3
 
@@ -227,7 +227,7 @@ def test_names_and_bytes_cannot_become_markup() -> None:
 
     header = replace(scenes.HEADER, title=HOSTILE, description=HOSTILE)
     world = World(contents=Contents(), processes=(Process(HOSTILE, writes),))
-    page = render(scenes.played(world, (HOSTILE, NORMAL), (HOSTILE, NORMAL), header=header))
+    page = render(scenes.filmed(world, (HOSTILE, NORMAL), (HOSTILE, NORMAL), header=header))
     elements = Elements(page)
     assert len(elements.scripts) == 2
     assert all(tag != "b" or "alert" not in str(attributes) for tag, attributes in elements.found)
@@ -241,13 +241,13 @@ def test_a_request_for_a_part_of_an_object_shows_the_part() -> None:
         await Io(interpretation=STRICT).list()
 
     world = World(contents=Contents({"n": b"abcd", "m": b""}), processes=(Process("p0", reads),))
-    facts = facts_of(render(scenes.played(world, ("p0", NORMAL), ("p0", NORMAL))))
+    facts = facts_of(render(scenes.filmed(world, ("p0", NORMAL), ("p0", NORMAL))))
     assert facts["blobs"][facts["steps"][0]["got"]["blob"]][:3] == ["part of bytes", 2, "bytes 1 to 3"]
     names = facts["nodes"][facts["steps"][1]["got"]["names"]][2]
     assert [facts["texts"][facts["nodes"][name][0]] for name in names] == ["m", "n"]
 
 
 def test_where_actors_stand_is_told_after_each_step() -> None:
-    facts = facts_of(render(scenes.played(scenes.two_writers_of_one_object(), ("p0", NORMAL), ("p1", NORMAL))))
+    facts = facts_of(render(scenes.filmed(scenes.two_writers_of_one_object(), ("p0", NORMAL), ("p1", NORMAL))))
     assert [facts["texts"][state] for state in facts["start"]["states"]] == ["waits with put x", "waits with put x"]
     assert [facts["texts"][step["state"]] for step in facts["steps"]] == ["waits with put y", "ended"]

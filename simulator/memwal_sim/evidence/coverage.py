@@ -44,7 +44,7 @@ def possible(site: Site, fate: Fate) -> bool:
         return True
     if fate is Fate.CONFLICT:
         return site.operation in _CONDITIONAL
-    if fate is Fate.TURN:
+    if fate is Fate.SWITCH:
         return False
     return site.changes is (fate is not Fate.STALE)
 

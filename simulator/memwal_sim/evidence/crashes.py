@@ -12,16 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import data, plays
-from ..cast import Part
+from .. import data, workloads
+from ..actor import Actor
 from ..data import Table
 from ..names import operation, symbolic
-from ..plays.clients import actor
 from ..process import Ended
 from ..scenarios import scenario as scenarios
-from ..stage import Stage
+from ..simulation import Simulation
 from ..traces.gallery import DANGEROUS
-from .directing import Advance, Example
+from ..workloads.clients import actor_of
+from .schedules import Advance, Example
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +37,10 @@ class Workflow:
     """What is done, as the subject of a sentence goes on: ``a writer …``."""
     why: str
     """What a crash could break, and which clauses say that it does not."""
-    worker: Part
+    worker: Actor
     start: str | None = None
     """The request with which the work begins; None: its first."""
-    rescue: Sequence[Part]
+    rescue: Sequence[Actor]
     """Who goes on after the crash, one after another."""
     state: Mapping[str, Any]
     """What has to be so at the end."""
@@ -66,37 +66,37 @@ class Place:
 
 def places(workflow: Workflow, revision: str = "B") -> Iterator[Place]:
     """All places to crash, in order."""
-    stage = begun(workflow, revision)
-    yield Place(0, None, 0, _waiting(stage, workflow))
+    simulation = begun(workflow, revision)
+    yield Place(0, None, 0, _waiting(simulation, workflow))
     made: list[str] = []
     number = 0
-    while (asked := _waiting(stage, workflow)) is not None:
-        before = stage.contents
-        stage.play(workflow.worker.name)
+    while (asked := _waiting(simulation, workflow)) is not None:
+        before = simulation.contents
+        simulation.step(workflow.worker.name)
         made.append(asked)
-        if stage.contents != before:
+        if simulation.contents != before:
             number += 1
-            yield Place(number, asked, made.count(asked), _waiting(stage, workflow))
-    pause = stage.running[workflow.worker.name].pause
+            yield Place(number, asked, made.count(asked), _waiting(simulation, workflow))
+    pause = simulation.running[workflow.worker.name].pause
     assert isinstance(pause, Ended), pause
     assert pause.failure is None, pause.failure
 
 
-def begun(workflow: Workflow, revision: str = "B") -> Stage:
+def begun(workflow: Workflow, revision: str = "B") -> Simulation:
     """The workflow's world when its work begins."""
-    scenario = plays.staged(plays.find(workflow.workload), (workflow.worker, *workflow.rescue))
-    stage = Stage(scenario.build(scenarios.setting(revision)))
-    while workflow.start is not None and _waiting(stage, workflow) != workflow.start:
-        stage.play(workflow.worker.name)
-    return stage
+    scenario = workloads.scenario_of(workloads.find(workflow.workload), (workflow.worker, *workflow.rescue))
+    simulation = Simulation(scenario.build(scenarios.setting(revision)))
+    while workflow.start is not None and _waiting(simulation, workflow) != workflow.start:
+        simulation.step(workflow.worker.name)
+    return simulation
 
 
-def _waiting(stage: Stage, workflow: Workflow) -> str | None:
-    request = stage.waiting(workflow.worker.name)
+def _waiting(simulation: Simulation, workflow: Workflow) -> str | None:
+    request = simulation.waiting(workflow.worker.name)
     return None if request is None else f"{operation(request)} {symbolic(request.path)}"
 
 
-def tell(revision: str = "B") -> Iterator[Example]:
+def examples(revision: str = "B") -> Iterator[Example]:
     """All crashes of all workflows."""
     for workflow in WORKFLOWS:
         for place in places(workflow, revision):
@@ -120,7 +120,7 @@ def example(workflow: Workflow, place: Place, revision: str = "B") -> Example:
             state={"ended": {worker: "done" if place.following is None else "has not ended"}},
         )
     )
-    steps += [Advance(actor=part.name) for part in workflow.rescue[:-1]]
+    steps += [Advance(actor=actor.name) for actor in workflow.rescue[:-1]]
     steps.append(
         Advance(
             actor=workflow.rescue[-1].name, says="What was acknowledged is there, and the work is done", state=state
@@ -133,7 +133,7 @@ def example(workflow: Workflow, place: Place, revision: str = "B") -> Example:
         title=f"{title} in {workflow.name.replace('_', ' ')}: {where}",
         description=(
             f"{workflow.what} It crashes {where}, and nobody is told; {left}. {workflow.why}"
-            f" {_list(part.name for part in workflow.rescue)} go on from what is stored. The outcome must be that each"
+            f" {_list(each.name for each in workflow.rescue)} go on from what is stored. The outcome must be that each"
             " acknowledged row is there, and that the work comes to its end."
         ),
         actors=(workflow.worker, *workflow.rescue),
@@ -186,17 +186,17 @@ def _workflow(table: Table) -> Workflow:
         workload=table.text("workload"),
         what=table.text("what"),
         why=table.text("why"),
-        worker=actor(table.table("worker")),
+        worker=actor_of(table.table("worker")),
         start=table.maybe("start", str),
-        rescue=tuple(map(actor, table.tables("rescue"))),
+        rescue=tuple(map(actor_of, table.tables("rescue"))),
         state=table.need("state", dict),
         unless={int(number): state for number, state in table.take("unless", dict, {}).items()},
         dangerous=table.need("dangerous", int),
     )
     table.close()
     with table.placed():
-        for part in (found.worker, *found.rescue):
-            plays.find(found.workload).check(part)
+        for actor in (found.worker, *found.rescue):
+            workloads.find(found.workload).check(actor)
     return found
 
 

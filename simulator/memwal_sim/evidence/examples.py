@@ -12,31 +12,32 @@ from itertools import chain
 from pathlib import Path
 
 from .. import places
-from ..traces.trace import FORMAT_EXPECTING, decoded, dumps
+from ..traces.trace import decoded, dumps
 from . import crashes, texts
-from .directing import Example, direct
+from .schedules import Example, trace_of
 
 
-def tell() -> Iterator[Example]:
+def every_example() -> Iterator[Example]:
     """All examples."""
-    return chain(texts.tell(), crashes.tell())
+    return chain(texts.worked_examples(), crashes.examples())
 
 
 def traces() -> Iterator[tuple[Path, str]]:
     """The file of each example below the folder of faults, and what has to be in it."""
-    for example in tell():
-        yield example.file, dumps(direct(example))
+    for example in every_example():
+        yield example.file, dumps(trace_of(example))
 
 
 def written(folder: Path) -> set[Path]:
     """Files below ``folder`` that are traces of examples, whether there still is such an example or not."""
     found = (folder / "recorded").rglob("*.jsonl")
-    return {path.relative_to(folder) for path in found if _format(path) == FORMAT_EXPECTING}
+    return {path.relative_to(folder) for path in found if _is_written(path)}
 
 
-def _format(path: Path) -> object:
+def _is_written(path: Path) -> bool:
+    """Whether the trace says what has to be so on the way."""
     with path.open("rb") as file:
-        return decoded(file.readline()).get("format")
+        return "expected" in decoded(file.readline())
 
 
 def write(folder: Path) -> int:
@@ -52,9 +53,9 @@ def write(folder: Path) -> int:
 
 def different(folder: Path) -> list[str]:
     """Files below ``folder`` that are not what the examples give, digests of the engine aside."""
-    wrong = {file.as_posix() for file in written(folder)} - {example.file.as_posix() for example in tell()}
-    for example in tell():
-        path, trace = folder / example.file, direct(example)
+    wrong = {file.as_posix() for file in written(folder)} - {example.file.as_posix() for example in every_example()}
+    for example in every_example():
+        path, trace = folder / example.file, trace_of(example)
         if not path.is_file() or _without_digests(path.read_text("utf-8")) != _without_digests(dumps(trace)):
             wrong.add(example.file.as_posix())
     return sorted(wrong)

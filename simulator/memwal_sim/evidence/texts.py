@@ -12,14 +12,14 @@ from functools import cache
 from memwal.errors import check_name
 from memwal.revisions import REVISIONS
 
-from .. import data, plays
+from .. import data, workloads
 from ..data import Table
 from ..outcomes import FATES, Fate
-from ..plays.clients import actor
-from .directing import Advance, Example
+from ..workloads.clients import actor_of
+from .schedules import Advance, Example
 
 
-def tell() -> tuple[Example, ...]:
+def worked_examples() -> tuple[Example, ...]:
     """All of them."""
     return _read()
 
@@ -51,15 +51,15 @@ def _example(table: Table, revision: str) -> Example:
         readings=table.take("readings", dict, {}),
         title=_filled(table.text("title"), {"revision": revision}),
         description=_filled(table.text("description"), {"revision": revision, **values}),
-        actors=tuple(map(actor, table.tables("actors"))),
+        actors=tuple(map(actor_of, table.tables("actors"))),
         steps=tuple(map(_advance, table.tables("steps", "says"))),
         oracle=table.maybe("oracle", str),
     )
     with table.placed():
-        for part in found.actors:
-            plays.find(found.workload).check(part)
+        for actor in found.actors:
+            workloads.find(found.workload).check(actor)
         for step in found.steps:
-            check_name("actor", step.actor, [part.name for part in found.actors])
+            check_name("actor", step.actor, [actor.name for actor in found.actors])
     return found
 
 

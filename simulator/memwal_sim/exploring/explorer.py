@@ -21,7 +21,7 @@ import numpy as np
 from ..book import Book
 from ..names import operation
 from ..outcomes import MUTATING, Fate
-from ..stage import broken
+from ..simulation import broken
 from ..store import GO_ON
 from ..trie import AT_END, ROOT, Trie
 from ..world import Violation, World
@@ -256,7 +256,7 @@ class _Search:
     def note_faults(self, rows: Array, places: Array, moves: Array) -> None:
         """Remember which request has met which fault."""
         fates = moves & ((1 << FATE_BITS) - 1)
-        met = (moves >= 0) & (fates > 0) & (fates != Fate.TURN)
+        met = (moves >= 0) & (fates > 0) & (fates != Fate.SWITCH)
         if met.any():
             actors = moves[met].astype(np.int32) >> FATE_BITS
             nodes = rows[places[met], FIRST_NODE + actors]

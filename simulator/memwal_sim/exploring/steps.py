@@ -17,8 +17,8 @@ class Behaviour:
 
     def __init__(self, actor: int, trie: Trie, stores: Stores, ghosts: GhostTable, kinds: frozenset[Fate]) -> None:
         self._trie = trie
-        self._allowed = kinds | {Fate.TURN}
-        self.turns = False
+        self._allowed = kinds | {Fate.SWITCH}
+        self.switches = False
         """Whether the process was ever seen to have several coroutines that can go on."""
         self._request = Column(np.int32)
         self._meets = Column(np.bool_, FATES)
@@ -66,8 +66,8 @@ class Behaviour:
             request = trie.requests[node]
             meets = np.zeros(FATES, np.bool_)
             if request != AT_END:
-                meets[list(fates(trie.book.requests[request], self._allowed, turns=trie.turns[node]))] = True
-                self.turns |= trie.turns[node]
+                meets[list(fates(trie.book.requests[request], self._allowed, switches=trie.switches[node]))] = True
+                self.switches |= trie.switches[node]
             self._request.append(request)
             self._meets.append(meets)
             self._says.append((bool(trie.notes[node]), bool(trie.invocations[node])))

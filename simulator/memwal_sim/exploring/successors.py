@@ -53,7 +53,7 @@ class Successors:
             places = places[used <= self._bounds.preemptions]
         for fate in Fate:
             fault = fate not in FREE
-            if (fault and not self._bounds.faults) or (fate is Fate.TURN and not behaviour.turns):
+            if (fault and not self._bounds.faults) or (fate is Fate.SWITCH and not behaviour.switches):
                 continue
             some = places[behaviour.meets(rows[places, column], fate)]
             if fault:
@@ -68,7 +68,7 @@ class Successors:
             nodes = before[:, column]
             after[:, STORE], after[:, column] = behaviour.step(before[:, STORE], nodes, fate)
             after[:, GHOST] = before[:, GHOST]
-            if fate is not Fate.TURN:
+            if fate is not Fate.SWITCH:
                 issued = behaviour.tell(before[:, GHOST], nodes, invoked=True)
                 after[:, GHOST] = behaviour.tell(issued, after[:, column], invoked=False)
             if fate is Fate.LATE:

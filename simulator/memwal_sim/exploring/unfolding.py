@@ -15,7 +15,7 @@ from memwal.errors import InvalidArgument
 
 from ..book import Book
 from ..outcomes import FAULTS, Fate, fates
-from ..stage import broken
+from ..simulation import broken
 from ..trie import AT_END, ROOT, Trie
 from ..world import Violation, World
 from .exploration import Move
@@ -78,11 +78,11 @@ class Unfolding:
     def faults(self, state: int, lane: int) -> tuple[int, ...]:
         """The fates other than the normal one that the next request of process ``lane`` may meet."""
         node = self._states[state][_FIRST_NODE + lane]
-        request, turns = self.tries[lane].requests[node], self.tries[lane].turns[node]
-        found = self._fates.get((request, turns))
+        request, switches = self.tries[lane].requests[node], self.tries[lane].switches[node]
+        found = self._fates.get((request, switches))
         if found is None:
-            possible = fates(self._book.requests[request], self.kinds, turns=turns)
-            found = self._fates[request, turns] = tuple(map(int, possible))[1:]
+            possible = fates(self._book.requests[request], self.kinds, switches=switches)
+            found = self._fates[request, switches] = tuple(map(int, possible))[1:]
         return found
 
     def under_way(self, state: int) -> tuple[tuple[str, StoreRequest[Any]], ...]:
@@ -129,7 +129,7 @@ class Unfolding:
         request = trie.requests[node]
         store, reply = self.stores.effect(store, request, fate)
         child = trie.child(node, reply)
-        if trie.invocations[node] and fate != Fate.TURN:
+        if trie.invocations[node] and fate != Fate.SWITCH:
             ghost = self._ghosts.after(ghost, actor, node, invoked=True)
         if trie.notes[child]:
             ghost = self._ghosts.after(ghost, actor, child, invoked=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from ..plays import collecting
+from ..workloads import collecting
 from .engine import FAR, EngineMachine, Far, Work, weighted
 from .merging import FLUSHING, WRITING
 from .region_life import READER, working
@@ -34,7 +34,7 @@ class Collecting(EngineMachine):
     grace time, and that is what it would be for (AMB-92). Whoever starts later sees the versions that it leaves.
     """
 
-    play = collecting.PLAY
+    workload = collecting.WORKLOAD
     revisions = ("B", "A", "R")
     works = weighted((2, FLUSHING), (1, working("writer", WRITING, 4)), (2, _JOBS), (2, READER), (1, _READERS))
     others = weighted((3, _JOBS), (1, working("writer", WRITING, 4)))

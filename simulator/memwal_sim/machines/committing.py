@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ..plays import committing
+from ..workloads import committing
 from .engine import EngineMachine, Work, weighted
 from .region_life import READER, working
 
@@ -37,5 +37,5 @@ _OTHERS: st.SearchStrategy[Work] = st.sampled_from((("compactor", {}), ("configu
 class Committing(EngineMachine):
     """Processes that append, upsert, update, delete, compact, overwrite, restore, clone, change columns and config."""
 
-    play = committing.PLAY
+    workload = committing.WORKLOAD
     works = weighted((4, working("committer", weighted((3, _ROWS), (2, _WHOLE)), 4)), (1, _OTHERS), (1, READER))

@@ -1,9 +1,9 @@
-"""The machine that all others are made of: processes of a play, one request at a time, under any fate.
+"""The machine that all others are made of: processes of a workload, one request at a time, under any fate.
 
-A machine names its play and its `EngineMachine.works`: what a process of it may be told to do. The rules are here. They
+A machine names its workload and its `EngineMachine.works`: what a process of it may do. The rules are here. They
 are coarse, so that few of them make a history: let somebody do something to its end, or up to a request; let a request
 of it meet a fate; stop it somewhere, let others do their work, and let it go on. After every rule all oracles of the
-play judge the store as if everybody had crashed there.
+workload judge the store as if everybody had crashed there.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from .. import bugs as planting
+from ..actor import Actor
 from ..bugs import Bug
-from ..cast import Part
 from ..exploring.exploration import Move
 from ..outcomes import FATES, MUTATING, Fate
-from ..plays.play import Play
 from ..process import STORE_LIMIT
 from ..scenarios.scenario import setting
-from ..stage import Stage
+from ..simulation import Simulation
 from ..traces.recording import engine_digest, step
 from ..traces.trace import Found, Header, Step, Trace, dumps
+from ..workloads.workload import Workload
 from ..world import Violation
 from .remembering import Memory
 
@@ -127,11 +127,11 @@ OTHERS: st.SearchStrategy[Work] = st.runner().flatmap(
 
 
 class EngineMachine(RuleBasedStateMachine):
-    """Processes of one play on one simulated store. Subclass it, name a play and works, and add rules if you like."""
+    """Processes of one workload on one simulated store. Subclass it, name a workload and works, add rules."""
 
-    play: ClassVar[Play]
+    workload: ClassVar[Workload]
     works: ClassVar[st.SearchStrategy[Work]]
-    """What may be told to a process that enters at any time."""
+    """What a process may do that enters at any time."""
     others: ClassVar[st.SearchStrategy[Work] | None] = None
     """What those do for whom somebody stalls; None: any of the works."""
     revisions: ClassVar[Sequence[str]] = ("B",)
@@ -155,7 +155,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.cast: list[Part] = []
+        self.actors: list[Actor] = []
         self.moves: list[Move] = []
         self.steps: list[Step] = []
         self.faults = 0
@@ -164,20 +164,24 @@ class EngineMachine(RuleBasedStateMachine):
 
     @initialize(revision=_drawn("revisions"))
     def begin(self, revision: str) -> None:
-        """Set the stage under one of the revisions."""
+        """Begin the simulation under one of the revisions."""
         self.revision = revision
         self.setting = setting(revision, self.profile, {**self.readings, **planting.readings(self.bugs)})
-        self.stage = Stage(self.memory.world(revision, lambda: self.play.world(self.setting)))
+        self.simulation = Simulation(self.memory.world(revision, lambda: self.workload.world(self.setting)))
 
     @property
     def living(self) -> list[str]:
         """Processes that have not ended and were not killed."""
-        return [part.name for part in self.cast if part.name in self.stage.running and self.next(part.name) is not None]
+        return [
+            actor.name
+            for actor in self.actors
+            if actor.name in self.simulation.running and self.next(actor.name) is not None
+        ]
 
     @property
     def landing(self) -> list[int]:
         """Numbers of the requests under way."""
-        return list(range(len(self.stage.under_way)))
+        return list(range(len(self.simulation.under_way)))
 
     @property
     def has_room(self) -> bool:
@@ -191,25 +195,25 @@ class EngineMachine(RuleBasedStateMachine):
 
     def next(self, process: str) -> Any:
         """The request that ``process`` waits for; None at its end."""
-        return self.stage.waiting(process)
+        return self.simulation.waiting(process)
 
     def enter(self, role: str, far: Far = ("requests", 0), **arguments: Any) -> str:
-        """Start a process of the play and let it go on; returns its name, which the role and a number make."""
-        part = Part(name=self.name_of_next(role), role=role, arguments=arguments)
-        self.memory.enter(self.stage, self.revision, part, self.play.process(self.setting, part))
-        self.cast.append(part)
-        self.advance(part.name, far)
-        return part.name
+        """Start a process of the workload and let it go on; returns its name, which the role and a number make."""
+        actor = Actor(name=self.name_of_next(role), role=role, arguments=arguments)
+        self.memory.enter(self.simulation, self.revision, actor, self.workload.process(self.setting, actor))
+        self.actors.append(actor)
+        self.advance(actor.name, far)
+        return actor.name
 
     def name_of_next(self, role: str) -> str:
         """The name that the next process gets if it has this role."""
-        return f"{role}-{1 + sum(part.role == role for part in self.cast)}"
+        return f"{role}-{1 + sum(actor.role == role for actor in self.actors)}"
 
     def perform(self, process: str, fate: Fate = Fate.NORMAL) -> None:
         """Perform the next request of a process that has one."""
-        played = self.stage.play(process, fate)
+        taken = self.simulation.step(process, fate)
         self.moves.append(Move(process, fate))
-        self.steps.append(step(len(self.steps) + 1, played, self.stage.contents))
+        self.steps.append(step(len(self.steps) + 1, taken, self.simulation.contents))
 
     def run_until_change(self, process: str) -> bool:
         """Perform reads of ``process`` until its next request changes the store; whether there is such a one."""
@@ -287,29 +291,29 @@ class EngineMachine(RuleBasedStateMachine):
     @rule(number=_drawn("landing"))
     def land(self, number: int) -> None:
         """A request that its process gave up long ago is applied."""
-        actor, request = self.stage.under_way[number]
-        played = self.stage.land(actor, request)
+        actor, request = self.simulation.under_way[number]
+        taken = self.simulation.land(actor, request)
         self.moves.append(Move(actor, None, request))
-        self.steps.append(step(len(self.steps) + 1, played, self.stage.contents))
+        self.steps.append(step(len(self.steps) + 1, taken, self.simulation.contents))
 
     @precondition(lambda self: not self.has_room)
     @rule(process=_drawn("living"))
     def crash(self, process: str) -> None:
         """A process is gone for good. One that nobody lets go on is as good as gone: this makes room for others."""
-        self.stage.running.pop(process).close()
+        self.simulation.running.pop(process).close()
 
     @invariant()
     def nothing_is_broken(self) -> None:
-        """Every oracle of the play holds, as if everybody had crashed here."""
+        """Every oracle of the workload holds, as if everybody had crashed here."""
         self.rules_done += 1
         self.judge()
 
     def judge(self) -> None:
         """Ask the oracles; for rules that let several processes work."""
-        now = (self.stage.contents, self.stage.ghosts, len(self.living))
+        now = (self.simulation.contents, self.simulation.ghosts, len(self.living))
         if now != self.judged:
             self.judged = now
-            found = self.stage.violation(self.finds.oracle) if self.finds.wants(self.steps) else None
+            found = self.simulation.violation(self.finds.oracle) if self.finds.wants(self.steps) else None
             if found is not None:
                 self.finds.add(found, self.steps)
                 self.fail(found)
@@ -323,7 +327,7 @@ class EngineMachine(RuleBasedStateMachine):
     def header(self, violation: Violation) -> Header:
         """Header of the trace that ends in ``violation``."""
         return Header(
-            scenario=self.play.name,
+            scenario=self.workload.name,
             revision=self.revision,
             profile=self.profile,
             readings=dict(self.readings),
@@ -334,7 +338,7 @@ class EngineMachine(RuleBasedStateMachine):
             title=violation.reason,
             description=f"Found by the machine {type(self).__name__}.",
             violation=Found(clause=violation.clause, oracle=violation.oracle, reason=violation.reason),
-            cast=tuple(self.cast),
+            actors=tuple(self.actors),
         )
 
     def teardown(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from ..plays import merging
+from ..workloads import merging
 from .engine import EngineMachine, Work, weighted
 from .region_life import READER, working
 
@@ -19,6 +19,6 @@ JOBS: st.SearchStrategy[Work] = st.sampled_from((("merger", {}), ("indexer", {})
 class Merging(EngineMachine):
     """Mergers, index builders and snapshot builders beside writers and strong readers."""
 
-    play = merging.PLAY
+    workload = merging.WORKLOAD
     revisions = ("B", "A", "R")
     works = weighted((2, working("writer", WRITING, 5)), (3, JOBS), (1, READER))

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ..plays import region
+from ..workloads import region
 from .engine import EngineMachine, Work, weighted
 
 _PUTS = st.sampled_from(({"put": ["a"]}, {"put": ["a", "b"]}, {"put": ["b"]}))
@@ -31,6 +31,6 @@ READER: st.SearchStrategy[Work] = st.just(("reader", {}))
 class RegionLife(EngineMachine):
     """Writers that claim one region, put, delete (R), flush, stall and die; strong readers beside them."""
 
-    play = region.PLAY
+    workload = region.WORKLOAD
     revisions = ("B", "A", "R")
     works = weighted((4, working("writer", STEPS, 3)), (1, READER))

@@ -1,6 +1,6 @@
-"""Processes that share what they know: engine code runs once for each history of a part, whoever plays it again.
+"""Processes that share what they know: engine code runs once for each history of an actor, whoever runs it again.
 
-Hypothesis plays nearly the same history again and again, and most of all while it shrinks one.
+Hypothesis runs nearly the same history again and again, and most of all while it shrinks one.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from memwal.stores.memory import Reply
 
+from ..actor import Actor
 from ..book import Book
-from ..cast import Part
 from ..process import Pause, Process, Running
-from ..stage import Stage
+from ..simulation import Simulation
 from ..trie import ROOT, Trie
 from ..world import World
 
@@ -42,7 +42,7 @@ class Remembered(Running):
         trie = self._trie
         self._node = node
         self.notes, self.announced = trie.notes[node], trie.invocations[node]
-        self.turns = trie.turns[node]
+        self.switches = trie.switches[node]
         self.pause = trie.ends[node] if node in trie.ends else self._book.requests[trie.requests[node]]
 
 
@@ -60,9 +60,9 @@ class Memory:
             self._worlds[revision] = build()
         return self._worlds[revision]
 
-    def enter(self, stage: Stage, revision: str, part: Part, process: Process) -> None:
-        """Start ``process`` of ``part`` on ``stage``."""
-        key = (revision, repr(part))
+    def enter(self, simulation: Simulation, revision: str, actor: Actor, process: Process) -> None:
+        """Start ``process`` of ``actor`` on ``simulation``."""
+        key = (revision, repr(actor))
         if key not in self._tries:
             self._tries[key] = Trie(process, self._book)
-        stage.join(process.name, Remembered(self._tries[key], self._book))
+        simulation.join(process.name, Remembered(self._tries[key], self._book))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from ..plays import routing
+from ..workloads import routing
 from .engine import EngineMachine, Work, weighted
 from .region_life import READER, working
 
@@ -30,6 +30,6 @@ _ADMINISTERING: st.SearchStrategy[Work] = st.sampled_from(
 class Routing(EngineMachine):
     """Writers of old and new specs beside processes that change them, drain regions, and read."""
 
-    play = routing.PLAY
+    workload = routing.WORKLOAD
     revisions = ("B", "R")
     works = weighted((2, _writing("a")), (1, _writing("b")), (3, _ADMINISTERING), (1, READER))

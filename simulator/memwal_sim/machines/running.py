@@ -14,7 +14,7 @@ from ..bugs import readings as read_by
 from ..outcomes import Fate
 from ..profiles import chosen
 from ..scenarios.scenario import setting
-from ..stage import Stage
+from ..simulation import Simulation
 from ..traces.recording import record
 from ..traces.shrinking import shrink
 from ..traces.trace import Trace
@@ -57,15 +57,15 @@ def run(
 
 
 def smaller(machine: type[EngineMachine], broken: BrokenError, tries_max: int = TRIES_MAX) -> BrokenError | None:
-    """``broken`` with turns left out and put in another order; its trace replaces the first one.
+    """``broken`` with moves left out and put in another order; its trace replaces the first one.
 
     None for a process that breaks before its first request: nothing can be left out of no request.
     """
     header, found = broken.trace.header, broken.violation
     interpretation = {**header.readings, **read_by(machine.bugs)}
     under = setting(header.revision, header.profile, interpretation)
-    world = machine.play.world(under, header.cast)
-    if Stage(world).violation(found.oracle) is not None:
+    world = machine.workload.world(under, header.actors)
+    if Simulation(world).violation(found.oracle) is not None:
         return None
     shrunk = shrink(
         world,
@@ -75,12 +75,12 @@ def smaller(machine: type[EngineMachine], broken: BrokenError, tries_max: int = 
         tries_max=tries_max,
     )
     moving = {move.actor for move in shrunk.moves}
-    cast = tuple(part for part in header.cast if part.name in moving)
-    steps, violation = record(machine.play.world(under, cast), shrunk.moves, found.oracle)
+    actors = tuple(actor for actor in header.actors if actor.name in moving)
+    steps, violation = record(machine.workload.world(under, actors), shrunk.moves, found.oracle)
     violation = violation or shrunk.violation
     faults = sum(move.fate not in (None, Fate.NORMAL) for move in shrunk.moves)
     told = None if header.violation is None else replace(header.violation, reason=violation.reason)
-    trace = Trace(replace(header, cast=cast, faults=faults, title=violation.reason, violation=told), steps)
+    trace = Trace(replace(header, actors=actors, faults=faults, title=violation.reason, violation=told), steps)
     return BrokenError(violation, trace, written(trace, machine.__name__), broken.rules, shrunk.moves)
 
 

@@ -1,7 +1,7 @@
 """Scripts: what processes do, as data. A step is one word of a table and its argument, a JSON value.
 
 ``[{"rows": {"k": "v1"}}, "flush"]`` writes a row and flushes; a word that takes no argument may stand alone. What a
-word does is made from its argument when the process starts. Scenarios, plays, told examples and recorded faults have
+word does is made from its argument when the process starts. Scenarios, workloads, examples and recorded faults have
 the same words; a table of another kind has a few of its own on top of them.
 """
 

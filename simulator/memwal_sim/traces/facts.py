@@ -23,25 +23,25 @@ from memwal.region import manifest as manifests
 from memwal.table import read as table_read
 from memwal.table.state import TableState, latest
 
-from ..plays.account import Account
 from ..process import Ended, Process, run_alone
 from ..scenarios import ground, indexed
 from ..scenarios.actors import Place
 from ..scenarios.scenario import Setting
 from ..scenarios.writes import Writes
-from ..stage import Stage
+from ..simulation import Simulation
+from ..workloads.account import Account
 
 ENDED, RUNNING = "done", "has not ended"
 """What ``ended`` says of a process that came to its end, and of one that did not: it stalled, or crashed."""
 _OF = " of "
 
 
-def look(stage: Stage, name: str) -> Any:
+def look(simulation: Simulation, name: str) -> Any:
     """The fact ``name`` as it is now; raises `InvalidArgument` for a name that there is not."""
     kind, number = _parsed(name)
     if kind in PROCESSES:
-        return PROCESSES[kind](stage)
-    end = run_alone(Process("onlooker", partial(_stored, kind, ground.region_id(number))), stage.contents).end
+        return PROCESSES[kind](simulation)
+    end = run_alone(Process("onlooker", partial(_stored, kind, ground.region_id(number))), simulation.contents).end
     return end.result if end.failure is None else f"{end.failure.kind}: {end.failure.text}"
 
 
@@ -238,9 +238,9 @@ STORED: Mapping[str, StoredFact] = {
 """Facts of what is stored."""
 
 
-def _ended(stage: Stage) -> Fields:
+def _ended(simulation: Simulation) -> Fields:
     """How each process ended: `ENDED`, `RUNNING`, or the kind of its failure."""
-    pauses = {name: running.pause for name, running in stage.running.items()}
+    pauses = {name: running.pause for name, running in simulation.running.items()}
     return Fields({name: _end(pause) if isinstance(pause, Ended) else RUNNING for name, pause in pauses.items()})
 
 
@@ -248,19 +248,19 @@ def _end(pause: Ended) -> str:
     return ENDED if pause.failure is None else pause.failure.kind
 
 
-def _reads(stage: Stage) -> Fields:
+def _reads(simulation: Simulation) -> Fields:
     """Each read that has returned -> the rows that it found."""
-    calls = stage.ghosts.calls if isinstance(stage.ghosts, Account) else ()
+    calls = simulation.ghosts.calls if isinstance(simulation.ghosts, Account) else ()
     return Fields({call.name: dict(call.rows) for call in calls if call.reading and call.outcome == "ok"})
 
 
-def _acknowledged(stage: Stage) -> list[str]:
+def _acknowledged(simulation: Simulation) -> list[str]:
     """Writes that were acknowledged, by name."""
-    if isinstance(stage.ghosts, Writes):
-        return sorted(write.name for write in stage.ghosts.acknowledged)
-    calls = stage.ghosts.calls if isinstance(stage.ghosts, Account) else ()
+    if isinstance(simulation.ghosts, Writes):
+        return sorted(write.name for write in simulation.ghosts.acknowledged)
+    calls = simulation.ghosts.calls if isinstance(simulation.ghosts, Account) else ()
     return sorted(call.name for call in calls if not call.reading and call.outcome == "ok")
 
 
-PROCESSES: Mapping[str, Callable[[Stage], Any]] = {"ended": _ended, "reads": _reads, "acknowledged": _acknowledged}
+PROCESSES: Mapping[str, Callable[[Simulation], Any]] = {"ended": _ended, "reads": _reads, "acknowledged": _acknowledged}
 """Facts of what processes did."""

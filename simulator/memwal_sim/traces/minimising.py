@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 
 from memwal.errors import InvalidArgument
 
-from .. import plays
+from .. import workloads
 from ..bugs import planted
 from ..exploring.exploration import Bounds, Move
 from ..exploring.exploration import Progress as Exploring
 from ..exploring.explorer import explore
 from ..outcomes import FATES, FAULTS, FREE
-from ..stage import Played, Stage
+from ..simulation import Simulation, StepTaken
 from .recording import engine_digest, record
 from .references import Recorded, opened, resolved
-from .replay import play
+from .replay import replay_in
 from .shrinking import TRIES_MAX, Moves, Progress, Size, shrink, size
 from .study import Study
 from .trace import Found, Header, Trace
@@ -54,7 +54,7 @@ def minimise(
     """A small trace of the violation that ``found`` records: same clause, same oracle.
 
     ``exhaustive``: explore the scenario too, with no fault, with one, … up to those of the shrunk history, until the
-    violation is found; its three limits count, and else the recorded bounds. Parts of a cast that do nothing go.
+    violation is found; its three limits count, and else the recorded bounds. Actors that do nothing go.
     Raises `InvalidArgument` if the trace records no violation, or does not end in the recorded one.
     """
     began = time.monotonic()
@@ -91,27 +91,27 @@ def _played(found: Recorded, violation: Found) -> Moves:
     """The moves of a replay of ``found``, up to the violation."""
     moves: list[Move] = []
 
-    def watch(_stage: Stage, played: Played | None) -> None:
-        if played is not None:
-            moves.append(Move(played.actor, played.fate, played.request if played.fate is None else None))
+    def watch(_simulation: Simulation, taken: StepTaken | None) -> None:
+        if taken is not None:
+            moves.append(Move(taken.actor, taken.fate, taken.request if taken.fate is None else None))
 
     with opened(found) as world:
-        replayed = play(world, found.trace, watch=watch)
+        replayed = replay_in(world, found.trace, watch=watch)
     if not replayed.reproduced or replayed.violation_at is None:
         raise InvalidArgument(f"{found.name} does not end in its violation of {violation.clause} ({violation.oracle})")
     return tuple(moves[: replayed.violation_at])
 
 
 def _without_idle(found: Recorded, moves: Moves) -> Recorded:
-    """``found`` without the parts of its cast that make no move; its steps are those of ``moves`` from now on."""
+    """``found`` without the actors that make no move; its steps are those of ``moves`` from now on."""
     header = found.trace.header
     acting = {move.actor for move in moves}
-    cast = tuple(part for part in header.cast if part.name in acting)
-    if cast == header.cast or not cast:
+    actors = tuple(actor for actor in header.actors if actor.name in acting)
+    if actors == header.actors or not actors:
         return found
-    staged = replace(found.study, scenario=plays.staged(plays.find(header.scenario), cast))
+    without = replace(found.study, scenario=workloads.scenario_of(workloads.find(header.scenario), actors))
     steps = tuple(step for step in found.trace.steps if step.actor in acting)
-    return Recorded(found.name, Trace(replace(header, cast=cast), steps), staged)
+    return Recorded(found.name, Trace(replace(header, actors=actors), steps), without)
 
 
 def _explored(

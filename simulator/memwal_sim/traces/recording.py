@@ -1,4 +1,4 @@
-"""From a history to a trace: moves are played once more, and each becomes a step."""
+"""From a history to a trace: moves are made once more, and each becomes a step."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from memwal.stores.memory import Raised, Reply, Returned
 
 from ..exploring.exploration import Move
 from ..names import operation, symbolic, words
-from ..stage import Played, Stage
-from ..store import TURNED, Contents, reply_digest
+from ..simulation import Simulation, StepTaken
+from ..store import SWITCHED, Contents, reply_digest
 from ..world import Violation, World
 from .trace import LANDED, Step
 
@@ -23,33 +23,33 @@ _DIGITS = 16
 
 
 def record(world: World, moves: Iterable[Move], only: str | None = None) -> tuple[tuple[Step, ...], Violation | None]:
-    """Play ``moves`` in ``world``; the steps, and what the oracles, or ``only`` one, say of the last state."""
-    stage = Stage(world)
+    """Make ``moves`` in ``world``; the steps, and what the oracles, or ``only`` one, say of the last state."""
+    simulation = Simulation(world)
     steps = []
     for index, move in enumerate(moves, 1):
         if move.landed is not None:
-            played = stage.land(move.actor, move.landed)
+            taken = simulation.land(move.actor, move.landed)
         elif move.fate is not None:
-            played = stage.play(move.actor, move.fate)
+            taken = simulation.step(move.actor, move.fate)
         else:
             raise EngineBug(f"a move of {move.actor} with neither a fate nor a request that lands")
-        steps.append(step(index, played, stage.contents))
-    return tuple(steps), stage.violation(only)
+        steps.append(step(index, taken, simulation.contents))
+    return tuple(steps), simulation.violation(only)
 
 
-def step(index: int, played: Played, contents: Contents) -> Step:
-    """The step number ``index`` for ``played``, after which the store holds ``contents``."""
+def step(index: int, taken: StepTaken, contents: Contents) -> Step:
+    """The step number ``index`` for ``taken``, after which the store holds ``contents``."""
     return Step(
         index=index,
-        actor=played.actor,
-        site=played.site,
-        operation=operation(played.request),
-        path=symbolic(played.request.path),
-        outcome=LANDED if played.fate is None else played.fate.label,
-        answer=_answer(played.reply),
-        reply=reply_digest(played.reply),
+        actor=taken.actor,
+        site=taken.site,
+        operation=operation(taken.request),
+        path=symbolic(taken.request.path),
+        outcome=LANDED if taken.fate is None else taken.fate.label,
+        answer=_answer(taken.reply),
+        reply=reply_digest(taken.reply),
         store=store_digest(contents),
-        notes=tuple(_text(note) for note in played.notes),
+        notes=tuple(_text(note) for note in taken.notes),
     )
 
 
@@ -76,7 +76,7 @@ def _sources(folder: Traversable, prefix: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _answer(reply: Reply) -> str:
-    if reply is TURNED:
+    if reply is SWITCHED:
         return "nothing yet"
     match reply:
         case Raised(kind=kind):

@@ -46,7 +46,7 @@ def resolved(trace: Trace, name: str) -> Recorded:
 
 
 def found_in(path: Path) -> Recorded:
-    """As `recorded`, but for the cast and its processes: who opens the world learns of those."""
+    """As `recorded`, but for the actors and their processes: who opens the world learns of those."""
     return named(load(path), path.name)
 
 
@@ -70,7 +70,7 @@ def named(trace: Trace, name: str) -> Recorded:
 def opened(found: Recorded, study: Study | None = None) -> Iterator[World]:
     """A new world of ``found``, or of ``study`` in place of its own; its planted bugs are in place meanwhile.
 
-    Raises `ArtifactError` if the cast is wrong, or if a step names a process that the world does not have.
+    Raises `ArtifactError` if an actor is wrong, or if a step names a process that the world does not have.
     """
     chosen = study or found.study
     with planted(chosen.bugs):

@@ -1,4 +1,4 @@
-"""Playing a trace again: whether it still ends in its violation, and where it first goes another way.
+"""Performing a trace again: whether it still ends in its violation, and where it first goes another way.
 
 Each step is looked up by process and request. Where the engine makes another request than the trace has next for that
 process, it was changed: a request that the trace does not have is let through normally, and a step that the engine no
@@ -18,7 +18,7 @@ from memwal.errors import InvalidArgument
 
 from ..names import operation, symbolic
 from ..outcomes import FATES, Fate, fates
-from ..stage import Played, Stage
+from ..simulation import Simulation, StepTaken
 from ..store import dump as dump_contents
 from ..store import perform
 from ..world import Violation, World
@@ -31,8 +31,8 @@ EXTRA_MAX = 64
 """Requests in a row that a process may make without the trace having them."""
 
 
-Watch = Callable[[Stage, "Played | None"], None]
-"""Told of the stage before the first step, with None, and of each step that was played, with what was played."""
+Watch = Callable[[Simulation, "StepTaken | None"], None]
+"""Called with the simulation before the first step, with None, and after each step, with what was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,11 @@ class Replayed:
 
     header: Header
     steps: tuple[Step, ...]
-    """What was played."""
+    """What was performed."""
     divergence: Divergence | None
     """None: every request, reply and store was the recorded one."""
     diverged_at: int | None
-    """Number of steps that had been played when the divergence showed; None without one."""
+    """Number of steps that had been performed when the divergence showed; None without one."""
     violation: Violation | None
     """Of the first state that has one; of the recorded oracle, if one is recorded."""
     violation_at: int | None
@@ -111,9 +111,9 @@ def replay(
     profile: str | None = None,
     without_bugs: bool = False,
 ) -> Replayed:
-    """Play the trace in the file ``path``, at most to step ``until``; with ``dump``, write the store to that folder.
+    """Replay the trace in the file ``path``, at most to step ``until``; with ``dump``, write the store to that folder.
 
-    ``watch`` sees the stage on the way. ``twice``: play it once more and compare. ``profile``: under this one and none
+    ``watch`` sees the simulation on the way. ``twice``: once more, and compare. ``profile``: under this one and none
     of the recorded readings; ``without_bugs``: with none of the planted bugs. Either makes it a replay elsewhere, which
     has nothing to reproduce.
 
@@ -130,15 +130,15 @@ def replay(
         study = replace(study, profile=profile, readings={})
         study.setting()
     with opened(found, study) as world:
-        played = play(world, found.trace, until, dump, watch, elsewhere=elsewhere)
+        replayed = replay_in(world, found.trace, until, dump, watch, elsewhere=elsewhere)
     if not twice:
-        return played
+        return replayed
     with opened(found, study) as world:
-        again = play(world, found.trace, until, elsewhere=elsewhere)
-    return replace(played, unstable_at=_first_difference(played, again))
+        again = replay_in(world, found.trace, until, elsewhere=elsewhere)
+    return replace(replayed, unstable_at=_first_difference(replayed, again))
 
 
-def play(
+def replay_in(
     world: World,
     trace: Trace,
     until: int | None = None,
@@ -152,21 +152,21 @@ def play(
     violation = trace.header.violation
     only = None if elsewhere or violation is None else violation.oracle
     expected = () if elsewhere else trace.header.expected
-    playing = _Playing(Stage(world), only, watch, elsewhere=elsewhere, judging=not expected)
-    playing.expect(each for each in expected if each.after == 0)
+    replaying = _Replaying(Simulation(world), only, watch, elsewhere=elsewhere, judging=not expected)
+    replaying.expect(each for each in expected if each.after == 0)
     for place, wanted in enumerate(recorded):
-        playing.follow(wanted, recorded[place + 1 :])
-        playing.expect(each for each in expected if each.after == wanted.index)
+        replaying.follow(wanted, recorded[place + 1 :])
+        replaying.expect(each for each in expected if each.after == wanted.index)
     if dump is not None:
-        dump_contents(playing.stage.contents, dump)
+        dump_contents(replaying.simulation.contents, dump)
     return Replayed(
         header=trace.header,
-        steps=tuple(playing.steps),
-        divergence=playing.divergence,
-        diverged_at=playing.diverged_at,
-        violation=playing.violation,
-        violation_at=playing.violation_at,
-        unexpected=playing.unexpected,
+        steps=tuple(replaying.steps),
+        divergence=replaying.divergence,
+        diverged_at=replaying.diverged_at,
+        violation=replaying.violation,
+        violation_at=replaying.violation_at,
+        unexpected=replaying.unexpected,
         stopped_early=len(recorded) < len(trace.steps),
         engine_changed=trace.header.engine != engine_digest(),
         elsewhere=elsewhere,
@@ -182,13 +182,15 @@ def _first_difference(one: Replayed, other: Replayed) -> int | None:
     return different
 
 
-class _Playing:
-    def __init__(self, stage: Stage, only: str | None, watch: Watch | None, *, elsewhere: bool, judging: bool) -> None:
+class _Replaying:
+    def __init__(
+        self, simulation: Simulation, only: str | None, watch: Watch | None, *, elsewhere: bool, judging: bool
+    ) -> None:
         """``elsewhere``: bytes are others; requests, and replies in words, are what can differ.
 
         ``judging``: oracles are asked after each step; else only where something has to be so.
         """
-        self.stage = stage
+        self.simulation = simulation
         self.elsewhere = elsewhere
         self.only = only
         self.watch = watch
@@ -200,15 +202,15 @@ class _Playing:
         self.violation: Violation | None = None
         self.violation_at: int | None = None
         if watch is not None:
-            watch(stage, None)
+            watch(simulation, None)
 
     def follow(self, wanted: Step, later: Sequence[Step]) -> None:
-        """Play the step ``wanted``; ``later`` are those that the trace has after it."""
+        """Perform the step ``wanted``; ``later`` are those that the trace has after it."""
         if wanted.outcome == LANDED:
             self.land(wanted)
             return
         for _ in range(EXTRA_MAX):
-            request = self.stage.waiting(wanted.actor)
+            request = self.simulation.waiting(wanted.actor)
             if request is None:
                 self.diverge(wanted, "request", _asked(wanted), f"{wanted.actor} has ended")
                 return
@@ -218,37 +220,37 @@ class _Playing:
             self.diverge(wanted, "request", _asked(wanted), f"{operation(request)} {symbolic(request.path)}")
             if any(_is(request, step) for step in later if step.actor == wanted.actor and step.outcome != LANDED):
                 return
-            self.done(self.stage.play(wanted.actor))
+            self.done(self.simulation.step(wanted.actor))
 
     def perform(self, wanted: Step, request: StoreRequest[Any]) -> None:
         fate = FATES[wanted.outcome]
-        if fate not in fates(request, frozenset(Fate), turns=self.stage.running[wanted.actor].turns):
+        if fate not in fates(request, frozenset(Fate), switches=self.simulation.running[wanted.actor].switches):
             raise InvalidArgument(f"step {wanted.index}: a {wanted.operation} cannot be {wanted.outcome}")
-        self.compare(wanted, self.done(self.stage.play(wanted.actor, fate)))
+        self.compare(wanted, self.done(self.simulation.step(wanted.actor, fate)))
 
     def land(self, wanted: Step) -> None:
         """Let the request land that the step names; of several, the one that leads to the recorded contents."""
         candidates = [
-            request for actor, request in self.stage.under_way if actor == wanted.actor and _is(request, wanted)
+            request for actor, request in self.simulation.under_way if actor == wanted.actor and _is(request, wanted)
         ]
         if not candidates:
             self.diverge(wanted, "request", _asked(wanted), "no such request is under way")
             return
-        exact = [r for r in candidates if perform(self.stage.contents, r)[0].digest.startswith(wanted.store)]
-        self.compare(wanted, self.done(self.stage.land(wanted.actor, (exact or candidates)[0])))
+        exact = [r for r in candidates if perform(self.simulation.contents, r)[0].digest.startswith(wanted.store)]
+        self.compare(wanted, self.done(self.simulation.land(wanted.actor, (exact or candidates)[0])))
 
-    def done(self, played: Played) -> Step:
-        made = step(len(self.steps) + 1, played, self.stage.contents)
+    def done(self, taken: StepTaken) -> Step:
+        made = step(len(self.steps) + 1, taken, self.simulation.contents)
         self.steps.append(made)
         if self.judging:
             self.judge()
         if self.watch is not None:
-            self.watch(self.stage, played)
+            self.watch(self.simulation, taken)
         return made
 
     def judge(self) -> None:
         if self.violation is None:
-            self.violation = self.stage.violation(self.only)
+            self.violation = self.simulation.violation(self.only)
             self.violation_at = len(self.steps) if self.violation is not None else None
 
     def expect(self, all_expected: Iterable[Expected]) -> None:
@@ -256,7 +258,7 @@ class _Playing:
         for expected in all_expected:
             self.judge()
             for name, wanted in expected.state.items():
-                found = facts.look(self.stage, name)
+                found = facts.look(self.simulation, name)
                 if self.unexpected is None and not facts.holds(wanted, found):
                     self.unexpected = Unexpected(expected, name, found)
 

@@ -1,7 +1,7 @@
 """Making a violating history small: fewer steps, then fewer faults, then fewer changes from one process to another.
 
-A history is a list of turns: which process moves, and what becomes of its request. Turns can be left out and put in
-another order, and what is left is played again: a turn of a process that has ended is passed over, and a fate that the
+A history is a list of moves: which process moves, and what becomes of its request. Moves can be left out and put in
+another order, and what is left is played again: a move of a process that has ended is passed over, and a fate that the
 request of the moment cannot meet is the normal one. What is tried is decided by the history alone, so that equal
 histories shrink to equal ones. The result is smallest among its neighbours, not of all: that takes an exploration.
 """
@@ -207,7 +207,7 @@ class _Shrinking:
             self.attempt([move for move in self.best[0] if move.actor != actor])
 
     def _without_tails(self) -> None:
-        """Each process stops earlier: by half of its turns, by a quarter, …, by one."""
+        """Each process stops earlier: by half of its moves, by a quarter, …, by one."""
         for actor in sorted({move.actor for move in self.best[0]}):
             many = sum(move.actor == actor for move in self.best[0]) // 2
             while many:

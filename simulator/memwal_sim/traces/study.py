@@ -10,7 +10,7 @@ from typing import Any
 from memwal.errors import check_name
 
 from .. import bugs as planting
-from .. import plays
+from .. import workloads
 from ..bugs import Bug
 from ..exploring.exploration import Bounds, Exploration, Progress
 from ..exploring.explorer import explore
@@ -116,8 +116,8 @@ def as_dict(violation: Violation) -> dict[str, Any]:
 def recorded_in(header: Header) -> Study:
     """The study that recorded a trace with ``header``; raises `InvalidArgument` for names that there are not."""
     return Study(
-        scenario=plays.staged(plays.find(header.scenario), header.cast)
-        if header.cast
+        scenario=workloads.scenario_of(workloads.find(header.scenario), header.actors)
+        if header.actors
         else scenarios.find(header.scenario),
         revision=header.revision,
         profile=header.profile,

@@ -24,15 +24,15 @@ from memwal.codec import json_text
 from memwal.errors import ArtifactError
 
 from .. import places
-from ..cast import Part
+from ..actor import Actor
 from ..outcomes import Fate
 
-FORMAT = 1
-"""Version of the format that is written for a trace that states nothing but how it ends."""
-FORMAT_EXPECTING = 2
-"""Version for one that says what has to be so on the way: format 1 and the field ``expected``."""
-FORMATS = (1, 2)
+FORMAT = 3
+"""Version of the format that is written."""
+FORMATS = (1, 2, 3)
 """Versions that are read; ``simulator/tests/fixtures/traces`` has a trace of each."""
+_RENAMED = {"header": ("cast", "actors"), "step": ("turn", "switch")}
+"""What formats 1 and 2 called otherwise: a field of headers, and an outcome of steps."""
 LINE_BYTES_MAX = 1 << 20
 """Bytes of one line, its end included; a longer one is refused before it is read."""
 MESSAGE_MAX = 500
@@ -88,12 +88,12 @@ class Header:
     """What happens and why it is wrong, in plain words."""
     violation: Found | None
     """None for a history without one."""
-    cast: tuple[Part, ...] = ()
-    """The processes, where the scenario is a play: a world whose processes are given (`memwal_sim.plays`)."""
+    actors: tuple[Actor, ...] = ()
+    """The processes, where the scenario is a workload: a world whose processes are given (`memwal_sim.workloads`)."""
     kinds: tuple[str, ...] = ()
     """Labels of the faults that counted as faults; none: all of them."""
     expected: tuple[Expected, ...] = ()
-    """What has to be so on the way and at the end, in order (format 2)."""
+    """What has to be so on the way and at the end, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ class Trace:
 def dumps(trace: Trace) -> str:
     """The text of ``trace``: one JSON object per line, keys in the order of the fields."""
     header = asdict(trace.header)
-    for optional in ("cast", "kinds", "expected"):
+    for optional in ("actors", "kinds", "expected"):
         if not header[optional]:
             del header[optional]
     lines = [header]
@@ -273,6 +273,7 @@ def _checked(line: bytes, kind: str, name: str, number: int) -> dict[str, Any]:
     if kind == "header" and isinstance(found, dict) and found.get("format", FORMAT) not in FORMATS:
         known = ", ".join(map(str, FORMATS))
         raise broken(name, number, f"format {found['format']!r} of traces; this program reads {known}")
+    found = _renewed(found, kind)
     validator = _validator(kind)
     wrong = None if validator.is_valid(found) else best_match(validator.iter_errors(found))
     if wrong is not None:
@@ -281,16 +282,28 @@ def _checked(line: bytes, kind: str, name: str, number: int) -> dict[str, Any]:
     return found
 
 
+def _renewed(found: Any, kind: str) -> Any:
+    """A line of format 1 or 2 in the words of format 3; the old outcome of a step is read under any format."""
+    if not isinstance(found, dict):
+        return found
+    old, new = _RENAMED[kind]
+    if kind == "step":
+        return {**found, "outcome": new} if found.get("outcome") == old else found
+    if type(found.get("format")) is not int or found["format"] == FORMAT:
+        return found
+    return {new if name == old else name: value for name, value in found.items()} | {"format": FORMAT}
+
+
 def _shortened(message: str) -> str:
     return message if len(message) <= MESSAGE_MAX else f"{message[:MESSAGE_MAX]} …"
 
 
 def _header(found: dict[str, Any]) -> Header:
     violation = Found(**found["violation"]) if found["violation"] is not None else None
-    cast = tuple(Part(**part) for part in found.get("cast", ()))
+    actors = tuple(Actor(**actor) for actor in found.get("actors", ()))
     expected = tuple(Expected(**each) for each in found.get("expected", ()))
     tuples = {"bugs": tuple(found["bugs"]), "kinds": tuple(found.get("kinds", ())), "expected": expected}
-    return Header(**{**found, **tuples, "violation": violation, "cast": cast})
+    return Header(**{**found, **tuples, "violation": violation, "actors": actors})
 
 
 def _step(found: dict[str, Any]) -> Step:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from memwal.stores.memory import Raised
 
-from ..stage import Played
+from ..simulation import StepTaken
 from .addresses import Addresses
 from .film import Film
-from .telling import Flight, Path, Remark, Sign, flights, holds, is_fault, named, path_of, remarks
+from .remarks import Flight, Path, Remark, Sign, flights, holds, is_fault, named, path_of, remarks
 
 TOP = 14
 ROW = 26
@@ -164,7 +164,7 @@ class _Drawing:
             tracks=tuple(self._track(*each) for each in zip(self.flights, self.places, strict=True)),
             before=self.lines[0],
             start=TOP + LINE * len(self.lines[0]),
-            rows=tuple(self._row(number, played) for number, played in enumerate(film.played(), 1)),
+            rows=tuple(self._row(number, taken) for number, taken in enumerate(film.taken(), 1)),
         )
 
     def x(self, actor: int) -> float:
@@ -184,14 +184,14 @@ class _Drawing:
                 found.append(Line(y=y + LINE * len(found), sign=sign, kind=kind, actor=remark.actor, text=text))
         return tuple(found)
 
-    def _row(self, number: int, played: Played) -> Row:
+    def _row(self, number: int, taken: StepTaken) -> Row:
         step = self.film.steps[number - 1]
-        actor = self.film.actors.index(played.actor)
+        actor = self.film.actors.index(taken.actor)
         path = path_of(self.film, number)
         request, reply, cross = self._shapes(self.x(actor), path, number)
-        name = named(played.request, self.address)
-        fault = step.outcome if is_fault(played) else ""
-        label = f"Step {number}, {played.actor}: {step.operation} {name}, {step.answer}{fault and ', '}{fault}"
+        name = named(taken.request, self.address)
+        fault = step.outcome if is_fault(taken) else ""
+        label = f"Step {number}, {taken.actor}: {step.operation} {name}, {step.answer}{fault and ', '}{fault}"
         return Row(
             number=number,
             y=self.y[number],
@@ -202,7 +202,7 @@ class _Drawing:
             cross=cross,
             fault=fault,
             broken=any(line.kind == Sign.BROKEN.value for line in self.lines[number]),
-            refused=isinstance(played.reply, Raised),
+            refused=isinstance(taken.reply, Raised),
             changed=self.film.changed(number),
             operation=step.operation,
             name=name,
@@ -242,16 +242,16 @@ class _Drawing:
 
     def _lane(self, actor: int) -> Lane:
         name, x = self.film.actors[actor], self.x(actor)
-        turns = self.film.turns(name)
+        own = self.film.steps_of(name)
         waiting, pills = "", []
         for held in (each for each in holds(self.film) if each.actor == actor):
             start, end = self.y[held.after] + (7 if held.after else 0), self.y[held.before] - 7
             waiting += f"M{x:g} {start}V{end}"
             if held.long:
                 pills.append(((start + end) / 2, f"{held.steps}"))
-        busy = "".join(f"M{x:g} {self.y[a]}V{self.y[b]}" for a, b in zip(turns, turns[1:], strict=False) if b == a + 1)
-        if turns:
-            busy += f"M{x:g} {self.y[turns[-1]]}V{self._stop(actor)}"
+        busy = "".join(f"M{x:g} {self.y[a]}V{self.y[b]}" for a, b in zip(own, own[1:], strict=False) if b == a + 1)
+        if own:
+            busy += f"M{x:g} {self.y[own[-1]]}V{self._stop(actor)}"
         return Lane(actor, x, busy, waiting, tuple(pills))
 
     def _stop(self, actor: int) -> int:

@@ -14,14 +14,14 @@ from memwal.stores.memory import Returned
 
 from ..names import symbolic
 from ..process import Ended, Pause
-from ..stage import Played
+from ..simulation import StepTaken
 from ..store import Contents
 from ..traces.trace import Step
 from ..world import Ghosts, Violation
 from .addresses import Addresses, home
 from .decoding import Decoded, decode, part
 from .film import Film, Frame
-from .telling import asked, is_fault
+from .remarks import asked, is_fault
 from .trees import Node, node
 
 GONE = -1
@@ -96,31 +96,31 @@ class Facts:
         return known
 
     def _step(self, step: Step, before: Frame, after: Frame) -> dict[str, Any]:
-        played = self._film.at(step.index)
+        taken = self._film.at(step.index)
         actor = self._film.actors.index(step.actor)
         facts = [getattr(step, field.name) for field in fields(Step) if field.name not in _SPECIAL]
         return {
             "actor": actor,
             "facts": [self._text(str(fact)) for fact in facts],
-            "fault": step.outcome if is_fault(played) else "",
+            "fault": step.outcome if is_fault(taken) else "",
             "notes": [self._text(note) for note in step.notes],
-            "path": self._path(played.request.path),
-            "target": self._path(played.request.target) if hasattr(played.request, "target") else None,
-            "sent": self._sent(played),
-            "got": self._got(played),
+            "path": self._path(taken.request.path),
+            "target": self._path(taken.request.target) if hasattr(taken.request, "target") else None,
+            "sent": self._sent(taken),
+            "got": self._got(taken),
             "state": self._state(after.pauses[actor]),
             "contents": self._changes(before.contents, after.contents),
             **self._common(after),
         }
 
-    def _sent(self, played: Played) -> int | None:
-        data: bytes | None = getattr(played.request, "data", None)
-        return None if data is None else self._blob(played.request.path, data)
+    def _sent(self, taken: StepTaken) -> int | None:
+        data: bytes | None = getattr(taken.request, "data", None)
+        return None if data is None else self._blob(taken.request.path, data)
 
-    def _got(self, played: Played) -> dict[str, Any] | None:
-        match played.reply:
+    def _got(self, taken: StepTaken) -> dict[str, Any] | None:
+        match taken.reply:
             case Returned(value=bytes(data)):
-                return {"blob": self._blob(played.request.path, data, _first(played))}
+                return {"blob": self._blob(taken.request.path, data, _first(taken))}
             case Returned(value=tuple(names)):
                 found = tuple(Node(name if "/" not in name else self._address(name)) for name in names)
                 return {"names": self._node(Node("", children=found))}
@@ -179,7 +179,7 @@ class Facts:
         return self._violations.number((violation.clause, violation.oracle, violation.reason, violation.counterexample))
 
 
-def _first(played: Played) -> int | None:
+def _first(taken: StepTaken) -> int | None:
     """Where the bytes of a read begin, if it asks for a part of the object."""
-    offset, length = getattr(played.request, "offset", 0), getattr(played.request, "length", None)
+    offset, length = getattr(taken.request, "offset", 0), getattr(taken.request, "length", None)
     return None if offset == 0 and length is None else offset

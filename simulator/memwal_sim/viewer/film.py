@@ -11,9 +11,9 @@ from memwal.effects import StoreRequest
 from memwal.errors import EngineBug
 
 from ..process import Ended, Pause
-from ..stage import Played, Stage, broken
+from ..simulation import Simulation, StepTaken, broken
 from ..store import Contents
-from ..traces.replay import Replayed, play, replay
+from ..traces.replay import Replayed, replay, replay_in
 from ..traces.trace import Step, Trace
 from ..world import ENGINE, Ghosts, Oracle, Violation, World
 
@@ -22,7 +22,7 @@ from ..world import ENGINE, Ghosts, Oracle, Violation, World
 class Frame:
     """The world after one step."""
 
-    played: Played | None
+    taken: StepTaken | None
     """The step; None for the world before the first."""
     contents: Contents
     pauses: tuple[Pause | None, ...]
@@ -51,25 +51,25 @@ class Film:
         """What was played."""
         return self.replayed.steps
 
-    def played(self) -> list[Played]:
+    def taken(self) -> list[StepTaken]:
         """What was played, one for each of `steps`."""
-        return [frame.played for frame in self.frames if frame.played is not None]
+        return [frame.taken for frame in self.frames if frame.taken is not None]
 
-    def at(self, number: int) -> Played:
+    def at(self, number: int) -> StepTaken:
         """What was played in step ``number``, from 1."""
-        played = self.frames[number].played
-        if played is None:
+        taken = self.frames[number].taken
+        if taken is None:
             raise EngineBug(f"step {number} of a film was not played")
-        return played
+        return taken
 
     def changed(self, number: int) -> bool:
         """Whether the store holds something else after step ``number`` than before."""
         before, after = self.frames[number - 1].contents, self.frames[number].contents
         return before is not after and before.objects != after.objects
 
-    def turns(self, actor: str) -> list[int]:
+    def steps_of(self, actor: str) -> list[int]:
         """Numbers of the steps in which ``actor`` made a request; those in which one landed late are none."""
-        return [number for number, each in enumerate(self.played(), 1) if each.actor == actor and each.fate is not None]
+        return [number for number, each in enumerate(self.taken(), 1) if each.actor == actor and each.fate is not None]
 
     def end(self, actor: str) -> Ended | None:
         """How ``actor`` ended; None if it waits with a request after the last step."""
@@ -84,8 +84,8 @@ class Film:
         """
         if self.replayed.stopped_early:
             return None
-        turns = self.turns(actor)
-        last = turns[-1] if turns else 0
+        own = self.steps_of(actor)
+        last = own[-1] if own else 0
         return None if self.end(actor) is not None or last == len(self.steps) else last
 
 
@@ -97,18 +97,18 @@ class Camera:
         self.actors: tuple[str, ...] = ()
         self.oracles: tuple[str, ...] = ()
 
-    def __call__(self, stage: Stage, played: Played | None) -> None:
+    def __call__(self, simulation: Simulation, taken: StepTaken | None) -> None:
         """Take one."""
-        self.actors = tuple(stage.running)
-        self.oracles = (ENGINE, *(_name(oracle, number) for number, oracle in enumerate(stage.world.oracles, 1)))
+        self.actors = tuple(simulation.running)
+        self.oracles = (ENGINE, *(_name(oracle, number) for number, oracle in enumerate(simulation.world.oracles, 1)))
         self.frames.append(
             Frame(
-                played=played,
-                contents=stage.contents,
-                pauses=tuple(running.pause for running in stage.running.values()),
-                under_way=tuple(stage.under_way),
-                ghosts=stage.ghosts,
-                verdicts=_verdicts(stage),
+                taken=taken,
+                contents=simulation.contents,
+                pauses=tuple(running.pause for running in simulation.running.values()),
+                under_way=tuple(simulation.under_way),
+                ghosts=simulation.ghosts,
+                verdicts=_verdicts(simulation),
             )
         )
 
@@ -124,11 +124,11 @@ def _name(oracle: Oracle, number: int) -> str:
     return str(getattr(judge, "__name__", f"oracle {number}")).replace("_", " ")
 
 
-def _verdicts(stage: Stage) -> tuple[Violation | None, ...]:
-    ends = ((name, running.pause) for name, running in stage.running.items())
+def _verdicts(simulation: Simulation) -> tuple[Violation | None, ...]:
+    ends = ((name, running.pause) for name, running in simulation.running.items())
     failed = [broken(name, pause) for name, pause in ends if isinstance(pause, Ended)]
     first = next((each for each in failed if each is not None), None)
-    return (first, *(oracle(stage.contents, stage.ghosts) for oracle in stage.world.oracles))
+    return (first, *(oracle(simulation.contents, simulation.ghosts) for oracle in simulation.world.oracles))
 
 
 def film(path: Path, until: int | None = None, dump: Path | None = None) -> Film:
@@ -140,4 +140,4 @@ def film(path: Path, until: int | None = None, dump: Path | None = None) -> Film
 def film_of(world: World, trace: Trace, name: str = "trace", until: int | None = None) -> Film:
     """As `film`, for a trace and a world in hand."""
     camera = Camera()
-    return camera.film(name, play(world, trace, until, None, camera))
+    return camera.film(name, replay_in(world, trace, until, None, camera))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from .addresses import Addresses
 from .diagram import SIGNS
 from .film import Film
-from .telling import Path, Remark, Sign, asked, is_fault, path_of, remarks
+from .remarks import Path, Remark, Sign, asked, is_fault, path_of, remarks
 
 LANES_MAX = 64
 """Columns that the lanes may take; if names need more, numbers stand for them."""
@@ -57,8 +57,8 @@ class _Lanes:
         self.width = width
         self.store = width * len(film.actors) + 3
         """Column of the store's lane."""
-        self.turns = [set(film.turns(name)) for name in film.actors]
-        longest = max((len(asked(played.request, address)) for played in film.played()), default=0)
+        self.own = [set(film.steps_of(name)) for name in film.actors]
+        longest = max((len(asked(taken.request, address)) for taken in film.taken()), default=0)
         self.words = min(longest, _NAME_MAX)
         self.over: set[int] = set()
         """Actors whose lanes have come to their end."""
@@ -83,16 +83,16 @@ class _Lanes:
     def _cells(self, number: int) -> list[str]:
         """The lanes at a step without its request: the actor that moves, those that wait, and the store."""
         cells = [" "] * (self.store + 1)
-        for actor, turns in enumerate(self.turns):
+        for actor, own in enumerate(self.own):
             if actor in self.over:
                 continue
-            cells[self.column(actor)] = "│" if number in turns else "┊"
+            cells[self.column(actor)] = "│" if number in own else "┊"
         cells[self.store] = "│"
         return cells
 
     def _step(self, number: int) -> Line:
         film, step = self.film, self.film.steps[number - 1]
-        played = film.at(number)
+        taken = film.at(number)
         changed = film.changed(number)
         path = path_of(film, number)
         cells = self._cells(number)
@@ -105,10 +105,10 @@ class _Lanes:
         cells[end - 1] = {Path.LOST: "✗", Path.FLYING: "⇢"}.get(path, head)
         if path is Path.UNANSWERED:
             cells[self.store] = "✗"
-        name = asked(played.request, self.address)
-        fate = f"  {step.outcome.upper()}" if is_fault(played) else ""
+        name = asked(taken.request, self.address)
+        fate = f"  {step.outcome.upper()}" if is_fault(taken) else ""
         words = f"{name:{self.words}}  {step.answer}{fate}"
-        style = "red" if is_fault(played) else "" if changed else "dim"
+        style = "red" if is_fault(taken) else "" if changed else "dim"
         return Line(f"{number:{self.digits}} {''.join(cells)} {words}".rstrip(), style)
 
     def _remarks(self, number: int) -> list[Line]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from .addresses import Addresses
 from .diagram import SIGNS
 from .film import Film
-from .telling import Path, Remark, Sign, asked, flights, is_fault, path_of, remarks
+from .remarks import Path, Remark, Sign, asked, flights, is_fault, path_of, remarks
 
 _STORE = "S"
 _RED = "rect rgba(200, 40, 30, 0.15)"
@@ -37,9 +37,9 @@ def _lines(film: Film, address: Addresses) -> Iterator[str]:
 
 
 def _step(film: Film, number: int, address: Addresses, issued: int | None) -> Iterator[str]:
-    step, played = film.steps[number - 1], film.at(number)
-    actor, fault = _id(film.actors.index(step.actor)), is_fault(played)
-    what = _text(f"{number} {asked(played.request, address)}")
+    step, taken = film.steps[number - 1], film.at(number)
+    actor, fault = _id(film.actors.index(step.actor)), is_fault(taken)
+    what = _text(f"{number} {asked(taken.request, address)}")
     answer = _text(step.answer)
     if fault:
         what += f" ({_text(step.outcome)})"

@@ -13,7 +13,7 @@ from .addresses import Addresses
 from .diagram import ROW, SIGNS, draw
 from .facts import Facts
 from .film import Film
-from .telling import is_fault, verdict
+from .remarks import is_fault, verdict
 
 COLOURS = 8
 """Colours of actors; with more actors than that, they are used again."""
@@ -42,7 +42,7 @@ def render(film: Film) -> str:
         fine=fine,
         sentence=sentence,
         diagram=diagram,
-        faults=[number for number, played in enumerate(film.played(), 1) if is_fault(played)],
+        faults=[number for number, taken in enumerate(film.taken(), 1) if is_fault(taken)],
         strips=strips(film),
         signs={sign.value.replace(" ", "-"): character for sign, character in SIGNS.items()},
         colours=COLOURS,
@@ -59,7 +59,7 @@ def render(film: Film) -> str:
 
 def addresses(film: Film) -> Addresses:
     """Names for all objects and folders that the film touches."""
-    asked = [path for p in film.played() for path in (p.request.path, getattr(p.request, "target", ""))]
+    asked = [path for p in film.taken() for path in (p.request.path, getattr(p.request, "target", ""))]
     return Addresses({*asked, *(path for frame in film.frames for path in frame.contents.objects)})
 
 
@@ -68,11 +68,11 @@ def strips(film: Film) -> list[str]:
     found = []
     for place, name in enumerate(film.actors):
         runs: list[list[int]] = []
-        for turn in film.turns(name):
-            if runs and runs[-1][1] == turn - 1:
-                runs[-1][1] = turn
+        for number in film.steps_of(name):
+            if runs and runs[-1][1] == number - 1:
+                runs[-1][1] = number
             else:
-                runs.append([turn - 1, turn])
+                runs.append([number - 1, number])
         found.append("".join(f"M{start} {place}h{end - start}v.8h{start - end}z" for start, end in runs))
     return found
 

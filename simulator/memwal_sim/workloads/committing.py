@@ -19,7 +19,7 @@ from memwal.table import cloning, columns, compaction, whole, write
 from memwal.table import read as table_read
 from memwal.table.state import latest
 
-from ..cast import Arguments
+from ..actor import Arguments
 from ..histories.linearization import Step, linearization
 from ..oracles import after_crash
 from ..process import Process
@@ -29,7 +29,7 @@ from ..scenarios.writes import READ_INVOKED, READ_RETURNED, WRITE_ACKNOWLEDGED, 
 from ..store import Contents
 from ..world import Oracle, Violation
 from .account import FINAL, LOST, WRITE_REFUSED, Account, Call, Rows
-from .play import Play
+from .workload import Workload
 
 
 async def committer(setting: Setting, name: str, arguments: Arguments) -> None:
@@ -236,7 +236,7 @@ def _created() -> Contents:
     return ground.after(Contents(), creator).contents
 
 
-PLAY = Play(
+WORKLOAD = Workload(
     name="committing",
     title="one table whose rows, columns and config several processes change",
     roles={"committer": committer, "compactor": compactor, "configurer": configurer, "reader": reader},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ..cast import Part
+from ..actor import Actor
 from ..scenarios import clients, ground
 from ..scenarios.actors import Place
 from ..scenarios.questions import retained_versions_are_readable
@@ -14,7 +14,7 @@ from ..scenarios.survivor import survives
 from ..world import Oracle
 from . import account
 from .clients import client
-from .play import Play, Role
+from .workload import Role, Workload
 
 
 def _place(setting: Setting) -> Place:
@@ -56,11 +56,11 @@ _PAST = (
 )
 """One generation is merged, and one is not; the first is in a snapshot that a tag keeps."""
 
-PLAY = Play(
+WORKLOAD = Workload(
     name="collecting",
     title="collectors beside whoever needs something, on a table with a history",
     roles=ROLES,
     contents=lambda setting: ground.table(setting.revision, inline_regions="0", **clients.COLLECTED),
-    before=(Part(name="writer-0", role="writer", arguments={"script": list(_PAST)}),),
+    before=(Actor(name="writer-0", role="writer", arguments={"script": list(_PAST)}),),
     oracles=oracles,
 )

@@ -17,7 +17,7 @@ from memwal.stores.memory import Raised
 from ..names import operation
 from ..outcomes import FREE, Fate
 from ..process import Ended
-from ..stage import Played
+from ..simulation import StepTaken
 from ..world import Violation
 from .addresses import Addresses
 from .film import Film
@@ -105,33 +105,33 @@ class Path(Enum):
 def path_of(film: Film, number: int) -> Path:
     """How far the request of step ``number`` got."""
     before, frame = film.frames[number - 1], film.frames[number]
-    played = frame.played
-    if played is None or played.fate is None:
+    taken = frame.taken
+    if taken is None or taken.fate is None:
         return Path.LANDED
     if len(frame.under_way) > len(before.under_way):
         return Path.FLYING
-    if not (isinstance(played.reply, Raised) and issubclass(played.reply.kind, OutcomeUnknown)):
+    if not (isinstance(taken.reply, Raised) and issubclass(taken.reply.kind, OutcomeUnknown)):
         return Path.WHOLE
-    arrived = played.fate is Fate.APPLIED or film.changed(number)
+    arrived = taken.fate is Fate.APPLIED or film.changed(number)
     return Path.UNANSWERED if arrived else Path.LOST
 
 
-def is_fault(played: Played) -> bool:
+def is_fault(taken: StepTaken) -> bool:
     """Whether the step is not the normal one, or lands late."""
-    return played.fate not in FREE
+    return taken.fate not in FREE
 
 
 def flights(film: Film) -> list[Flight]:
     """Requests with the fate that leaves them under way, in the order in which they were made."""
     open_: list[tuple[int, str, StoreRequest[Any]]] = []
     found: dict[int, int | None] = {}
-    for number, played in enumerate(film.played(), 1):
-        if played.fate is None:
-            issued = next(i for i in open_ if i[1:] == (played.actor, played.request))
+    for number, taken in enumerate(film.taken(), 1):
+        if taken.fate is None:
+            issued = next(i for i in open_ if i[1:] == (taken.actor, taken.request))
             open_.remove(issued)
             found[issued[0]] = number
         elif path_of(film, number) is Path.FLYING:
-            open_.append((number, played.actor, played.request))
+            open_.append((number, taken.actor, taken.request))
             found[number] = None
     return [Flight(film.actors.index(film.at(i).actor), i, landed) for i, landed in sorted(found.items())]
 
@@ -141,8 +141,8 @@ def holds(film: Film) -> list[Held]:
     enough = max(HELD_FROM, HELD_FROM * len(film.actors) // 2)
     found = []
     for actor, name in enumerate(film.actors):
-        turns = [0, *film.turns(name)]
-        for before, after in zip(turns, turns[1:], strict=False):
+        own = [0, *film.steps_of(name)]
+        for before, after in zip(own, own[1:], strict=False):
             steps = after - before - 1
             if steps:
                 found.append(Held(actor, before, after, steps, before > 0 and steps >= enough))

@@ -8,7 +8,7 @@ from ..scenarios.survivor import survives
 from ..world import Oracle
 from . import account
 from .clients import client
-from .play import Play
+from .workload import Workload
 
 
 def oracles(setting: Setting) -> tuple[Oracle, ...]:
@@ -17,7 +17,7 @@ def oracles(setting: Setting) -> tuple[Oracle, ...]:
     return (account.reads_agree, survives(here, account.judge), *ground.stored_invariants())
 
 
-PLAY = Play(
+WORKLOAD = Workload(
     name="region_life",
     title="writers of one region that write, flush, stall and die, and strong readers",
     roles={"writer": client(clients.place), "reader": client(clients.place, {"read": None})},

@@ -8,7 +8,7 @@ from ..scenarios.writes import Writes, observe_writes
 from ..store import Contents
 from ..world import Oracle
 from .clients import client
-from .play import Play
+from .workload import Workload
 
 
 def _contents(setting: Setting) -> Contents:
@@ -20,7 +20,7 @@ def oracles(setting: Setting) -> tuple[Oracle, ...]:
     return one_region.world(setting, _contents(setting)).oracles
 
 
-PLAY = Play(
+WORKLOAD = Workload(
     name="routing",
     title="changes of region specs, and writers that follow the spec that they know",
     roles={

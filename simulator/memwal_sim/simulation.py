@@ -1,6 +1,6 @@
-"""A world that is played one move at a time: what the explorer does for all histories, for one of them.
+"""One history of a world, one request at a time: what the explorer does for all histories, for one of them.
 
-Recording and replay are made of it. It shares no table with the explorer, so that a counterexample that plays to its
+Recording and replay are made of it. It shares no table with the explorer, so that a counterexample that leads to its
 violation here has been found twice.
 """
 
@@ -20,8 +20,8 @@ from .world import ENGINE, Violation, World
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """One move, done."""
+class StepTaken:
+    """One request that was performed."""
 
     actor: str
     site: str
@@ -43,8 +43,8 @@ def broken(actor: str, end: Ended) -> Violation | None:
     return Violation(end.failure.clause, ENGINE, reason, (("process", actor), ("failure", end.failure.kind)))
 
 
-class Stage:
-    """A world in play."""
+class Simulation:
+    """A world, and how far its processes have come."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -73,7 +73,7 @@ class Stage:
         pause = self.running[actor].pause
         return None if isinstance(pause, Ended) else pause
 
-    def play(self, actor: str, fate: Fate = Fate.NORMAL) -> Played:
+    def step(self, actor: str, fate: Fate = Fate.NORMAL) -> StepTaken:
         """Perform the next request of ``actor`` with ``fate`` and hand it the reply.
 
         Raises `InvalidArgument` if the process has ended, or if the request cannot meet that fate.
@@ -82,10 +82,10 @@ class Stage:
         if request is None:
             raise InvalidArgument(f"{actor} has ended and makes no request")
         running = self.running[actor]
-        if fate not in fates(request, frozenset(Fate), turns=running.turns):
+        if fate not in fates(request, frozenset(Fate), switches=running.switches):
             raise InvalidArgument(f"a {type(request).__name__} cannot be {fate.label}")
         site = running.site()
-        if fate is not Fate.TURN:
+        if fate is not Fate.SWITCH:
             self._observe(actor, running.announced)
         met = meet(self.contents, request, fate)
         self.contents = met.contents
@@ -93,15 +93,15 @@ class Stage:
             self.under_way.append((actor, request))
         running.resume(met.reply)
         self._observe(actor, running.notes)
-        return Played(actor, site, request, fate, met.reply, (*running.notes, *running.announced))
+        return StepTaken(actor, site, request, fate, met.reply, (*running.notes, *running.announced))
 
-    def land(self, actor: str, request: StoreRequest[Any]) -> Played:
+    def land(self, actor: str, request: StoreRequest[Any]) -> StepTaken:
         """Apply a request that is under way; raises `InvalidArgument` if there is no such one."""
         if (actor, request) not in self.under_way:
             raise InvalidArgument(f"no {type(request).__name__} of {request.path} by {actor} is under way")
         self.under_way.remove((actor, request))
         self.contents, reply = perform(self.contents, request)
-        return Played(actor, "", request, None, reply, ())
+        return StepTaken(actor, "", request, None, reply, ())
 
     def violation(self, only: str | None = None) -> Violation | None:
         """What the world's oracles say of this state, and of the ends of its processes; ``only`` one of them."""

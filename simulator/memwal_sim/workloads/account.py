@@ -1,4 +1,4 @@
-"""What clients called and were told, as ghosts of a play, and verdicts on it.
+"""What clients called and what was answered, as ghosts of a workload, and verdicts on it.
 
 Each announcement takes one tick of one clock, so that an account is a history in the sense of `histories`.
 """

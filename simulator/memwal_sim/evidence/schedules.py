@@ -1,6 +1,6 @@
 """Histories that are written rather than found: who goes on how far, step by step, and what has to be so then.
 
-An `Example` is played once into a trace of format 2, whose ``expected`` are the facts that its steps name. A fact that
+An `Example` is performed once into a trace, whose ``expected`` are the facts that its steps name. A fact that
 is not so is a mistake of the example, or of the engine, and nothing is recorded.
 """
 
@@ -13,17 +13,17 @@ from typing import Any
 
 from memwal.errors import InvalidArgument
 
-from .. import plays
-from ..cast import Part
+from .. import workloads
+from ..actor import Actor
 from ..exploring.exploration import Bounds
 from ..names import operation, symbolic
 from ..outcomes import FAULTS, Fate
-from ..stage import Stage
+from ..simulation import Simulation
 from ..traces import facts
 from ..traces.recording import step
 from ..traces.study import Study
 from ..traces.study import header as header_of
-from ..traces.trace import FORMAT_EXPECTING, Expected, Step, Trace
+from ..traces.trace import Expected, Step, Trace
 
 ADVANCE_MAX = 500
 """Requests of one step; more of them never come to where it ends."""
@@ -60,7 +60,7 @@ class Example:
     """One line for lists."""
     description: str
     """What happens, why it matters, which clauses say so, and what the outcome must be."""
-    actors: Sequence[Part]
+    actors: Sequence[Actor]
     steps: Sequence[Advance]
     oracle: str | None = None
     """What has to break at the end; None: nothing."""
@@ -71,56 +71,56 @@ class Example:
         return Path("recorded") / f"{self.path}.jsonl"
 
 
-def direct(example: Example) -> Trace:
+def trace_of(example: Example) -> Trace:
     """The trace of ``example``; raises `InvalidArgument` if a step or a fact is not as it says."""
     faults = [each.fate for each in example.steps if each.fate is not Fate.NORMAL]
     study = Study(
-        scenario=plays.staged(plays.find(example.workload), example.actors),
+        scenario=workloads.scenario_of(workloads.find(example.workload), example.actors),
         revision=example.revision,
         profile=example.profile,
         readings=example.readings,
         bounds=Bounds(faults=len(faults), kinds=frozenset(faults) or FAULTS),
         only=example.oracle,
     )
-    stage = Stage(study.world())
+    simulation = Simulation(study.world())
     steps: list[Step] = []
     expected: list[Expected] = []
     for each in example.steps:
-        steps += play(stage, each, len(steps), example.path)
+        steps += advanced(simulation, each, len(steps), example.path)
         if each.says:
             expected.append(Expected(after=len(steps), says=each.says, state=each.state))
-            _check(stage, each, example.path, example.oracle)
-    violation = stage.violation(example.oracle)
+            _check(simulation, each, example.path, example.oracle)
+    violation = simulation.violation(example.oracle)
     if (violation is None) != (example.oracle is None):
         raise InvalidArgument(f"{example.path}: {violation or 'nothing'} is broken at the end")
     header = header_of(study, violation, example.title, example.description)
     kinds = () if not faults else header.kinds
-    told = replace(header, format=FORMAT_EXPECTING, cast=tuple(example.actors), expected=tuple(expected), kinds=kinds)
-    return Trace(told, tuple(steps))
+    header = replace(header, actors=tuple(example.actors), expected=tuple(expected), kinds=kinds)
+    return Trace(header, tuple(steps))
 
 
-def play(stage: Stage, advance: Advance, played: int, where: str) -> Iterator[Step]:
-    """The steps of a trace that ``advance`` makes on ``stage``, after as many as were ``played``."""
-    for number in range(played + 1, played + ADVANCE_MAX):
-        request = stage.waiting(advance.actor)
+def advanced(simulation: Simulation, advance: Advance, made: int, where: str) -> Iterator[Step]:
+    """The steps of a trace that ``advance`` makes on ``simulation``, after as many as were ``made``."""
+    for number in range(made + 1, made + ADVANCE_MAX):
+        request = simulation.waiting(advance.actor)
         asked = None if request is None else f"{operation(request)} {symbolic(request.path)}"
         if asked == advance.before:
             return
         if asked is None:
             raise InvalidArgument(f"{where}: {advance.actor} ended without {advance.before or advance.after}")
         last = asked == advance.after
-        yield step(number, stage.play(advance.actor, advance.fate if last else Fate.NORMAL), stage.contents)
+        yield step(number, simulation.step(advance.actor, advance.fate if last else Fate.NORMAL), simulation.contents)
         if last:
             return
     raise InvalidArgument(f"{where}: {advance.actor} never came to {advance.before or advance.after or 'its end'}")
 
 
-def _check(stage: Stage, advance: Advance, where: str, oracle: str | None) -> None:
+def _check(simulation: Simulation, advance: Advance, where: str, oracle: str | None) -> None:
     """Raises `InvalidArgument` if a fact is not so, or anything but ``oracle`` finds something broken."""
-    violation = stage.violation()
+    violation = simulation.violation()
     if violation is not None and violation.oracle != oracle:
         raise InvalidArgument(f"{where}, {advance.says!r}: {violation}")
     for name, wanted in advance.state.items():
-        found = facts.look(stage, name)
+        found = facts.look(simulation, name)
         if not facts.holds(wanted, found):
             raise InvalidArgument(f"{where}, {advance.says!r}: {name} is {found}, and has to be {wanted}")

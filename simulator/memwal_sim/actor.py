@@ -1,4 +1,4 @@
-"""Processes as data: what a trace has to say of a world that somebody made up as it went."""
+"""Processes as data: what a trace has to say of a world that somebody made up on the way."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 Arguments: TypeAlias = Mapping[str, Any]
-"""What a part is told besides its role: JSON values."""
+"""What an actor is given besides its role: JSON values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """One process of a cast."""
+class Actor:
+    """One process of a workload."""
 
     name: str
-    """Unique in its cast."""
+    """Unique in its workload."""
     role: str
     """Name of a role in the play."""
     arguments: Arguments = field(default_factory=dict)

@@ -48,9 +48,9 @@ from ..store import Contents
 from ..world import Oracle, Violation
 from . import account
 from .account import Account
-from .clients import Client, actor
+from .clients import Client, actor_of
 from .merging import FIXTURE
-from .play import Play, Role
+from .workload import Role, Workload
 
 
 def _batch(given: Given) -> Action:
@@ -251,7 +251,7 @@ def _reads(_setting: Setting) -> tuple[Oracle, ...]:
     return (Asking(reads_are_explained), account.reads_agree)
 
 
-EMPTY = Play(
+EMPTY = Workload(
     name="worked_examples",
     title="an empty table: whoever a script brings, the state that it begins with included",
     roles=_roles(),
@@ -296,7 +296,7 @@ def _reading(commits_by: Commits, _given: Given) -> Action:
     return step
 
 
-def _committing(commits_by: Commits) -> Play:
+def _committing(commits_by: Commits) -> Workload:
     words = {"append": partial(_appending, commits_by), "read": partial(_reading, commits_by)}
     return replace(
         EMPTY,
@@ -370,10 +370,10 @@ _SPECS = replace(
     oracles=_reads,
 )
 
-_BEGINNINGS = {"specs": _SPECS, **{play.name: play for play in (EMPTY, COLLECTED, INDEXED)}}
+_BEGINNINGS = {"specs": _SPECS, **{workload.name: workload for workload in (EMPTY, COLLECTED, INDEXED)}}
 
 
-def _begun(table: Table) -> Play:
+def _begun(table: Table) -> Workload:
     """A workload after processes that are no part of a history: what somebody crashes on top of."""
     with table.placed():
         check_name("beginning", of := table.text("of"), sorted(_BEGINNINGS))
@@ -381,18 +381,18 @@ def _begun(table: Table) -> Play:
         _BEGINNINGS[of],
         name=table.text("name"),
         title=table.text("title"),
-        before=tuple(map(actor, table.tables("actors"))),
+        before=tuple(map(actor_of, table.tables("actors"))),
     )
     if not table.take("stored_invariants", bool, True):
         begun = replace(begun, oracles=_reads)
     table.close()
     with table.placed():
-        for part in begun.before:
-            begun.check(part)
+        for actor in begun.before:
+            begun.check(actor)
     return begun
 
 
 BEGUN = tuple(map(_begun, data.read("beginnings.toml").tables("beginnings")))
 """States in which a crash is looked at."""
 
-PLAYS = (EMPTY, COLLECTED, INDEXED, *map(_committing, Commits), BUCKETS, *BEGUN)
+WORKLOADS = (EMPTY, COLLECTED, INDEXED, *map(_committing, Commits), BUCKETS, *BEGUN)

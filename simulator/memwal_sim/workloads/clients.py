@@ -9,7 +9,7 @@ from typing import Any
 from memwal.effects import Protocol
 from memwal.errors import check_name
 
-from ..cast import Arguments, Part
+from ..actor import Actor, Arguments
 from ..data import Table
 from ..scenarios.actors import Place
 from ..scenarios.scenario import Setting
@@ -55,13 +55,13 @@ def client(
     return Client(place=lambda setting, _: place(setting), words=words, first=first, script=script)
 
 
-def actor(table: Table) -> Part:
+def actor_of(table: Table) -> Actor:
     """One process; its role is what its name begins with, up to a hyphen, if it has no other."""
     arguments: dict[str, Any] = {SCRIPT: [written(step) for step in table.take(SCRIPT, list, [])]}
     for name, kind in ((REGION, int), (INSISTS, bool)):
         if (value := table.maybe(name, kind)) is not None:
             arguments[name] = value
     name = table.text("name")
-    part = Part(name=name, role=table.text("role", name.partition("-")[0]), arguments=arguments)
+    actor = Actor(name=name, role=table.text("role", name.partition("-")[0]), arguments=arguments)
     table.close()
-    return part
+    return actor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ..cast import Part
+from ..actor import Actor
 from ..scenarios import clients, ground, indexed
 from ..scenarios.actors import Place
 from ..scenarios.scenario import Setting
@@ -13,7 +13,7 @@ from ..world import Oracle
 from . import account
 from .account import Account, Call
 from .clients import client
-from .play import Play, Role
+from .workload import Role, Workload
 
 
 def _place(setting: Setting) -> Place:
@@ -45,12 +45,12 @@ def oracles(setting: Setting) -> tuple[Oracle, ...]:
 FIXTURE = Call(name="fixture/1", reading=False, rows=indexed.BASE.rows, invoked=1, returned=2, outcome="ok")
 """The row that the table begins with."""
 
-PLAY = Play(
+WORKLOAD = Workload(
     name="merging",
     title="a region and its indexed base table: writers, mergers, index and snapshot builders, and readers",
     roles=roles(),
     contents=lambda setting: indexed.table(setting.revision, indexed.BY_VALUE),
     ghosts=Account(calls=(FIXTURE,), clock=2),
-    before=(Part(name="writer-0", role="writer", arguments={"script": [{"put": ["a"]}, {"flush": None}]}),),
+    before=(Actor(name="writer-0", role="writer", arguments={"script": [{"put": ["a"]}, {"flush": None}]}),),
     oracles=oracles,
 )
