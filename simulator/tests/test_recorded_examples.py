@@ -202,10 +202,10 @@ def test_an_example_that_breaks_something_unawares_is_refused() -> None:
 
 
 def test_traces_of_examples_that_are_no_more_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examples, "tell", lambda: iter([SHORT, EXAMPLES["wal/next_entry_waits"]]))
+    monkeypatch.setattr(examples, "every_example", lambda: iter([SHORT, EXAMPLES["wal/next_entry_waits"]]))
     assert examples.write(tmp_path) == 2
     assert examples.different(tmp_path) == []
-    monkeypatch.setattr(examples, "tell", lambda: iter([SHORT]))
+    monkeypatch.setattr(examples, "every_example", lambda: iter([SHORT]))
     assert examples.different(tmp_path) == ["recorded/wal/next_entry_waits.jsonl"]
     examples.write(tmp_path)
     assert [path.name for path in tmp_path.rglob("*.jsonl")] == ["buffered_write_is_lost.jsonl"]

@@ -94,7 +94,7 @@ def test_a_film_that_stops_early_says_what_came_before(good: Path) -> None:
 
 
 def test_recording_all_again_writes_what_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examples, "tell", lambda: iter([SHORT]))
+    monkeypatch.setattr(examples, "every_example", lambda: iter([SHORT]))
     file = tmp_path / SHORT.file
     file.parent.mkdir(parents=True)
     file.write_text(dumps(TRACE).replace("lost in a crash", "found again"), "utf-8")
