@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
-from memwal.drive import drive
-from memwal.effects import Protocol
-from memwal.stores.local import LocalStore
 
 from .kit import maintained_scene
+from .kit.folder import Folder
+from .kit.ground import Ground
 
-T = TypeVar("T")
+
+@pytest.fixture
+def ground() -> Ground:
+    return Ground()
 
 
-class Folder:
-    """A local store with a way to run protocol code on it and to look at its bytes."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.store = LocalStore(root)
-
-    def run(self, coroutine: Protocol[T]) -> T:
-        return drive(coroutine, self.store)
-
-    def files(self) -> dict[str, bytes]:
-        """Every object: name -> bytes."""
-        found = sorted(p for p in self.root.rglob("*") if p.is_file())
-        return {str(p.relative_to(self.root)): p.read_bytes() for p in found}
+@pytest.fixture(params=["A", "B", "R"])
+def revision(request: pytest.FixtureRequest) -> str:
+    """Each revision under which there is MemWAL."""
+    return str(request.param)
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def ending(change: Callable[[], Protocol[None]], *answers: Outcome) -> tuple[Out
     def fault(_: StoreRequest[Any]) -> Outcome:
         return answers[min(len(ground.asked), len(answers)) - 1]
 
-    ground.fault = fault
+    ground.before = fault
     with pytest.raises(Outcome) as caught:
         ground.run(change())
     return caught.value, len(ground.asked)

@@ -17,15 +17,10 @@ from memwal.revisions import STRICT
 from memwal.table import state
 from memwal.table.commit import commit
 
-from ..conftest import Folder
+from ..kit.folder import Folder
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
 ROWS = pa.table([pa.array([1, 2], pa.int64()), pa.array(["a", "b"])], schema=SCHEMA)
-
-
-@pytest.fixture(params=["A", "B", "R"])
-def revision(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 @pytest.fixture

@@ -13,17 +13,13 @@ import memwal
 import pyarrow as pa
 import pytest
 
+from ..kit.tables import by_id
+
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
 
 
 def rows(*ids: int, v: str = "x") -> pa.Table:
     return pa.table([pa.array(ids, pa.int64()), pa.array([v] * len(ids))], schema=SCHEMA)
-
-
-def by_id(table: pa.Table) -> dict[int, object]:
-    ids, values = table.column("id").to_pylist(), table.column("v").to_pylist()
-    assert len(set(ids)) == len(ids), ids
-    return dict(sorted(zip(ids, values, strict=True)))
 
 
 def native(place: str, version: int | None = None) -> dict[int, object]:

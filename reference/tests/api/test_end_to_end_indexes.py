@@ -16,6 +16,7 @@ import pytest
 from memwal.ids import Generation
 
 from ..kit.maintained_scene import CENTROIDS, VECTOR_COLUMNS, create_vectors, rows, vector
+from ..kit.tables import flush
 
 NEW = [9.0, 9.0, 9.0, 9.0]
 """A vector that no row has and that is far from all."""
@@ -132,9 +133,7 @@ def test_a_writer_goes_by_the_indexes_and_the_spec_that_the_mem_wal_index_names_
 @pytest.mark.clause("WRITER-025")
 def test_distances_of_a_generation_are_those_that_the_base_index_gives_the_same_vector(place: str) -> None:
     table = memwal.enable(place, revision="B", maintained_indexes=["flat", "pq", "sq"])
-    with table.writer(background=False) as writer:
-        writer.put(rows([1], vectors=[vector(-5)]))
-        writer.flush()
+    flush(table, rows([1], vectors=[vector(-5)]))
     flushed, merged_to = lance.dataset(generations(place)[1]), lance.dataset(place)
     near = [x + 0.01 for x in vector(-5)]
     for name, column in VECTOR_COLUMNS.items():
@@ -231,9 +230,7 @@ def ways(place: str, profile: Literal["strict", "literal"] = "strict") -> list[s
 @pytest.mark.clause("CATCHUP-002")
 def test_an_index_without_an_entry_counts_as_caught_up_as_the_texts_have_it(place: str) -> None:
     table = memwal.enable(place, maintained_indexes=["flat"])
-    with table.writer(background=False) as writer:
-        writer.put(rows([3]))
-        writer.flush()
+    flush(table, rows([3]))
     table.maintain([])  # no merge makes an entry
     table.merge()
     assert ways(place, "literal")[0] == "base_table -1: index+scan of 1 fragments"

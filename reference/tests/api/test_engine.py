@@ -16,6 +16,7 @@ from memwal.codec import bloom
 from memwal.errors import ArtifactError
 
 from ..kit.profiles import under
+from ..kit.tables import flush
 
 REVISIONS = ["A", "B", "R"]
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("value", pa.int32())])
@@ -30,11 +31,6 @@ def values(table: pa.Table) -> set[tuple[object, ...]]:
     found = [tuple(row.values()) for row in table.select(["id", "name", "value"]).to_pylist()]
     assert len(found) == len(set(found))
     return set(found)
-
-
-@pytest.fixture(params=REVISIONS)
-def revision(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 @pytest.fixture
@@ -65,11 +61,7 @@ def test_the_newest_row_wins_over_base_generations_and_memory(table: memwal.Tabl
 @pytest.mark.clause("MERGE-001", "MERGE-002", "MERGE-006", "MERGE-019", "MERGE-020", "READ-007", "FORMAT-002")
 def test_merging_moves_generations_into_the_base_in_order(table: memwal.Table, tmp_path: Path) -> None:
     table.append(rows((1, "base", 0), (9, "base", 0)))
-    with table.writer() as writer:
-        writer.put(rows((1, "x", 1), (1, "y", 2)))
-        writer.flush()
-        writer.put(rows((1, "z", 3), (2, "new", 3)))
-        writer.flush()
+    flush(table, rows((1, "x", 1), (1, "y", 2)), rows((1, "z", 3), (2, "new", 3)))
     report = table.merge()
     assert [generation for _, generation in report.merged] == [1, 2]
     expected = {(1, "z", 3), (2, "new", 3), (9, "base", 0)}
@@ -82,9 +74,7 @@ def test_merging_moves_generations_into_the_base_in_order(table: memwal.Table, t
 @pytest.mark.clause("READ-007", "READ-011", "READ-015")
 @pytest.mark.parametrize("profile", ["strict", "literal"])
 def test_a_merged_generation_that_is_still_listed_gives_no_row_twice(table: memwal.Table, profile: str) -> None:
-    with table.writer() as writer:
-        writer.put(rows((1, "x", 1), (2, "x", 1)))
-        writer.flush()
+    flush(table, rows((1, "x", 1), (2, "x", 1)))
     table.merge()
     (region,) = table.regions()
     assert region.manifest is not None
@@ -180,9 +170,7 @@ def test_an_old_version_reads_as_it_was(table: memwal.Table, tmp_path: Path) -> 
 @pytest.mark.clause("READ-001", "PLAN-015")
 def test_a_filter_never_brings_back_a_superseded_row(table: memwal.Table) -> None:
     table.append(rows((1, "old", 10), (2, "old", 10)))
-    with table.writer() as writer:
-        writer.put(rows((1, "new", 20)))
-        writer.flush()
+    flush(table, rows((1, "new", 20)))
     assert values(table.scan(filter=pc.field("value") < 15)) == {(2, "old", 10)}
     assert values(table.scan(filter="value < 15")) == {(2, "old", 10)}
     literal = under(table, "literal").scan(filter="value < 15")
@@ -210,9 +198,7 @@ def test_collection_deletes_only_what_no_retained_version_needs(table: memwal.Ta
     first = table.merge()
     assert len(first.merged) == 2
     assert table.gc().collected == ()
-    with table.writer(region) as writer:
-        writer.put(rows((1, "y", 9)))
-        writer.flush()
+    flush(table, rows((1, "y", 9)), region=region)
     planned = table.gc(retain_versions=1, dry_run=True)
     before = sorted((tmp_path / "t").rglob("*"))
     assert {d.kind for d in planned.collected} == {"version", "generation", "transaction"}
@@ -302,9 +288,7 @@ def test_an_existing_pylance_table_gets_mem_wal(tmp_path: Path, revision: str) -
     lance.write_dataset(rows((1, "native", 1), (2, "native", 2)).cast(schema), str(tmp_path / "t"))
     table = memwal.enable(tmp_path / "t", revision=revision)
     assert table.primary_key == ("id",)
-    with table.writer() as writer:
-        writer.put(rows((2, "new", 9)))
-        writer.flush()
+    flush(table, rows((2, "new", 9)))
     table.merge()
     assert base(table, tmp_path) == {(1, "native", 1), (2, "new", 9)}
     with pytest.raises(memwal.InvalidArgument, match="already enabled"):

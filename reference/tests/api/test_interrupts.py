@@ -20,12 +20,12 @@ from memwal.codec import data_file
 from memwal.effects import StoreRequest
 from memwal.errors import Outcome, WriterStopped
 
-from ..kit.dict_store import DictStore
+from ..kit.ground import Ground
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
 
 
-class Interrupted(DictStore):
+class Interrupted(Ground):
     """A store at one of whose requests the user loses patience: before or after it was performed."""
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ def test_a_writer_is_stopped_by_an_interrupt_and_says_so(call: str) -> None:
 def test_an_interrupt_while_a_writer_waits_for_its_thread_surfaces() -> None:
     reached, released = threading.Event(), threading.Event()
 
-    class Slow(DictStore):
+    class Slow(Ground):
         def perform(self, request: StoreRequest[Any]) -> Any:
             if threading.current_thread() is not threading.main_thread():
                 reached.set()

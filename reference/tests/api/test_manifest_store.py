@@ -18,6 +18,7 @@ from memwal.stores import DynamoKeyValue, LocalStore, SqliteKeyValue
 from memwal.stores.key_value import KeyValue
 from typer.testing import CliRunner
 
+from ..kit.tables import flush
 from ..table.test_external_manifests import FakeDynamo
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
@@ -28,9 +29,7 @@ def rows(*ids: int, v: str = "x") -> pa.Table:
 
 
 def put(table: memwal.Table, region: str, *ids: int) -> None:
-    with table.writer(region) as writer:
-        writer.put(rows(*ids))
-        writer.flush()
+    flush(table, rows(*ids), region=region)
 
 
 def ids(table: memwal.Table) -> list[int]:

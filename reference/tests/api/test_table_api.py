@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 import pytest
 from memwal.errors import AlreadyExists, ArtifactError, InvalidArgument, NotFound
 
-from ..kit.table_scene import SCHEMA, rows, values
+from ..kit.table_scene import SCHEMA, rows
+from ..kit.tables import by_id
 
 
 @pytest.fixture
@@ -23,13 +24,13 @@ def place(tmp_path: Path) -> str:
 
 
 def native(place: str) -> dict[int, object]:
-    return values(lance.dataset(place).to_table(["id", "v"]))
+    return by_id(lance.dataset(place).to_table(["id", "v"]))
 
 
 def test_every_change_is_a_method_and_pylance_sees_it(place: str) -> None:
     table = memwal.base_table(place)
     table.append(rows(4)).delete("id = 1").delete(pc.field("id") == 2)
-    assert values(table.scan()) == native(place) == {3: "x", 4: "x"}
+    assert by_id(table.scan()) == native(place) == {3: "x", 4: "x"}
     table.update("id = 4", lambda t: rows(4, v="y")).compact()
     assert native(place) == {3: "x", 4: "y"}
     table.tag("kept", 4)
@@ -45,7 +46,7 @@ def test_every_change_is_a_method_and_pylance_sees_it(place: str) -> None:
     table.refresh().drop_index("by_id")
     assert lance.dataset(place).describe_indices() == []
     table.overwrite(rows(9)).restore(4)
-    assert values(table.scan()) == native(place) == values(table.scan(version=4)) == {3: "x", 4: "x"}
+    assert by_id(table.scan()) == native(place) == by_id(table.scan(version=4)) == {3: "x", 4: "x"}
     assert table.versions == tuple(range(1, table.version + 1))
     table.untag("kept")
     assert table.tags == {}
@@ -58,10 +59,10 @@ def test_a_clone_is_opened_beside_its_source(place: str, tmp_path: Path, shallow
     target = str(tmp_path / "lake" / "deep" / "c")
     copy = memwal.clone(place, target, shallow=shallow)
     copy.append(rows(7))
-    assert values(copy.scan()) == native(target) == {1: "x", 2: "x", 3: "x", 7: "x"}
+    assert by_id(copy.scan()) == native(target) == {1: "x", 2: "x", 3: "x", 7: "x"}
     assert native(place) == {1: "x", 2: "x", 3: "x"}
     again = memwal.base_table(target, within=tmp_path / "lake")
-    assert values(again.scan()) == native(target)
+    assert by_id(again.scan()) == native(target)
     if shallow:
         with pytest.raises(ArtifactError, match="outside the table's store"):
             memwal.base_table(target).scan()
@@ -117,16 +118,16 @@ def test_what_is_no_arrow_table_is_refused_and_changes_nothing(thing: object, pl
             memwal.create(str(tmp_path / "n"), thing, primary_key=["id"])
         assert not (tmp_path / "n").exists()
         assert writer.rows == 0
-    assert values(base.scan()) == {1: "x", 2: "x", 3: "x"}
-    assert values(table.scan()) == {1: "x", 2: "x"}
+    assert by_id(base.scan()) == {1: "x", 2: "x", 3: "x"}
+    assert by_id(table.scan()) == {1: "x", 2: "x"}
 
 
 def test_a_record_batch_is_taken_wherever_rows_or_keys_are(place: str, tmp_path: Path) -> None:
     (batch,) = rows(4).to_batches()
-    assert values(memwal.base_table(place).append(batch).scan()) == {1: "x", 2: "x", 3: "x", 4: "x"}
+    assert by_id(memwal.base_table(place).append(batch).scan()) == {1: "x", 2: "x", 3: "x", 4: "x"}
     table = memwal.create(str(tmp_path / "m"), rows(1), primary_key=["id"], revision="R")
     with table.writer("0b8e4d7a-9a3f-4c11-8a57-1d3f5b2c7e90") as writer:
         writer.put(batch)
-        assert values(table.get(batch.select(["id"]), writers=[writer])) == {4: "x"}
+        assert by_id(table.get(batch.select(["id"]), writers=[writer])) == {4: "x"}
         writer.delete(batch.select(["id"]))
-    assert values(table.scan()) == {1: "x"}
+    assert by_id(table.scan()) == {1: "x"}

@@ -14,7 +14,7 @@ from memwal.errors import ArtifactError
 from memwal.revisions import STRICT
 from memwal.table import read, state, write
 
-from ..kit.table_scene import Folder
+from ..kit.folder import Folder
 
 T = Io("t", interpretation=STRICT)
 

@@ -11,7 +11,7 @@ from memwal.effects import Io
 from memwal.inspection.files import inspect_file
 from memwal.revisions import STRICT
 
-from ..kit.dict_store import DictStore
+from ..kit.ground import Ground
 
 DEEP = "[" * 2_000 + "]" * 2_000
 AS_VALUE = f'{{"version": {DEEP}}}'
@@ -35,6 +35,6 @@ def test_a_deep_hint_is_no_hint() -> None:
 
 
 def test_a_deep_tag_is_shown_as_damaged() -> None:
-    store = DictStore({"t/_refs/tags/first.json": AS_VALUE.encode()})
+    store = Ground({"t/_refs/tags/first.json": AS_VALUE.encode()})
     node = drive(inspect_file(Io("t", interpretation=STRICT), "_refs/tags/first.json", limit=5), store)
     assert [damage for each in node.all() for damage in each.damage]

@@ -16,7 +16,8 @@ from memwal.errors import ArtifactError
 from memwal.table import state, stored_file, write
 from memwal.table.legacy import structure
 
-from ..kit.table_scene import Folder, T, begun, latest, rows, seen
+from ..kit.folder import Folder
+from ..kit.table_scene import T, begun, latest, rows, seen
 from ..kit.wire import blob, num
 
 FIRST = "_versions/18446744073709551614.manifest"

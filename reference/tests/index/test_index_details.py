@@ -25,11 +25,11 @@ from memwal.revisions import LITERAL, STRICT, Interpretation, R
 from memwal.table.commit import transaction_of
 from memwal.table.state import TableState
 
-from ..conftest import Folder
+from ..kit.folder import Folder
 from ..kit.ground import Actor, Ground, keys, row
 from ..kit.interleaving import orders
 from ..kit.profiles import read_as
-from ..kit.specs_scene import IO, changed, changing, flushed, history, newest, opened, registered, table
+from ..kit.tables import IO, bucket_of, changed, changing, flushed, history, newest, opened, registered, table
 from ..kit.wire import blob, num
 
 EMPTY = IndexDetails(snapshot_ts_ms=Milliseconds(0), num_regions=0, inline_snapshots=None)
@@ -39,11 +39,6 @@ def entry_of(state: TableState) -> table_pb2.IndexMetadata:
     entry = state.mem_wal_entry
     assert entry is not None
     return entry
-
-
-@pytest.fixture
-def ground() -> Ground:
-    return Ground()
 
 
 # --- one index -------------------------------------------------------------------------------------------------------
@@ -181,10 +176,6 @@ def test_the_specs_and_maintained_indexes_of_a_table_are_those_of_the_details(gr
     assert after.spec == spec
     assert after.region_values(row(77)).to_pydict() == {"i": [77]}
     assert newest(ground).mem_wal.maintained_indexes == ("x",)
-
-
-def bucket_of(made: memwal.Table, key: int) -> object:
-    return made.region_values(row(key)).column("b")[0].as_py()
 
 
 @pytest.mark.clause("INDEX-004", "AMB-79", "AMB-80")

@@ -19,14 +19,9 @@ from memwal.table.state import latest
 from ..kit.ground import Ground, row
 from ..kit.interleaving import orders
 from ..kit.profiles import under
-from ..kit.specs_scene import IO, newest, opened, registered, table
+from ..kit.tables import IO, newest, opened, registered, table
 
 REVISIONS_ALL = ["A", "B", "R"]
-
-
-@pytest.fixture
-def ground() -> Ground:
-    return Ground()
 
 
 def put(made: memwal.Table, region: str | None, key: int, value: str, *, flush: bool = True) -> str:

@@ -24,14 +24,9 @@ from memwal.table.write import set_config
 from ..kit.ground import Actor, Ground, keys, row
 from ..kit.interleaving import orders
 from ..kit.profiles import read_as
-from ..kit.specs_scene import IO, changed, flushed, keys_of, newest, objects_below, opened, registered, table
+from ..kit.tables import IO, bucket_of, changed, flushed, keys_of, newest, objects_below, opened, registered, table
 
 BUCKETS = memwal.bucket("b", "id", 4)
-
-
-@pytest.fixture
-def ground() -> Ground:
-    return Ground()
 
 
 @pytest.fixture
@@ -130,7 +125,7 @@ def test_a_registrar_that_dies_leaves_the_value_free_or_registered_and_never_hal
         for _ in range(crash):
             dying.step()
         before = list(registered(store))
-        store._rolls = 1_000
+        store.drawn = 1_000
         found = store.run(registering(0)).region_ids
         assert list(registered(store)) == list(found)
         assert before in ([], list(found))
@@ -214,7 +209,7 @@ def test_null_is_a_region_value_of_its_own(ground: Ground, revision: str) -> Non
     spec = memwal.region_spec([memwal.identity("v", "v", immutable=True), memwal.bucket("b", "v", 4, immutable=True)])
     made = table(ground, revision, spec=spec)
     null = made.register_region({"v": None, "b": None})
-    other = made.register_region({"v": "x", "b": bucket_of(made, "x")})
+    other = made.register_region({"v": "x", "b": bucket_of(made, 1, value="x")})
     assert null != other
     assert made.register_region({"b": None, "v": None}) == null
     nothing = pa.table([pa.array([1]), pa.array([None], pa.string())], schema=NULLABLE)
@@ -227,10 +222,6 @@ def test_null_is_a_region_value_of_its_own(ground: Ground, revision: str) -> Non
         writer.put(nothing)
     made.snapshot()
     assert dict(registered(ground)[RegionId(null)].values) == {"v": None, "b": None}
-
-
-def bucket_of(made: memwal.Table, value: str) -> object:
-    return made.region_values(row(1, value)).column("b")[0].as_py()
 
 
 @pytest.mark.clause("AMB-57")
@@ -302,12 +293,8 @@ def test_manual_regions_and_specs_are_mixed_only_when_it_is_asked_for(ground: Gr
         flushed(opened(ground), region, key)
         assert registered(ground)[RegionId(region)].spec_id == 0
         assert set(spec_ids(ground, region, "B")) == {0}
-    flushed(made, made.register_region({"b": bucket(made, 4)}), 4)
+    flushed(made, made.register_region({"b": bucket_of(made, 4)}), 4)
     assert sorted(keys(made.get(pa.table({"id": pa.array([1, 2, 3, 4, 5])})))) == [1, 2, 3, 4]
-
-
-def bucket(made: memwal.Table, key: int) -> object:
-    return made.region_values(row(key)).column("b")[0].as_py()
 
 
 @pytest.mark.clause("AMB-52")
@@ -328,7 +315,7 @@ def test_a_key_reaches_one_region_only_whoever_writes_it(ground: Ground, revisio
     other = opened(ground)
     regions_ = made.register_regions([{"b": value} for value in range(4)])
     for key in range(6):
-        own = bucket(made, key)
+        own = bucket_of(made, key)
         taken = []
         for process in (made, other):
             for value, region in enumerate(regions_):

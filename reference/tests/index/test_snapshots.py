@@ -19,16 +19,7 @@ from memwal.codec.index_details import IndexDetails, RegionField, RegionSpec
 from memwal.codec.region_manifest import FlushedGeneration, RegionManifest
 from memwal.effects import Get, Head, Now, Put, PutIfAbsent, Request, StoreRequest
 from memwal.errors import ArtifactError, OutcomeUnknown, Throttled
-from memwal.ids import (
-    Epoch,
-    FieldId,
-    Generation,
-    ManifestVersion,
-    Milliseconds,
-    RegionId,
-    SpecId,
-    WalPosition,
-)
+from memwal.ids import Epoch, FieldId, Generation, ManifestVersion, Milliseconds, RegionId, SpecId, WalPosition
 from memwal.index import regions, snapshot, snapshot_file
 from memwal.index.snapshot import RegionRow
 from memwal.revisions import CONFIG_INLINE_REGIONS, LITERAL, STRICT, A, B, Interpretation, R, Revision
@@ -36,7 +27,7 @@ from memwal.table.write import set_config
 
 from ..kit.ground import Actor, Ground, keys, row
 from ..kit.profiles import read_as
-from ..kit.specs_scene import IO, changed, flushed, keys_of, newest, objects_below, opened, registered, table
+from ..kit.tables import IO, bucket_of, changed, flushed, keys_of, newest, objects_below, opened, registered, table
 
 PATH = "_indices/x/index.lance"
 ONE = RegionId("7c9e6679-7425-40de-944b-e07fc1f90ae7")
@@ -237,11 +228,6 @@ def test_a_damaged_snapshot_is_refused_by_the_clause_it_breaks() -> None:
 
 
 # --- where it is -----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def ground() -> Ground:
-    return Ground()
 
 
 def buckets(made: memwal.Table, count: int) -> tuple[str, ...]:
@@ -464,7 +450,7 @@ def test_a_hint_that_cannot_be_stored_does_not_stop_the_builder(ground: Ground, 
     def fault(request: StoreRequest[Any]) -> Any:
         return failure if isinstance(request, PutIfAbsent | Put) and "/manifest/" in request.path else None
 
-    ground.fault = fault
+    ground.before = fault
     ground.run(regions.build_snapshot(IO))
     (found,) = registered(ground).values()
     assert (found.region_id, found.manifest is not None) == (region, True)
@@ -620,10 +606,6 @@ def test_the_values_of_a_region_that_nobody_registered_come_from_its_first_row(g
     assert registered(ground) == {}
     made.snapshot()
     assert dict(registered(ground)[RegionId(region)].values) == {"b": bucket_of(made, 9), "i": 9}
-
-
-def bucket_of(made: memwal.Table, key: int) -> object:
-    return made.region_values(row(key)).column("b")[0].as_py()
 
 
 @pytest.mark.clause("AMB-53")

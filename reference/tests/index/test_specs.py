@@ -29,7 +29,7 @@ from memwal.revisions import LITERAL, STRICT, B, Interpretation
 from ..kit.ground import Actor, Ground, keys, row
 from ..kit.interleaving import any_commit, orders
 from ..kit.profiles import under
-from ..kit.specs_scene import IO, changed, flushed, keys_of, newest, opened, registered, table, writing
+from ..kit.tables import IO, bucket_of, changed, flushed, keys_of, newest, opened, registered, table, writing
 
 # --- requirements ----------------------------------------------------------------------------------------------------
 
@@ -278,22 +278,8 @@ def test_a_region_value_in_nanoseconds_is_refused_since_nobody_can_name_it() -> 
 # --- several specs ---------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def ground() -> Ground:
-    return Ground()
-
-
-@pytest.fixture(params=["A", "B", "R"])
-def revision(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 ONE = memwal.bucket("b", "id", 4)
 TWO = memwal.bucket("c", "id", 8)
-
-
-def bucket_of(made: memwal.Table, key: int, field: str = "b") -> object:
-    return made.region_values(row(key)).column(field)[0].as_py()
 
 
 @pytest.mark.clause("REGION-008", "REGION-009", "REGION-010", "REGION-014", "AMB-54")

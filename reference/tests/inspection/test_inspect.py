@@ -30,8 +30,8 @@ from memwal.table import write
 from memwal.table.state import latest
 from typer.testing import CliRunner
 
-from ..conftest import Folder
-from ..kit.dict_store import DictStore
+from ..kit.folder import Folder
+from ..kit.ground import Ground
 from ..revision_0.test_migrate import in_every_state
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
@@ -41,7 +41,7 @@ def rows(*ids: int) -> pa.Table:
     return pa.table([list(ids), ["x" * (i % 3) for i in ids]], schema=SCHEMA)
 
 
-def engine_table(store: DictStore, revision: str) -> None:
+def engine_table(store: Ground, revision: str) -> None:
     """Two regions; generations that are merged and that are not, and a tail of the WAL."""
     spec = memwal.region_spec([memwal.bucket("bucket", ["id"], 2)])
     table = memwal.create("t", SCHEMA, primary_key=["id"], revision=revision, spec=spec, store=store)
@@ -62,7 +62,7 @@ def engine_table(store: DictStore, revision: str) -> None:
 
 @functools.cache
 def objects(revision: str) -> dict[str, bytes]:
-    store = DictStore()
+    store = Ground()
     engine_table(store, revision)
     return store.objects
 
@@ -108,8 +108,8 @@ def every_table() -> Iterator[tuple[str, dict[str, bytes]]]:
 TABLES = ["A", "B", "R", "0", "native", "native 2.0", "native legacy"]
 
 
-def store_of(name: str) -> DictStore:
-    return DictStore(dict(every_table())[name])
+def store_of(name: str) -> Ground:
+    return Ground(dict(every_table())[name])
 
 
 def one(node: Node, kind: str, name: str = "") -> Node:
@@ -148,7 +148,7 @@ def test_a_whole_table_is_shown_without_damage_and_without_reading_rows(name: st
 
 @pytest.mark.parametrize("revision", ["A", "B", "R"])
 def test_what_is_shown_of_a_table_is_what_the_table_says(revision: str) -> None:
-    store = DictStore(objects(revision))
+    store = Ground(objects(revision))
     node = inspect("t", store=store)
     table = memwal.open("t", store=store)
     fields = fields_of(node)
@@ -222,7 +222,7 @@ def test_an_older_version_and_one_region_can_be_asked_for() -> None:
 
 def test_a_limit_bounds_what_is_shown_and_what_is_looked_at() -> None:
     """A manifest with ten thousand fragments and a hundred versions costs as many requests as the limit allows."""
-    store = DictStore()
+    store = Ground()
     machine = memwal.api.place.Place(store, Io("t", interpretation=STRICT), "")
     state = machine.run(write.create(Io("t", interpretation=STRICT), SCHEMA, rows(1, 2)))
     message = type(state.manifest.message)()
@@ -234,7 +234,7 @@ def test_a_limit_bounds_what_is_shown_and_what_is_looked_at() -> None:
         message.version = version
         data = table_manifest.encode(TableManifest(message=message, transaction=state.manifest.transaction))
         store.objects[f"t/_versions/{2**64 - 1 - version:020d}.manifest"] = data
-    store.requests = Counter()
+    store.asked.clear()
     node = inspect("t", store=store, limit=5)
     assert store.requests["Get"] <= 5 + 1 + 6
     assert store.requests["Head"] <= 5 + 1
@@ -284,7 +284,7 @@ def test_every_file_of_a_table_is_recognised_alone(table: str) -> None:
 @pytest.mark.parametrize("table", TABLES)
 def test_a_file_is_recognised_by_its_bytes_where_its_name_says_nothing(table: str) -> None:
     for name, data in store_of(table).objects.items():
-        node = inspect("copied/away", store=DictStore({"copied/away": data}))
+        node = inspect("copied/away", store=Ground({"copied/away": data}))
         expected = expected_kind(name, table)
         if expected == "table_version_hint":
             expected = "version_hint"  # the very same JSON
@@ -322,7 +322,7 @@ def test_a_file_shows_what_is_in_it() -> None:
 
 
 def test_bytes_of_nothing_known_are_refused_and_so_are_options_of_tables() -> None:
-    store = DictStore({"x": b"\x07 this is no file of a table", "empty": b"", **objects("B")})
+    store = Ground({"x": b"\x07 this is no file of a table", "empty": b"", **objects("B")})
     for name in ("x", "empty"):
         with pytest.raises(InvalidArgument, match="no file of a table"):
             inspect(name, store=store)
@@ -387,7 +387,7 @@ def test_a_deletion_file_of_anything_but_offsets_is_damage(column: pa.Array) -> 
     table = pa.table({"row_id": column})
     with pa.ipc.new_file(sink, table.schema) as out:
         out.write_table(table)
-    store = DictStore({"_deletions/0-1-2.arrow": sink.getvalue().to_pybytes()})
+    store = Ground({"_deletions/0-1-2.arrow": sink.getvalue().to_pybytes()})
     (found,) = inspect("_deletions/0-1-2.arrow", store=store).damage
     assert found.clause == "FORMAT-037"
 
@@ -428,7 +428,7 @@ def test_every_kind_and_every_field_is_in_the_document() -> None:
     text = (Path(__file__).parents[3] / "docs" / "inspect.md").read_text()
     open_ended = ("tag", "branch", "table_version_hint", "operation", "bloom_filter")
     for _, held in every_table():
-        store = DictStore(held)
+        store = Ground(held)
         for node in [inspect("t", store=store), *(inspect(name, store=store) for name in held)]:
             for each in node.all():
                 assert f"`{each.kind}`" in text, each.kind

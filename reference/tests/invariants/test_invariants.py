@@ -17,8 +17,9 @@ from memwal.ids import Epoch, Generation, ManifestVersion, WalPosition
 from memwal.invariants.manifests import each_manifest_step_has_a_trigger
 from memwal.revisions import REVISIONS, STRICT
 
-from ..conftest import Folder
+from ..kit.folder import Folder
 from ..kit.ground import manifest as region_manifest_at
+from ..kit.tables import flush
 
 ROW = pa.table(
     [pa.array([1], pa.int64()), pa.array(["x"])],
@@ -33,9 +34,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> memwal.Table:
         writer.put(ROW)
         writer.flush()
         writer.put(ROW)
-    with made.writer(writer.region_id) as again:
-        again.put(ROW)
-        again.flush()
+    flush(made, ROW, region=writer.region_id)
     made.merge()
     made.snapshot()
     made.gc(retain_versions=1)

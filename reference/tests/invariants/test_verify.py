@@ -24,8 +24,9 @@ from typer.testing import CliRunner
 
 from ..kit import damaged_tables, ground
 from ..kit.damaged_tables import SCHEMA, Scene, damages, rows, verify, whole
-from ..kit.dict_store import DictStore
+from ..kit.ground import Ground
 from ..kit.planted_damage import PLANTED, put_or_drop
+from ..kit.tables import flush
 
 ALL = ["A", "B", "R"]
 
@@ -60,7 +61,7 @@ def test_a_whole_table_has_no_findings_and_everything_in_it_was_looked_at(revisi
     }
 
 
-def history_of_crashes(store: DictStore, revision: str) -> None:
+def history_of_crashes(store: Ground, revision: str) -> None:
     """Everything that the engine does, in a small table: two regions, two writers each, every job twice."""
     spec = memwal.region_spec([memwal.bucket("bucket", ["id"], 2)])
     table = memwal.create(
@@ -94,13 +95,13 @@ def history_of_crashes(store: DictStore, revision: str) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("revision", ALL)
 def test_whatever_the_engine_does_there_is_no_error_after_any_single_request(revision: str) -> None:
-    store = DictStore()
+    store = Ground()
     seen: list[tuple[str, tuple[Any, ...]]] = []
 
     def look(request: StoreRequest[Any]) -> None:
         if not any("_versions" in name for name in store.objects):
             return
-        report = verify(DictStore(store.objects), fast=True)
+        report = verify(Ground(store.objects), fast=True)
         errors = tuple(f for f in report.findings if f.severity == "error")
         seen.append((request.path, errors))
 
@@ -113,11 +114,11 @@ def test_whatever_the_engine_does_there_is_no_error_after_any_single_request(rev
 
 @pytest.mark.parametrize("revision", ALL)
 def test_only_warnings_are_found_between_the_steps_of_enabling(revision: str) -> None:
-    store = DictStore()
+    store = Ground()
     found: set[tuple[str, str]] = set()
     store.after = lambda request: found.update(
         (f.severity, f.invariant)
-        for f in (verify(DictStore(store.objects)).findings if "_versions" in request.path else ())
+        for f in (verify(Ground(store.objects)).findings if "_versions" in request.path else ())
     )
     memwal.create("t", SCHEMA, primary_key=["id"], revision=revision, store=store)
     assert found == {("warning", "enabling_was_finished")}
@@ -480,12 +481,10 @@ def test_keys_are_compared_in_as_many_passes_as_their_number_needs(monkeypatch: 
 
 @pytest.mark.parametrize("wide", [0.5, float("nan"), -0.0, None])
 def test_generations_with_any_float_equal_their_wal(wide: float | None) -> None:
-    store = DictStore()
+    store = Ground()
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.float64())])
     table = memwal.create("t", schema, primary_key=["id"], revision="B", store=store)
-    with table.writer() as writer:
-        writer.put(pa.table({"id": [1, 2], "v": pa.array([wide, 1.0])}, schema=schema))
-        writer.flush()
+    flush(table, pa.table({"id": [1, 2], "v": pa.array([wide, 1.0])}, schema=schema))
     assert verify(store).clean
 
 
@@ -499,18 +498,6 @@ def test_progress_is_told_to_the_listener(tmp_path: Path) -> None:
 # Command line
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Callable[[Scene], Path]:
-    def write(scene: Scene) -> Path:
-        for name, data in scene.objects.items():
-            target = tmp_path / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(data)
-        return tmp_path / "t"
-
-    return write
-
-
 def run_cli(*arguments: str) -> tuple[int, str]:
     from memwal.cli.main import app
 
@@ -519,8 +506,8 @@ def run_cli(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_the_command_ends_with_0_for_a_whole_table_and_prints_stable_json(folder: Callable[[Scene], Path]) -> None:
-    place = folder(whole("B"))
+def test_the_command_ends_with_0_for_a_whole_table_and_prints_stable_json(tmp_path: Path) -> None:
+    place = whole("B").written(tmp_path)
     code, output = run_cli(str(place), "--json")
     assert code == 0
     found = json.loads(output)
@@ -531,11 +518,11 @@ def test_the_command_ends_with_0_for_a_whole_table_and_prints_stable_json(folder
     assert (found["clean"], found["revision"], found["version"], found["findings"]) == (True, "B", 8, [])
 
 
-def test_the_command_ends_with_1_for_findings_and_names_each(folder: Callable[[Scene], Path]) -> None:
+def test_the_command_ends_with_1_for_findings_and_names_each(tmp_path: Path) -> None:
     scene = whole("B")
     path = scene.wal_path(6)
     scene.objects[path] = scene.objects[path][:-1]
-    place = folder(scene)
+    place = scene.written(tmp_path)
     code, output = run_cli(str(place))
     assert code == 1
     assert f"error {path.removeprefix('t/')} at byte" in output

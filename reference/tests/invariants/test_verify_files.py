@@ -17,12 +17,12 @@ from memwal.codec.table_manifest import TableManifest
 from memwal.effects import StoreRequest
 from memwal.stores.base import check_name
 
-from ..kit.dict_store import DictStore
+from ..kit.ground import Ground
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 
 
-class Strict(DictStore):
+class Strict(Ground):
     """Refuses names that no store has, as real stores do."""
 
     def perform(self, request: StoreRequest[Any]) -> Any:

@@ -27,18 +27,8 @@ from memwal.table.mirror import Mirror, fill
 from memwal.table.state import TableState
 from typer.testing import CliRunner
 
-from ..kit.catch_up_scenes import (
-    CREATE,
-    DIMENSION,
-    SCHEMA,
-    enabled,
-    flush,
-    fragments_of,
-    native,
-    recorded,
-    rows,
-    vector,
-)
+from ..kit.catch_up_scenes import CREATE, DIMENSION, SCHEMA, enabled, fragments_of, native, recorded, rows, vector
+from ..kit.tables import flush
 
 KINDS = list(CREATE)
 REVISIONS = ["A", "B", "R"]

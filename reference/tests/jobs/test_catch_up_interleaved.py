@@ -31,19 +31,10 @@ from memwal.table.coverage import segments, uncovered
 from memwal.table.state import TableState, latest, load, versions
 from memwal.table.write import append, set_config
 
-from ..kit.catch_up_scenes import (
-    Objects,
-    crashed,
-    enabled,
-    flush,
-    fragments_of,
-    interrupted,
-    native,
-    recorded,
-    requests,
-    rows,
-)
+from ..kit.catch_up_scenes import crashed, enabled, fragments_of, interrupted, native, recorded, requests, rows
+from ..kit.ground import Ground
 from ..kit.profiles import read_as
+from ..kit.tables import flush
 
 IO = Io("t", interpretation=STRICT)
 
@@ -55,10 +46,10 @@ class Scene:
     def __init__(self, objects: dict[str, bytes], region: RegionId) -> None:
         self.objects, self.region = objects, region
 
-    def store(self) -> Objects:
-        return Objects(self.objects)
+    def store(self) -> Ground:
+        return Ground(self.objects)
 
-    def merge(self, store: Objects) -> list[int]:
+    def merge(self, store: Ground) -> list[int]:
         return [merged.generation for merged in store.run(merge_region(IO, self.region))]
 
 
@@ -69,14 +60,14 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     region = flush(table, rows(10, 20, "gen1"))
     table.merge()
     flush(table, rows(20, 30, "gen2"), rows(30, 40, "gen3"), region=region)
-    return Scene(Objects.of(folder).objects, RegionId(region))
+    return Scene(Ground.of(folder).objects, RegionId(region))
 
 
-def newest(store: Objects) -> TableState:
+def newest(store: Ground) -> TableState:
     return store.run(latest(IO))
 
 
-def values(store: Objects) -> dict[int, str]:
+def values(store: Ground) -> dict[int, str]:
     found = store.run(read.scan(IO, newest(store), ["id", "cat"])).to_pylist()
     assert len(found) == 300
     return {row["id"]: row["cat"] for row in found}
@@ -89,7 +80,7 @@ def overstated(scene: Scene, state: TableState) -> list[int]:
     return [g for g in range(1, credit + 1) if g > progress or g not in fragments_of(state, "btree")]
 
 
-def orphans(store: Objects) -> set[str]:
+def orphans(store: Ground) -> set[str]:
     """Folders of index files that no version refers to."""
     states = [store.run(load(IO, version)) for version in store.run(versions(IO))]
     named = {str(uuid.UUID(bytes=entry.uuid.uuid)) for state in states for entry in state.manifest.indices}
@@ -141,7 +132,7 @@ def test_a_merge_neither_waits_for_a_builder_nor_starts_again(scene: Scene) -> N
         merge = merge_region(IO, scene.region)
         done = interrupted(store, merge, at, lambda s=store: s.run(catch_up(IO, "btree")))
         assert [merged.generation for merged in done] == [2, 3]
-        assert "merge_conflict" not in [event for event, _ in store.notes]
+        assert "merge_conflict" not in [note.event for note in store.notes]
         assert overstated(scene, newest(store)) == []
         assert newest(store).mem_wal.progress(scene.region) == 3
         assert set(values(store).values()) == {"base", "gen1", "gen2", "gen3"}
@@ -175,7 +166,7 @@ def test_an_unanswered_write_at_any_point_is_repeated_until_it_is_known(
     for at in range(len(writes)):
         store, seen = scene.store(), 0
 
-        def perform(request: Request[Any], store: Objects = store, at: int = at) -> Any:
+        def perform(request: Request[Any], store: Ground = store, at: int = at) -> Any:
             nonlocal seen
             if isinstance(request, PutIfAbsent):
                 seen += 1
@@ -219,7 +210,7 @@ def test_builders_of_two_indexes_never_lose_each_others_credit(scene: Scene) -> 
         assert [recorded(state, name, scene.region) for name in ("btree", "bitmap")] == [1, 1]
         assert fragments_of(state, "btree") == fragments_of(state, "bitmap") == {0, 1}
         check_one_mem_wal_index(state)
-        assert [event for event, _ in store.notes].count("indexing") == 2
+        assert [note.event for note in store.notes].count("indexing") == 2
         assert orphans(store) == set()
 
 
@@ -235,7 +226,7 @@ def test_two_builders_of_one_index_index_each_fragment_once(scene: Scene) -> Non
         assert orphans(store) == set()
 
 
-def drop(store: Objects, name: str) -> None:
+def drop(store: Ground, name: str) -> None:
     """What pylance commits when it drops an index; the catch-up entry stays, as older versions of it leave it."""
     state = newest(store)
     body = transaction_pb2.Transaction.CreateIndex(removed_indices=segments(state, name))
@@ -260,7 +251,7 @@ def test_an_index_that_is_dropped_meanwhile_does_not_come_back(scene: Scene) -> 
     assert list(dict.fromkeys(outcomes)) == ["no index", "dropped", "caught up"]
 
 
-def forget(store: Objects, name: str) -> None:
+def forget(store: Ground, name: str) -> None:
     """Take the credit of an index back to generation 0, as in a table whose index another tool extended."""
 
     async def derive(state: TableState, details: IndexDetails) -> IndexDetails:
@@ -277,8 +268,7 @@ def test_an_index_that_covers_the_base_is_credited_unless_it_is_dropped_meanwhil
     steps = len(requests(covering, catch_up(IO, "btree")))
     counted = []
     for at in range(steps + 1):
-        store = Objects(covering.objects)
-        store.drawn = covering.drawn
+        store = covering.copy()
         try:
             interrupted(store, catch_up(IO, "btree"), at, lambda s=store: drop(s, "btree"))
             assert at == steps
@@ -286,7 +276,7 @@ def test_an_index_that_covers_the_base_is_credited_unless_it_is_dropped_meanwhil
         except (InvalidArgument, Conflict):
             assert segments(newest(store), "btree") == ()
         check_one_mem_wal_index(newest(store))
-        assert "indexing" not in [event for event, _ in store.notes]
+        assert "indexing" not in [note.event for note in store.notes]
         counted.append(recorded(newest(store), "btree", scene.region))
     assert counted == [0] * steps + [1]
 
@@ -433,7 +423,7 @@ def test_a_builder_of_an_index_that_loses_to_a_registration_keeps_the_new_region
 def test_a_table_without_mem_wal_is_refused_before_anything_is_built(tmp_path: Path) -> None:
     native(tmp_path / "t", ["btree"])
     lance.dataset(str(tmp_path / "t")).insert(rows(300, 310))
-    store = Objects.of(tmp_path)
+    store = Ground.of(tmp_path)
     before = dict(store.objects)
     with pytest.raises(InvalidArgument, match="not enabled"):
         store.run(catch_up(IO, "btree"))
@@ -444,6 +434,6 @@ def test_a_table_without_mem_wal_is_refused_before_anything_is_built(tmp_path: P
 def test_progress_is_told(scene: Scene) -> None:
     store = scene.store()
     store.run(catch_up(IO, "btree"))
-    events = [event for event, _ in store.notes]
+    events = [note.event for note in store.notes]
     assert events == ["indexing", "caught_up"]
-    assert store.notes[0][1] == {"index": "btree", "version": newest(store).version - 1, "fragments": 1}
+    assert store.events("indexing")[0] == {"index": "btree", "version": newest(store).version - 1, "fragments": 1}

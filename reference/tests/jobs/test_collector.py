@@ -23,22 +23,19 @@ from memwal.revisions import LITERAL
 from memwal.table import collected, write
 from memwal.table.state import latest
 
-from ..kit.catch_up_scenes import enabled, flush
+from ..kit.catch_up_scenes import enabled
 from ..kit.catch_up_scenes import rows as native_rows
 from ..kit.collector_scene import (
     BUSY_ROWS,
     EVERY,
-    IO,
     Clock,
     at_version,
     busy,
     catch_up,
     changes,
-    clocked,
     enabled_history,
     folders,
     generation,
-    history,
     listed,
     newest_manifest,
     one_merged,
@@ -51,13 +48,7 @@ from ..kit.collector_scene import (
 )
 from ..kit.ground import SCHEMA, Actor, Ground, row
 from ..kit.profiles import read_as
-from ..kit.specs_scene import changed, newest
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return clocked(monkeypatch)
-
+from ..kit.tables import IO, changed, flush, history, newest
 
 # --- generations ------------------------------------------------------------------------------------------------------
 
@@ -98,7 +89,7 @@ def test_after_each_single_deletion_readers_see_the_same_rows(revision: str) -> 
         if isinstance(request, Delete | Put | PutIfAbsent):
             seen.append(strong(Ground(ground.objects)))
 
-    ground.fault = look  # type: ignore[assignment]
+    ground.before = look  # type: ignore[assignment]
     run(ground, retain_versions=1, retain_manifests=2)
     assert len(seen) > 25
     assert all(rows == BUSY_ROWS for rows in seen)
@@ -130,8 +121,7 @@ def test_a_generation_stays_until_the_record_of_each_maintained_index_reaches_it
 
 
 @pytest.mark.clause("AMB-71")
-def test_under_the_literal_reading_a_missing_record_lets_a_generation_go() -> None:
-    ground = Ground()
+def test_under_the_literal_reading_a_missing_record_lets_a_generation_go(ground: Ground) -> None:
     region = one_merged(ground)
     catch_up(ground, {}, ("i",))
     ground.run(collector.collect(read_as(IO, LITERAL), Policy(retain_versions=1)))
@@ -254,8 +244,7 @@ def test_what_is_left_after_a_collection_suffices_to_restore_any_retained_versio
 
 
 @pytest.mark.clause("AMB-91", "AMB-98", "AMB-87")
-def test_the_snapshot_rule_records_what_may_not_be_restored_before_it_deletes() -> None:
-    ground = Ground()
+def test_the_snapshot_rule_records_what_may_not_be_restored_before_it_deletes(ground: Ground) -> None:
     made = table(ground)
     region = RegionId(generation(made, None, (1, "a")))
     made.snapshot()
@@ -313,8 +302,7 @@ def test_a_restored_version_that_has_merged_less_than_those_before_it_counts_too
 
 
 @pytest.mark.clause("AMB-91", "AMB-98")
-def test_a_second_collection_raises_the_point_that_the_first_recorded() -> None:
-    ground = Ground()
+def test_a_second_collection_raises_the_point_that_the_first_recorded(ground: Ground) -> None:
     made = table(ground)
     region = RegionId(generation(made, None, (1, "a")))
     for number, pair in ((1, (2, "b")), (2, (3, "c"))):
@@ -331,8 +319,7 @@ def test_a_second_collection_raises_the_point_that_the_first_recorded() -> None:
         memwal.base_table("t", store=ground).restore(merged.version)
 
 
-def test_of_two_points_for_a_region_the_higher_is_kept_and_a_damaged_one_is_an_error() -> None:
-    ground = Ground()
+def test_of_two_points_for_a_region_the_higher_is_kept_and_a_damaged_one_is_an_error(ground: Ground) -> None:
     region = one_merged(ground)
     for point in (5, 3):
         state = ground.run(collected.record(IO, {region: Generation(point)}))
@@ -363,8 +350,7 @@ def test_the_entries_go_before_the_files_and_of_those_the_table_versions_first(r
         ground.run(latest(IO.child(f"{paths.region(region)}/{found.path}")))
 
 
-def test_a_version_from_before_mem_wal_was_enabled_keeps_no_generation() -> None:
-    ground = Ground()
+def test_a_version_from_before_mem_wal_was_enabled_keeps_no_generation(ground: Ground) -> None:
     region = one_merged(ground)
     tag(ground, "plain", 1)
     decisions = run(ground, retain_versions=1)
@@ -377,8 +363,7 @@ def test_a_version_from_before_mem_wal_was_enabled_keeps_no_generation() -> None
 
 
 @pytest.mark.clause("GC-003")
-def test_versions_stay_by_number_by_age_and_by_name(clock: Clock) -> None:
-    ground = Ground()
+def test_versions_stay_by_number_by_age_and_by_name(ground: Ground, clock: Clock) -> None:
     made = table(ground)
     for key in range(3):
         made.append(row(key))
@@ -417,8 +402,7 @@ def test_versions_stay_by_number_by_age_and_by_name(clock: Clock) -> None:
 
 @pytest.mark.clause("GC-003")
 @pytest.mark.parametrize("steps", [2, 3])
-def test_the_version_from_which_the_first_branch_of_a_lineage_starts_stays(steps: int) -> None:
-    ground = Ground()
+def test_the_version_from_which_the_first_branch_of_a_lineage_starts_stays(ground: Ground, steps: int) -> None:
     made = table(ground)
     for key in range(5):
         made.append(row(key))
@@ -433,8 +417,7 @@ def test_the_version_from_which_the_first_branch_of_a_lineage_starts_stays(steps
 @pytest.mark.clause("GC-003")
 @pytest.mark.parametrize("folder", ["tags", "branches"])
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b'{"version": "x", "parentVersion": "x"}', b"\xff"])
-def test_a_tag_or_branch_that_cannot_be_read_stops_the_collector(folder: str, data: bytes) -> None:
-    ground = Ground()
+def test_a_tag_or_branch_that_cannot_be_read_stops_the_collector(ground: Ground, folder: str, data: bytes) -> None:
     one_merged(ground)
     ground.objects[f"t/_refs/{folder}/x.json"] = data
     before = dict(ground.objects)
@@ -444,8 +427,7 @@ def test_a_tag_or_branch_that_cannot_be_read_stops_the_collector(folder: str, da
     assert ground.objects == before
 
 
-def test_a_version_without_a_time_stamp_is_never_too_old(clock: Clock) -> None:
-    ground = Ground()
+def test_a_version_without_a_time_stamp_is_never_too_old(ground: Ground, clock: Clock) -> None:
     made = table(ground)
     name = f"t/{paths.table_manifest(TableVersion(1))}"
     manifest = table_manifest.decode(ground.objects[name], name)

@@ -22,25 +22,16 @@ from memwal.table.state import latest, versions
 from ..kit.collector_scene import (
     Clock,
     at_version,
-    below,
-    clocked,
     enabled_history,
     generation,
-    history,
     one_merged,
     reasons,
     run,
     strong,
     table,
 )
-from ..kit.dict_store import DictStore
 from ..kit.ground import SCHEMA, Ground, keys, row
-from ..kit.specs_scene import newest
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return clocked(monkeypatch)
+from ..kit.tables import history, newest, objects_below
 
 
 def named_files(ground: Ground) -> set[str]:
@@ -67,16 +58,15 @@ def test_data_and_deletion_files_stay_exactly_as_long_as_a_retained_version_name
     made.delete("id = 4")
     made.delete("id >= 20")
     run(ground, retain_versions=keep)
-    there = {f"{folder}/{n}" for folder in ("data", "_deletions") for n in below(ground, folder)}
+    there = {f"{folder}/{n}" for folder in ("data", "_deletions") for n in objects_below(ground, folder)}
     assert there == named_files(ground)
     assert len(there) == {1: 3, 2: 4, 4: 5, 20: 5}[keep]
     transactions = {state.manifest.message.transaction_file for state in history(ground)}
-    assert set(below(ground, "_transactions")) == transactions
+    assert set(objects_below(ground, "_transactions")) == transactions
     assert sorted(strong(ground)) == [0, 1, 2, *range(5, 20)]
 
 
-def test_files_that_nobody_is_known_to_have_named_are_left_and_counted() -> None:
-    ground = Ground()
+def test_files_that_nobody_is_known_to_have_named_are_left_and_counted(ground: Ground) -> None:
     one_merged(ground)
     strange = {"data/x.lance", "_deletions/0-1-2.bin", "_transactions/notes.txt", "_indices/u/index.lance"}
     ground.objects.update({f"t/{name}": b"x" for name in strange})
@@ -88,20 +78,19 @@ def test_files_that_nobody_is_known_to_have_named_are_left_and_counted() -> None
 
 
 @pytest.mark.clause("AMB-76")
-def test_external_snapshots_of_expired_versions_go_and_those_of_retained_ones_stay() -> None:
-    ground = Ground()
+def test_external_snapshots_of_expired_versions_go_and_those_of_retained_ones_stay(ground: Ground) -> None:
     made = table(ground)
     region = None
     for key in range(3):
         region = generation(made, region, (key, "x"))
         made.snapshot(inline_most=0)
-    assert len(below(ground, "_indices")) == 3
+    assert len(objects_below(ground, "_indices")) == 3
     seen = {state.version: at_version(ground, state) for state in enabled_history(ground)}
     newest_two = history(ground)[-2:]
     decisions = run(ground, retain_versions=2)
     entries = [state.mem_wal_entry for state in newest_two]
     used = {str(uuid.UUID(bytes=entry.uuid.uuid)) for entry in entries if entry is not None}
-    assert {name.partition("/")[0] for name in below(ground, "_indices")} == used
+    assert {name.partition("/")[0] for name in objects_below(ground, "_indices")} == used
     assert len(used) == 2
     assert len(reasons(decisions, "index", collected=True)) == 1
     assert all(at_version(ground, state) == seen[state.version] for state in history(ground))
@@ -145,8 +134,7 @@ def test_what_a_failed_attempt_left_goes_only_after_a_grace_time_and_only_if_it_
     assert {"t/data/b.lance", "t/data/c.lance"} <= ground.objects.keys()
 
 
-def test_a_file_of_a_dead_attempt_stays_where_a_newer_transaction_names_it_too(clock: Clock) -> None:
-    ground = Ground()
+def test_a_file_of_a_dead_attempt_stays_where_a_newer_transaction_names_it_too(ground: Ground, clock: Clock) -> None:
     made = table(ground)
     for key in range(4):
         made.append(row(key))
@@ -158,23 +146,21 @@ def test_a_file_of_a_dead_attempt_stays_where_a_newer_transaction_names_it_too(c
     assert "t/data/a.lance" in ground.objects
 
 
-def test_what_an_expired_version_named_is_remembered_while_another_may_still_commit_it() -> None:
-    ground = Ground()
+def test_what_an_expired_version_named_is_remembered_while_another_may_still_commit_it(ground: Ground) -> None:
     made = table(ground)
     made.append(row(1))
     (file,) = newest(ground).fragments[0].files
     made.delete("id = 1")
     again = attempt(ground, newest(ground).version, file.path.removesuffix(".lance"))
     run(ground, retain_versions=1)
-    assert below(ground, "data") == [file.path]
-    assert below(ground, "_expired") == ["18446744073709551612.manifest"]
+    assert objects_below(ground, "data") == [file.path]
+    assert objects_below(ground, "_expired") == ["18446744073709551612.manifest"]
     del ground.objects[f"t/{again}"]
     run(ground, retain_versions=1)
-    assert below(ground, "data") == below(ground, "_expired") == []
+    assert objects_below(ground, "data") == objects_below(ground, "_expired") == []
 
 
-def test_files_of_detached_versions_stay() -> None:
-    ground = Ground()
+def test_files_of_detached_versions_stay(ground: Ground) -> None:
     made = table(ground)
     made.append(row(1))
     state = newest(ground)
@@ -186,8 +172,7 @@ def test_files_of_detached_versions_stay() -> None:
     assert f"t/data/{file.path}" in ground.objects
 
 
-def test_a_damaged_transaction_that_may_name_files_is_an_error() -> None:
-    ground = Ground()
+def test_a_damaged_transaction_that_may_name_files_is_an_error(ground: Ground) -> None:
     one_merged(ground)
     ground.objects["t/_transactions/1-00000000-0000-4000-8000-00000000000a.txn"] = b"\xff\xff"
     with pytest.raises(ArtifactError, match="TXN-010"):
@@ -196,7 +181,7 @@ def test_a_damaged_transaction_that_may_name_files_is_an_error() -> None:
 
 @pytest.mark.clause("GC-003")
 def test_with_an_external_manifest_store_the_entries_of_expired_versions_go_too() -> None:
-    store, io = DictStore(), Io("t", Commits.EXTERNAL, interpretation=STRICT)
+    store, io = Ground(), Io("t", Commits.EXTERNAL, interpretation=STRICT)
     state = drive(write.create(io, with_primary_key(SCHEMA, ["id"]), row(0)), store)
     details = IndexDetails(snapshot_ts_ms=Milliseconds(0), num_regions=0, inline_snapshots=None)
     drive(mem_wal.enable(io, state, details), store)
@@ -209,10 +194,9 @@ def test_with_an_external_manifest_store_the_entries_of_expired_versions_go_too(
     assert keys(drive(read.scan(io, drive(latest(io), store)), store)) == [0, 1, 2]
 
 
-def test_a_newest_version_that_is_listed_and_not_there_is_no_endless_loop() -> None:
-    ground = Ground()
+def test_a_newest_version_that_is_listed_and_not_there_is_no_endless_loop(ground: Ground) -> None:
     one_merged(ground)
     name = newest(ground).path
-    ground.fault = lambda r: NotFound(r.path) if r.path == name and isinstance(r, Get) else None
+    ground.before = lambda r: NotFound(r.path) if r.path == name and isinstance(r, Get) else None
     with pytest.raises(ArtifactError, match="TXN-008"):
         run(ground)

@@ -10,7 +10,7 @@ from memwal.effects import Copy, Delete, PutIfAbsent, StoreRequest
 from memwal.errors import Outcome, StorageError
 
 from ..kit.ground import Ground, row
-from ..kit.specs_scene import opened, table
+from ..kit.tables import flush, opened, table
 
 FULL = "no space left on device"
 
@@ -35,9 +35,7 @@ def collectable(ground: Ground, revision: str) -> memwal.Table:
     made = table(ground, revision)
     for key, region in enumerate((made.register_region(), made.register_region())):
         for value in ("a", "b"):
-            with made.writer(region, background=False) as writer:
-                writer.put(row(key, value))
-                writer.flush()
+            flush(made, row(key, value), region=region)
             made.merge(region)
     return made
 
@@ -53,7 +51,7 @@ def test_a_full_disk_is_collected_and_what_needs_a_write_goes_once_there_is_room
     whole = Ground(ground.objects)
     opened(whole).gc(retain_versions=1, time_travel=time_travel)
     before = opened(ground).scan().sort_by("id")
-    ground.fault = disk = Disk(room=1)
+    ground.before = disk = Disk(room=1)
     report = made.gc(retain_versions=1, time_travel=time_travel)
     assert {name.split("/")[1] for name in disk.refused} == {"_expired", "_mem_wal"}
     assert len([name for name in disk.refused if "/_mem_wal/" in name]) == 2
@@ -65,15 +63,14 @@ def test_a_full_disk_is_collected_and_what_needs_a_write_goes_once_there_is_room
 
 @pytest.mark.clause("GC-001", "AMB-93")
 @pytest.mark.parametrize("revision", ["A", "B", "R"])
-def test_a_disk_that_stays_full_says_so_after_everything_that_can_go_is_gone(revision: str) -> None:
-    ground = Ground()
+def test_a_disk_that_stays_full_says_so_after_everything_that_can_go_is_gone(ground: Ground, revision: str) -> None:
     made = collectable(ground, revision)
-    ground.fault = disk = Disk(room=1 << 20)
+    ground.before = disk = Disk(room=1 << 20)
     with pytest.raises(StorageError, match=FULL):
         made.gc(retain_versions=1)
     assert disk.deleted > 5
     assert not [name for name in ground.objects if name.startswith("t/_transactions/")][1:]
-    ground.fault = lambda request: None
+    ground.before = lambda request: None
     assert opened(ground).verify().clean
     made.gc(retain_versions=1)
     assert not [name for name in ground.objects if "_gen_" in name]

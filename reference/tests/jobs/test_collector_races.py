@@ -28,14 +28,10 @@ from memwal.table.state import TableState, latest, load, versions
 from ..kit.collector_scene import (
     BUSY_ROWS,
     EVERY,
-    IO,
-    as_dict,
     at_version,
-    below,
     busy,
     folders,
     generation,
-    history,
     listed,
     manifest_versions,
     newest_manifest,
@@ -47,6 +43,7 @@ from ..kit.collector_scene import (
 )
 from ..kit.ground import Actor, Ground, row
 from ..kit.profiles import read_as
+from ..kit.tables import IO, by_id, history, objects_below
 
 Process = Callable[[], Protocol[Any]]
 TIGHT = Policy(retain_versions=1, retain_manifests=2)
@@ -174,7 +171,7 @@ def test_a_snapshot_is_built_beside_the_collector_at_every_request(most: int) ->
     well = Well(BUSY_ROWS)
     for played in both_ways(ground.objects, lambda: regions.build_snapshot(IO, inline_most=most)):
         if well(played):
-            assert len(below(played.ground, "_indices")) == (1 if most == 0 else 0)
+            assert len(objects_below(played.ground, "_indices")) == (1 if most == 0 else 0)
             assert at_version(played.ground, history(played.ground)[-1]).keys() == {1, 2, 3, 4}
 
 
@@ -402,7 +399,7 @@ def test_a_strong_reader_whose_sources_are_merged_and_collected_starts_again_and
     ground, region, rows = unmerged(revision)
     again = 0
     for played in at_every_request(ground.objects, lambda: reading.scan(IO), lambda: merging_and_collecting(region)):
-        assert as_dict(played.first) == rows, played.at
+        assert by_id(played.first) == rows, played.at
         assert sum(d.collected and d.kind == "generation" for d in played.second) == 2
         again += bool(played.ground.events("read_again"))
     assert again > 3
@@ -420,7 +417,7 @@ def test_a_merger_whose_source_is_merged_by_another_and_collected_commits_nothin
         newest = played.ground.run(latest(IO))
         assert newest.mem_wal.progress(region) == 2, played.at
         assert strong(played.ground) == rows, played.at
-        assert as_dict(played.ground.run(scan_base(newest))) == rows, played.at
+        assert by_id(played.ground.run(scan_base(newest))) == rows, played.at
         assert played.ground.run(merge_region(IO, region)) == ()
 
 
@@ -437,7 +434,7 @@ def test_a_reader_of_an_old_version_that_is_dropped_meanwhile_fails_and_never_se
     expected = at_version(ground, old)
     for played in at_every_request(ground.objects, lambda: reading.scan(IO, version=old), collecting()):
         if not isinstance(played.first, MemwalError):
-            assert as_dict(played.first) == expected
+            assert by_id(played.first) == expected
 
 
 # --- stalled writers -------------------------------------------------------------------------------------------------

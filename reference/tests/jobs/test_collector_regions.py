@@ -21,13 +21,10 @@ from memwal.table.state import latest
 from ..kit.collector_scene import (
     BUSY_ROWS,
     EVERY,
-    IO,
     Clock,
     at_version,
-    below,
     busy,
     changes,
-    clocked,
     folders,
     generation,
     listed,
@@ -42,13 +39,7 @@ from ..kit.collector_scene import (
     wal_positions,
 )
 from ..kit.ground import Ground, row
-from ..kit.specs_scene import newest
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return clocked(monkeypatch)
-
+from ..kit.tables import IO, newest, objects_below
 
 # --- WAL --------------------------------------------------------------------------------------------------------------
 
@@ -121,8 +112,7 @@ def test_entries_of_a_fenced_writer_stay_until_they_are_flushed_and_merged(revis
 
 
 @pytest.mark.clause("GC-005", "GC-006")
-def test_a_wal_file_that_two_generations_name_stays_until_both_are_gone() -> None:
-    ground = Ground()
+def test_a_wal_file_that_two_generations_name_stays_until_both_are_gone(ground: Ground) -> None:
     made = table(ground, "A")
     region = RegionId(generation(made, None, (1, "a")))
     generation(made, region, (2, "b"))
@@ -195,8 +185,7 @@ def test_in_b_a_listed_generation_without_a_range_keeps_all_entries() -> None:
 
 
 @pytest.mark.clause("AMB-95", "GC-007")
-def test_of_two_generations_that_need_the_same_entry_the_earlier_is_named() -> None:
-    ground = Ground()
+def test_of_two_generations_that_need_the_same_entry_the_earlier_is_named(ground: Ground) -> None:
     made = table(ground, "B")
     region = RegionId(generation(made, None, (1, "a")))
     generation(made, region, (2, "b"))
@@ -258,8 +247,7 @@ def test_the_newest_manifest_versions_stay_by_number(revision: str, keep: int, l
 
 
 @pytest.mark.clause("GC-008", "AMB-30")
-def test_without_consent_no_manifest_version_goes() -> None:
-    ground = Ground()
+def test_without_consent_no_manifest_version_goes(ground: Ground) -> None:
     made = table(ground, manifest_collection=False)
     region = RegionId(generation(made, None, (1, "a")))
     generation(made, region, (2, "b"))
@@ -290,7 +278,7 @@ def test_after_each_single_deletion_probing_and_listing_find_the_newest_manifest
             assert by_list is not None
             found.append((probed.version, by_list.version, manifest_versions(then, region)))
 
-    ground.fault = look  # type: ignore[assignment]
+    ground.before = look  # type: ignore[assignment]
     run(ground, retain_manifests=2)
     assert found == [(7, 7, list(range(first, 8))) for first in range(2, 7)]
     assert ground.objects[name] == hint.encode(ManifestVersion(7)) or damage in ("", "ahead")
@@ -307,7 +295,7 @@ def test_the_hint_is_moved_before_the_version_goes_that_it_named_and_else_that_s
     made = [r.path for r in changes(ground, since) if "/manifest/" in r.path]
     assert made[0] == name
     assert manifest_versions(ground, region) == [6, 7]
-    stuck.fault = lambda r: memwal.StorageError(r.path, "full") if r.path == name and isinstance(r, Put) else None
+    stuck.before = lambda r: memwal.StorageError(r.path, "full") if r.path == name and isinstance(r, Put) else None
     decisions = run(stuck, retain_manifests=2)
     assert manifest_versions(stuck, region) == [3, 4, 5, 6, 7]
     assert reasons(decisions, "manifest")[:3] == ["the hint names version 3"] * 3
@@ -327,7 +315,7 @@ def test_left_overs_go_below_the_current_generation_and_stay_from_it_on(revision
     assert [(d.name, d.reason) for d in decisions if d.kind == "orphan" and not d.collected] == [
         (name, "a flush may still commit it: the current generation is 4") for name in staying
     ]
-    assert sorted(n for n in below(ground, paths.region(region)) if n.startswith("0badf00d")) == [
+    assert sorted(n for n in objects_below(ground, paths.region(region)) if n.startswith("0badf00d")) == [
         "0badf00d_gen_4/bloom_filter.bin",
         "0badf00d_gen_5/bloom_filter.bin",
     ]
@@ -350,8 +338,7 @@ def test_an_age_delays_the_deletion_of_a_left_over_whose_table_says_when_it_was_
 
 
 @pytest.mark.clause("GC-003", "GC-009")
-def test_an_unlisted_folder_that_a_retained_version_reads_stays() -> None:
-    ground = Ground()
+def test_an_unlisted_folder_that_a_retained_version_reads_stays(ground: Ground) -> None:
     made = table(ground)
     region = RegionId(generation(made, None, (1, "a")))
     made.snapshot()

@@ -35,7 +35,7 @@ from memwal.table.state import TableState
 from ..kit.ground import Actor, Ground
 from ..kit.interleaving import any_commit, orders
 from ..kit.profiles import read_as
-from ..kit.specs_scene import IO, changed, history, newest, opened, registered
+from ..kit.tables import IO, changed, flush, history, newest, opened, registered
 
 COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.string()), ("w", pa.string())])
 MORE = pa.schema([("more", pa.int32())])
@@ -337,8 +337,7 @@ def test_a_writer_that_claims_after_the_change_has_the_new_columns_whatever_it_h
 
 @pytest.mark.clause("AMB-50")
 @pytest.mark.parametrize("revision", REVISIONS_ALL)
-def test_an_open_writer_is_fenced_and_what_it_had_stored_is_read_and_merged(revision: str) -> None:
-    ground = Ground()
+def test_an_open_writer_is_fenced_and_what_it_had_stored_is_read_and_merged(ground: Ground, revision: str) -> None:
     table = memwal.create("t", COLUMNS, primary_key=["id"], revision=revision, store=ground)
     writers = [table.writer(table.register_region(), background=False) for _ in range(2)]
     for key, writer in enumerate(writers):
@@ -486,8 +485,7 @@ def test_a_restore_to_the_same_columns_leaves_writers_alone_unless_columns_come_
 
 @pytest.mark.clause("TXN-035", "AMB-87", "AMB-142")
 @pytest.mark.parametrize("revision", REVISIONS_ALL)
-def test_a_restore_over_a_change_of_specs_stops_the_writers_that_are_open(revision: str) -> None:
-    ground = Ground()
+def test_a_restore_over_a_change_of_specs_stops_the_writers_that_are_open(ground: Ground, revision: str) -> None:
     made = memwal.create("t", COLUMNS, primary_key=["id"], revision=revision, spec=ONE, store=ground)
     before = newest(ground).version
     made.add_spec(memwal.identity("i", "id"))
@@ -503,15 +501,12 @@ def test_a_restore_over_a_change_of_specs_stops_the_writers_that_are_open(revisi
 
 @pytest.mark.clause("TXN-035", "AMB-87", "AMB-142")
 @pytest.mark.parametrize("revision", REVISIONS_ALL)
-def test_a_restore_over_a_change_of_specs_waits_until_regions_are_drained(revision: str) -> None:
-    ground = Ground()
+def test_a_restore_over_a_change_of_specs_waits_until_regions_are_drained(ground: Ground, revision: str) -> None:
     made = memwal.create("t", COLUMNS, primary_key=["id"], revision=revision, spec=ONE, store=ground)
     before = newest(ground).version
     made.add_spec(memwal.identity("i", "id"))
     region = made.register_region({"i": 1})
-    with made.writer(region, background=False) as writer:
-        writer.put(rows(COLUMNS, 1))
-        writer.flush()
+    flush(made, rows(COLUMNS, 1), region=region)
     with pytest.raises(InvalidArgument, match="a Restore across a change of key, region specs or revision"):
         memwal.base_table("t", store=ground).restore(before)
     assert len(opened(ground).specs) == 2
@@ -619,8 +614,7 @@ def test_a_row_that_was_recovered_without_a_column_does_not_wipe_the_value_that_
 
 
 @pytest.mark.clause("AMB-50")
-def test_literally_a_running_writer_stores_rows_that_nobody_can_recover() -> None:
-    ground = Ground()
+def test_literally_a_running_writer_stores_rows_that_nobody_can_recover(ground: Ground) -> None:
     table = memwal.create("t", COLUMNS, primary_key=["id"], revision="B", store=ground)
     region = table.register_region()
     row = registered(ground)[RegionId(region)]

@@ -28,6 +28,7 @@ from memwal.table.state import TableState, latest, load, versions
 from ..kit.ground import Actor, Ground
 from ..kit.interleaving import orders, table_commit
 from ..kit.profiles import Profile, read_as
+from ..kit.tables import flush
 
 IO = Io("t", interpretation=STRICT)
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.string())])
@@ -327,10 +328,10 @@ def test_an_unanswered_request_of_a_merge_is_made_sure_of_and_merges_once(lone: 
 def test_a_merge_whose_commit_stays_unanswered_says_so_and_deletes_nothing_that_may_be_committed(lone: Scene) -> None:
     for applied in (True, False):
         ground = lone.ground()
-        ground.fault = unanswered(ground, applied=applied)
+        ground.before = unanswered(ground, applied=applied)
         with pytest.raises(OutcomeUnknown):
             ground.run(lone.merge())
-        ground.fault = lambda request: None
+        ground.before = lambda request: None
         assert content(ground, newest(ground)) == FOLD[3 if applied else 2]
         ground.run(lone.merge())
         assert content(ground, newest(ground)) == FOLD[3]
@@ -524,9 +525,7 @@ def test_a_schema_that_changes_while_a_merge_is_under_way_is_planned_for_anew(
     tmp_path: Path, change: Callable[[Any], None], expected: dict[str, object]
 ) -> None:
     table = memwal.create(tmp_path / "t", SCHEMA, primary_key=["id"], revision="B")
-    with table.writer() as writer:
-        writer.put(rows({1: "one"}))
-        writer.flush()
+    flush(table, rows({1: "one"}))
     changed: list[str] = []
 
     def listener(event: str, fields: dict[str, object]) -> None:

@@ -30,9 +30,10 @@ from memwal.stores.local import LocalStore
 from memwal.table import fragments, read, state, stored_file, upsert, write
 from memwal.table.commit import commit
 
-from ..conftest import Folder
 from ..kit.arrow_tables import tables
+from ..kit.folder import Folder
 from ..kit.ground import Ground
+from ..kit.tables import flush
 
 KEY = {"lance-schema:unenforced-primary-key": "true"}
 SHARING = settings(suppress_health_check=[*settings().suppress_health_check, HealthCheck.function_scoped_fixture])
@@ -312,9 +313,7 @@ def test_the_arrow_memory_of_a_merge_does_not_grow_with_the_base(tmp_path: Path)
         table = memwal.create(tmp_path / f"t{number}", WIDE, primary_key=["id"], revision="B")
         for start in range(0, count, 2000):
             table.append(wide(range(start, start + 2000), b"a", width=100))
-        with table.writer() as writer:
-            writer.put(wide(range(0, 2000, 4), b"b", width=100))
-            writer.flush()
+        flush(table, wide(range(0, 2000, 4), b"b", width=100))
         samples: list[int] = []
         listener = lambda event, fields, s=samples: s.append(pa.total_allocated_bytes())  # noqa: E731
         before = pa.total_allocated_bytes()
@@ -328,9 +327,7 @@ def test_progress_is_told_for_keys_base_and_rows_up_to_the_end(tmp_path: Path) -
     table = memwal.create(tmp_path / "t", WIDE, primary_key=["id"], revision="B")
     table.append(wide(range(300), b"a"))
     table.append(wide(range(300, 500), b"a"))
-    with table.writer() as writer:
-        writer.put(wide(range(250, 650), b"b"))
-        writer.flush()
+    flush(table, wide(range(250, 650), b"b"))
     told: list[tuple[str, int, int]] = []
 
     def listener(event: str, fields: dict[str, object]) -> None:
@@ -462,9 +459,7 @@ def test_a_generation_above_either_bound_is_read_once_for_its_keys_and_once_for_
     tmp_path: Path, bound: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = memwal.create(tmp_path / "t", WIDE, primary_key=["id"], revision="B")
-    with table.writer() as writer:
-        writer.put(wide(range(5, 15), b"b"))
-        writer.flush()
+    flush(table, wide(range(5, 15), b"b"))
     monkeypatch.setattr(generation, bound, 1000)
     store = Watched(tmp_path)
     assert memwal.open("t", store=store).merge().rows == 10

@@ -64,11 +64,6 @@ def values(folder: Path) -> list[tuple[object, ...]]:
     return sorted(tuple(row.values()) for row in native(folder).to_table().to_pylist())
 
 
-@pytest.fixture(params=REVISIONS)
-def revision(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest.fixture
 def table(tmp_path: Path, revision: str) -> memwal.Table:
     return memwal.create(tmp_path / "t", SCHEMA, primary_key=["id"], revision=revision)
@@ -289,7 +284,7 @@ def test_files_of_a_merge_that_failed_half_way_are_deleted_again(
             if reads == 2:  # the keys were read, the rows are not
                 ground.objects[generation] = b""
 
-    ground.fault = fault
+    ground.before = fault
     with pytest.raises(ArtifactError):
         ground.run(merge_region(IO, region))
     written = [request.path for request in ground.asked if type(request).__name__ == "PutIfAbsent"]

@@ -20,7 +20,7 @@ from memwal.ids import Epoch
 from typer.testing import CliRunner
 
 from ..kit.damaged_tables import SCHEMA, Killed, Scene, damages, whole
-from ..kit.dict_store import DictStore
+from ..kit.ground import Ground
 from ..kit.planted_damage import PLANTED
 
 ALL = ["A", "B", "R"]
@@ -205,7 +205,7 @@ def _changes_of(scene: Scene) -> int:
     return scene.store.changes
 
 
-def _kill_after(store: DictStore, changes: int) -> None:
+def _kill_after(store: Ground, changes: int) -> None:
     def count(request: StoreRequest[Any]) -> None:
         if store.changes == changes:
             raise Killed
@@ -410,7 +410,7 @@ def test_a_region_that_was_never_claimed_is_left() -> None:
 
 @pytest.mark.parametrize("revision", ALL)
 def test_an_unfinished_creation_is_named_and_can_be_finished(revision: str) -> None:
-    store = DictStore()
+    store = Ground()
 
     def kill(request: StoreRequest[Any]) -> None:
         if isinstance(request, PutIfAbsent) and "_versions" in request.path:
@@ -439,24 +439,12 @@ def run_cli(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Callable[[Scene], Path]:
-    def write(scene: Scene) -> Path:
-        for name, data in scene.objects.items():
-            target = tmp_path / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(data)
-        return tmp_path / "t"
-
-    return write
-
-
 def test_the_command_repairs_says_what_is_left_and_ends_with_1_if_something_is(
-    folder: Callable[[Scene], Path],
+    tmp_path: Path,
 ) -> None:
     scene = torn("B")
     scene.objects[f"{scene.region}/{HINT}"] = b""
-    place = folder(scene)
+    place = scene.written(tmp_path)
     code, output = run_cli(str(place), "--dry-run", "--json")
     planned = json.loads(output)
     assert (code, planned["dry_run"]) == (0, True)
@@ -468,8 +456,8 @@ def test_the_command_repairs_says_what_is_left_and_ends_with_1_if_something_is(
     assert "`memwal repair` moved these bytes aside" in output
 
 
-def test_the_table_repairs_and_verifies_itself(folder: Callable[[Scene], Path]) -> None:
-    table = memwal.open(folder(torn("R")))
+def test_the_table_repairs_and_verifies_itself(tmp_path: Path) -> None:
+    table = memwal.open(torn("R").written(tmp_path))
     assert not table.verify().clean
     assert kinds(table.repair(dry_run=True)) == ["entry"]
     assert kinds(table.repair()) == ["entry"]

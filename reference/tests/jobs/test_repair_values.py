@@ -18,7 +18,7 @@ from memwal.revisions import REVISIONS
 from memwal.table.fragments import conform
 
 from ..kit.damaged_tables import Killed
-from ..kit.dict_store import DictStore
+from ..kit.ground import Ground
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string()), pa.field("d", pa.date64())])
 WHOLE = {1: "a", 2: "b", 4: "d", 5: "e", 7: "g"}
@@ -41,7 +41,7 @@ class Scene:
 
     def __init__(self, revision: str, monkeypatch: pytest.MonkeyPatch, **limits: Any) -> None:
         self.revision = REVISIONS[revision]
-        self.store = DictStore()
+        self.store = Ground()
         self.table = memwal.create("t", SCHEMA, primary_key=["id"], revision=revision, store=self.store)
         with monkeypatch.context() as patch:
             patch.setattr(memwal.region.rows, "admitted", conform)
@@ -145,7 +145,7 @@ def test_a_repair_of_values_that_was_cut_short_anywhere_can_be_run_again(
         scene = Scene(revision, monkeypatch)
         limit = scene.store.changes + stop
 
-        def kill(_: StoreRequest[Any], store: DictStore = scene.store, limit: int = limit) -> None:
+        def kill(_: StoreRequest[Any], store: Ground = scene.store, limit: int = limit) -> None:
             if store.changes == limit:
                 raise Killed
 
@@ -219,7 +219,7 @@ def nested(*pairs: tuple[int, list[int | None]]) -> pa.Table:
 def test_null_where_a_nested_type_has_none_is_repaired_like_any_other_value(
     revision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = DictStore()
+    store = Ground()
     table = memwal.create("t", NESTED, primary_key=["id"], revision=revision, store=store)
     with monkeypatch.context() as patch:
         patch.setattr(memwal.region.rows, "admitted", conform)
@@ -241,7 +241,7 @@ def test_null_where_a_nested_type_has_none_is_repaired_like_any_other_value(
 @pytest.mark.clause("AMB-15")
 @pytest.mark.parametrize("revision", ["A", "B", "R"])
 def test_a_date_that_is_no_day_is_repaired_like_any_other_value(revision: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = DictStore()
+    store = Ground()
     table = memwal.create("t", SCHEMA, primary_key=["id"], revision=revision, store=store)
     dates = pa.array([0, 86_400_001, None], pa.int64()).view(pa.date64())
     with monkeypatch.context() as patch:

@@ -1,9 +1,9 @@
-"""Scenes for the tests of catch-up: native tables with indexes, generations merged into them, and a store in memory."""
+"""Scenes for the tests of catch-up: native tables with indexes, generations merged into them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,19 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyroaring
 from memwal.codec.index_details import IndexDetails
-from memwal.effects import (
-    Note,
-    Now,
-    Protocol,
-    RandomHex,
-    Request,
-    Sleep,
-    StoreRequest,
-    run,
-)
-from memwal.errors import AlreadyExists, NotFound
-from memwal.stores.memory import MemoryStore
+from memwal.effects import Protocol, StoreRequest
 from memwal.table.state import TableState
+
+from .ground import Actor, Ground
 
 T = TypeVar("T")
 
@@ -78,15 +69,6 @@ def enabled(place: Path, kinds: list[str], revision: str = "R", maintained: list
     return memwal.enable(place, revision=revision, maintained_indexes=kinds if maintained is None else maintained)
 
 
-def flush(table: memwal.Table, *generations: pa.Table, region: str | None = None) -> str:
-    """Write and flush one generation for each table of rows; returns the region."""
-    with table.writer(region) as writer:
-        for generation in generations:
-            writer.put(generation)
-            writer.flush()
-        return str(writer.region_id)
-
-
 def details(place: Path) -> IndexDetails:
     """Details of the MemWAL index in the newest version."""
     return memwal.open(place)._state.mem_wal
@@ -104,93 +86,23 @@ def fragments_of(state: TableState, name: str) -> set[int]:
     return {f for e in entries for f in pyroaring.BitMap.deserialize(e.fragment_bitmap)}
 
 
-class Objects:
-    """An object store in memory that can be copied, and stepped through request by request."""
-
-    def __init__(self, objects: Mapping[str, bytes] | None = None) -> None:
-        self.store = MemoryStore(objects)
-        self.objects = self.store.objects
-        self.notes: list[tuple[str, dict[str, object]]] = []
-        self.drawn = 0
-
-    @classmethod
-    def of(cls, folder: Path) -> Objects:
-        """The files below ``folder``."""
-        files = (path for path in folder.rglob("*") if path.is_file())
-        return cls({path.relative_to(folder).as_posix(): path.read_bytes() for path in files})
-
-    def write(self, folder: Path) -> None:
-        """Write every object below ``folder``."""
-        for name, data in self.objects.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(data)
-
-    def run(self, coroutine: Protocol[T]) -> T:
-        return run(coroutine, self.perform)
-
-    def perform(self, request: Request[Any]) -> Any:
-        match request:
-            case StoreRequest():
-                return self.store.perform(request)
-            case Now():
-                return 1_700_000_000_000
-            case RandomHex(digits):
-                self.drawn += 1
-                return f"{self.drawn:0{digits}x}"[-digits:]
-            case Sleep():
-                return None
-            case Note(event, fields):
-                self.notes.append((event, dict(fields)))
-            case _:
-                raise AssertionError(f"no such request: {request}")
-        return None
+def requests(store: Ground, coroutine: Protocol[Any]) -> list[StoreRequest[Any]]:
+    """The requests of ``coroutine`` on a copy of ``store``."""
+    copy = store.copy()
+    copy.run(coroutine)
+    return copy.asked
 
 
-def requests(store: Objects, coroutine: Protocol[Any]) -> list[Request[Any]]:
-    """The requests of ``coroutine`` on a copy of ``store``, notes left out."""
-    seen: list[Request[Any]] = []
-    copy = Objects(store.objects)
-    copy.drawn = store.drawn
-
-    def perform(request: Request[Any]) -> Any:
-        if not isinstance(request, Note):
-            seen.append(request)
-        return copy.perform(request)
-
-    run(coroutine, perform)
-    return seen
-
-
-def interrupted(store: Objects, coroutine: Protocol[T], at: int, meanwhile: Callable[[], None]) -> T:
+def interrupted(store: Ground, coroutine: Protocol[T], at: int, meanwhile: Callable[[], None]) -> T:
     """Run ``coroutine`` to its end; ``meanwhile`` happens just before its request number ``at``, from 0."""
-    count = -1
-
-    def perform(request: Request[Any]) -> Any:
-        nonlocal count
-        if not isinstance(request, Note):
-            count += 1
-            if count == at:
-                meanwhile()
-        return store.perform(request)
-
-    return run(coroutine, perform)
+    actor = Actor(store, coroutine).stepped(at)
+    if actor.waiting is not None:
+        meanwhile()
+    return actor.finish()
 
 
-def crashed(store: Objects, coroutine: Protocol[Any], after: int) -> bool:
+def crashed(store: Ground, coroutine: Protocol[Any], after: int) -> bool:
     """Run ``coroutine`` until ``after`` of its requests were performed, and drop it; whether it ended before."""
-    count, reply = 0, None
-    failure: Exception | None = None
-    while True:
-        try:
-            request = coroutine.throw(failure) if failure is not None else coroutine.send(reply)
-        except StopIteration:
-            return True
-        if count == after and not isinstance(request, Note):
-            coroutine.close()
-            return False
-        reply, failure = None, None
-        try:
-            reply = store.perform(request)
-        except (AlreadyExists, NotFound) as outcome:
-            failure = outcome
-        count += not isinstance(request, Note)
+    actor = Actor(store, coroutine).stepped(after)
+    actor.abandon()
+    return actor.waiting is None

@@ -9,28 +9,26 @@ from functools import cache
 from typing import Any
 
 import memwal
-import pyarrow as pa
 import pytest
 from memwal import paths
 from memwal.codec import table_manifest
 from memwal.codec.index_details import IndexCatchup
 from memwal.codec.pb.lance import table_pb2
 from memwal.codec.region_manifest import RegionManifest
-from memwal.effects import Get, Head, Io, List, ListFolders, StoreRequest
+from memwal.effects import StoreRequest
 from memwal.ids import Generation, RegionId, TableVersion
 from memwal.jobs.collector import Decision, Policy, collect
 from memwal.read import scan as reading
 from memwal.region import manifest as manifests
-from memwal.revisions import REVISIONS, STRICT
-from memwal.table.state import TableState, load, versions
+from memwal.revisions import REVISIONS
+from memwal.table.state import TableState
 
-from .ground import SCHEMA, Ground, row
-from .specs_scene import changed
+from . import tables
+from .ground import READS, Ground, row
+from .tables import IO, by_id, changed, flush, history, objects_below
 
-IO = Io("t", interpretation=STRICT)
 REVISIONS_ALL = ("A", "B", "R")
 EVERY = pytest.mark.parametrize("revision", REVISIONS_ALL)
-READS = (Get, Head, List, ListFolders)
 BOTH = {"wal_collection": True, "manifest_collection": True}
 
 
@@ -50,16 +48,12 @@ class Clock:
 
 def table(ground: Ground, revision: str = "B", **options: Any) -> memwal.Table:
     """A new table with the columns ``id``, the key, and ``v``; everything may be collected unless options say no."""
-    return memwal.create("t", SCHEMA, primary_key=["id"], revision=revision, store=ground, **{**BOTH, **options})
+    return tables.table(ground, revision, **{**BOTH, **options})
 
 
 def generation(made: memwal.Table, region: str | None, *pairs: tuple[int, str]) -> str:
     """Write and flush one generation, one WAL entry per pair; returns the region."""
-    with made.writer(region, background=False) as writer:
-        for key, value in pairs:
-            writer.put(row(key, value))
-        writer.flush()
-        return str(writer.region_id)
+    return flush(made, [row(key, value) for key, value in pairs], region=region)
 
 
 @cache
@@ -94,23 +88,12 @@ def run(ground: Ground, *, dry_run: bool = False, sizes: bool = False, **policy:
 
 def strong(ground: Ground) -> dict[int, str]:
     """What a strong reader sees."""
-    return as_dict(ground.run(reading.scan(IO)))
+    return by_id(ground.run(reading.scan(IO)))
 
 
 def at_version(ground: Ground, state: TableState) -> dict[int, str]:
     """What a reader of that version sees: its base and its own region snapshot."""
-    return as_dict(ground.run(reading.scan(IO, version=state)))
-
-
-def as_dict(rows: pa.Table) -> dict[int, str]:
-    found = dict(zip(rows.column("id").to_pylist(), rows.column("v").to_pylist(), strict=True))
-    assert len(found) == rows.num_rows
-    return found
-
-
-def history(ground: Ground) -> list[TableState]:
-    """Every version that is there, ascending."""
-    return [ground.run(load(IO, version)) for version in ground.run(versions(IO))]
+    return by_id(ground.run(reading.scan(IO, version=state)))
 
 
 def newest_manifest(ground: Ground, region: RegionId, revision: str) -> RegionManifest:
@@ -123,28 +106,22 @@ def listed(ground: Ground, region: RegionId, revision: str) -> list[int]:
     return [g.generation for g in newest_manifest(ground, region, revision).flushed]
 
 
-def below(ground: Ground, folder: str) -> list[str]:
-    """Names of the objects in a folder of the table, relative to it."""
-    prefix = f"t/{folder}/"
-    return sorted(name.removeprefix(prefix) for name in ground.objects if name.startswith(prefix))
-
-
 def folders(ground: Ground, region: RegionId) -> list[int]:
     """Numbers of the generation folders that hold any object."""
-    names = {name.partition("/")[0] for name in below(ground, paths.region(region))}
+    names = {name.partition("/")[0] for name in objects_below(ground, paths.region(region))}
     return sorted(number for name in names if (number := paths.generation_number(name)) is not None)
 
 
 def wal_positions(ground: Ground, region: RegionId, revision: str) -> list[int]:
     """Positions of the WAL entries that are there."""
     suffix = REVISIONS[revision].wal_suffix
-    found = (paths.wal_position(name, suffix) for name in below(ground, f"{paths.region(region)}/wal"))
+    found = (paths.wal_position(name, suffix) for name in objects_below(ground, f"{paths.region(region)}/wal"))
     return sorted(int(position) for position in found if position is not None)
 
 
 def manifest_versions(ground: Ground, region: RegionId) -> list[int]:
     """Versions of the region manifest that are there."""
-    names = below(ground, f"{paths.region(region)}/manifest")
+    names = objects_below(ground, f"{paths.region(region)}/manifest")
     return sorted(int(version) for name in names if (version := paths.manifest_version(name)) is not None)
 
 

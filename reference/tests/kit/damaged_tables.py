@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import memwal
@@ -25,7 +26,7 @@ from memwal.invariants import Report
 from memwal.revisions import REVISIONS, STRICT, R
 from memwal.table import versions as naming
 
-from .dict_store import DictStore
+from .ground import Ground
 
 KEY = pa.field("id", pa.int64(), nullable=False)
 SCHEMA = pa.schema([KEY, pa.field("name", pa.string()), pa.field("value", pa.int32())])
@@ -36,7 +37,7 @@ def rows(*triples: tuple[int, str | None, int | None]) -> pa.Table:
     return pa.table([list(column) for column in zip(*triples, strict=True)], schema=SCHEMA)
 
 
-def verify(store: DictStore, root: str = "t", **options: Any) -> Report:
+def verify(store: Ground, root: str = "t", **options: Any) -> Report:
     """All invariants over the table at ``root``."""
     return drive(invariants.verify(Io(root, interpretation=STRICT), **options), store)
 
@@ -48,12 +49,12 @@ def whole(revision: str) -> Scene:
 
 
 @cache
-def _built(revision: str) -> tuple[DictStore, tuple[RegionId, ...]]:
+def _built(revision: str) -> tuple[Ground, tuple[RegionId, ...]]:
     """Base rows, some deleted; two regions with two claims, three generations and unflushed entries each.
 
     Generation 1 of the first region is merged; a snapshot has seen all that; the oldest version is tagged.
     """
-    store = DictStore()
+    store = Ground()
     spec = memwal.region_spec([memwal.bucket("bucket", ["id"], 2)])
     table = memwal.create("t", SCHEMA, primary_key=["id"], revision=revision, spec=spec, store=store)
     table.append(rows(*((i, "base", 0) for i in range(100, 110))))
@@ -85,7 +86,7 @@ class Killed(Exception):
     """Ends a job from outside."""
 
 
-def _merge_one(store: DictStore, region: RegionId) -> None:
+def _merge_one(store: Ground, region: RegionId) -> None:
     """Merge the first generation of ``region``: a merger that dies before the second."""
 
     def kill(event: str, fields: dict[str, object]) -> None:
@@ -99,7 +100,7 @@ def _merge_one(store: DictStore, region: RegionId) -> None:
 class Scene:
     """A table in a dictionary, and how to change its objects behind everybody's back."""
 
-    def __init__(self, store: DictStore, revision: str, regions: tuple[RegionId, ...]) -> None:
+    def __init__(self, store: Ground, revision: str, regions: tuple[RegionId, ...]) -> None:
         self.store, self.objects = store, store.objects
         self.revision = REVISIONS[revision]
         self.regions = regions
@@ -107,6 +108,13 @@ class Scene:
     def copy(self) -> Scene:
         """Another one, to be damaged in another way."""
         return Scene(self.store.copy(), self.revision.name, self.regions)
+
+    def written(self, folder: Path) -> Path:
+        """The table as files below ``folder``; its place."""
+        for name, data in self.objects.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
+        return folder / "t"
 
     @property
     def table(self) -> memwal.Table:

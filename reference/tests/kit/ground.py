@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
@@ -12,15 +13,7 @@ from memwal import paths
 from memwal.codec import hint, region_manifest, wal
 from memwal.codec.region_manifest import FlushedGeneration, RegionManifest
 from memwal.codec.wal import WalEntry
-from memwal.effects import (
-    Io,
-    Note,
-    Now,
-    Protocol,
-    RandomHex,
-    Request,
-    StoreRequest,
-)
+from memwal.effects import Get, Head, Io, List, ListFolders, Note, Now, Protocol, RandomHex, Request, StoreRequest
 from memwal.errors import Outcome
 from memwal.ids import Epoch, Generation, ManifestVersion, Milliseconds, RegionId, SpecId, WalPosition
 from memwal.region.region import Region
@@ -34,19 +27,35 @@ REGION = RegionId("7c9e6679-7425-40de-944b-e07fc1f90ae7")
 ROOT = f"t/_mem_wal/{REGION}"
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
 
-Fault = Callable[[StoreRequest[Any]], Outcome | None]
-"""What to raise in place of performing a request; None performs it."""
+READS = (Get, Head, List, ListFolders)
+"""Requests that change nothing."""
 
 
 class Ground:
-    """Objects by name, and every request that was made of them."""
+    """A store in memory: quick to copy and to damage; it keeps every request that was made of it."""
 
     def __init__(self, objects: Mapping[str, bytes] | None = None) -> None:
         self.store = MemoryStore(objects)
         self.asked: list[StoreRequest[Any]] = []
         self.notes: list[Note] = []
-        self.fault: Fault = lambda request: None
-        self._rolls = 0
+        self.before: Callable[[StoreRequest[Any]], BaseException | None] = lambda request: None
+        """Called before each request to the store; what it returns is raised in place of performing it."""
+        self.after: Callable[[StoreRequest[Any]], None] = lambda request: None
+        """Called after every request that changed something."""
+        self.drawn = 0
+        """How often anybody asked for random digits."""
+
+    @classmethod
+    def of(cls, folder: Path) -> Ground:
+        """The files below ``folder``."""
+        files = (path for path in folder.rglob("*") if path.is_file())
+        return cls({path.relative_to(folder).as_posix(): path.read_bytes() for path in files})
+
+    def copy(self) -> Ground:
+        """Another store with the same objects, which draws what this one would."""
+        other = Ground(self.objects)
+        other.drawn = self.drawn
+        return other
 
     @property
     def objects(self) -> Objects:
@@ -57,11 +66,21 @@ class Ground:
         """Drive ``coroutine`` to its end."""
         return Actor(self, coroutine).finish()
 
+    @property
+    def requests(self) -> Counter[str]:
+        """Requests to the store by kind."""
+        return Counter(type(request).__name__ for request in self.asked)
+
+    @property
+    def changes(self) -> int:
+        """How many of them were no reads."""
+        return sum(not isinstance(request, READS) for request in self.asked)
+
     def counted(self, coroutine: Protocol[Any]) -> Counter[str]:
         """Requests by kind that ``coroutine`` makes to its end."""
-        before = len(self.asked)
+        before = self.requests
         self.run(coroutine)
-        return Counter(type(request).__name__ for request in self.asked[before:])
+        return self.requests - before
 
     def below(self, folder: str = "") -> list[str]:
         """Names in the region's folder that start with ``folder``, without the region's folder."""
@@ -77,22 +96,27 @@ class Ground:
             case Note():
                 self.notes.append(request)
             case RandomHex(digits):
-                self._rolls += 1
-                return f"{self._rolls:0{digits}x}"
+                self.drawn += 1
+                return f"{self.drawn:0{digits}x}"
             case Now():
                 return Milliseconds(1_700_000_000_000)
         return None
 
-    def perform(self, request: StoreRequest[Any]) -> Any:
-        """The store's reply; raises its outcome."""
+    def perform(self, request: Request[Any]) -> Any:
+        """The reply; raises the store's outcome."""
+        if not isinstance(request, StoreRequest):
+            return self.local(request)
         self.asked.append(request)
-        failure = self.fault(request)
+        failure = self.before(request)
         if failure is not None:
             raise failure
-        return self.apply(request)
+        reply = self.apply(request)
+        if not isinstance(request, READS):
+            self.after(request)
+        return reply
 
     def apply(self, request: StoreRequest[Any]) -> Any:
-        """As `perform`, without faults."""
+        """As the store alone performs it."""
         return self.store.perform(request)
 
 
@@ -130,6 +154,17 @@ class Actor(Generic[T]):
             self.step()
         assert self.waiting is not None, f"the process ended before a {kind.__name__} of {name}"
         return self
+
+    def stepped(self, times: int) -> Actor[T]:
+        """Step so many times, or to the end; returns this actor."""
+        for _ in range(times):
+            if self.waiting is not None:
+                self.step()
+        return self
+
+    def abandon(self) -> None:
+        """End the process where it stands."""
+        self._coroutine.close()
 
     def finish(self) -> T:
         """Step to the end; returns the result or raises."""

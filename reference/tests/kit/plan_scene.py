@@ -13,7 +13,7 @@ from memwal.ids import RegionId
 from memwal.index import transforms
 
 from .ground import SCHEMA, Ground
-from .specs_scene import keys_of
+from .tables import keys_of
 
 
 @dataclass(frozen=True)

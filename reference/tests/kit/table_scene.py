@@ -15,10 +15,10 @@ from memwal.table import read, state, write
 from memwal.table.state import TableState
 from memwal.table.transactions import Transaction
 
-from ..conftest import Folder
-
-SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
-T = Io("t", interpretation=STRICT)
+from .folder import Folder
+from .ground import SCHEMA
+from .tables import IO as T
+from .tables import by_id
 
 
 def rows(*ids: int, v: str = "x") -> pa.Table:
@@ -42,13 +42,6 @@ def where(*ids: int) -> Any:
     return select
 
 
-def values(table: pa.Table) -> dict[int, object]:
-    """Rows by id; fails for an id that is there twice."""
-    found = table.column("id").to_pylist()
-    assert len(set(found)) == len(found), found
-    return dict(sorted(zip(found, table.column("v").to_pylist(), strict=True)))
-
-
 def seen(folder: Folder, version: int | None = None, name: str = "t") -> dict[int, object]:
     """What both the engine and pylance read, which has to be the same."""
     io = Io(name, location=str(folder.root / name), interpretation=STRICT)
@@ -56,8 +49,8 @@ def seen(folder: Folder, version: int | None = None, name: str = "t") -> dict[in
     native = lance.dataset(str(folder.root / name), version=version)
     native.validate()
     assert native.version == current.version
-    ours = values(folder.run(read.scan(io, current, ["id", "v"])))
-    assert values(native.to_table(columns=["id", "v"])) == ours
+    ours = by_id(folder.run(read.scan(io, current, ["id", "v"])))
+    assert by_id(native.to_table(columns=["id", "v"])) == ours
     assert native.count_rows() == current.rows == len(ours)
     return ours
 

@@ -21,6 +21,7 @@ from memwal.revisions import STRICT
 from memwal.table.state import TableState, latest
 
 from ..kit.maintained_scene import CENTROIDS, CODEBOOK, NAMES, Base, create_vectors, rows
+from ..kit.tables import flush
 
 
 def asked(base: Base, work: Callable[[], Any]) -> tuple[Any, list[str]]:
@@ -213,9 +214,7 @@ def test_another_tokenizer_is_recognised_as_another_index(base: Base) -> None:
 @pytest.mark.clause("AMB-51")
 def test_a_generation_answers_for_a_base_index_only_if_it_inherited_from_it(base: Base) -> None:
     table = base.enable()
-    with table.writer(background=False) as writer:
-        writer.put(rows(range(20)))
-        writer.flush()
+    flush(table, rows(range(20)))
     store = memwal.stores.local.LocalStore(base.generation(table))
     generation = drive(latest(Io(interpretation=STRICT)), store)
     assert inherited(generation) == {index.name: index.uuid for index in base.load(*NAMES)}

@@ -20,6 +20,7 @@ from memwal.stores.local import LocalStore
 from memwal.table.state import latest
 
 from ..kit.maintained_scene import NAMES, PARTITIONS, VECTOR_COLUMNS, Base, hits, rows
+from ..kit.tables import flush
 
 
 @pytest.mark.clause("GEN-009", "WRITER-025")
@@ -76,8 +77,6 @@ def test_a_table_that_the_native_package_enabled_takes_our_writer_with_its_maint
     maintained = [name for name in NAMES if name != "bitmap"]  # which the native package does not maintain
     base.native().initialize_mem_wal(maintained_indexes=maintained)
     table = memwal.open(base.place)
-    with table.writer(background=False) as writer:
-        writer.put(rows(range(20)))
-        writer.flush()
+    flush(table, rows(range(20)))
     names: list[Any] = [i.name for i in lance.dataset(str(base.generation(table))).describe_indices()]
     assert sorted(names) == sorted(maintained)

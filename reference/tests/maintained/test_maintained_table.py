@@ -18,6 +18,7 @@ from memwal.stores.local import LocalStore
 from memwal.table.state import TableState, latest
 
 from ..kit.maintained_scene import CENTROIDS, CODEBOOK, Base, create_vectors, neighbours, rows
+from ..kit.tables import flush
 
 
 def carried(base: Base, table: memwal.Table, number: int) -> list[str]:
@@ -40,9 +41,7 @@ def test_a_new_table_has_no_index_to_maintain_and_none_is_created(tmp_path: Path
 @pytest.mark.clause("AMB-48", "WRITER-028")
 def test_indexes_that_exist_before_memwal_is_enabled_are_in_the_first_generation(base: Base) -> None:
     table = base.enable(maintained=["pq", "btree"])
-    with table.writer(background=False) as writer:
-        writer.put(rows(range(3)))
-        writer.flush()
+    flush(table, rows(range(3)))
     assert carried(base, table, 1) == ["btree", "pq"]
 
 

@@ -23,8 +23,9 @@ from memwal.table.coverage import fragment_ids
 from memwal.table.origins import merge_origins
 from memwal.table.state import load, versions
 
-from ..kit.catch_up_scenes import CREATE, enabled, flush, rows
+from ..kit.catch_up_scenes import CREATE, enabled, rows
 from ..kit.profiles import read_as
+from ..kit.tables import flush
 
 IO = Io("t", interpretation=STRICT)
 

@@ -30,7 +30,7 @@ from memwal.table import state
 from ..kit.ground import SCHEMA, Ground
 from ..kit.plan_scene import Scene, one, row, scene, sources
 from ..kit.profiles import under
-from ..kit.specs_scene import table
+from ..kit.tables import table
 
 SIX = ["base_table[gen=-1]", "A[gen=2]", "A[gen=1]", "B[gen=3]", "B[gen=2]", "B[gen=1]"]
 
@@ -239,8 +239,7 @@ def keys_of_other(made: memwal.Table, bucket: int) -> list[tuple[int, int]]:
 
 
 @pytest.mark.clause("PLAN-004", "PLAN-008", "PLAN-009")
-def test_a_scan_for_one_user_reads_only_the_region_of_its_bucket() -> None:
-    ground = Ground()
+def test_a_scan_for_one_user_reads_only_the_region_of_its_bucket(ground: Ground) -> None:
     schema = pa.schema([pa.field("user_id", pa.int64(), nullable=False), pa.field("v", pa.string())])
     made = memwal.create(
         "t", schema, primary_key=["user_id"], store=ground, spec=transforms.bucket("bucket", "user_id", 10)
@@ -368,8 +367,7 @@ def test_a_filter_that_says_perhaps_for_nothing_leads_on_to_older_sources() -> N
 
 
 @pytest.mark.clause("PLAN-007", "PLAN-016")
-def test_manual_regions_and_regions_of_unknown_value_are_asked_for_every_key() -> None:
-    ground = Ground()
+def test_manual_regions_and_regions_of_unknown_value_are_asked_for_every_key(ground: Ground) -> None:
     made = table(ground)
     regions = sorted(made.register_region() for _ in range(2))
     for number, region in enumerate(regions):
@@ -469,11 +467,11 @@ def test_a_lookup_that_is_overtaken_by_a_merge_and_a_collection_finds_the_row_in
 
     def overtaken(request: Any) -> None:
         if f"_gen_1/{what}" in request.path and made.b.region_id in request.path:
-            made.ground.fault = lambda request: None
+            made.ground.before = lambda request: None
             other.merge()
             other.gc(retain_versions=1)
 
-    made.ground.fault = overtaken
+    made.ground.before = overtaken
     assert made.table.get(one(key), ["v"]).column("v").to_pylist() == ["b old"]
     assert not [name for name in made.ground.objects if "_gen_" in name], "they are gone"
 

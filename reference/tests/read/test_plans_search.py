@@ -17,6 +17,7 @@ from memwal.index import transforms
 
 from ..kit.maintained_scene import DIMENSION, Base, rows, texts_found, vector
 from ..kit.plan_scene import one, sources
+from ..kit.tables import flush
 
 QUERY = [9.0, 9.0, 9.0, 9.0]
 NEAR, FAR = [9.0, 9.0, 9.0, 9.5], [-50.0, 0.0, 0.0, 0.0]
@@ -171,9 +172,7 @@ def test_each_generation_is_answered_by_the_index_that_catch_up_progress_says(ba
 @pytest.mark.clause("PLAN-011")
 def test_a_row_of_a_bridging_generation_counts_only_while_the_base_has_it(base: Base) -> None:
     table = base.enable("B", maintained=["flat", "inverted"])
-    with table.writer(background=False) as writer:
-        writer.put(rows([1, 2], vectors=[QUERY, NEAR], texts=["cow", "cow"]))
-        writer.flush()
+    flush(table, rows([1, 2], vectors=[QUERY, NEAR], texts=["cow", "cow"]))
     table.merge()
     table.delete("id = 1")
     assert "gen=1 index" in table.explain(vector=QUERY, column="vf")

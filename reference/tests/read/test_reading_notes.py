@@ -12,7 +12,7 @@ from memwal.errors import Fenced
 
 from ..kit.ground import SCHEMA, Ground, row
 from ..kit.profiles import under
-from ..kit.specs_scene import opened
+from ..kit.tables import opened
 
 
 def keyed(*ids: int) -> pa.Table:
@@ -25,11 +25,6 @@ def put(table: memwal.Table, region: str, value: str, *, flush: bool = True) -> 
     if flush:
         writer.flush()
     return writer
-
-
-@pytest.fixture
-def ground() -> Ground:
-    return Ground()
 
 
 @pytest.fixture(params=["A", "B", "R"])

@@ -100,8 +100,7 @@ def test_a_claim_reads_the_newest_manifest_and_creates_the_next_with_the_next_ep
 
 @pytest.mark.clause("FENCE-005", "AMB-35")
 @REVISIONS
-def test_the_first_claim_creates_version_1_with_epoch_1_and_generation_1(revision: Revision) -> None:
-    ground = Ground()
+def test_the_first_claim_creates_version_1_with_epoch_1_and_generation_1(ground: Ground, revision: Revision) -> None:
     ground.run(claim(region(revision)))
     assert versions(ground) == {1: manifest(1, 1)}
     assert ground.objects[f"{ROOT}/manifest/version_hint.json"] == b'{"version": 1}'
@@ -122,8 +121,7 @@ def test_a_region_that_was_created_at_epoch_0_without_a_generation_is_claimed_as
 
 @pytest.mark.clause("FENCE-007", "FENCE-006", "MANIFEST-022")
 @REVISIONS
-def test_a_claim_that_loses_reloads_and_takes_a_higher_epoch(revision: Revision) -> None:
-    ground = Ground()
+def test_a_claim_that_loses_reloads_and_takes_a_higher_epoch(ground: Ground, revision: Revision) -> None:
     put_manifests(ground, revision, manifest(1, 5), hint_at=1)
     first = Actor(ground, claim(region(revision))).until(PutIfAbsent, "manifest/")
     second = Actor(ground, claim(region(revision))).until(PutIfAbsent, "manifest/")
@@ -163,25 +161,22 @@ def test_of_two_claims_with_equal_bytes_only_the_confirmed_one_counts_and_under_
 
 
 @pytest.mark.clause("FENCE-003")
-def test_a_sealed_region_refuses_claims() -> None:
-    ground = Ground()
+def test_a_sealed_region_refuses_claims(ground: Ground) -> None:
     put_manifests(ground, R, replace(manifest(1, 5), sealed=True), hint_at=1)
     with pytest.raises(InvalidArgument, match="sealed"):
         ground.run(claim(region(R)))
     assert epochs(ground) == {1: 5}
 
 
-def test_the_largest_epoch_cannot_be_followed() -> None:
-    ground = Ground()
+def test_the_largest_epoch_cannot_be_followed(ground: Ground) -> None:
     put_manifests(ground, B, manifest(1, UINT64_MAX), hint_at=1)
     with pytest.raises(ArtifactError, match="no epoch follows"):
         ground.run(claim(region(B)))
 
 
 @pytest.mark.clause("AMB-38", "MANIFEST-021")
-def test_on_a_store_without_conditional_create_no_writer_opens_and_nothing_is_written() -> None:
-    ground = Ground()
-    ground.fault = lambda r: StorageError(r.path, "no conditional put") if isinstance(r, PutIfAbsent) else None
+def test_on_a_store_without_conditional_create_no_writer_opens_and_nothing_is_written(ground: Ground) -> None:
+    ground.before = lambda r: StorageError(r.path, "no conditional put") if isinstance(r, PutIfAbsent) else None
     with pytest.raises(StorageError, match="no conditional put"):
         opened(ground, B)
     assert ground.objects == {}
@@ -331,8 +326,7 @@ def test_every_acknowledged_put_of_a_writer_is_recovered_whenever_it_is_fenced(r
 
 @pytest.mark.clause("FENCE-012", "FENCE-013", "AMB-21", "AMB-22")
 @REVISIONS
-def test_a_fenced_writer_fails_every_write_that_waited_and_every_later_call(revision: Revision) -> None:
-    ground = Ground()
+def test_a_fenced_writer_fails_every_write_that_waited_and_every_later_call(ground: Ground, revision: Revision) -> None:
     first = opened(ground, revision)
     for key in (1, 2):
         ground.run(first.put(row(key), durable=False))
@@ -388,8 +382,7 @@ def test_a_flush_that_loses_its_version_to_a_claim_is_fenced_and_undoes_nothing(
 
 
 @pytest.mark.clause("AMB-29", "MANIFEST-023")
-def test_under_the_literal_reading_the_flush_takes_the_next_number_and_the_claim_is_undone() -> None:
-    ground = Ground()
+def test_under_the_literal_reading_the_flush_takes_the_next_number_and_the_claim_is_undone(ground: Ground) -> None:
     literal = replace(STRICT, reverify_each_attempt=False)
     first = opened(ground, B, interpretation=literal)
     ground.run(first.put(row(1)))
@@ -445,8 +438,7 @@ def test_a_hint_update_carries_what_others_changed_meanwhile_and_gives_up_when_i
 
 @pytest.mark.clause("AMB-33", "MANIFEST-011", "MANIFEST-036")
 @REVISIONS
-def test_a_hint_update_that_comes_late_never_lowers_the_hint(revision: Revision) -> None:
-    ground = Ground()
+def test_a_hint_update_that_comes_late_never_lowers_the_hint(ground: Ground, revision: Revision) -> None:
     state = table_of(ground, revision)
     writer = opened(ground, revision)
     ground.run(writer.put(row(1)))
@@ -461,8 +453,7 @@ def test_a_hint_update_that_comes_late_never_lowers_the_hint(revision: Revision)
 
 @pytest.mark.clause("AMB-33", "AMB-34", "MANIFEST-037")
 @COLLECTED
-def test_the_collector_keeps_the_epoch_and_tries_again_when_it_loses(collected: bool) -> None:
-    ground = Ground()
+def test_the_collector_keeps_the_epoch_and_tries_again_when_it_loses(ground: Ground, collected: bool) -> None:
     state = table_of(ground, B, collected=collected)
     put_manifests(ground, B, manifest(1, 4), manifest(2, 5, after=9, seen=9, generation=3), hint_at=2)
     unlist = Actor(ground, collected_generations.unlist(Io(ROOT, interpretation=STRICT), {"00000001_gen_1"}, state))
@@ -512,8 +503,7 @@ def test_a_writer_whose_region_was_restored_from_a_backup_stops_with_an_error_of
 
 @pytest.mark.clause("AMB-30", "FENCE-001", "MANIFEST-009")
 @REVISIONS
-def test_a_flush_that_stalls_until_its_version_was_collected_is_fenced(revision: Revision) -> None:
-    ground = Ground()
+def test_a_flush_that_stalls_until_its_version_was_collected_is_fenced(ground: Ground, revision: Revision) -> None:
     first = opened(ground, revision, manifest_collection=True)
     ground.run(first.put(row(1)))
     flush = Actor(ground, first.flush()).until(PutIfAbsent, "manifest/")
@@ -574,8 +564,7 @@ def test_a_put_that_stalls_until_its_position_was_collected_is_not_acknowledged(
 
 
 @pytest.mark.clause("AMB-25", "AMB-30")
-def test_a_stale_copy_of_the_manifest_that_a_writer_knows_does_not_verify_its_put() -> None:
-    ground = Ground()
+def test_a_stale_copy_of_the_manifest_that_a_writer_knows_does_not_verify_its_put(ground: Ground) -> None:
     options = {"wal_collection": True, "manifest_collection": True}
     opened(ground, B, **options)
     other = Actor(ground, claim(region(B, **options))).until(PutIfAbsent, "manifest/")  # about to create version 2
@@ -610,8 +599,7 @@ def test_a_barrier_that_stalls_until_its_position_was_collected_opens_no_writer(
 
 @pytest.mark.clause("FENCE-010", "AMB-25", "AMB-33")
 @COLLECTED
-def test_a_put_is_acknowledged_when_the_newer_manifest_has_its_own_epoch(collected: bool) -> None:
-    ground = Ground()
+def test_a_put_is_acknowledged_when_the_newer_manifest_has_its_own_epoch(ground: Ground, collected: bool) -> None:
     options = {"wal_collection": True, "manifest_collection": collected}
     state = table_of(ground, B, collected=collected)
     writer = opened(ground, B, **options)
@@ -705,7 +693,7 @@ def test_a_step_goes_on_when_any_of_its_requests_is_throttled_as_often_as_is_bor
             left -= 1
             return Throttled(asked.path)
 
-        ground.fault = busy
+        ground.before = busy
         writer = ground.run(life(revision, **options))
         assert left == 0
         assert keys(writer.memtable.table()) == [2]
@@ -718,7 +706,7 @@ def test_a_read_that_is_throttled_for_ever_ends_the_step_as_throttled(
     kind: type[StoreRequest[Any]], revision: Revision
 ) -> None:
     ground = Ground()
-    ground.fault = lambda r: Throttled(r.path) if isinstance(r, kind) else None
+    ground.before = lambda r: Throttled(r.path) if isinstance(r, kind) else None
     with pytest.raises(Throttled):
         ground.run(life_twice(revision))
     refused = [request for request in ground.asked if isinstance(request, kind)]
@@ -749,7 +737,7 @@ def test_a_step_goes_on_when_any_of_its_changes_is_not_answered(
                 ground.apply(asked)
             return OutcomeUnknown(asked.path)
 
-        ground.fault = silent
+        ground.before = silent
         writer = ground.run(life(revision, **options))
         assert seen > number
         assert keys(writer.memtable.table()) == [2]
@@ -780,8 +768,7 @@ def test_rows_below_the_replay_pointer_need_no_wal(tmp_path: Path, revision: str
 
 
 @pytest.mark.clause("MANIFEST-033", "MANIFEST-032", "MANIFEST-040")
-def test_finding_the_newest_manifest_costs_the_same_after_any_number_of_writes() -> None:
-    ground = Ground()
+def test_finding_the_newest_manifest_costs_the_same_after_any_number_of_writes(ground: Ground) -> None:
     writer = opened(ground, B)
     ground.run(writer.put(row(1)))
     ground.run(writer.flush())

@@ -16,6 +16,8 @@ from memwal.drive import drive
 from memwal.effects import Put, PutIfAbsent, Request, run
 from memwal.stores.local import LocalStore
 
+from ..kit.tables import flush
+
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("v", pa.string())])
 REVISIONS = ["A", "B", "R"]
 
@@ -187,9 +189,7 @@ def test_the_folder_of_the_mem_wal_index_holds_one_file_with_the_region_snapshot
     tmp_path: Path, revision: str
 ) -> None:
     table = memwal.create(tmp_path / "t", SCHEMA, primary_key=["id"], revision=revision)
-    with table.writer(background=False) as writer:
-        writer.put(rows((1, "a")))
-        writer.flush()
+    flush(table, rows((1, "a")))
     table.snapshot(inline_most=0)
     entry = table._state.mem_wal_entry
     assert entry is not None

@@ -113,8 +113,7 @@ def test_rows_are_masked_or_the_newest_of_their_key_each_of_them() -> None:
 LISTED = FlushedGeneration(generation=Generation(1), path="0000000a_gen_1")
 
 
-def test_no_flush_is_committed_that_covers_no_entry() -> None:
-    ground = Ground()
+def test_no_flush_is_committed_that_covers_no_entry(ground: Ground) -> None:
     with pytest.raises(EngineBug, match="entries 5 to 4"):
         ground.run(commit.commit_flush(region("B"), Epoch(1), WalPosition(5), LISTED, WalPosition(4)))
     assert not ground.asked
@@ -139,8 +138,7 @@ def test_a_claim_ends_with_the_version_that_it_put(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(("generation", "position"), [(2, 4), (1, 5)])
-def test_no_barrier_is_put_where_a_flush_covers_it(generation: int, position: int) -> None:
-    ground = Ground()
+def test_no_barrier_is_put_where_a_flush_covers_it(ground: Ground, generation: int, position: int) -> None:
     claimed = manifest(3, 2, after=4, generation=2)
     putting = recovery._put_barrier(region("B"), claimed, Generation(generation), WalPosition(position))
     with pytest.raises(EngineBug, match=f"barrier of generation {generation} at position {position}"):

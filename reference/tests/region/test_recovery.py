@@ -260,8 +260,7 @@ def test_an_entry_that_a_manifest_has_seen_and_that_is_gone_stops_recovery(store
 
 @pytest.mark.clause("AMB-07", "AMB-09")
 @REVISIONS
-def test_a_last_seen_hint_of_0_says_nothing(revision: Revision) -> None:
-    ground = Ground()
+def test_a_last_seen_hint_of_0_says_nothing(ground: Ground, revision: Revision) -> None:
     put_manifests(ground, revision, manifest(1), hint_at=1)
     assert opened_keys(ground, revision) == []
 
@@ -294,8 +293,7 @@ def test_a_wal_that_starts_where_the_revision_does_is_accepted(revision: Revisio
 
 
 @pytest.mark.clause("AMB-06")
-def test_a_reader_beside_the_first_claim_and_the_first_put_of_a_region_finds_no_damage() -> None:
-    ground = Ground()
+def test_a_reader_beside_the_first_claim_and_the_first_put_of_a_region_finds_no_damage(ground: Ground) -> None:
     put_manifests(ground, B, manifest(1), hint_at=1)
 
     def beside(request: object) -> None:
@@ -303,7 +301,7 @@ def test_a_reader_beside_the_first_claim_and_the_first_put_of_a_region_finds_no_
             for position in (0, 1):
                 put_entry(ground, B, position, 1, row(position))
 
-    ground.fault = beside
+    ground.before = beside
     tail = ground.run(wal_tail(Io(ROOT, interpretation=STRICT), versions(ground)[1], region(B).rows, B))
     assert tail is not None
     assert keys(tail) == [0, 1]
@@ -335,7 +333,7 @@ def test_an_entry_that_came_where_the_listing_had_passed_is_no_hole(revision: Re
                 put_entry(ground, revision, position, 1, row(position))
             ground.missing = entry_name(revision, first)
 
-    ground.fault = beside
+    ground.before = beside
     assert opened_keys(ground, revision) == [first, first + 1]
     assert ground.missing == ""
 

@@ -120,8 +120,7 @@ def test_a_region_with_data_and_no_manifest_is_corrupt_and_is_not_created_anew(l
 
 
 @pytest.mark.clause("AMB-143")
-def test_a_creator_that_is_overtaken_while_it_looks_is_not_told_of_corruption() -> None:
-    ground = Ground()
+def test_a_creator_that_is_overtaken_while_it_looks_is_not_told_of_corruption(ground: Ground) -> None:
     late = Actor(ground, advance()).until(ListFolders, ROOT)
     ground.run(advance())
     ground.objects[f"{ROOT}/wal/{'0' * 64}.arrow"] = b"x"
@@ -218,7 +217,7 @@ def test_of_two_that_compete_for_a_version_the_loser_starts_again_from_what_won(
 @pytest.mark.parametrize("kind", [OutcomeUnknown, Throttled, StorageError])
 def test_a_hint_that_cannot_be_written_changes_no_outcome(kind: type[Exception]) -> None:
     ground = with_versions(1, hint_at=1)
-    ground.fault = lambda r: (
+    ground.before = lambda r: (
         (kind(r.path, "no") if kind is StorageError else kind(r.path)) if isinstance(r, Put) else None  # type: ignore[call-arg, return-value]
     )
     done = ground.run(advance())
@@ -255,7 +254,7 @@ def test_losing_to_others_is_not_counted() -> None:
         if isinstance(request, PutIfAbsent) and (version := next(rivals, None)) is not None:
             put_manifests(ground, B, manifest(version, version), hint_at=version)
 
-    ground.fault = overtaken  # type: ignore[assignment]
+    ground.before = overtaken  # type: ignore[assignment]
     assert ground.run(advance()).manifest.version == 53  # type: ignore[attr-defined]
 
 
@@ -263,7 +262,7 @@ def test_losing_to_others_is_not_counted() -> None:
 @pytest.mark.parametrize("failure", [OutcomeUnknown, Throttled, AlreadyExists])
 def test_attempts_that_lead_nowhere_end(failure: type[Exception]) -> None:
     ground = with_versions(1, 2, hint_at=2)
-    ground.fault = lambda r: failure(r.path) if isinstance(r, PutIfAbsent) else None  # type: ignore[return-value]
+    ground.before = lambda r: failure(r.path) if isinstance(r, PutIfAbsent) else None  # type: ignore[return-value]
     with pytest.raises(failure):
         ground.run(advance())
     puts = [request for request in ground.asked if isinstance(request, PutIfAbsent)]
@@ -274,7 +273,7 @@ def test_attempts_that_lead_nowhere_end(failure: type[Exception]) -> None:
 def test_after_an_unanswered_attempt_a_throttled_end_is_reported_as_unknown() -> None:
     ground = with_versions(1, 2, hint_at=2)
     outcomes = iter([OutcomeUnknown("first"), *(Throttled("later") for _ in range(11))])
-    ground.fault = lambda r: next(outcomes) if isinstance(r, PutIfAbsent) else None
+    ground.before = lambda r: next(outcomes) if isinstance(r, PutIfAbsent) else None
     with pytest.raises(OutcomeUnknown, match="first"):
         ground.run(advance())
 
@@ -339,7 +338,7 @@ def test_a_commit_that_was_not_answered_once_and_then_refused_has_no_known_outco
                 return None
             return answers.pop() if answers else refusal
 
-        ground.fault = fault
+        ground.before = fault
         with pytest.raises(Outcome) as caught:
             ground.run(advance())
         assert type(caught.value) is expected
@@ -352,7 +351,7 @@ def test_a_commit_that_was_created_has_no_known_outcome_where_the_listing_that_c
 ) -> None:
     ground = with_versions(4, 5, hint_at=5)
     stalled = Actor(ground, advance(collected=True)).until(List, "manifest")
-    ground.fault = lambda r: refusal
+    ground.before = lambda r: refusal
     with pytest.raises(OutcomeUnknown, match="and then"):
         stalled.finish()
     assert versions(ground)[6].epoch == 6
@@ -363,7 +362,7 @@ def test_a_commit_that_was_created_has_no_known_outcome_where_the_listing_that_c
 def test_a_commit_that_was_not_answered_has_no_known_outcome_where_the_next_look_is_refused(refusal: Outcome) -> None:
     ground = with_versions(1, hint_at=1)
     unanswered = Actor(ground, advance()).until(PutIfAbsent, "manifest/")
-    ground.fault = lambda r: refusal
+    ground.before = lambda r: refusal
     unanswered.answer(OutcomeUnknown("x"), applied=True)
     with pytest.raises(OutcomeUnknown, match="no answer, and then"):
         unanswered.finish()
@@ -376,7 +375,7 @@ def test_a_commit_that_others_overtook_has_no_known_outcome_where_the_next_look_
     overtaken = Actor(ground, advance(collected=True)).until(List, "manifest")
     history(ground, 8)
     overtaken.step()
-    ground.fault = lambda r: StorageError(r.path, "permission denied")
+    ground.before = lambda r: StorageError(r.path, "permission denied")
     with pytest.raises(OutcomeUnknown, match="created, and not confirmed, and then"):
         overtaken.finish()
     assert versions(ground)[8].epoch == 8  # which stands on ours
@@ -391,7 +390,7 @@ def test_two_stalled_commits_whose_numbers_are_neighbours_are_both_void(removabl
     upper = Actor(ground, advance(collected=True)).until(PutIfAbsent, "manifest/")
     history(ground, 20)
     collect_below(ground, 16)
-    ground.fault = lambda r: Throttled(r.path) if isinstance(r, Delete) and not removable else None
+    ground.before = lambda r: Throttled(r.path) if isinstance(r, Delete) and not removable else None
     lower.step()
     upper.step()  # version 5 is there again below version 6, so that its presence proves nothing
     put_hint(ground, b'{"version": 6}')
@@ -402,8 +401,7 @@ def test_two_stalled_commits_whose_numbers_are_neighbours_are_both_void(removabl
 
 
 @pytest.mark.clause("AMB-30", "AMB-31", "AMB-35")
-def test_a_stalled_creation_is_void_once_version_1_was_collected() -> None:
-    ground = Ground()
+def test_a_stalled_creation_is_void_once_version_1_was_collected(ground: Ground) -> None:
     stalled = Actor(ground, advance(collected=True)).until(PutIfAbsent, "manifest/")
     history(ground, 6)
     collect_below(ground, 4)
@@ -443,7 +441,7 @@ def test_a_stale_version_that_cannot_be_deleted_does_no_harm(failure: type[Excep
     stalled = Actor(ground, advance(collected=True)).until(PutIfAbsent, "manifest/")
     history(ground, 20)
     collect_below(ground, 16)
-    ground.fault = lambda r: failure(r.path) if isinstance(r, Delete) else None  # type: ignore[return-value]
+    ground.before = lambda r: failure(r.path) if isinstance(r, Delete) else None  # type: ignore[return-value]
     assert stalled.finish().manifest.version == 21  # type: ignore[attr-defined]
     assert 6 in versions(ground)
     put_hint(ground, b'{"version": 6}')
@@ -474,7 +472,7 @@ def test_a_listed_version_that_is_collected_before_it_is_read_is_looked_for_agai
 
 def test_a_store_that_lists_what_it_does_not_have_is_no_endless_loop() -> None:
     ground = with_versions(4, hint_at=1)
-    ground.fault = lambda r: NotFound(r.path) if isinstance(r, Get) else None
+    ground.before = lambda r: NotFound(r.path) if isinstance(r, Get) else None
     with pytest.raises(NotFound):
         newest(ground)
 

@@ -100,8 +100,7 @@ def test_a_region_begins_with_a_claim_and_with_nothing_in_it() -> None:
 
 
 @pytest.mark.clause("MANIFEST-040", "AMB-29")
-def test_a_step_that_is_not_its_triggers_ends_before_anything_is_written() -> None:
-    ground = Ground()
+def test_a_step_that_is_not_its_triggers_ends_before_anything_is_written(ground: Ground) -> None:
     put_manifests(ground, B, BEFORE, hint_at=7)
     before = dict(ground.objects)
 

@@ -429,8 +429,7 @@ def test_a_wal_flush_puts_all_waiting_writes_in_their_order_into_one_entry_at_th
 
 @pytest.mark.clause("WAL-030")
 @REVISIONS
-def test_each_durable_write_is_an_entry_of_its_own_before_the_put_returns(revision: Revision) -> None:
-    ground = Ground()
+def test_each_durable_write_is_an_entry_of_its_own_before_the_put_returns(ground: Ground, revision: Revision) -> None:
     writer = opened(ground, revision)
     for key in range(3):
         before = len(entries(ground, revision))
@@ -439,8 +438,7 @@ def test_each_durable_write_is_an_entry_of_its_own_before_the_put_returns(revisi
 
 
 @pytest.mark.clause("WAL-031")
-def test_writes_that_are_not_durable_are_stored_together_at_a_threshold() -> None:
-    ground = Ground()
+def test_writes_that_are_not_durable_are_stored_together_at_a_threshold(ground: Ground) -> None:
     writer = opened(ground, B, limits=Limits(wal_rows=3, wal_interval_ms=None))
     for key in range(5):
         ground.run(writer.put(row(key), durable=False))
@@ -450,8 +448,7 @@ def test_writes_that_are_not_durable_are_stored_together_at_a_threshold() -> Non
 
 @pytest.mark.clause("WAL-021", "FENCE-014")
 @REVISIONS
-def test_a_wal_flush_is_one_conditional_create_and_touches_no_manifest(revision: Revision) -> None:
-    ground = Ground()
+def test_a_wal_flush_is_one_conditional_create_and_touches_no_manifest(ground: Ground, revision: Revision) -> None:
     writer = opened(ground, revision)
     before = {name: ground.objects[f"{ROOT}/{name}"] for name in ground.below("manifest/")}
     for key in range(4):
@@ -461,8 +458,7 @@ def test_a_wal_flush_is_one_conditional_create_and_touches_no_manifest(revision:
 
 @pytest.mark.clause("WAL-027", "WAL-007")
 @REVISIONS
-def test_an_entry_appears_whole_with_its_only_request(revision: Revision) -> None:
-    ground = Ground()
+def test_an_entry_appears_whole_with_its_only_request(ground: Ground, revision: Revision) -> None:
     writer = opened(ground, revision)
     put = Actor(ground, writer.put(row(1)))
     assert isinstance(put.waiting, PutIfAbsent)
@@ -476,8 +472,7 @@ def test_an_entry_appears_whole_with_its_only_request(revision: Revision) -> Non
 
 @pytest.mark.clause("WAL-028")
 @REVISIONS
-def test_writes_count_as_stored_only_after_their_entry_is(revision: Revision) -> None:
-    ground = Ground()
+def test_writes_count_as_stored_only_after_their_entry_is(ground: Ground, revision: Revision) -> None:
     writer = opened(ground, revision)
     ground.run(writer.put(row(1), durable=False))
     flush = Actor(ground, writer.flush_wal())
@@ -490,15 +485,14 @@ def test_writes_count_as_stored_only_after_their_entry_is(revision: Revision) ->
 
 
 @pytest.mark.clause("WAL-028")
-def test_a_refused_entry_leaves_its_writes_unstored_and_stops_the_writer() -> None:
-    ground = Ground()
+def test_a_refused_entry_leaves_its_writes_unstored_and_stops_the_writer(ground: Ground) -> None:
     writer = opened(ground, B)
     ground.run(writer.put(row(1), durable=False))
-    ground.fault = lambda r: StorageError(r.path, "full") if isinstance(r, PutIfAbsent) else None
+    ground.before = lambda r: StorageError(r.path, "full") if isinstance(r, PutIfAbsent) else None
     with pytest.raises(StorageError):
         ground.run(writer.flush_wal())
     assert (writer.memtable.pending_rows, len(writer.memtable.stored)) == (1, 0)
-    ground.fault = lambda r: None
+    ground.before = lambda r: None
     with pytest.raises(WriterStopped):
         ground.run(writer.flush_wal())
     assert {p: held for p, (_, held) in entries(ground, B).items()} == {0: []}
@@ -525,8 +519,7 @@ def test_sealing_a_memtable_closes_its_last_entry_so_that_none_straddles_two_gen
 
 @pytest.mark.clause("WAL-018", "AMB-17")
 @REVISIONS
-def test_a_sealed_memtable_is_in_the_wal_before_any_row_of_the_next_one(revision: Revision) -> None:
-    ground = Ground()
+def test_a_sealed_memtable_is_in_the_wal_before_any_row_of_the_next_one(ground: Ground, revision: Revision) -> None:
     writer = opened(ground, revision)
     ground.run(writer.put(row(1)))
     ground.run(writer.put(row(2), durable=False))
@@ -541,8 +534,7 @@ def test_a_sealed_memtable_is_in_the_wal_before_any_row_of_the_next_one(revision
 
 @pytest.mark.clause("WAL-002")
 @REVISIONS
-def test_a_write_that_was_not_stored_is_gone_with_its_writer(revision: Revision) -> None:
-    ground = Ground()
+def test_a_write_that_was_not_stored_is_gone_with_its_writer(ground: Ground, revision: Revision) -> None:
     lost = opened(ground, revision)
     ground.run(lost.put(row(1)))
     ground.run(lost.put(row(2), durable=False))

@@ -24,17 +24,7 @@ from memwal.region.memtable import size_of
 from memwal.region.sequences import Put
 from memwal.region.writer import open_writer
 
-from ..kit.writer_scene import SCHEMA, UNTIMED, Scene, pairs, rows, scene
-
-
-@pytest.fixture(params=["A", "B", "R"])
-def revision(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def there(tmp_path: Path, revision: str) -> Scene:
-    return scene(tmp_path, revision)
+from ..kit.writer_scene import SCHEMA, UNTIMED, Scene, pairs, rows
 
 
 @dataclass

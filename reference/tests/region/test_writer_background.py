@@ -76,11 +76,6 @@ class Gated:
             gate.opened.set()
 
 
-@pytest.fixture(params=["A", "B", "R"])
-def revision(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Gated]:
     gated = Gated(tmp_path)

@@ -19,19 +19,9 @@ from memwal.region.recovery import replay_start
 from memwal.region.writer import Writer
 from memwal.stores.local import LocalStore
 
-from ..kit.writer_scene import Scene, pairs, rows, scene
+from ..kit.writer_scene import Scene, pairs, rows
 
 REFUSED = StorageError("wal", "disk full")
-
-
-@pytest.fixture(params=["A", "B", "R"])
-def revision(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def there(tmp_path: Path, revision: str) -> Scene:
-    return scene(tmp_path, revision)
 
 
 def calls(there: Scene, writer: Writer) -> list[Any]:

@@ -19,16 +19,6 @@ from memwal.table.state import TableState
 from ..kit.writer_scene import REGION, SCHEMA, UNTIMED, Scene, pairs, rows, scene
 
 
-@pytest.fixture(params=["A", "B", "R"])
-def revision(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def there(tmp_path: Path, revision: str) -> Scene:
-    return scene(tmp_path, revision)
-
-
 def table_of(there: Scene, folder: str) -> TableState:
     """The newest version of a generation's table."""
     return run(states.latest(there.region.io.child(folder)), there._unnoted)

@@ -30,8 +30,9 @@ from memwal.table import versions as naming
 from memwal.table.state import latest
 from typer.testing import CliRunner
 
-from ..conftest import Folder
-from ..kit.dict_store import READS, DictStore
+from ..kit.folder import Folder
+from ..kit.ground import READS, Ground
+from ..kit.tables import by_id
 
 IO = Io("t", interpretation=STRICT)
 SCHEMA = schemas.with_primary_key(pa.schema([("id", pa.int64()), ("v", pa.string())]), ["id"])
@@ -41,16 +42,10 @@ def rows(*values: tuple[int, str | None]) -> pa.Table:
     return pa.table([[k for k, _ in values], [v for _, v in values]], schema=SCHEMA.remove_metadata())
 
 
-def content(table: pa.Table) -> dict[int, str]:
-    found = dict(zip(table.column("id").to_pylist(), table.column("v").to_pylist(), strict=True))
-    assert len(found) == table.num_rows
-    return found
-
-
 class Machine:
     """Runs coroutines on a store in memory, with random numbers of its own."""
 
-    def __init__(self, store: DictStore) -> None:
+    def __init__(self, store: Ground) -> None:
         self.store = store
 
     def perform(self, request: Request[Any]) -> Any:
@@ -67,7 +62,7 @@ class Machine:
         return run(coroutine, self.perform)
 
     def base(self) -> dict[int, str]:
-        return content(self.run(read.scan(IO, self.run(latest(IO)))))
+        return by_id(self.run(read.scan(IO, self.run(latest(IO)))))
 
 
 def in_every_state(run: Callable[[Any], Any]) -> dict[int, str]:
@@ -94,7 +89,7 @@ def in_every_state(run: Callable[[Any], Any]) -> dict[int, str]:
 
 @pytest.fixture(scope="module")
 def scene() -> tuple[dict[str, bytes], dict[int, str]]:
-    machine = Machine(DictStore())
+    machine = Machine(Ground())
     expected = in_every_state(machine.run)
     return machine.store.objects, expected
 
@@ -107,7 +102,7 @@ def finished(machine: Machine, expected: dict[int, str]) -> None:
     assert machine.base() == expected
     opened = memwal.open("t", store=machine.store)
     assert opened.revision is B
-    assert content(opened.scan()) == expected
+    assert by_id(opened.scan()) == expected
     with pytest.raises(InvalidArgument, match=r"later revision already.*\[AMB-04\]"):
         memwal.migrate("t", store=machine.store)
 
@@ -135,7 +130,7 @@ def dies(machine: Machine, at: int, *, applied: bool) -> Callable[[Request[Any]]
 def test_a_migration_that_dies_at_any_request_is_finished_by_the_next(scene: Scene, *, applied: bool) -> None:
     objects, expected = scene
     for at in range(1000):
-        machine = Machine(DictStore(objects))
+        machine = Machine(Ground(objects))
         try:
             run(migrate.migrate(IO, B), dies(machine, at, applied=applied))
         except StorageError:
@@ -153,7 +148,7 @@ def test_a_migration_that_dies_at_any_request_is_finished_by_the_next(scene: Sce
 def test_a_migration_whose_requests_go_unanswered_goes_on(scene: Scene) -> None:
     """Every request that changes something is performed, and not answered, once."""
     objects, expected = scene
-    machine = Machine(DictStore(objects))
+    machine = Machine(Ground(objects))
     unanswered: set[tuple[str, str]] = set()
 
     def perform(request: Request[Any]) -> Any:
@@ -183,7 +178,7 @@ def test_a_writer_that_claims_at_any_moment_loses_no_acknowledged_row(scene: Sce
     objects, expected = scene
     outcomes = set()
     for at in range(0, 1000, 2):
-        machine = Machine(DictStore(objects))
+        machine = Machine(Ground(objects))
         left, acknowledged = at, False
 
         def perform(request: Request[Any], machine: Machine = machine) -> Any:
@@ -212,7 +207,7 @@ def test_a_writer_that_claims_at_any_moment_loses_no_acknowledged_row(scene: Sce
 
 @pytest.mark.clause("LEGACY-019", "LEGACY-022")
 def test_a_writer_of_before_is_stopped_by_its_next_write(scene: Scene) -> None:
-    machine = Machine(DictStore(scene[0]))
+    machine = Machine(Ground(scene[0]))
     state = machine.run(latest(IO))
     record = records.open_record(index.of(state), "north")
     assert record is not None
@@ -303,7 +298,7 @@ def test_exactly_the_listed_entries_are_merged_whatever_form_the_list_has(
     report = memwal.migrate(folder.root / "t", entry_names=entry_names)
     assert [(m.region, m.entries, m.rows) for m in report.moved] == [("r", len(ids), 2 * len(ids))]
     expected = {1: "base", 5: f"newest is {ids[-1]}"} | {entry % 1000 + 10: f"entry {entry}" for entry in ids}
-    assert content(lance.dataset(str(folder.root / "t")).to_table()) == expected
+    assert by_id(lance.dataset(str(folder.root / "t")).to_table()) == expected
 
 
 # What is refused
@@ -412,9 +407,9 @@ def test_a_table_of_an_old_file_version_is_brought_to_a_later_one_first(folder: 
     assert lance.dataset(place).version == before.version
     assert memwal.migrate(place).rewritten == told.rewritten
     after = lance.dataset(place)
-    assert content(after.to_table()) == content(memwal.open(place).scan()) == expected
+    assert by_id(after.to_table()) == by_id(memwal.open(place).scan()) == expected
     assert after.data_storage_version == ("2.0" if version == "2.0" else "2.1")
-    assert content(lance.dataset(place, version=before.version).to_table()) == content(before.to_table())
+    assert by_id(lance.dataset(place, version=before.version).to_table()) == by_id(before.to_table())
     assert not nested or after.to_table()["p"].to_pylist() == [{"x": 1}] * len(expected)
     after.insert(after.to_table().slice(0, 0))
 
@@ -469,7 +464,7 @@ def test_the_command_says_what_it_would_do_then_does_it_and_then_refuses(folder:
     assert "merged 4 MemWALs with 7 rows" in done.output
     assert "the table is of revision B now" in done.output
     assert done.output.count("left: _mem_wal_0/") == 5
-    assert content(lance.dataset(place).to_table()) == expected
+    assert by_id(lance.dataset(place).to_table()) == expected
     again = run_command(place)
     assert again.exit_code != 0
     assert isinstance(again.exception, InvalidArgument)

@@ -29,8 +29,9 @@ from memwal.table import read, write
 from memwal.table import schema as schemas
 from memwal.table.state import TableState, latest
 
-from ..conftest import Folder
-from ..kit.dict_store import DictStore
+from ..kit.folder import Folder
+from ..kit.ground import Ground
+from ..kit.tables import by_id
 
 IO = Io("t", interpretation=STRICT)
 SCHEMA = schemas.with_primary_key(pa.schema([("id", pa.int64()), ("v", pa.string())]), ["id"])
@@ -43,12 +44,6 @@ def rows(**values: str) -> pa.Table:
     return pa.table([[int(name[1:]) for name in values], list(values.values())], schema=plain)
 
 
-def content(table: pa.Table) -> dict[int, str]:
-    found = dict(zip(table.column("id").to_pylist(), table.column("v").to_pylist(), strict=True))
-    assert len(found) == table.num_rows
-    return found
-
-
 @pytest.fixture
 def table(folder: Folder) -> Folder:
     folder.run(write.create(IO, SCHEMA, rows(k1="base", k2="base").cast(SCHEMA)))
@@ -56,7 +51,7 @@ def table(folder: Folder) -> Folder:
 
 
 def base(folder: Folder) -> dict[int, str]:
-    return content(lance.dataset(str(folder.root / "t")).to_table())
+    return by_id(lance.dataset(str(folder.root / "t")).to_table())
 
 
 # Segments
@@ -290,7 +285,7 @@ def test_only_a_merged_memwal_is_cleaned_up(state: State) -> None:
 # The model
 
 
-def performing(store: DictStore) -> Callable[[Any], Any]:
+def performing(store: Ground) -> Callable[[Any], Any]:
     """What performs requests on ``store``, with random numbers of its own."""
 
     def perform(request: Any) -> Any:
@@ -307,21 +302,21 @@ def test_rows_move_from_the_wal_into_the_table_and_are_read_all_the_way(table: F
     expected = {1: "base", 2: "second", 3: "first"}
     table.run(opened.put(rows(k2="first", k3="first")))
     table.run(opened.put(rows(k2="second")))
-    assert content(table.run(writer.scan(IO))) == expected
+    assert by_id(table.run(writer.scan(IO))) == expected
     assert table.run(opened.seal()) == 0
     table.run(opened.put(rows(k3="third", k4="next")))
     expected |= {3: "third", 4: "next"}
     table.run(index.change(IO, lambda found, _: tuple(reversed(found))))
-    assert content(table.run(writer.scan(IO))) == expected
+    assert by_id(table.run(writer.scan(IO))) == expected
     table.run(opened.flush(Generation(0)))
-    assert content(table.run(writer.scan(IO))) == expected
+    assert by_id(table.run(writer.scan(IO))) == expected
     assert base(table) == {1: "base", 2: "base"}
     assert table.run(writer.clean_up(IO)) == ()
     assert table.run(writer.merge(IO, "r")) == (0,)
     assert base(table) == {1: "base", 2: "second", 3: "first"}
-    assert content(table.run(writer.scan(IO))) == expected
+    assert by_id(table.run(writer.scan(IO))) == expected
     assert table.run(writer.clean_up(IO)) == (("r", 0),)
-    assert content(table.run(writer.scan(IO))) == expected
+    assert by_id(table.run(writer.scan(IO))) == expected
     assert [name.rpartition("/")[2] for name in table.files() if "_mem_wal_0/" in name] == ["0.arrow"]
     (left,) = index.of(table.run(latest(IO)))
     assert (left.generation, left.state) == (1, State.OPEN)
@@ -329,7 +324,7 @@ def test_rows_move_from_the_wal_into_the_table_and_are_read_all_the_way(table: F
 
 @pytest.mark.clause("LEGACY-012", "LEGACY-024")
 def test_a_merge_that_dies_at_any_request_is_finished_by_the_next() -> None:
-    before = DictStore()
+    before = Ground()
     run(write.create(IO, SCHEMA, rows(k1="base", k2="base").cast(SCHEMA)), performing(before))
     opened = run(writer.open_writer(IO, "r"), performing(before))
     for generation, value in enumerate(("first", "second")):
@@ -354,7 +349,7 @@ def test_a_merge_that_dies_at_any_request_is_finished_by_the_next() -> None:
         run(writer.merge(IO, "r"), performing(store))
         state = run(latest(IO), performing(store))
         assert [r.state for r in index.of(state)] == [State.MERGED, State.MERGED, State.OPEN]
-        found = content(run(read.scan(IO, state), performing(store)))
+        found = by_id(run(read.scan(IO, state), performing(store)))
         assert found == {1: "base", 2: "second", 3: "first", 4: "second"}
         if ended is not None:
             assert ended == (0, 1)
@@ -382,12 +377,12 @@ def test_each_change_of_a_record_names_the_version_that_made_it(table: Folder) -
 @pytest.mark.parametrize("other", ["another region", "an append"])
 def test_a_change_that_another_commit_overtakes_is_made_anew_and_names_the_version_that_it_got(other: str) -> None:
     for at in range(100):
-        store, left, reached = DictStore(), at, False
+        store, left, reached = Ground(), at, False
         perform = performing(store)
         run(write.create(IO, SCHEMA, rows(k1="base").cast(SCHEMA)), perform)
         opened = run(writer.open_writer(IO, "r"), perform)
 
-        def overtakes(_: Any, store: DictStore = store, perform: Any = perform) -> None:
+        def overtakes(_: Any, store: Ground = store, perform: Any = perform) -> None:
             nonlocal left, reached
             left -= 1
             if left == -1:
@@ -405,7 +400,7 @@ def test_a_change_that_another_commit_overtakes_is_made_anew_and_names_the_versi
         state = run(latest(IO), perform)
         stamps = {r.region: r.version_updated for r in index.of(state)}
         assert (state.version, stamps) == (4, {"r": 4} if other == "an append" else {"r": 4, "s": 3})
-        assert content(run(writer.scan(IO), perform))[5] == "x"
+        assert by_id(run(writer.scan(IO), perform))[5] == "x"
     raise AssertionError("the change never ended")
 
 
@@ -416,14 +411,14 @@ def test_a_new_writer_takes_over_and_replays_and_the_old_one_is_stopped(table: F
     table.run(first.seal())
     table.run(first.put(rows(k6="next")))
     second = table.run(writer.open_writer(IO, "r"))
-    assert {g: content(pa.concat_tables([rows(), *parts])) for g, parts in second.memtables.items()} == {
+    assert {g: by_id(pa.concat_tables([rows(), *parts])) for g, parts in second.memtables.items()} == {
         0: {5: "open"},
         1: {6: "next"},
     }
     with pytest.raises(OwnerChanged):
         table.run(first.put(rows(k7="lost")))
     table.run(second.put(rows(k8="kept")))
-    assert content(table.run(writer.scan(IO))) == {1: "base", 2: "base", 5: "open", 6: "next", 8: "kept"}
+    assert by_id(table.run(writer.scan(IO))) == {1: "base", 2: "base", 5: "open", 6: "next", 8: "kept"}
     record = records.open_record(index.of(table.run(latest(IO))), "r")
     assert record is not None
     assert list(record.entries) == [0, 2]
@@ -434,7 +429,7 @@ def test_a_new_writer_takes_over_and_replays_and_the_old_one_is_stopped(table: F
 def test_what_the_old_writer_writes_at_any_moment_of_a_takeover_is_refused_or_replayed() -> None:
     outcomes = set()
     for at in range(100):
-        store, left = DictStore(), at
+        store, left = Ground(), at
         perform = performing(store)
         run(write.create(IO, SCHEMA, rows(k1="base").cast(SCHEMA)), perform)
         first = run(writer.open_writer(IO, "r"), perform)
@@ -444,7 +439,7 @@ def test_what_the_old_writer_writes_at_any_moment_of_a_takeover_is_refused_or_re
         def meanwhile(
             request: Any,
             perform: Any = perform,
-            store: DictStore = store,
+            store: Ground = store,
             first: writer.Writer = first,
             accepted: list[bool] = accepted,
         ) -> None:
@@ -463,7 +458,7 @@ def test_what_the_old_writer_writes_at_any_moment_of_a_takeover_is_refused_or_re
         if not accepted:
             break
         late = {5: "late"} if accepted == [True] else {}
-        assert content(pa.concat_tables(second.memtables[Generation(0)])) == {4: "before", **late}
+        assert by_id(pa.concat_tables(second.memtables[Generation(0)])) == {4: "before", **late}
         outcomes.update(accepted)
     assert outcomes == {True, False}
 
@@ -475,9 +470,9 @@ def test_an_entry_that_is_stored_and_not_listed_is_a_hole(table: Folder) -> None
     for number in (0, 1, 2):
         table.run(wal.put(f"{number}.arrow", entries.encode(rows(k7="unlisted"))))
     assert table.run(opened.put(rows(k8="x"))) == 3
-    assert content(table.run(writer.scan(IO))) == {1: "base", 2: "base", 8: "x"}
+    assert by_id(table.run(writer.scan(IO))) == {1: "base", 2: "base", 8: "x"}
     again = table.run(writer.open_writer(IO, "r"))
-    assert content(pa.concat_tables(again.memtables[Generation(0)])) == {8: "x"}
+    assert by_id(pa.concat_tables(again.memtables[Generation(0)])) == {8: "x"}
 
 
 @pytest.mark.clause("LEGACY-003", "LEGACY-022")
@@ -503,7 +498,7 @@ def test_of_two_writers_of_a_region_only_one_is_acknowledged(table: Folder) -> N
 
     with pytest.raises(OwnerChanged):
         run(put, perform)
-    assert content(table.run(writer.scan(IO)))[5] == "second"
+    assert by_id(table.run(writer.scan(IO)))[5] == "second"
 
 
 # Migration
@@ -548,10 +543,10 @@ def test_migration_keeps_every_row_and_leaves_a_table_of_the_new_revision(table:
     assert planned == moved
     opened = memwal.open(place)
     assert opened.revision is revision
-    assert base(table) == content(opened.scan()) == expected
+    assert base(table) == by_id(opened.scan()) == expected
     with opened.writer() as following:
         following.put(rows(k2="after"))
-    assert content(opened.scan()) == expected | {2: "after"}
+    assert by_id(opened.scan()) == expected | {2: "after"}
 
 
 def test_a_migration_that_dies_anywhere_is_finished_by_the_next(tmp_path: Any) -> None:

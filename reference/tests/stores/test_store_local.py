@@ -14,18 +14,7 @@ from queue import Queue
 from typing import Any
 
 import pytest
-from memwal.effects import (
-    Copy,
-    Delete,
-    Get,
-    Head,
-    List,
-    ListFolders,
-    Put,
-    PutIfAbsent,
-    RenameIfAbsent,
-    StoreRequest,
-)
+from memwal.effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutIfAbsent, RenameIfAbsent, StoreRequest
 from memwal.errors import AlreadyExists, InvalidArgument, NotFound, OutcomeUnknown, StorageError
 from memwal.stores import LocalStore, files, local
 

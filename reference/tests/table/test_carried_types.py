@@ -17,6 +17,7 @@ from memwal.codec.pb.lance import file_pb2
 from memwal.errors import InvalidArgument
 
 from ..kit.cells import array, cells
+from ..kit.tables import flush
 
 PLAIN = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
 UUID = {"ARROW:extension:name": "arrow.uuid", "ARROW:extension:metadata": ""}
@@ -99,9 +100,7 @@ def test_only_the_key_that_is_asked_for_is_marked_though_another_column_was_one_
 def test_a_column_with_an_empty_value_in_its_metadata_is_flushed(revision: str, tmp_path: Path) -> None:
     schema = PLAIN.set(1, pa.field("v", pa.string(), metadata={"unit": "", "about": "z"}))
     table = memwal.create(tmp_path / "t", schema, primary_key=["id"], revision=revision)
-    with table.writer(background=False) as writer:
-        writer.put(pa.table([pa.array([1]), pa.array(["x"])], schema=schema))
-        writer.flush()
+    flush(table, pa.table([pa.array([1]), pa.array(["x"])], schema=schema))
     table.merge()
     assert lance.dataset(str(tmp_path / "t")).to_table().column("v").to_pylist() == ["x"]
     assert table.schema.field("v").metadata == {b"unit": b"", b"about": b"z"}

@@ -24,7 +24,7 @@ from memwal.table.conflicts import verdict
 from memwal.table.state import TableState
 from memwal.table.transactions import OPERATIONS, Transaction
 
-from ..conftest import Folder
+from ..kit.folder import Folder
 from ..kit.ground import Actor, Ground
 from ..kit.table_scene import SCHEMA, T, begun, fragment, latest, rows, seen, transaction, where
 
@@ -447,8 +447,7 @@ def test_of_two_that_create_one_table_one_wins_and_the_other_does_not_add_to_it(
     assert seen(folder) == {2: "x"}
 
 
-def test_a_rebase_costs_two_reads_and_rows_of_one_fragment_three_more_and_two_files() -> None:
-    ground = Ground()
+def test_a_rebase_costs_two_reads_and_rows_of_one_fragment_three_more_and_two_files(ground: Ground) -> None:
     ground.run(write.create(T, SCHEMA, rows(1, 2, 3, 4)))
 
     def counted(ours: Protocol[Any], theirs: Protocol[Any]) -> list[str]:

@@ -24,7 +24,8 @@ from memwal.revision_0 import writer as writing_0
 from memwal.revisions import STRICT
 from memwal.table import door, state, write
 
-from ..conftest import Folder
+from ..kit.folder import Folder
+from ..kit.tables import flush
 
 # Values
 
@@ -226,9 +227,7 @@ def door_key(schema: pa.Schema) -> pa.Schema:
 def test_what_lies_behind_null_or_outside_of_a_slice_is_nobodys_value(tmp_path: Path) -> None:
     sliced = rows_of(pa.concat_arrays([NO_TEXT, pa.array(["fine"])])).slice(1)
     table = memwal.create(tmp_path / "s", schema_of(pa.string()), primary_key=["id"])
-    with table.writer() as writer:
-        writer.put(sliced)
-        writer.flush()
+    flush(table, sliced)
     table.merge()
     assert table.scan()["v"].to_pylist() == ["fine"]
     hidden = pa.StructArray.from_arrays([HOLEY], fields=[NOT_NULL], mask=pa.array([False, True]))
@@ -305,9 +304,7 @@ def test_other_names_are_carried_by_every_step(tmp_path: Path) -> None:
     schema = pa.schema([NOT_NULL.with_name("id"), *(pa.field(name, pa.int64()) for name in names)])
     made = pa.table([pa.array([1, 2])] * len(schema), schema=schema)
     table = memwal.create(tmp_path / "t", schema, primary_key=["id"])
-    with table.writer() as writer:
-        writer.put(made)
-        writer.flush()
+    flush(table, made)
     table.merge()
     for name in names:
         quoted = '"' + name.replace('"', '""') + '"'
@@ -331,9 +328,7 @@ def made(folder: Path, name: str, kind: pa.DataType | None = None) -> memwal.Tab
         return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
     table = memwal.create(folder / "t", rows(1), primary_key=["id"])
-    with table.writer() as writer:
-        writer.put(rows(2))
-        writer.flush()
+    flush(table, rows(2))
     return table
 
 

@@ -25,6 +25,7 @@ from memwal.stores import open_store
 from memwal.table import coverage, reuse
 from memwal.table.state import TableState, latest
 
+from ..kit.tables import flush
 from .legacy.older import make
 from .legacy.test_older_tables import IDS, added, in_order, row, unpacked
 
@@ -112,9 +113,7 @@ def test_indexes_catch_up_after_merges_and_generations_are_collected(tmp_path: P
     region = table.register_region()
     expected = {i: row(version, "deferred", i) for i in IDS["deferred"]}
     for ids in [(0, 44, 1000), (67, 1001)]:
-        with table.writer(region) as writer:
-            writer.put(added("deferred", *ids))
-            writer.flush()
+        flush(table, added("deferred", *ids), region=region)
         memwal.open(place).merge()
         expected |= {each["id"]: each for each in added("deferred", *ids).to_pylist()}
     done = memwal.open(place).catch_up().indexes

@@ -17,8 +17,9 @@ from memwal.table import columns, compaction, read, state, transactions, whole, 
 from memwal.table.commit import transaction_of
 from memwal.table.transactions import Transaction
 
-from ..conftest import Folder
-from ..kit.table_scene import SCHEMA, T, latest, rows, seen, values, where
+from ..kit.folder import Folder
+from ..kit.table_scene import SCHEMA, T, latest, rows, seen, where
+from ..kit.tables import by_id
 
 BASE = pa.table({"id": pa.array(range(6), pa.int64()), "v": list("abcdef")})
 
@@ -312,5 +313,5 @@ def test_an_inline_transaction_of_pylance_is_the_one_of_its_file(folder: Folder,
     assert inline == Transaction.FromString(data)
     again = table_manifest.decode(table_manifest.encode(current.manifest), "m")
     assert again.transaction == inline
-    assert values(folder.run(read.scan(T, current))) == {0: "a", 2: "c", 3: "d", 4: "e", 5: "f"}
+    assert by_id(folder.run(read.scan(T, current))) == {0: "a", 2: "c", 3: "d", 4: "e", 5: "f"}
     assert np.array_equal(folder.run(read.deleted_offsets(T, current.fragments[0], current)), [1])

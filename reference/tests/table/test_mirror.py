@@ -22,7 +22,9 @@ from memwal.table.coverage import fragment_ids, segments
 from memwal.table.mirror import Mirror, fill, index_folder
 from memwal.table.state import TableState, latest
 
-from ..kit.catch_up_scenes import Objects, enabled, flush, native, rows
+from ..kit.catch_up_scenes import enabled, native, rows
+from ..kit.ground import Ground
+from ..kit.tables import flush
 
 IO = Io("t", interpretation=STRICT)
 
@@ -38,7 +40,7 @@ def own_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
 
 
-def loaded(store: Objects, io: Io = IO) -> TableState:
+def loaded(store: Ground, io: Io = IO) -> TableState:
     return store.run(latest(io))
 
 
@@ -47,7 +49,7 @@ def test_pylance_opens_a_mirror_with_the_rows_and_indexes_of_the_version(tmp_pat
     source = lance.dataset(str(tmp_path / "t"))
     source.insert(rows(300, 320))
     source.delete("id < 5 OR id = 310")
-    store = Objects.of(tmp_path)
+    store = Ground.of(tmp_path)
     state = loaded(store)
     with Mirror() as mirror:
         store.run(fill(IO, state, mirror, fragments=fragment_ids(state), indices=segments(state, "btree")))
@@ -59,7 +61,7 @@ def test_pylance_opens_a_mirror_with_the_rows_and_indexes_of_the_version(tmp_pat
         assert "ScalarIndexQuery" in opened.scanner(filter="id = 300").explain_plan()
         assert Path(mirror.location).is_relative_to(tmp_path / "scratch")
     assert scratch() == set()
-    assert store.objects == Objects.of(tmp_path).objects
+    assert store.objects == Ground.of(tmp_path).objects
 
 
 @pytest.mark.clause("GEN-011")
@@ -68,7 +70,7 @@ def test_a_generation_is_mirrored_with_the_files_of_its_base_paths(tmp_path: Pat
     table = memwal.create(tmp_path / "t", rows(0, 0).schema, primary_key=["id"], revision=revision)
     region = flush(table, rows(0, 10))
     (listed,) = table.regions()[0].manifest.flushed
-    store = Objects.of(tmp_path)
+    store = Ground.of(tmp_path)
     io = IO.child(f"_mem_wal/{region}/{listed.path}")
     state = loaded(store, io)
     assert bool(state.manifest.message.base_paths) == (revision == "A")
@@ -88,7 +90,7 @@ def test_only_the_files_that_are_asked_for_are_read_one_after_the_other(tmp_path
     source.insert(rows(300, 310))
     source.insert(rows(310, 320))
     source.delete("id = 0 OR id = 315")
-    store = Objects.of(tmp_path)
+    store = Ground.of(tmp_path)
     state = loaded(store)
     (index,) = segments(state, "btree")
     read: list[str] = []
@@ -119,7 +121,7 @@ def test_only_the_files_that_are_asked_for_are_read_one_after_the_other(tmp_path
 def test_a_named_file_that_is_gone_is_an_error_and_the_folder_is_removed(tmp_path: Path, missing: str) -> None:
     native(tmp_path / "t", [])
     lance.dataset(str(tmp_path / "t")).delete("id = 0")
-    store = Objects.of(tmp_path)
+    store = Ground.of(tmp_path)
     state = loaded(store)
     for name in [n for n in store.objects if n.startswith(f"t/{missing}/")]:
         del store.objects[name]
@@ -135,7 +137,7 @@ def test_a_named_file_that_is_gone_is_an_error_and_the_folder_is_removed(tmp_pat
 
 def test_the_folder_is_removed_when_the_job_is_dropped_in_the_middle(tmp_path: Path) -> None:
     native(tmp_path / "t", [])
-    store = Objects.of(tmp_path)
+    store = Ground.of(tmp_path)
     state = loaded(store)
 
     async def job() -> None:
@@ -161,7 +163,7 @@ def test_a_name_that_leads_out_of_the_folder_is_refused(tmp_path: Path, name: st
 
 def test_a_manifest_whose_data_file_leads_out_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     native(tmp_path / "t", [])
-    store = Objects.of(tmp_path)
+    store = Ground.of(tmp_path)
     state = loaded(store)
     state.manifest.message.fragments[0].files[0].path = "../../../../outside"
     store.objects["t/secret"] = b""
@@ -185,7 +187,7 @@ def test_a_scratch_place_that_cannot_be_written_is_a_storage_error(tmp_path: Pat
 
 def test_an_index_in_a_base_path_is_refused(tmp_path: Path) -> None:
     native(tmp_path / "t", ["btree"])
-    store = Objects.of(tmp_path)
+    store = Ground.of(tmp_path)
     state = loaded(store)
     (entry,) = segments(state, "btree")
     entry.base_id = 1
@@ -195,7 +197,7 @@ def test_an_index_in_a_base_path_is_refused(tmp_path: Path) -> None:
 
 def test_an_index_with_a_damaged_uuid_is_an_error(tmp_path: Path) -> None:
     native(tmp_path / "t", ["btree"])
-    store = Objects.of(tmp_path)
+    store = Ground.of(tmp_path)
     state = loaded(store)
     damaged = table_pb2.IndexMetadata(name="btree")
     damaged.uuid.uuid = b"short"
@@ -210,14 +212,14 @@ def test_parts_that_pylance_adds_have_the_model_of_the_index_and_a_new_index_has
     (before,) = segments(table._state, kind)
     table.append(rows(300, 320))
     lance.dataset(str(tmp_path / "t")).optimize.optimize_indices(index_names=[kind], num_indices_to_merge=0)
-    store = Objects.of(tmp_path)
+    store = Ground.of(tmp_path)
     models = [store.run(vector_models.load(IO, entry)) for entry in segments(loaded(store), kind)]
     assert len(models) == 2
     assert models[0] == models[1] == store.run(vector_models.load(IO, before))
     centroids = lance.dataset(str(tmp_path / "t")).stats.index_stats(kind)["indices"][0]["centroids"]
     assert np.array(centroids, np.float32).tobytes() in models[0].centroids
     lance.dataset(str(tmp_path / "t")).optimize.optimize_indices(index_names=[kind], retrain=True)
-    again = Objects.of(tmp_path)
+    again = Ground.of(tmp_path)
     assert again.run(vector_models.load(IO, segments(loaded(again), kind)[0])) != models[0]
 
 
@@ -237,7 +239,7 @@ def test_models_differ_by_codebook_and_by_bounds_but_not_by_the_last_digit_of_a_
 @pytest.mark.parametrize("left", [0, 30, 200])
 def test_a_cut_vector_index_has_no_model(tmp_path: Path, file: str, left: int) -> None:
     native(tmp_path / "t", ["IVF_PQ"])
-    store = Objects.of(tmp_path)
+    store = Ground.of(tmp_path)
     (entry,) = segments(loaded(store), "IVF_PQ")
     name = f"t/{index_folder(entry.uuid.uuid)}/{file}"
     whole = store.objects[name]

@@ -17,8 +17,9 @@ from memwal.table import cloning, collected, columns, compaction, read, state, w
 from memwal.table.commit import commit
 from memwal.table.transactions import Transaction
 
-from ..conftest import Folder
-from ..kit.table_scene import SCHEMA, T, latest, rows, seen, values, where
+from ..kit.folder import Folder
+from ..kit.table_scene import SCHEMA, T, latest, rows, seen, where
+from ..kit.tables import by_id, flush
 from .test_conflicts import race
 
 
@@ -28,13 +29,11 @@ def table(folder: Folder) -> memwal.Table:
 
 
 def flushed(table: memwal.Table, region: str, *ids: int, v: str = "w") -> None:
-    with table.writer(region, background=False) as writer:
-        writer.put(rows(*ids, v=v))
-        writer.flush()
+    flush(table, rows(*ids, v=v), region=region)
 
 
 def merged_rows(table: memwal.Table) -> dict[int, object]:
-    return values(table.scan())
+    return by_id(table.scan())
 
 
 @pytest.mark.clause("TXN-028", "FORMAT-002")

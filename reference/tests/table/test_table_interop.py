@@ -17,8 +17,8 @@ from memwal.revisions import STRICT
 from memwal.table import read, state, write
 from memwal.table import schema as schemas
 
-from ..conftest import Folder
 from ..kit.arrow_tables import tables
+from ..kit.folder import Folder
 
 FEW = settings(max_examples=40)
 

@@ -25,8 +25,9 @@ from memwal.table import apply, cloning, columns, compaction, draft, read, state
 from memwal.table.commit import commit
 from memwal.table.transactions import OPERATIONS, Transaction
 
-from ..conftest import Folder
-from ..kit.table_scene import SCHEMA, T, begun, fragment, latest, rows, seen, transaction, values, where
+from ..kit.folder import Folder
+from ..kit.table_scene import SCHEMA, T, begun, fragment, latest, rows, seen, transaction, where
+from ..kit.tables import by_id
 from ..kit.wire import num
 from .test_conflicts import race
 
@@ -755,7 +756,7 @@ def test_a_table_with_an_unknown_reader_flag_is_not_read(folder: Folder, flag: i
 @pytest.mark.clause("FORMAT-009", "FORMAT-027")
 def test_a_table_with_an_unknown_writer_flag_is_read_and_not_written(folder: Folder, flag: int) -> None:
     _with_flags(folder, writer=flag)
-    assert values(folder.run(read.scan(T, latest(folder)))) == {1: "x"}
+    assert by_id(folder.run(read.scan(T, latest(folder)))) == {1: "x"}
     before = folder.files()
     for change in (write.append(T, rows(2)), write.delete(T, where(1), "id = 1"), whole.overwrite(T, rows(2))):
         with pytest.raises(InvalidArgument, match=f"unsupported writer feature flags {flag:#x}$|{flag:#x} "):

@@ -20,7 +20,7 @@ from memwal.stores import LocalStore
 from memwal.table import read, state, versions, write
 from memwal.table.versions import Scheme
 
-from ..conftest import Folder
+from ..kit.folder import Folder
 from ..kit.ground import Ground
 
 SCHEMA = pa.schema([pa.field("id", pa.int64())])

@@ -11,7 +11,7 @@ import memwal
 import pyarrow as pa
 import pytest
 
-from ..kit.dict_store import DictStore
+from ..kit.ground import Ground
 
 ID = pa.field("id", pa.int64(), nullable=False)
 
@@ -45,7 +45,7 @@ def calls(step: Callable[[], object]) -> int:
 
 
 def costs(schema: pa.Schema) -> dict[str, int]:
-    table = memwal.create("t", two_rows(schema), primary_key=["id"], store=DictStore())
+    table = memwal.create("t", two_rows(schema), primary_key=["id"], store=Ground())
     writer = table.writer(background=False)
     found = {"put": calls(lambda: writer.put(two_rows(schema)))}
     found["scan of the WAL"] = calls(table.scan)

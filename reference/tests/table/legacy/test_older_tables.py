@@ -19,6 +19,7 @@ from memwal.codec import table_manifest
 from memwal.codec.pb.lance import table_pb2
 from memwal.errors import ArtifactError, InvalidArgument
 
+from ...kit.tables import flush
 from .older import make
 
 OLD_LAYOUT = ("0.5.10", "0.10.18")
@@ -120,9 +121,7 @@ def test_a_table_of_an_older_writer_goes_through_a_life_and_loses_no_row(
         base.update_metadata(fields={0: {"lance-schema:unenforced-primary-key": "true"}})
     table = memwal.enable(place)
     for ids in [(0, 1, 1000), (1000, 1, 2, 1001)]:
-        with table.writer() as writer:
-            writer.put(added(kind, *ids))
-            writer.flush()
+        flush(table, added(kind, *ids))
         memwal.open(place).merge()
         expected |= {each["id"]: each for each in added(kind, *ids).to_pylist()}
         assert in_order(memwal.open(place).scan()) == [expected[i] for i in sorted(expected)]

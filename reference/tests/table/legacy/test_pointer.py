@@ -76,10 +76,10 @@ def test_in_every_order_of_two_commits_the_pointer_ends_at_the_newest_version() 
 @pytest.mark.clause("TXN-014")
 def test_a_pointer_that_cannot_be_written_fails_no_commit_and_the_next_one_mends_it() -> None:
     ground = old_table()
-    ground.fault = lambda r: OutcomeUnknown(r.path) if isinstance(r, Put) and r.path == POINTER else None
+    ground.before = lambda r: OutcomeUnknown(r.path) if isinstance(r, Put) and r.path == POINTER else None
     assert ground.run(write.append(T, rows(2))).version == 2
     assert [note["version"] for note in ground.events("latest_pointer_left")] == [2]
     assert version_in(ground.objects[POINTER]) == 1
-    ground.fault = lambda request: None
+    ground.before = lambda request: None
     ground.run(write.append(T, rows(3)))
     assert version_in(ground.objects[POINTER]) == 3

@@ -1,8 +1,8 @@
-"""Tables on a store in memory, for tests of regions, specs, snapshots and the MemWAL index."""
+"""Tables with the columns ``id``, the key, and ``v``: made, written, and looked at; most on a store in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import memwal
@@ -40,16 +40,35 @@ def keys_of(table: memwal.Table, value: object, count: int, field: str = "b") ->
     return found[:count]
 
 
+def flush(table: memwal.Table, *generations: pa.Table | Sequence[pa.Table], region: str | None = None) -> RegionId:
+    """Write and flush each generation, one of several WAL entries where there are several tables; the region."""
+    with table.writer(region, background=False) as writer:
+        for generation in generations:
+            for entry in [generation] if isinstance(generation, pa.Table) else generation:
+                writer.put(entry)
+            writer.flush()
+        return writer.region_id
+
+
 def flushed(table: memwal.Table, region: str, *keys: int, value: str = "x") -> None:
     """Write one generation per key."""
-    with table.writer(region, background=False) as writer:
-        for key in keys:
-            writer.put(row(key, value))
-            writer.flush()
+    flush(table, *(row(key, value) for key in keys), region=region)
+
+
+def bucket_of(table: memwal.Table, key: int, field: str = "b", value: str = "x") -> object:
+    """The region value of a row."""
+    return table.region_values(row(key, value)).column(field)[0].as_py()
+
+
+def by_id(table: pa.Table) -> dict[int, Any]:
+    """``v`` by ``id``, ascending; fails for an id that is there twice."""
+    found = table.column("id").to_pylist()
+    assert len(set(found)) == len(found), found
+    return dict(sorted(zip(found, table.column("v").to_pylist(), strict=True)))
 
 
 def history(ground: Ground) -> list[TableState]:
-    """Every version of the table, ascending."""
+    """Every version of the table that is there, ascending."""
     return [ground.run(load(IO, version)) for version in ground.run(versions(IO))]
 
 
