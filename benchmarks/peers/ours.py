@@ -18,6 +18,7 @@ from typing import Any
 from memwal.effects import Io, Note
 from memwal.errors import AlreadyExists, NotFound
 from memwal.revisions import STRICT
+from memwal.violations import Violation
 from memwal_sim import bugs as planting
 from memwal_sim.exploring.exploration import Bounds
 from memwal_sim.exploring.explorer import explore, memory_mib
@@ -30,7 +31,7 @@ from memwal_sim.strategies.draws import Draws
 from memwal_sim.strategies.strategy import Terms
 from memwal_sim.strategies.uniform import any_of, uniform, usual_length
 from memwal_sim.strategies.walking import walk
-from memwal_sim.world import Violation, World
+from memwal_sim.world import World
 from protocol import BUGS, EMPTY, WRITERS, Region, collector, judge, merger, writer
 
 IO = Io("", interpretation=STRICT)

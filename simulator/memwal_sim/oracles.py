@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memwal import invariants
 from memwal.effects import StoreRequest
+from memwal.violations import Violation
 
 from .book import Book
 from .process import STORE_LIMIT, Ended, Process
 from .store import Contents, perform
 from .trie import AT_END, ROOT, Trie
-from .world import Oracle, Violation, said, says
+from .world import Oracle, said, says
 
 RECOVERY = "recovery succeeds"
 INSPECTION = "the store can be inspected"
@@ -118,9 +118,8 @@ def inspected(process: Process, names: Sequence[str]) -> tuple[Oracle, ...]:
 
     def holds(name: str) -> Oracle:
         def oracle(contents: Contents, _ghosts: Any) -> Violation | None:
-            found: Sequence[invariants.Violation] = inspection(contents).end.result or ()  # type: ignore[assignment]
-            broken = next((each for each in found if each.invariant == name), None)
-            return None if broken is None else Violation(broken.clause, name, broken.reason, (("path", broken.path),))
+            found: Sequence[Violation] = inspection(contents).end.result or ()  # type: ignore[assignment]
+            return next((each for each in found if each.oracle == name), None)
 
         oracle.__name__ = name
         return says(name)(oracle)

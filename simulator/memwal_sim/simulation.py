@@ -12,11 +12,12 @@ from typing import Any
 from memwal.effects import Note, StoreRequest
 from memwal.errors import InvalidArgument, check_name
 from memwal.stores.memory import Reply
+from memwal.violations import Violation
 
 from .outcomes import Fate, fates, meet
 from .process import Ended, Process, Running
 from .store import perform
-from .world import ENGINE, Violation, World
+from .world import ENGINE, World
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What an exploration starts from, and what it may find: a world and a violation."""
+"""What an exploration starts from: a world, and the oracles that say what must hold in it."""
 
 from __future__ import annotations
 
@@ -7,28 +7,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from memwal.effects import Note
+from memwal.violations import Violation
 
 from .process import Process
 from .store import Contents
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """Something that must hold does not, with its counterexample."""
-
-    clause: str
-    """Requirement or ambiguity that is broken, such as ``WAL-001``; `process.ENGINE_CLAUSE` if code of ours failed."""
-    oracle: str
-    """Name of the oracle that says so."""
-    reason: str
-    """One sentence for people."""
-    counterexample: tuple[tuple[str, str], ...] = ()
-    """What shows it: names and values."""
-
-    def __str__(self) -> str:
-        shown = "".join(f"\n  {name}: {value}" for name, value in self.counterexample)
-        return f"{self.reason} [{self.clause}, {self.oracle}]{shown}"
-
 
 ENGINE = "no process breaks"
 """Name of the oracle for processes that end in a broken artifact or in a bug of the engine."""
@@ -36,7 +18,7 @@ ENGINE = "no process breaks"
 Ghosts: TypeAlias = Hashable
 """What a scenario remembers of the notes that processes made: a value of the scenario's own."""
 
-Oracle: TypeAlias = Callable[[Contents, Any], "Violation | None"]
+Oracle: TypeAlias = Callable[[Contents, Any], Violation | None]
 """Judges one reachable state by its contents and ghosts, as if every process had crashed there. A pure function."""
 
 J = TypeVar("J", bound=Callable[..., Any])

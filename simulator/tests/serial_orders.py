@@ -15,10 +15,11 @@ from memwal.ids import TableVersion
 from memwal.revisions import STRICT
 from memwal.table import columns, compaction, read, state, whole, write
 from memwal.table import schema as schemas
+from memwal.violations import Violation
 from memwal_sim.oracles import after_crash
 from memwal_sim.process import Process, run_alone
 from memwal_sim.store import Contents
-from memwal_sim.world import Violation, World
+from memwal_sim.world import World
 
 IO = Io(interpretation=STRICT)
 SCHEMA = schemas.with_primary_key(pa.schema([pa.field("id", pa.int64()), pa.field("v", pa.string())]), ["id"])

@@ -5,11 +5,12 @@ from functools import partial
 import pytest
 from memwal.effects import Note
 from memwal.errors import EngineBug
+from memwal.violations import Violation
 from memwal_sim.exploring.exploration import Bounds, Exploration, Progress
 from memwal_sim.exploring.explorer import explore
 from memwal_sim.outcomes import Fate
 from memwal_sim.store import Contents
-from memwal_sim.world import Violation, World
+from memwal_sim.world import World
 from toys import IO, count_notes, counters, create, lockers, nothing_lost, processes, watched_counters, write_many
 
 

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-from memwal import invariants
+from memwal.violations import Violation
 from memwal_sim.oracles import Recovered, Recovery, after_crash, inspected
 from memwal_sim.process import Ended, Process
 from memwal_sim.store import Contents
-from memwal_sim.world import Violation
 from toys import IO
 
 RUNS: list[str] = []
@@ -55,14 +54,14 @@ def test_a_recovery_that_does_not_end_is_a_violation() -> None:
 
 
 def test_each_invariant_of_an_inspection_has_an_oracle_of_its_own() -> None:
-    async def inspect() -> list[invariants.Violation]:
+    async def inspect() -> list[Violation]:
         names = (await IO.get("broken")).decode().split()
-        return [invariants.Violation(name, f"X-{name}", "here", f"{name} is broken") for name in names]
+        return [Violation(f"X-{name}", name, f"{name} is broken", path="here") for name in names]
 
     ends, first, second = inspected(Process("inspector", inspect), ["first", "second"])
     both, other = Contents({"broken": b"second first"}), Contents({"broken": b"other"})
-    assert first(both, None) == Violation("X-first", "first", "first is broken", (("path", "here"),))
-    assert second(both, None) == Violation("X-second", "second", "second is broken", (("path", "here"),))
+    assert first(both, None) == Violation("X-first", "first", "first is broken", path="here")
+    assert second(both, None) == Violation("X-second", "second", "second is broken", path="here")
     assert [oracle(other, None) for oracle in (ends, first, second)] == [None, None, None]
     assert ends(Contents(), None) == Violation(
         "ENGINE", "the store can be inspected", "the inspection failed with NotFound: not found: path=broken"

@@ -13,13 +13,14 @@ from memwal.index import guards
 from memwal.jobs import collector
 from memwal.revisions import STRICT, B
 from memwal.table import read, state, whole, write
+from memwal.violations import Violation
 from memwal_sim.exploring.exploration import Bounds
 from memwal_sim.exploring.explorer import explore
 from memwal_sim.oracles import after_crash
 from memwal_sim.process import Process, run_alone
 from memwal_sim.scenarios import ground
 from memwal_sim.store import Contents
-from memwal_sim.world import Violation, World
+from memwal_sim.world import World
 
 IO = Io(interpretation=STRICT)
 

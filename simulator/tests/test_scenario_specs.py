@@ -7,6 +7,7 @@ from memwal.index import regions
 from memwal.table.state import latest
 from memwal_sim.exploring.exploration import Bounds, Exploration
 from memwal_sim.exploring.explorer import explore
+from memwal_sim.histories.history import History
 from memwal_sim.oracles import Recovery
 from memwal_sim.process import Process
 from memwal_sim.scenarios import ground, sharded
@@ -15,13 +16,13 @@ from memwal_sim.scenarios.ground import TABLE
 from memwal_sim.scenarios.one_region import Seen, judge, surviving
 from memwal_sim.scenarios.scenario import Scenario, find, of, setting
 from memwal_sim.scenarios.scripts import Words, process
-from memwal_sim.scenarios.writes import Write, Writes
 from memwal_sim.simulation import Simulation
 from memwal_sim.store import Contents
 from memwal_sim.traces.study import Study, canary
 from revisions import B_FIRST
 
-V1, V2 = Write("one/1", (("k", "v1"),)), Write("two/1", (("k", "v2"),))
+V1 = History().begun("one/1", (("k", "v1"),))
+BOTH = V1.begun("two/1", (("k", "v2"),))
 
 
 def run(name: str, revision: str = "B", preemptions: int | None = None, faults: int = 0) -> Exploration:
@@ -158,24 +159,23 @@ def test_the_canary_is_found(scenario: Scenario) -> None:
 
 def test_a_key_in_two_regions_is_a_violation_even_if_both_rows_are_equal() -> None:
     twice = Seen(remote=(("k", "v1"),), held=(("r1", ("k",)), ("r2", ("k",))), merged=(("k", "v1"),))
-    found = judge(twice, Writes(invoked=frozenset({V1}), acknowledged=frozenset({V1})))
+    found = judge(twice, V1.ended("one/1", "ok"))
     assert found is not None
     assert (found.clause, found.oracle) == ("REGION-002", "a key is in one region")
 
 
 def test_a_key_that_is_read_twice_and_a_row_that_a_merge_changes_are_violations() -> None:
-    both = Writes(invoked=frozenset({V1, V2}))
     apart = (("r1", ("k",)), ("r2", ()))
-    twice = judge(Seen(remote=(("k", "v1"), ("k", "v2")), held=apart, merged=(("k", "v2"),)), both)
-    changed = judge(Seen(remote=(("k", "v1"),), held=apart, merged=(("k", "v2"),)), both)
-    lost = judge(Seen(remote=(), held=apart, merged=()), Writes(invoked=both.invoked, acknowledged=frozenset({V1})))
+    twice = judge(Seen(remote=(("k", "v1"), ("k", "v2")), held=apart, merged=(("k", "v2"),)), BOTH)
+    changed = judge(Seen(remote=(("k", "v1"),), held=apart, merged=(("k", "v2"),)), BOTH)
+    lost = judge(Seen(remote=(), held=apart, merged=()), BOTH.ended("one/1", "ok"))
     assert twice is not None
     assert twice.clause == "READ-002"
     assert changed is not None
     assert changed.clause == "MERGE-001"
     assert lost is not None
     assert lost.clause == "WAL-001"
-    assert judge(Seen(remote=(("k", "v1"),), held=apart, merged=(("k", "v1"),)), both) is None
+    assert judge(Seen(remote=(("k", "v1"),), held=apart, merged=(("k", "v1"),)), BOTH) is None
 
 
 def test_a_client_routes_anew_only_after_it_forgot_its_writer() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from memwal.effects import Put
 from memwal.errors import InvalidArgument, OutcomeUnknown
+from memwal.violations import Violation
 from memwal_sim import bugs as planting
 from memwal_sim import workloads
 from memwal_sim.actor import Actor
@@ -31,7 +32,7 @@ from memwal_sim.traces.replay import replay
 from memwal_sim.traces.shrinking import Progress, Shrunk, Size, shrink, size
 from memwal_sim.traces.study import Study, carry_out, kill
 from memwal_sim.traces.trace import Trace, dumps
-from memwal_sim.world import Violation, World
+from memwal_sim.world import World
 from toys import IO, nothing_lost, processes, watched_counters, write_many
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from memwal.violations import Violation
 from memwal_sim.soak.ledger import Ledger
-from memwal_sim.world import Violation
 
 
 class Scene:
@@ -65,6 +65,7 @@ def test_a_value_that_nobody_wrote_under_that_key_is_found() -> None:
     other = scene.read(3, 4, k=value, l=value)
     strange = scene.read(3, 4, k="zzzz")
     assert other is not None
+    assert other.clause == "AMB-22"
     assert strange is not None
     assert strange.clause == "AMB-22"
 

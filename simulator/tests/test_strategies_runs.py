@@ -8,6 +8,7 @@ from itertools import permutations
 
 import pytest
 from memwal.effects import Note
+from memwal.violations import Violation
 from memwal_sim.exploring.tables import FATE_BITS
 from memwal_sim.exploring.unfolding import FATE_MASK, Unfolding
 from memwal_sim.outcomes import Fate
@@ -20,7 +21,7 @@ from memwal_sim.strategies.strategy import Strategy, Terms
 from memwal_sim.strategies.swarm import means, swarm, weighted
 from memwal_sim.strategies.uniform import any_of, uniform, usual_length
 from memwal_sim.strategies.walking import NEVER, walk
-from memwal_sim.world import Violation, World
+from memwal_sim.world import World
 from toys import IO, processes, watched_counters, write_many
 
 STRATEGIES = pytest.mark.parametrize("strategy", RANDOM.values(), ids=RANDOM)

@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 from memwal.effects import PutIfAbsent
 from memwal.errors import InvalidArgument
+from memwal.violations import Violation
 from memwal_sim.exploring import unfolding as unfolding_module
 from memwal_sim.exploring.exploration import Move
 from memwal_sim.exploring.tables import FATE_BITS
@@ -15,7 +16,7 @@ from memwal_sim.outcomes import Fate
 from memwal_sim.store import Contents
 from memwal_sim.strategies.walking import STEPS_MAX, Walk, walk
 from memwal_sim.traces.recording import record
-from memwal_sim.world import Violation, World
+from memwal_sim.world import World
 from toys import IO, count_notes, counters, create, increment, processes, watched_counters, write_many
 
 

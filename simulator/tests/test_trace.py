@@ -9,6 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from memwal.effects import Put
 from memwal.errors import ArtifactError, OutcomeUnknown
+from memwal.violations import Violation
 from memwal_sim import places
 from memwal_sim.exploring.exploration import Bounds, Move
 from memwal_sim.exploring.explorer import explore
@@ -17,7 +18,7 @@ from memwal_sim.store import Contents
 from memwal_sim.traces.recording import engine_digest, record
 from memwal_sim.traces.replay import Divergence, replay_in
 from memwal_sim.traces.trace import Found, Header, Step, Trace, dumps, parse
-from memwal_sim.world import Violation, World
+from memwal_sim.world import World
 from toys import IO, increment, processes, watched_counters
 
 HEADER = Header(

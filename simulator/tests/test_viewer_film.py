@@ -7,6 +7,7 @@ import scenes
 from memwal.effects import Io
 from memwal.errors import Outcome
 from memwal.revisions import STRICT
+from memwal.violations import Violation
 from memwal_sim.oracles import INSPECTION, after_crash, inspected
 from memwal_sim.outcomes import Fate
 from memwal_sim.process import Process
@@ -15,7 +16,7 @@ from memwal_sim.traces.trace import Found, Trace
 from memwal_sim.viewer.addresses import Addresses
 from memwal_sim.viewer.film import Film, film_of
 from memwal_sim.viewer.remarks import Flight, Held, Path, Sign, flights, holds, is_fault, path_of, remarks, verdict
-from memwal_sim.world import Violation, World
+from memwal_sim.world import World
 from toys import processes, watched_counters
 
 NO_NAMES = Addresses(())

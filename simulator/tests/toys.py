@@ -9,9 +9,10 @@ from typing import Any
 from memwal.effects import Io, Note
 from memwal.errors import AlreadyExists, OutcomeUnknown
 from memwal.revisions import STRICT
+from memwal.violations import Violation
 from memwal_sim.process import Process
 from memwal_sim.store import Contents
-from memwal_sim.world import Violation, World
+from memwal_sim.world import World
 
 IO = Io(interpretation=STRICT)
 

@@ -13,17 +13,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from memwal_sim.histories.history import History
 from memwal_sim.outcomes import Fate
 from memwal_sim.scenarios import ground
 from memwal_sim.scenarios.scenario import find, of, setting
-from memwal_sim.scenarios.writes import Writes
 from memwal_sim.store import Contents
 from memwal_sim.traces.trace import Step, Trace
 from memwal_sim.world import World
 
 from ..protocol import Json
-from ..running import scenarios
-from ..running.oracle import History
+from ..running import oracle, scenarios
 from ..running.scenarios import Scenario
 from ..running.stand import FOLDER
 from .scripts import SCHEMA, Doing, NotPortable, actor, scripts
@@ -102,13 +101,13 @@ def _clauses(trace: Trace) -> list[str]:
 
 def _history(world: World) -> History:
     """The writes that made the table, in an order in which they may have happened."""
-    history = History((ground.KEY,))
-    ghosts = world.ghosts
-    assert isinstance(ghosts, Writes)
-    done = sorted(ghosts.acknowledged, key=lambda write: sum(later == write for _, later in ghosts.before))
-    for write in done:
-        history.put("", [{ground.KEY: k, ground.VALUE: v} for k, v in write.rows if v is not None], "acknowledged")
-        history.delete("", [{ground.KEY: k} for k, v in write.rows if v is None], "acknowledged")
+    assert isinstance(world.ghosts, History)
+    history = History()
+    for write in world.ghosts.acknowledged:
+        put = [{ground.KEY: key, ground.VALUE: value} for key, value in write.rows if value is not None]
+        gone = [{ground.KEY: key} for key, value in write.rows if value is None]
+        history = oracle.written(history, (ground.KEY,), "", put, "ok")
+        history = oracle.written(history, (ground.KEY,), "", gone, "ok", deletes=True)
     return history
 
 

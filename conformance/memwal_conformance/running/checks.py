@@ -10,12 +10,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from memwal_sim.histories.history import History
+
 from ..judge import content, snapshots, store, structure, table
 from ..judge.wire import Damaged
 from ..protocol import Json
 from ..vectors import BadCase, difference
 from ..verdicts import Finding
-from .oracle import History
+from . import oracle
 from .scenarios import Names, NothingNamed, plain_rows
 
 
@@ -26,13 +28,15 @@ class Scene:
     root: Path
     revision: str
     names: Names
-    history: History
+    key: tuple[str, ...]
+    """Columns of the primary key."""
+    history: History = History()
     storage: Mapping[str, str] = field(default_factory=dict)
     """Options under which pylance reaches files that tables name by URL."""
 
     def store(self) -> store.Store:
         """The table's folder as it is now. Raises `Damaged`."""
-        return store.read(self.root, self.revision, self.history.key, self.storage)
+        return store.read(self.root, self.revision, self.key, self.storage)
 
 
 def look(scene: Scene, step: Json) -> list[Finding]:
@@ -77,12 +81,13 @@ def _history(scene: Scene, step: Json) -> str | None:
     """With ``count``: what the first so many writes allow, or some more of them, as a reader of the past may see it."""
     seen, every = plain_rows(scene.names.resolve(step["of"])), scene.history.writes
     least = step.get("count", len(every))
-    broken = [History(scene.history.key, every[:most]).why_not(seen) for most in range(len(every), least - 1, -1)]
+    shorter = [scene.history.first(most) for most in range(len(every), least - 1, -1)]
+    broken = [oracle.why_not(history, scene.key, seen) for history in shorter]
     return None if None in broken else broken[0]
 
 
 def _durable(scene: Scene, _: Json) -> str | None:
-    return scene.history.why_not(content.live(content.durable(scene.store())))
+    return oracle.why_not(scene.history, scene.key, content.live(content.durable(scene.store())))
 
 
 def _named(scene: Scene, plain: list[list[Any]]) -> list[Json]:

@@ -8,16 +8,16 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from memwal_sim.histories.history import History, Outcome
 from memwal_sim.store import Contents
 
 from ..adapters.process import AdapterCrash, AdapterProcess, AdapterTimeout
 from ..protocol import AdapterError, Json, ProtocolViolation
 from ..vectors import BadCase
 from ..verdicts import FAILING, CaseResult, Finding, Verdict, level_of, merged
-from . import checks
+from . import checks, oracle
 from .calls import Call, Killed
 from .checks import Scene
-from .oracle import Fate, History
 from .scenarios import Names, Scenario, plain_rows
 from .stand import Stand
 
@@ -219,20 +219,19 @@ class Run:
 
     def _remember(self, actor: str, params: Json, message: str, error: str | None) -> None:
         """Keep the history of writes. ``error``: its kind; an invalid argument means that nothing was written."""
-        history = self.scene.history
+        scene = self.scene
         writer = f"{actor} {params.get('writer', '')}"
         if message == "table.create" and error is None:
-            history.put("", plain_rows(params["rows"]), "acknowledged")
+            scene.history = oracle.written(scene.history, scene.key, "", plain_rows(params["rows"]), "ok")
         elif message in SYNCS and error is None:
-            history.made_durable(writer)
+            scene.history = scene.history.synced(writer)
         elif message in WRITES and error != "invalid_argument":
             sent = "rows" if message == "writer.put" else "keys"
             plain = plain_rows({**params[sent], "columns": self._named(params[sent]["columns"])})
-            fate: Fate = "failed" if error is not None else "acknowledged" if params["durable"] else "buffered"
-            if fate == "acknowledged":
-                history.made_durable(writer)
-            record = history.put if message == "writer.put" else history.delete
-            record(writer, plain, fate)
+            outcome: Outcome = "unknown" if error is not None else "ok" if params["durable"] else "buffered"
+            before = scene.history.synced(writer) if outcome == "ok" else scene.history
+            deletes = message == "writer.delete"
+            scene.history = oracle.written(before, scene.key, writer, plain, outcome, deletes=deletes)
 
     def _named(self, columns: list[Json]) -> list[Json]:
         """Columns of a write that was accepted: if they have the table's types, they count by place, not by name."""
@@ -269,7 +268,7 @@ def run(
     with stand or nullcontext():
         root = folder / "table"
         names = Names(scenario, str(root) if stand is None else stand.table, {})
-        scene = Scene(root, revision, names, history or History(scenario.primary_key))
+        scene = Scene(root, revision, names, scenario.primary_key, history or History())
         if stand is not None:
             scene.storage = stand.gate.storage_options("judge")
             watch(lambda: len(stand.gate.log))

@@ -33,7 +33,7 @@ class RepairReport:
 
     def advice(self, found: Violation) -> str:
         """What an operator can do about a finding."""
-        return INVARIANTS[found.invariant].remedy
+        return INVARIANTS[found.oracle].remedy
 
 
 def verify(

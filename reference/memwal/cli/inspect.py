@@ -15,7 +15,7 @@ from memwal.api.inspecting import inspect as run_inspect
 from memwal.drive import Listener
 from memwal.errors import InvalidArgument, NotFound
 from memwal.inspection.node import Node, Value, as_json
-from memwal.invariants.finding import Damaged
+from memwal.violations import Violation
 
 _WIDTH = 1 << 16
 """Lines are not broken: the terminal does that, and what is piped stays one line for each thing."""
@@ -96,7 +96,7 @@ def _value(value: Value) -> str:
     return f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value)
 
 
-def _damage(found: Damaged) -> str:
+def _damage(found: Violation) -> str:
     at = "" if found.offset is None else f" at byte {found.offset}"
     clause = f" [{found.clause}]" if found.clause else ""
     return f"damaged: {found.path}{at}: {found.reason}{clause}"

@@ -12,6 +12,7 @@ from rich.console import Console
 from memwal.api.verifying import RepairReport
 from memwal.api.verifying import repair as run_repair
 from memwal.cli.options import ManifestStore
+from memwal.cli.verify import finding_as_json
 from memwal.drive import Listener
 
 _VERBS = {
@@ -52,7 +53,7 @@ def _as_json(report: RepairReport) -> dict[str, object]:
     return {
         "dry_run": report.dry_run,
         "steps": [asdict(step) for step in report.steps],
-        "left": [{**asdict(found), "advice": report.advice(found)} for found in report.left],
+        "left": [{**finding_as_json(found), "advice": report.advice(found)} for found in report.left],
     }
 
 
@@ -63,7 +64,7 @@ def _print(report: RepairReport, out: Console) -> None:
     for step in report.steps:
         line(f"{_VERBS[step.kind][not report.dry_run]} {step.path}: {step.reason}")
     for found in report.left:
-        line(f"left {found.severity} {found.path}: {found.reason} [{found.invariant}, {found.clause}]", "yellow")
+        line(f"left {found.severity} {found.path}: {found.reason} [{found.oracle}, {found.clause}]", "yellow")
         line(f"    {report.advice(found)}")
     verb = "would change" if report.dry_run else "changed"
     line(f"{verb} {len(report.changed)} objects; {len(report.left)} findings are left")

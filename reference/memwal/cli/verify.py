@@ -14,6 +14,7 @@ from memwal.api.verifying import verify as run_verify
 from memwal.drive import Listener
 from memwal.errors import InvalidArgument, NotFound
 from memwal.invariants import ABOUT, INVARIANTS, Report
+from memwal.violations import Violation
 
 Found = dict[str, Any]
 """A report as JSON: see docs/verify.md."""
@@ -63,10 +64,22 @@ def _as_json(table: str, report: Report) -> Found:
         "mem_wal": report.mem_wal,
         "fast": report.fast,
         "moved": report.moved,
-        "findings": [asdict(one) for one in report.findings],
+        "findings": [finding_as_json(one) for one in report.findings],
         "suppressed": dict(report.suppressed),
         "looked_at": dict(report.looked_at),
         "notes": list(report.notes),
+    }
+
+
+def finding_as_json(found: Violation) -> Found:
+    """One finding, as docs/verify.md says."""
+    return {
+        "invariant": found.oracle,
+        "clause": found.clause,
+        "path": found.path,
+        "reason": found.reason,
+        "severity": found.severity,
+        "offset": found.offset,
     }
 
 

@@ -11,7 +11,8 @@ from google.protobuf.message import Message
 
 from ..effects import Protocol
 from ..errors import ArtifactError, OutcomeUnknown, Throttled
-from ..invariants.finding import Damaged, attempted
+from ..invariants.finding import attempted
+from ..violations import Violation, objection
 
 T = TypeVar("T")
 
@@ -37,7 +38,7 @@ class Node:
     name: str
     """The object's name, or what tells it from its neighbours."""
     fields: Fields = ()
-    damage: tuple[Damaged, ...] = ()
+    damage: tuple[Violation, ...] = ()
     """Why it cannot be read, or what of it cannot."""
     children: tuple[Node, ...] = ()
     more: int = 0
@@ -50,7 +51,7 @@ class Node:
             yield from child.all()
 
 
-def damaged(kind: str, name: str, found: Damaged) -> Node:
+def damaged(kind: str, name: str, found: Violation) -> Node:
     """A node of which nothing can be shown but its damage."""
     return Node(kind=kind, name=name, damage=(found,))
 
@@ -58,20 +59,20 @@ def damaged(kind: str, name: str, found: Damaged) -> Node:
 async def node_of(step: Protocol[Node], kind: str, name: str, path: str) -> Node:
     """The node that ``step`` gives, or one with the reason why ``path`` cannot be read."""
     found = await look(step, path)
-    return damaged(kind, name, found) if isinstance(found, Damaged) else found
+    return damaged(kind, name, found) if isinstance(found, Violation) else found
 
 
-async def look(step: Protocol[T], path: str) -> T | Damaged:
+async def look(step: Protocol[T], path: str) -> T | Violation:
     """`attempted`, and a store that does not answer is a reason too."""
     try:
         return await attempted(step, path)
     except (Throttled, OutcomeUnknown) as unanswered:
-        return Damaged(unanswered.path, f"the store does not answer: {unanswered}")
+        return objection(unanswered.path, f"the store does not answer: {unanswered}")
 
 
-def of_error(error: ArtifactError) -> Damaged:
+def of_error(error: ArtifactError) -> Violation:
     """What the error says, as damage."""
-    return Damaged(error.path, error.reason, error.clause, error.offset)
+    return objection(error.path, error.reason, error.clause, error.offset)
 
 
 def limited(nodes: Sequence[T], limit: int) -> tuple[Sequence[T], int]:
@@ -107,7 +108,7 @@ def as_json(node: Node) -> dict[str, object]:
     }
 
 
-def _offset(found: Damaged) -> str | None:
+def _offset(found: Violation) -> str | None:
     return None if found.offset is None else str(found.offset)
 
 

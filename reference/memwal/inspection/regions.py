@@ -8,13 +8,13 @@ from ..codec.region_manifest import FlushedGeneration, RegionManifest
 from ..effects import Io
 from ..errors import ArtifactError, InvalidArgument, NotFound
 from ..ids import ManifestVersion, RegionId, WalPosition
-from ..invariants.finding import Damaged
 from ..region import manifest as manifests
 from ..region import wal_folder
 from ..region.recovery import replay_start
 from ..revisions import Revision
 from ..table import versions as naming
 from ..table.state import load
+from ..violations import Violation, objection
 from . import files, kinds, lance_files
 from .node import U64, Node, Value, counted, damaged, limited, look, node_of
 
@@ -37,7 +37,7 @@ async def inspect_regions(table: Io, revision: Revision, limit: int, only: str |
 async def _region(table: Io, folder: str, revision: Revision, limit: int) -> Node:
     io = manifests.folder(table, RegionId(folder))
     names = await look(_names(io), io.root)
-    if isinstance(names, Damaged):
+    if isinstance(names, Violation):
         return damaged("region", folder, names)
     in_manifest, in_wal = names
     numbers = sorted(v for name in in_manifest if (v := paths.manifest_version(name)) is not None)
@@ -59,9 +59,9 @@ async def _names(io: Io) -> tuple[list[str], list[str]]:
 
 async def _newest(
     io: Io, numbers: list[ManifestVersion], revision: Revision
-) -> tuple[RegionManifest | None, list[Damaged]]:
+) -> tuple[RegionManifest | None, list[Violation]]:
     """The newest manifest that can be read, and those above it that cannot."""
-    broken: list[Damaged] = []
+    broken: list[Violation] = []
     for number in reversed(numbers):
         name = paths.manifest(number)
         found = await look(_manifest(io, name, revision), io.path(name))
@@ -76,7 +76,7 @@ async def _manifest(io: Io, name: str, revision: Revision) -> RegionManifest:
 
 
 def _manifests(
-    numbers: list[ManifestVersion], newest: RegionManifest | None, broken: list[Damaged], limit: int
+    numbers: list[ManifestVersion], newest: RegionManifest | None, broken: list[Violation], limit: int
 ) -> Node:
     shown, more = limited(numbers[::-1], limit)
     fields: list[tuple[str, Value]] = [
@@ -111,12 +111,14 @@ async def _wal(io: Io, names: list[str], newest: RegionManifest | None, revision
     hole = wal_folder.first_hole(start, tail)
     strange = wal_folder.strangers(names, revision)
     damage = [
-        Damaged(io.path(name), f"entries of revision {revision.name} have the suffix .{revision.wal_suffix}", "AMB-10")
+        objection(
+            io.path(name), f"entries of revision {revision.name} have the suffix .{revision.wal_suffix}", "AMB-10"
+        )
         for name in strange
     ]
     if hole is not None:
         path = io.path(paths.wal(hole[0], revision.wal_suffix))
-        damage.append(Damaged(path, f"entry {hole[0]} is missing, entry {hole[1]} exists", "WAL-007"))
+        damage.append(objection(path, f"entry {hole[0]} is missing, entry {hole[1]} exists", "WAL-007"))
     fields: list[tuple[str, Value]] = [
         ("count", len(positions)),
         ("first", U64(positions[0]) if positions else None),
@@ -156,17 +158,17 @@ async def _generations(io: Io, newest: RegionManifest | None, revision: Revision
 async def _generation(io: Io, listed: FlushedGeneration, revision: Revision) -> Node:
     inner = io.child(listed.path)
     fields: list[tuple[str, Value]] = [("generation", U64(listed.generation))]
-    damage: list[Damaged] = []
+    damage: list[Violation] = []
     state = await look(_state(inner), inner.root)
-    if isinstance(state, Damaged):
+    if isinstance(state, Violation):
         damage.append(state)
     else:
         fields += state
     children = []
     for name in (paths.BLOOM_FILTER, *(("_pk_index/page_lookup.lance",) if revision.key_index else ())):
         size = await look(inner.head(name), inner.path(name))
-        if isinstance(size, Damaged):
-            damage.append(Damaged(size.path, size.reason, "GEN-010" if name == paths.BLOOM_FILTER else "AMB-48"))
+        if isinstance(size, Violation):
+            damage.append(objection(size.path, size.reason, "GEN-010" if name == paths.BLOOM_FILTER else "AMB-48"))
         else:
             children.append(Node(kind="file", name=name, fields=(("size_bytes", U64(size)),)))
     return Node(

@@ -9,11 +9,11 @@ from ..effects import Io
 from ..errors import ArtifactError, InvalidArgument, NotFound
 from ..ids import TableVersion
 from ..index import snapshot
-from ..invariants.finding import Damaged
 from ..revisions import CONFIG_REVISION, REVISIONS, R, Revision
 from ..table import transactions
 from ..table import versions as naming
 from ..table.state import TableState, check_readable
+from ..violations import Violation, objection
 from . import files, kinds, versions
 from .details import of_details
 from .node import U64, Fields, Node, Value, counted, limited, look, node_of
@@ -42,7 +42,7 @@ async def inspect_table(
     state, broken = await _newest(io, listing, version)
     damage = list(broken)
     if not listing.versions:
-        damage.append(Damaged(io.path(paths.VERSIONS), "regions exist, and no table version does", "FORMAT-004"))
+        damage.append(objection(io.path(paths.VERSIONS), "regions exist, and no table version does", "FORMAT-004"))
     revision, misread = _revision(state)
     damage += misread
     fields: tuple[tuple[str, Value], ...] = (
@@ -72,9 +72,9 @@ def state_has_mem_wal(state: TableState) -> bool:
 
 async def _newest(
     io: Io, listing: naming.Listing, version: TableVersion | None
-) -> tuple[TableState | None, list[Damaged]]:
+) -> tuple[TableState | None, list[Violation]]:
     """The version that is asked for, or the newest that can be read, and why those above it cannot."""
-    broken: list[Damaged] = []
+    broken: list[Violation] = []
     for number in (version,) if version is not None else reversed(listing.versions):
         path = listing.name(number)
         found = await look(_manifest(io, path, number), io.path(path))
@@ -92,7 +92,7 @@ async def _manifest(io: Io, name: str, version: TableVersion) -> TableManifest:
     return found
 
 
-def _revision(state: TableState | None) -> tuple[Revision, list[Damaged]]:
+def _revision(state: TableState | None) -> tuple[Revision, list[Violation]]:
     """The revision that the table's config names; R where it names none, or one that is not known."""
     if state is None:
         return R, []
@@ -100,7 +100,7 @@ def _revision(state: TableState | None) -> tuple[Revision, list[Damaged]]:
     if name in REVISIONS:
         return REVISIONS[name], []
     known = ", ".join(REVISIONS)
-    return R, [Damaged(state.path, f"config {CONFIG_REVISION} is {name!r}; known are {known}", "AMB-06")]
+    return R, [objection(state.path, f"config {CONFIG_REVISION} is {name!r}; known are {known}", "AMB-06")]
 
 
 async def _chosen(io: Io, state: TableState, name: str, limit: int) -> Node:
@@ -111,7 +111,7 @@ async def _chosen(io: Io, state: TableState, name: str, limit: int) -> Node:
     try:
         check_readable(state)
     except InvalidArgument as error:
-        damage.append(Damaged(state.path, str(error), error.clause))
+        damage.append(objection(state.path, str(error), error.clause))
     children = list(node.children)
     file = state.manifest.message.transaction_file
     if state.manifest.transaction is None and file:
@@ -152,13 +152,13 @@ async def _version(io: Io, name: str, version: TableVersion) -> Node:
     keep = ("version", "timestamp", "rows", "fragments", "transaction_file")
     fields: Fields = tuple(pair for pair in versions.manifest_fields(manifest) if pair[0] in keep)
     file = manifest.message.transaction_file
-    damage: list[Damaged] = []
+    damage: list[Violation] = []
     operation: str | None = None
     if manifest.transaction is not None:
         operation = transactions.operation(manifest.transaction) or "not known"
     elif file:
         made = await look(_transaction(io, file), io.path(paths.transaction(file)))
-        if isinstance(made, Damaged):
+        if isinstance(made, Violation):
             damage.append(made)
         else:
             operation = str(dict(made.fields)["operation"])
@@ -191,7 +191,7 @@ async def _mem_wal(io: Io, state: TableState, revision: Revision) -> list[Node]:
         damage = list(node.damage)
         children = list(node.children)
         if len(entries) > 1:
-            damage.append(Damaged(state.path, f"{len(entries)} MemWAL indexes; a table has one", "INDEX-001"))
+            damage.append(objection(state.path, f"{len(entries)} MemWAL indexes; a table has one", "INDEX-001"))
         elif not damage and len(entry.uuid.uuid) == 16:
             name = snapshot.external(entry.uuid.uuid)
             held = dict(node.fields)

@@ -14,11 +14,11 @@ from ..codec.pb.lance import index_pb2, table_pb2, transaction_pb2
 from ..codec.table_manifest import TableManifest
 from ..effects import Io
 from ..errors import ArtifactError, NotFound
-from ..invariants.finding import Damaged
 from ..revisions import CONFIG_REVISION, REVISIONS, R
 from ..table import read, transactions
 from ..table.legacy import older
 from ..table.state import TableState
+from ..violations import Violation, objection
 from . import kinds, lance_files
 from .details import of_details
 from .node import U64, Fields, Node, Value, counted, limited, look, of_error, summary, texts
@@ -151,10 +151,10 @@ def _index(state: TableState, index: table_pb2.IndexMetadata, details: bool) -> 
     if details and index.index_details.type_url.endswith("MemWalIndexDetails"):
         revision = REVISIONS.get(state.config.get(CONFIG_REVISION, R.name), R)
         children.append(of_details(index.index_details.value, state.path, revision, "details"))
-    damage: list[Damaged] = []
+    damage: list[Violation] = []
     if not known:
         reason = f"index {index.name!r} has a UUID of {len(index.uuid.uuid)} bytes"
-        damage.append(Damaged(state.path, reason, "FORMAT-005"))
+        damage.append(objection(state.path, reason, "FORMAT-005"))
     try:
         children += [
             Node(kind="index_file_entry", name=file, fields=(("size_bytes", U64(size)),))
@@ -194,12 +194,12 @@ def transaction_node(found: transaction_pb2.Transaction, name: str) -> Node:
     return Node(kind=kinds.TRANSACTION, name=name, fields=tuple(fields), children=children)
 
 
-async def files_there(io: Io, state: TableState, limit: int) -> tuple[list[Damaged], int]:
+async def files_there(io: Io, state: TableState, limit: int) -> tuple[list[Violation], int]:
     """Files of the first ``limit`` fragments that are not there, or not in their size: one HEAD each.
 
     And how many were not looked for, since their base path lies outside of the table's store.
     """
-    found: list[Damaged] = []
+    found: list[Violation] = []
     outside = 0
     for fragment in state.fragments[:limit]:
         for file in fragment.files:
@@ -208,13 +208,13 @@ async def files_there(io: Io, state: TableState, limit: int) -> tuple[list[Damag
                 continue
             path = io.path(paths.data_file(file.path)) if file.path else state.path
             seen = await look(_there(io, state, file), path)
-            found += [seen] if isinstance(seen, Damaged) else []
+            found += [seen] if isinstance(seen, Violation) else []
         if fragment.HasField("deletion_file"):
             if _deletions_outside(io, state, fragment):
                 outside += 1
                 continue
             seen = await look(_deletions_there(io, state, fragment), state.path)
-            found += [seen] if isinstance(seen, Damaged) else []
+            found += [seen] if isinstance(seen, Violation) else []
     return found, outside
 
 

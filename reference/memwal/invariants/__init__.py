@@ -13,8 +13,9 @@ from ..effects import Io
 from ..errors import ArtifactError
 from ..ids import region_id
 from ..table.state import TableState, latest, load, versions
+from ..violations import Violation
 from .files import index_files_are_there, look_at_files, named_files_are_there
-from .finding import ABOUT, INVARIANTS, Invariant, Violation
+from .finding import ABOUT, INVARIANTS, Invariant
 from .generations import listed_generations_open, listed_row_counts_are_right
 from .index import merge_progress_never_goes_back
 from .manifests import (
@@ -98,7 +99,7 @@ async def check(table: Io) -> list[Violation]:
             *listed_generations_open(seen),
             *listed_row_counts_are_right(seen),
         ]
-        found += [one for one in every if one.invariant in REGION_INVARIANTS]
+        found += [one for one in every if one.oracle in REGION_INVARIANTS]
     return found
 
 

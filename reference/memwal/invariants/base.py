@@ -16,8 +16,9 @@ from ..table import versions as naming
 from ..table.commit import transaction_of
 from ..table.state import TableState
 from ..table.transactions import operation
+from ..violations import Violation
 from . import files, index, snapshots, table
-from .finding import Damaged, attempted
+from .finding import attempted
 from .loading import opened
 from .report import Ledger
 from .seen import RegionView
@@ -68,7 +69,7 @@ async def look_at_versions(
         ledger.looked_at["table versions"] += 1
         path = io.path(listing.name(version))
         state = await attempted(opened(io, version), path)
-        if isinstance(state, Damaged):
+        if isinstance(state, Violation):
             ledger.add(table.table_versions_open([state]))
             continue
         await _look_at_version(io, state, transactions, ledger)
@@ -104,7 +105,7 @@ async def _references(io: Io, listing: naming.Listing, ledger: Ledger) -> None:
     ]
     kept = await _from_the_future(io, listing)
     for versions in (*tags.values(), *branches.values()):
-        kept |= set() if isinstance(versions, Damaged) else versions
+        kept |= set() if isinstance(versions, Violation) else versions
     ledger.add(table.tags_name_versions(tags, branches, listing))
     ledger.add(table.table_versions_are_dense(listing, kept, io.path(paths.VERSIONS)))
 
@@ -121,7 +122,7 @@ async def _from_the_future(io: Io, listing: naming.Listing) -> set[TableVersion]
     stamps = {}
     for version in versions[: versions.index(above) + 1]:
         state = await attempted(opened(io, version), io.path(listing.name(version)))
-        stamps[version] = None if isinstance(state, Damaged) else timestamp_ms(state)
+        stamps[version] = None if isinstance(state, Violation) else timestamp_ms(state)
     until = stamps.pop(above) or 0
     return {version for version, stamp in stamps.items() if stamp is not None and until and stamp > until}
 
@@ -140,7 +141,7 @@ async def _look_at_details(
 ) -> Base:
     """The MemWAL index of one version, and the region snapshot in it; ``before`` may have read the same snapshot."""
     details = await attempted(details_of(state), state.path)
-    if isinstance(details, Damaged):
+    if isinstance(details, Violation):
         if not index.one_mem_wal_index(state):
             ledger.add(index.index_details_open([details]))
         return Base(newest=state, enabled=True, details=None, rows=())
@@ -149,7 +150,7 @@ async def _look_at_details(
     ledger.add(index.catch_up_is_not_ahead_of_merging(state, details))
     same = before.rows and before.details is not None and _is_same_snapshot(before.details, details)
     rows = before.rows if same else await attempted(snapshot.load(io, state), state.path)
-    if isinstance(rows, Damaged):
+    if isinstance(rows, Violation):
         ledger.add(snapshots.snapshots_open([rows]))
         return Base(newest=state, enabled=True, details=details, rows=())
     ledger.looked_at["snapshots"] += 1
@@ -180,4 +181,4 @@ async def _look_at_step(io: Io, before: Base, after: Base, ledger: Ledger) -> No
 async def _restored(io: Io, state: TableState) -> bool:
     """Whether the version was made by a Restore, the one operation by which progress goes back (AMB-87)."""
     transaction = await attempted(transaction_of(io, state), state.path)
-    return not isinstance(transaction, Damaged) and transaction is not None and operation(transaction) == "restore"
+    return not isinstance(transaction, Violation) and transaction is not None and operation(transaction) == "restore"

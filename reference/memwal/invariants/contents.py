@@ -22,11 +22,12 @@ from ..region.rows import Rows
 from ..table import read
 from ..table.owners import owners
 from ..table.state import TableState
+from ..violations import Violation
 from . import keys, registration
 from . import rows as checks
 from .base import Base
 from .files import Files, named_files_are_whole
-from .finding import Damaged, attempted
+from .finding import attempted
 from .report import Ledger
 from .seen import Entry, GenerationView, RegionView
 
@@ -68,7 +69,7 @@ async def look_at_rows(io: Io, regions: Mapping[RegionId, RegionView], base: Bas
     if len({part.owner for part in parts}) > 1:
         await io.note("verifying", keys="of all regions")
         found_twice = await attempted(keys.repeated(parts, across_owners=True), io.root)
-        if isinstance(found_twice, Damaged):
+        if isinstance(found_twice, Violation):
             ledger.note(f"keys of different regions were not compared: {found_twice.path}: {found_twice.reason}")
         else:
             ledger.add(keys.keys_are_in_one_region(found_twice))
@@ -105,7 +106,7 @@ async def _look_at_region(context: _Context) -> _Values:
         if generation.state is None:
             continue
         loaded = await attempted(checks.load_rows(context.view, generation), generation.io.root)
-        if isinstance(loaded, Damaged):
+        if isinstance(loaded, Violation):
             damaged = Files(looked_at=0, missing=(), damaged=(loaded,), index_files=(), unread=())
             context.ledger.add(named_files_are_whole(damaged))
             continue
@@ -113,7 +114,7 @@ async def _look_at_region(context: _Context) -> _Values:
         _add_values(context, loaded.stored, generation.io.root, values)
     for entry in _tail(context.view):
         found = await attempted(_entry_rows(context, entry), entry.path)
-        if isinstance(found, Damaged):
+        if isinstance(found, Violation):
             continue
         context.ledger.looked_at["rows"] += found.num_rows
         context.ledger.add(checks.keys_are_not_null(found.select(list(context.rows.key)), entry.path))
@@ -136,7 +137,7 @@ async def _look_at_generation(context: _Context, generation: GenerationView, loa
         return
     path = generation.io.path(paths.BLOOM_FILTER)
     data = await attempted(generation.io.get(paths.BLOOM_FILTER), path)
-    if not isinstance(data, Damaged):
+    if not isinstance(data, Violation):
         ledger.add(checks.filters_have_every_key(loaded, data, path, revision))
     if revision.key_index:
         await _look_at_key_index(context, generation.io, loaded)
@@ -146,7 +147,7 @@ async def _look_at_key_index(context: _Context, io: Io, loaded: checks.Generatio
     path, lookup_path = io.path(key_index.PAGE_DATA), io.path(key_index.PAGE_LOOKUP)
     data = await attempted(io.get(key_index.PAGE_DATA), path)
     lookup = await attempted(io.get(key_index.PAGE_LOOKUP), lookup_path)
-    if isinstance(data, Damaged) or isinstance(lookup, Damaged):
+    if isinstance(data, Violation) or isinstance(lookup, Violation):
         return
     try:
         context.ledger.add(checks.key_indexes_have_every_key(loaded, data, path, lookup, lookup_path))
@@ -203,7 +204,7 @@ async def _merged_parts(io: Io, state: TableState, regions: Mapping[RegionId, Re
     if len(manual) < 2:
         return []
     known = await attempted(owners(io, state, state.fragments, back_most=None), io.root)
-    if isinstance(known, Damaged):
+    if isinstance(known, Violation):
         return []
     parts, key = [], list(state.primary_key)
     for fragment in state.fragments:
@@ -223,7 +224,7 @@ async def _look_at_base(io: Io, state: TableState, ledger: Ledger) -> None:
     for fragment in state.fragments:
         path = io.path(read.file_path(io, state, fragment.files[0])) if fragment.files else state.path
         found = await attempted(_fragment_keys(io, state, fragment, key), path)
-        if isinstance(found, Damaged):
+        if isinstance(found, Violation):
             ledger.note(f"keys of fragment {fragment.id} were not looked at: {found.reason}")
             continue
         ledger.looked_at["rows"] += found.num_rows
@@ -233,7 +234,7 @@ async def _look_at_base(io: Io, state: TableState, ledger: Ledger) -> None:
     ledger.add(keys.base_keys_are_not_null(nulls))
     await io.note("verifying", keys="of the base table")
     twice = await attempted(keys.repeated(parts, across_owners=False), io.root)
-    if isinstance(twice, Damaged):
+    if isinstance(twice, Violation):
         ledger.note(f"keys of the base table were not compared: {twice.reason}")
     else:
         ledger.add(keys.base_keys_are_unique(twice))

@@ -21,7 +21,8 @@ from ..table import read
 from ..table.legacy import older, structure
 from ..table.state import TableState
 from ..table.stored_file import open_file, open_rows
-from .finding import Broken, Damaged, attempted, invariant
+from ..violations import Violation, objection
+from .finding import attempted, invariant
 
 _RESTORE = "Restore the object from a backup of the store, or a table version that does not name it."
 _UUID_BYTES = 16
@@ -34,18 +35,17 @@ class Files:
     """What looking at the files of a table version found."""
 
     looked_at: int
-    missing: tuple[Damaged, ...]
-    damaged: tuple[Damaged, ...]
-    index_files: tuple[Damaged, ...]
+    missing: tuple[Violation, ...]
+    damaged: tuple[Violation, ...]
+    index_files: tuple[Violation, ...]
     unread: tuple[str, ...]
     """Files in other places that base paths name: not looked into."""
 
 
 @invariant("FORMAT-018", "FORMAT-034", "TXN-009", "TXN-004", about="table", remedy=_RESTORE)
-def named_files_are_there(files: Files) -> Iterator[Broken]:
+def named_files_are_there(files: Files) -> Iterator[Violation]:
     """Every data and deletion file that a retained version or a listed generation names is there, in its size."""
-    for one in files.missing:
-        yield one.broken()
+    yield from files.missing
 
 
 @invariant(
@@ -54,19 +54,17 @@ def named_files_are_there(files: Files) -> Iterator[Broken]:
     about="table",
     remedy="Queries that use the index fail; no row is lost. Build the index again.",
 )
-def index_files_are_there(files: Files) -> Iterator[Broken]:
+def index_files_are_there(files: Files) -> Iterator[Violation]:
     """Every file of an index that a retained version or a listed generation names is there, in its size."""
-    for one in files.index_files:
-        yield one.broken()
+    yield from files.index_files
 
 
 @invariant(
     "FORMAT-017", "FORMAT-024", "FORMAT-040", "FORMAT-035", "FORMAT-006", about="rows", rows=True, remedy=_RESTORE
 )
-def named_files_are_whole(files: Files) -> Iterator[Broken]:
+def named_files_are_whole(files: Files) -> Iterator[Violation]:
     """Every data and deletion file can be read and has the rows that the table manifest counts."""
-    for one in files.damaged:
-        yield one.broken()
+    yield from files.damaged
 
 
 async def look_at_files(io: Io, state: TableState, seen: set[str], *, rows: bool) -> Files:
@@ -74,8 +72,8 @@ async def look_at_files(io: Io, state: TableState, seen: set[str], *, rows: bool
 
     Without ``rows`` only that they are there in the size that is recorded: one HEAD each.
     """
-    missing: list[Damaged] = []
-    damaged: list[Damaged] = []
+    missing: list[Violation] = []
+    damaged: list[Violation] = []
     unread: list[str] = []
     looked_at = 0
     for fragment in state.fragments:
@@ -97,7 +95,7 @@ async def look_at_files(io: Io, state: TableState, seen: set[str], *, rows: bool
                 old = (file.file_major_version, file.file_minor_version) in structure.VERSIONS
                 reading = _whole_legacy(io, name, file, state) if old else _whole(io, name)
                 whole = await attempted(_counted(reading, fragment.physical_rows, path), path)
-                damaged += [whole] if isinstance(whole, Damaged) else []
+                damaged += [whole] if isinstance(whole, Violation) else []
         if not fragment.HasField("deletion_file"):
             continue
         try:
@@ -115,7 +113,7 @@ async def look_at_files(io: Io, state: TableState, seen: set[str], *, rows: bool
             missing.append(absent)
         elif rows:
             offsets = await attempted(read.deleted_offsets(io, fragment, state), path)
-            damaged += [offsets] if isinstance(offsets, Damaged) else []
+            damaged += [offsets] if isinstance(offsets, Violation) else []
     return Files(
         looked_at=looked_at,
         missing=tuple(missing),
@@ -125,16 +123,16 @@ async def look_at_files(io: Io, state: TableState, seen: set[str], *, rows: bool
     )
 
 
-async def _absent(io: Io, name: str, size_bytes: int) -> Damaged | None:
+async def _absent(io: Io, name: str, size_bytes: int) -> Violation | None:
     """Why the object is not the one that was named; ``size_bytes`` 0: any size will do."""
     try:
         found = await io.head(name)
     except NotFound:
-        return Damaged(io.path(name), "a table manifest names this file, and it is not there")
+        return objection(io.path(name), "a table manifest names this file, and it is not there")
     except InvalidArgument as error:
-        return Damaged(io.path(name), f"a table manifest names this file, and no store can hold it: {error}")
+        return objection(io.path(name), f"a table manifest names this file, and no store can hold it: {error}")
     if size_bytes and found != size_bytes:
-        return Damaged(io.path(name), f"{found} bytes, the table manifest says {size_bytes}", offset=found)
+        return objection(io.path(name), f"{found} bytes, the table manifest says {size_bytes}", offset=found)
     return None
 
 
@@ -161,14 +159,14 @@ async def _counted(reading: Protocol[int], rows: int, path: str) -> None:
         raise ArtifactError("FORMAT-017", path, f"holds {found} rows, the table manifest says {rows}")
 
 
-async def _index_files(io: Io, state: TableState, seen: set[str]) -> list[Damaged]:
+async def _index_files(io: Io, state: TableState, seen: set[str]) -> list[Violation]:
     """Files of the version's indexes that are not there. Indexes that list no files are not looked at."""
-    found: list[Damaged] = []
+    found: list[Violation] = []
     for index in state.manifest.indices:
         try:
             listed = _files_of(index, state)
         except ArtifactError as error:
-            found.append(Damaged(error.path, error.reason, error.clause, error.offset))
+            found.append(objection(error.path, error.reason, error.clause, error.offset))
             continue
         for name, size_bytes in listed:
             if io.path(name) in seen:

@@ -7,61 +7,21 @@ sentence that has to hold; `invariant` registers it with its clauses and with wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Literal, NamedTuple, ParamSpec, TypeVar
+from typing import Literal, ParamSpec, TypeVar
 
 from ..clauses import implements
 from ..effects import Protocol
 from ..errors import ArtifactError, EngineBug, InvalidArgument, NoRoom, NotFound, StorageError
+from ..violations import Severity, Violation, objection
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Severity = Literal["error", "warning"]
-"""``error``: rows are lost, hidden, wrong or unreadable, or will be. ``warning``: the texts are not followed, or a
-trace of something is gone that no row depends on."""
 About = Literal["table", "index", "snapshot", "region", "manifest", "WAL", "generation", "rows"]
 """What an invariant is about, in the order in which they are listed."""
 ABOUT: tuple[About, ...] = ("table", "index", "snapshot", "region", "manifest", "WAL", "generation", "rows")
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """A counterexample."""
-
-    invariant: str
-    clause: str
-    path: str
-    """Object or folder that is damaged, missing, or contradicts another one."""
-    reason: str
-    severity: Severity = "error"
-    offset: int | None = None
-    """Byte of the object where it goes wrong, where that is known."""
-
-
-class Broken(NamedTuple):
-    """What an invariant's function yields for each counterexample."""
-
-    path: str
-    reason: str
-    clause: str = ""
-    """Clause or ambiguity; empty for the first one of the invariant."""
-    offset: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Damaged:
-    """An object that cannot be loaded."""
-
-    path: str
-    reason: str
-    clause: str = ""
-    offset: int | None = None
-
-    def broken(self) -> Broken:
-        """The counterexample that it is."""
-        return Broken(self.path, self.reason, self.clause, self.offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +50,10 @@ Check = Callable[P, list[Violation]]
 
 def invariant(
     *clauses: str, about: About, remedy: str, severity: Severity = "error", rows: bool = False
-) -> Callable[[Callable[P, Iterable[Broken]]], Check[P]]:
+) -> Callable[[Callable[P, Iterable[Violation]]], Check[P]]:
     """Register the decorated function under its own name; its docstring's first line is the sentence."""
 
-    def register(function: Callable[P, Iterable[Broken]]) -> Check[P]:
+    def register(function: Callable[P, Iterable[Violation]]) -> Check[P]:
         name = function.__name__
         if name in INVARIANTS:
             raise EngineBug(f"two invariants are called {name}")
@@ -105,24 +65,24 @@ def invariant(
         @wraps(function)
         def check(*args: P.args, **kwargs: P.kwargs) -> list[Violation]:
             found = function(*args, **kwargs)
-            return [Violation(name, b.clause or clauses[0], b.path, b.reason, severity, b.offset) for b in found]
+            return [replace(v, clause=v.clause or clauses[0], oracle=name, severity=severity) for v in found]
 
         return implements(*clauses)(check)
 
     return register
 
 
-async def attempted(step: Protocol[T], path: str) -> T | Damaged:
+async def attempted(step: Protocol[T], path: str) -> T | Violation:
     """The result of ``step``, or why ``path`` cannot be loaded: missing, damaged, not understood, or refused."""
     try:
         return await step
     except ArtifactError as error:
-        return Damaged(error.path, error.reason, error.clause, error.offset)
+        return objection(error.path, error.reason, error.clause, error.offset)
     except NotFound as missing:
-        return Damaged(missing.path or path, "it is not there")
+        return objection(missing.path or path, "it is not there")
     except InvalidArgument as error:
-        return Damaged(path, str(error), error.clause)
+        return objection(path, str(error), error.clause)
     except NoRoom:
         raise  # nothing is known about the object
     except StorageError as refused:
-        return Damaged(refused.path, f"the store does not give it: {refused.fields['reason']}")
+        return objection(refused.path, f"the store does not give it: {refused.fields['reason']}")

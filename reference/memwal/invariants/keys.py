@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from ..codec.canonical import canonical_bytes, flat, stored_numbers
 from ..codec.siphash import Hashes, siphash13_values
-from .finding import Broken, invariant
+from ..violations import Violation, objection
+from .finding import invariant
 
 KEYS_PER_PASS = 1 << 23
 """Keys whose hashes are held at a time: 64 MiB."""
@@ -127,11 +128,13 @@ def _without_null(keys: pa.Table) -> pa.Table:
     remedy="Readers of the base table alone see the key twice, merged reads once. Delete all rows of the key but one; "
     "a merge that updates the key does so by itself.",
 )
-def base_keys_are_unique(found: Sequence[Repeated]) -> Iterator[Broken]:
+def base_keys_are_unique(found: Sequence[Repeated]) -> Iterator[Violation]:
     """No two rows of the base table have the same key."""
     for one in found:
         where = sorted({path for _, path in one.places})
-        yield Broken(where[0], f"{sum(one.places.values())} rows have the key {dict(one.key)}: in {', '.join(where)}")
+        yield objection(
+            where[0], f"{sum(one.places.values())} rows have the key {dict(one.key)}: in {', '.join(where)}"
+        )
 
 
 @invariant(
@@ -141,10 +144,10 @@ def base_keys_are_unique(found: Sequence[Repeated]) -> Iterator[Broken]:
     rows=True,
     remedy="Such a row is never matched by a merge. Give it a key, or delete it.",
 )
-def base_keys_are_not_null(nulls: Sequence[tuple[str, str, int]]) -> Iterator[Broken]:
+def base_keys_are_not_null(nulls: Sequence[tuple[str, str, int]]) -> Iterator[Violation]:
     """No row of the base table has NULL in a key column."""
     for path, column, rows in nulls:
-        yield Broken(path, f"{rows} rows have NULL in key column {column!r}")
+        yield objection(path, f"{rows} rows have NULL in key column {column!r}")
 
 
 @invariant(
@@ -160,9 +163,9 @@ def base_keys_are_not_null(nulls: Sequence[tuple[str, str, int]]) -> Iterator[Br
     remedy="The order of merging decides which row wins. Stop the writers of both regions, and merge the region with "
     "the older row first; the other one then needs replace_rows_of_others.",
 )
-def keys_are_in_one_region(found: Sequence[Repeated]) -> Iterator[Broken]:
+def keys_are_in_one_region(found: Sequence[Repeated]) -> Iterator[Violation]:
     """No key has rows in two regions: not merged ones, and merged ones where it is known which region merged them."""
     for one in found:
         regions = sorted({owner for owner, _ in one.places})
         for path in sorted({path for _, path in one.places}):
-            yield Broken(path, f"the key {dict(one.key)} has rows in the regions {' and '.join(regions)}")
+            yield objection(path, f"the key {dict(one.key)} has rows in the regions {' and '.join(regions)}")

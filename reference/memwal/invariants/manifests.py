@@ -12,7 +12,8 @@ from ..codec.region_manifest import RegionManifest
 from ..ids import ManifestVersion
 from ..region import transitions
 from ..revisions import Revision
-from .finding import Broken, Violation, invariant
+from ..violations import Violation, objection
+from .finding import invariant
 from .seen import RegionView
 
 _HISTORY = "Restore the object from a backup of the store. Never number a version anew or write one by hand."
@@ -29,14 +30,13 @@ _STOP = "Stop every writer of the region and find out which process wrote this v
     about="manifest",
     remedy=_HISTORY,
 )
-def region_manifests_open(view: RegionView) -> Iterator[Broken]:
+def region_manifests_open(view: RegionView) -> Iterator[Violation]:
     """Every region manifest can be read, is of its region and version, and lists each generation once."""
-    for damaged in view.damaged_manifests:
-        yield damaged.broken()
+    yield from view.damaged_manifests
 
 
 @invariant("MANIFEST-020", "MANIFEST-018", "AMB-30", "AMB-32", about="manifest", remedy=_HISTORY)
-def manifest_versions_are_dense(view: RegionView, *, collected: bool) -> Iterator[Broken]:
+def manifest_versions_are_dense(view: RegionView, *, collected: bool) -> Iterator[Violation]:
     """Retained manifest versions form one block.
 
     Where old ones are ``collected``, a single one below it may be a stale copy: a process that was stalled created the
@@ -47,7 +47,7 @@ def manifest_versions_are_dense(view: RegionView, *, collected: bool) -> Iterato
         copy = collected and (place == 0 or numbers[place - 1] != a - 1)
         if b != a + 1 and not copy:
             missing = view.io.path(paths.manifest(ManifestVersion(a + 1)))
-            yield Broken(missing, f"version {a + 1} is missing before {b}")
+            yield objection(missing, f"version {a + 1} is missing before {b}")
 
 
 @invariant(
@@ -59,11 +59,11 @@ def manifest_versions_are_dense(view: RegionView, *, collected: bool) -> Iterato
     remedy="Processes that do not expect it may commit on top of a state that is long gone. Find out who deletes "
     "region manifests, or set the table's config to allow it.",
 )
-def manifest_versions_go_with_consent(view: RegionView, *, collected: bool) -> Iterator[Broken]:
+def manifest_versions_go_with_consent(view: RegionView, *, collected: bool) -> Iterator[Violation]:
     """The oldest manifest versions are gone only where the table allows it (``collected``)."""
     if not collected and view.numbers and view.numbers[0] > 1:
         missing = view.io.path(paths.manifest(ManifestVersion(1)))
-        yield Broken(missing, f"versions 1 to {view.numbers[0] - 1} are gone, and collection is not allowed")
+        yield objection(missing, f"versions 1 to {view.numbers[0] - 1} are gone, and collection is not allowed")
 
 
 @invariant(
@@ -73,15 +73,15 @@ def manifest_versions_go_with_consent(view: RegionView, *, collected: bool) -> I
     severity="warning",
     remedy="`memwal repair` points the hint at the newest version.",
 )
-def the_hint_names_a_version(view: RegionView) -> Iterator[Broken]:
+def the_hint_names_a_version(view: RegionView) -> Iterator[Violation]:
     """The version hint, if there is one, can be read and names a manifest version that exists, or one above them."""
     if not view.numbers or paths.VERSION_HINT not in view.names:
         return
     if view.hint is None:
-        yield Broken(view.io.path(paths.VERSION_HINT), "the hint cannot be read")
+        yield objection(view.io.path(paths.VERSION_HINT), "the hint cannot be read")
     elif view.hint not in view.numbers and view.hint < view.numbers[-1]:
         missing = view.io.path(paths.manifest(view.hint))
-        yield Broken(missing, f"the hint names version {view.hint}, which is not there", "AMB-31")
+        yield objection(missing, f"the hint names version {view.hint}, which is not there", "AMB-31")
 
 
 @invariant(
@@ -92,11 +92,11 @@ def the_hint_names_a_version(view: RegionView) -> Iterator[Broken]:
     remedy="If a version above the newest one was lost, restore it from a backup of the store; if none was, `memwal "
     "repair` points the hint at the newest version.",
 )
-def the_hint_is_never_ahead(view: RegionView) -> Iterator[Broken]:
+def the_hint_is_never_ahead(view: RegionView) -> Iterator[Violation]:
     """The version hint names no version above the newest: it is written when the version is there."""
     if view.numbers and view.hint is not None and view.hint > view.numbers[-1]:
         missing = view.io.path(paths.manifest(view.hint))
-        yield Broken(missing, f"the hint names version {view.hint}, and {view.numbers[-1]} is the newest")
+        yield objection(missing, f"the hint names version {view.hint}, and {view.numbers[-1]} is the newest")
 
 
 @invariant(
@@ -109,7 +109,7 @@ def the_hint_is_never_ahead(view: RegionView) -> Iterator[Broken]:
     about="manifest",
     remedy=_STOP,
 )
-def manifests_never_go_back(a: RegionManifest, b: RegionManifest, path: str) -> Iterator[Broken]:
+def manifests_never_go_back(a: RegionManifest, b: RegionManifest, path: str) -> Iterator[Violation]:
     """Epoch, replay pointer and current generation never decrease; the region's spec never changes."""
     for clause, name in (
         ("MANIFEST-007", "epoch"),
@@ -118,9 +118,9 @@ def manifests_never_go_back(a: RegionManifest, b: RegionManifest, path: str) -> 
     ):
         before, after = getattr(a, name), getattr(b, name)
         if after < before:
-            yield Broken(path, f"{name} goes from {before} to {after} in version {b.version}", clause)
+            yield objection(path, f"{name} goes from {before} to {after} in version {b.version}", clause)
     if b.spec_id != a.spec_id:
-        yield Broken(path, f"spec {a.spec_id} becomes {b.spec_id} in version {b.version}", "REGION-011")
+        yield objection(path, f"spec {a.spec_id} becomes {b.spec_id} in version {b.version}", "REGION-011")
 
 
 @invariant(
@@ -137,11 +137,11 @@ def manifests_never_go_back(a: RegionManifest, b: RegionManifest, path: str) -> 
     about="manifest",
     remedy=_STOP,
 )
-def each_manifest_step_has_a_trigger(a: RegionManifest, b: RegionManifest, path: str) -> Iterator[Broken]:
+def each_manifest_step_has_a_trigger(a: RegionManifest, b: RegionManifest, path: str) -> Iterator[Violation]:
     """Each version differs from the one before by the fields of exactly one trigger; the last-seen hint may rise."""
     if not transitions.explained(a, b):
         names = ", ".join(trigger.name for trigger in transitions.TRIGGERS)
-        yield Broken(path, f"version {b.version} matches none of {names}")
+        yield objection(path, f"version {b.version} matches none of {names}")
 
 
 @invariant(
@@ -152,11 +152,11 @@ def each_manifest_step_has_a_trigger(a: RegionManifest, b: RegionManifest, path:
     severity="warning",
     remedy="No row depends on the hint. Find out which process wrote this version: it did not look at the one before.",
 )
-def the_last_seen_hint_never_falls(a: RegionManifest, b: RegionManifest, path: str) -> Iterator[Broken]:
+def the_last_seen_hint_never_falls(a: RegionManifest, b: RegionManifest, path: str) -> Iterator[Violation]:
     """No version has a lower last-seen hint than the one before: whoever updates it may raise it."""
     before, after = a.position_last_seen, b.position_last_seen
     if after < before:
-        yield Broken(path, f"position_last_seen goes from {before} to {after} in version {b.version}")
+        yield objection(path, f"position_last_seen goes from {before} to {after} in version {b.version}")
 
 
 @invariant(
@@ -166,7 +166,7 @@ def the_last_seen_hint_never_falls(a: RegionManifest, b: RegionManifest, path: s
     severity="warning",
     remedy="Find out what created the region: another history may have been started over an older one.",
 )
-def the_first_manifest_is_fresh(manifest: RegionManifest, path: str, revision: Revision) -> Iterator[Broken]:
+def the_first_manifest_is_fresh(manifest: RegionManifest, path: str, revision: Revision) -> Iterator[Violation]:
     """Version 1 is of a new region, or says of earlier claims and of a flush, as the texts' appendix 1 has it."""
     if manifest.version != 1 or (manifest.epoch > revision.epoch_first and manifest.position_replay_after):
         return
@@ -175,7 +175,7 @@ def the_first_manifest_is_fresh(manifest: RegionManifest, path: str, revision: R
         found = getattr(manifest, name)
         unclaimed = name == "epoch" and found < wanted[name]  # created at epoch 0, and claimed by the next version
         if found != wanted[name] and not unclaimed:
-            yield Broken(path, f"{name} of version 1 is {found}, not {wanted[name]}")
+            yield objection(path, f"{name} of version 1 is {found}, not {wanted[name]}")
 
 
 def look_at(manifest: RegionManifest, path: str, revision: Revision) -> list[Violation]:

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from .. import paths
 from ..ids import RegionId
 from ..table.state import TableState
-from .finding import Broken, invariant
+from ..violations import Violation, objection
+from .finding import invariant
 from .seen import RegionView
 
 _LOST = "Rows of the region are in no source. Restore manifest versions or generations from a backup of the store."
@@ -26,7 +27,7 @@ _LOST = "Rows of the region are in no source. Restore manifest versions or gener
     about="region",
     remedy=_LOST,
 )
-def unmerged_generations_are_listed(view: RegionView, state: TableState) -> Iterator[Broken]:
+def unmerged_generations_are_listed(view: RegionView, state: TableState) -> Iterator[Violation]:
     """Every generation between merge progress and the current one is listed."""
     if view.newest is None:
         return
@@ -35,24 +36,24 @@ def unmerged_generations_are_listed(view: RegionView, state: TableState) -> Iter
     missing = [number for number in range(progress + 1, min(current, progress + 1001)) if number not in listed]
     if missing:
         path = view.io.path(paths.manifest(view.newest.version))
-        yield Broken(path, f"generations {missing[:8]} are neither listed nor merged: progress is {progress}")
+        yield objection(path, f"generations {missing[:8]} are neither listed nor merged: progress is {progress}")
 
 
 @invariant("MERGE-006", "MANIFEST-013", "AMB-80", about="region", remedy=_LOST)
-def merge_progress_is_below_the_current_generation(view: RegionView, state: TableState) -> Iterator[Broken]:
+def merge_progress_is_below_the_current_generation(view: RegionView, state: TableState) -> Iterator[Violation]:
     """Merge progress of a region is below the generation that its next flush will create."""
     if view.newest is None:
         return
     progress, current = state.mem_wal.progress(view.region_id), view.newest.generation_current
     if progress >= current:
         path = view.io.path(paths.manifest(view.newest.version))
-        yield Broken(path, f"generation {progress} is merged, and the region's current generation is {current}")
+        yield objection(path, f"generation {progress} is merged, and the region's current generation is {current}")
 
 
 @invariant("AMB-97", "AMB-80", "MANIFEST-001", about="region", remedy=_LOST)
-def merged_regions_are_there(state: TableState, regions: Mapping[RegionId, RegionView]) -> Iterator[Broken]:
+def merged_regions_are_there(state: TableState, regions: Mapping[RegionId, RegionView]) -> Iterator[Violation]:
     """Every region that was merged from still has its manifests."""
     for region, progress in state.mem_wal.merged:
         if progress and (region not in regions or not regions[region].numbers):
             folder = f"{state.path.rpartition(f'{paths.VERSIONS}/')[0]}{paths.region(region)}/manifest"
-            yield Broken(folder, f"generation {progress} of {region} is merged, and the region has no manifest")
+            yield objection(folder, f"generation {progress} of {region} is merged, and the region has no manifest")

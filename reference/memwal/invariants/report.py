@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..ids import TableVersion
-from .finding import Violation
+from ..violations import Violation
 
 FINDINGS_MAX = 100
 """Findings of one invariant that are kept; the rest is counted."""
@@ -58,10 +58,10 @@ class Ledger:
         for one in found:
             if one in self.findings:
                 continue
-            if self.kept[one.invariant] == FINDINGS_MAX:
-                self.suppressed[one.invariant] += 1
+            if self.kept[one.oracle] == FINDINGS_MAX:
+                self.suppressed[one.oracle] += 1
                 continue
-            self.kept[one.invariant] += 1
+            self.kept[one.oracle] += 1
             self.findings.append(one)
 
     def note(self, text: str) -> None:

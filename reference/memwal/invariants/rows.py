@@ -29,7 +29,8 @@ from ..region.recovery import read_entry
 from ..region.rows import TOMBSTONE, Rows
 from ..revisions import Revision
 from ..table import read
-from .finding import Broken, invariant
+from ..violations import Violation, objection
+from .finding import invariant
 from .generations import recorded_range
 from .seen import Entry, GenerationView, RegionView
 
@@ -136,13 +137,13 @@ def _entries_of(view: RegionView, generation: GenerationView) -> list[Entry] | s
     remedy="The generation is not what was written. While the WAL entries are there: take the generation off the list, "
     "set the replay pointer back, and let a writer flush again; that is no repair that a tool may do.",
 )
-def generations_equal_their_wal(generation: GenerationRows) -> Iterator[Broken]:
+def generations_equal_their_wal(generation: GenerationRows) -> Iterator[Violation]:
     """A generation has exactly the rows of the WAL entries that it covers, in their order."""
     if generation.logged is None:
         return
     difference = _difference(generation.stored, generation.logged)
     if difference:
-        yield Broken(generation.path, f"generation {generation.number}: {difference}")
+        yield objection(generation.path, f"generation {generation.number}: {difference}")
 
 
 def _difference(stored: pa.Table, logged: pa.Table) -> str:
@@ -177,20 +178,22 @@ def _shown(value: object) -> str:
     remedy="Lookups skip the generation for keys that it holds, and return older rows. Merge and collect it; delete "
     "the filter file until then: readers without a filter look into the generation.",
 )
-def filters_have_every_key(generation: GenerationRows, data: bytes, path: str, revision: Revision) -> Iterator[Broken]:
+def filters_have_every_key(
+    generation: GenerationRows, data: bytes, path: str, revision: Revision
+) -> Iterator[Violation]:
     """The bloom filter of a generation denies none of its keys."""
     if not data:
-        yield Broken(path, f"the filter of generation {generation.number} is empty", offset=0)
+        yield objection(path, f"the filter of generation {generation.number} is empty", offset=0)
         return
     try:
         found = bloom.decode(data, revision, path).might_contain(generation.keys)
     except ArtifactError as error:
-        yield Broken(path, error.reason, error.clause, error.offset)
+        yield objection(path, error.reason, error.clause, error.offset)
         return
     if not found.all():
         at = int(np.argmin(found))
         key = generation.keys.slice(at, 1).to_pylist()[0]
-        yield Broken(path, f"denies {int((~found).sum())} keys of generation {generation.number}: {_shown(key)}")
+        yield objection(path, f"denies {int((~found).sum())} keys of generation {generation.number}: {_shown(key)}")
 
 
 @invariant(
@@ -201,7 +204,7 @@ def filters_have_every_key(generation: GenerationRows, data: bytes, path: str, r
 )
 def key_indexes_have_every_key(
     generation: GenerationRows, data: bytes, path: str, lookup: bytes, lookup_path: str
-) -> Iterator[Broken]:
+) -> Iterator[Violation]:
     """In R the key index of a generation can be read, and has the key and the place of every visible row."""
     keys = generation.keys
     try:
@@ -209,10 +212,10 @@ def key_indexes_have_every_key(
         pages = data_file.decode(data, path, clause="AMB-48")
         wanted = keys.column(0).combine_chunks() if keys.num_columns == 1 else key_index.composite(keys)
     except ArtifactError as error:
-        yield Broken(error.path, error.reason, error.clause, error.offset)
+        yield objection(error.path, error.reason, error.clause, error.offset)
         return
     if not {"values", "ids"} <= set(pages.schema.names) or not pa.types.is_integer(pages.schema.field("ids").type):
-        yield Broken(path, f"has the columns {pages.schema.names}, not values and ids")
+        yield objection(path, f"has the columns {pages.schema.names}, not values and ids")
         return
     ids = pages.column("ids").to_numpy()
     places = np.flatnonzero(generation.live)
@@ -222,13 +225,13 @@ def key_indexes_have_every_key(
     there[there] = ids[order][at[there]] == places[there]
     if not there.all():
         row = int(places[np.argmin(there)])
-        yield Broken(path, f"lacks {int((~there).sum())} visible rows of generation {generation.number}: row {row}")
+        yield objection(path, f"lacks {int((~there).sum())} visible rows of generation {generation.number}: row {row}")
         return
     values = pages.column("values").combine_chunks().take(pa.array(order[at]))
     same = pc.equal(_comparable(values.cast(wanted.type)), _comparable(wanted.take(pa.array(places))))
     if not pc.all(same, skip_nulls=False).as_py():
         row = int(places[np.argmin(same.fill_null(False).to_numpy(zero_copy_only=False))])
-        yield Broken(path, f"has another key for row {row} of generation {generation.number}")
+        yield objection(path, f"has another key for row {row} of generation {generation.number}")
 
 
 @invariant(
@@ -239,13 +242,13 @@ def key_indexes_have_every_key(
     remedy="Such a row is never matched by a merge, and appears again with each. Find out which implementation wrote "
     "it.",
 )
-def keys_are_not_null(keys: pa.Table, path: str) -> Iterator[Broken]:
+def keys_are_not_null(keys: pa.Table, path: str) -> Iterator[Violation]:
     """No row of a generation or of an unflushed WAL entry has NULL in a key column."""
     for name in keys.schema.names:
         nulls = keys.column(name)
         if nulls.null_count:
             at = int(np.argmax(nulls.is_null().to_numpy()))
-            yield Broken(path, f"{nulls.null_count} rows have NULL in key column {name!r}, the first at {at}")
+            yield objection(path, f"{nulls.null_count} rows have NULL in key column {name!r}, the first at {at}")
 
 
 @invariant(
@@ -256,14 +259,14 @@ def keys_are_not_null(keys: pa.Table, path: str) -> Iterator[Broken]:
     remedy="Readers that rely on the deletion file return a key twice. This engine's merge takes the last row all the "
     "same; merge and collect the generation.",
 )
-def older_rows_are_hidden(generation: GenerationRows) -> Iterator[Broken]:
+def older_rows_are_hidden(generation: GenerationRows) -> Iterator[Violation]:
     """In R the last row of each key of a generation is visible, and every other one is hidden."""
     wanted = np.zeros(generation.stored.num_rows, dtype=np.bool_)
     wanted[newest(generation.keys, generation.key)] = True
     wrong = np.flatnonzero(wanted != generation.live)
     if len(wrong):
         kind = "hidden, and the last of its key" if wanted[wrong[0]] else "visible, and a later one has its key"
-        yield Broken(generation.path, f"row {wrong[0]} of generation {generation.number} is {kind}")
+        yield objection(generation.path, f"row {wrong[0]} of generation {generation.number} is {kind}")
 
 
 @invariant(
@@ -277,12 +280,14 @@ def older_rows_are_hidden(generation: GenerationRows) -> Iterator[Broken]:
     remedy="Keys may be in two regions, and the order of merging decides which row wins. Stop the writer that routes "
     "rows wrongly; merge the region whose rows are older first.",
 )
-def rows_belong_to_their_region(found: Mapping[RegionKey, int], known: RegionKey | None, path: str) -> Iterator[Broken]:
+def rows_belong_to_their_region(
+    found: Mapping[RegionKey, int], known: RegionKey | None, path: str
+) -> Iterator[Violation]:
     """Under the region's spec every row has the region's values; where they are not recorded, all rows agree."""
     wanted = known if known is not None else next(iter(found), None)
     for values, at in found.items():
         if values != wanted:
-            yield Broken(path, f"row {at} has the region values {_named(values)}, the region {_named(wanted or ())}")
+            yield objection(path, f"row {at} has the region values {_named(values)}, the region {_named(wanted or ())}")
             return
 
 

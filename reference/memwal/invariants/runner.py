@@ -15,9 +15,10 @@ from ..region.rows import Rows
 from ..revisions import REVISIONS, Revision
 from ..table import versions as naming
 from ..table.state import TableState
+from ..violations import Violation, objection
 from .base import Base, look_at_versions, newest_readable
 from .contents import look_at_rows
-from .finding import ABOUT, INVARIANTS, Damaged, attempted
+from .finding import ABOUT, INVARIANTS, attempted
 from .regions import load_regions, look_at_regions
 from .report import Ledger, Report
 from .table import table_versions_open
@@ -67,7 +68,7 @@ async def _look(table: Io, wanted: Revision | None, fast: bool) -> Report:
     if not listed and not folders:
         raise NotFound(table.path(paths.VERSIONS))
     if not listed:
-        missing = Damaged(table.path(paths.VERSIONS), "regions exist, and no table version does", "FORMAT-004")
+        missing = objection(table.path(paths.VERSIONS), "regions exist, and no table version does", "FORMAT-004")
         ledger.add(table_versions_open([missing]))
     state = await newest_readable(table)
     revision = wanted or await _revision(table, state, ledger)
@@ -84,7 +85,7 @@ async def _revision(table: Io, state: TableState | None, ledger: Ledger) -> Revi
     """The recorded revision, or what the WAL files of a table without a readable version show."""
     if state is not None:
         recorded = await attempted(_recorded(state), state.path)
-        if not isinstance(recorded, Damaged):
+        if not isinstance(recorded, Violation):
             return recorded
         ledger.add(table_versions_open([recorded]))
     names = [n for n in await table.list(paths.MEM_WAL) if "/wal/" in n]
@@ -116,7 +117,7 @@ def _report(table: Io, ledger: Ledger, revision: Revision | None, base: Base, fa
     about = {name: ABOUT.index(one.about) for name, one in INVARIANTS.items()}
     ordered = sorted(
         (replace(one, path=_relative(table, one.path)) for one in ledger.findings),
-        key=lambda v: (v.severity, about[v.invariant], v.path, v.invariant),
+        key=lambda v: (v.severity, about[v.oracle], v.path, v.oracle),
     )
     return Report(
         revision=revision.name if revision is not None else None,

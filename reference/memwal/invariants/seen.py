@@ -10,7 +10,7 @@ from ..ids import Epoch, Generation, ManifestVersion, RegionId, WalPosition
 from ..region.recovery import replay_start
 from ..revisions import Revision
 from ..table.state import TableState
-from .finding import Damaged, Violation
+from ..violations import Violation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class GenerationView:
     """Objects in its folder, relative to it."""
     state: TableState | None
     """Its newest table version; None if that cannot be loaded."""
-    damaged: Damaged | None = None
+    damaged: Violation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class RegionView:
     """Manifest versions, readable or not, ascending."""
     newest: RegionManifest | None
     """The newest readable manifest."""
-    damaged_manifests: tuple[Damaged, ...]
+    damaged_manifests: tuple[Violation, ...]
     found_in_manifests: tuple[Violation, ...]
     """What looking at single manifests and at each step between two of them found."""
     hint: ManifestVersion | None
@@ -65,7 +65,7 @@ class RegionView:
     """WAL positions, readable or not, ascending."""
     entries: tuple[Entry, ...]
     """WAL entries that were read, by position."""
-    damaged_entries: tuple[Damaged, ...]
+    damaged_entries: tuple[Violation, ...]
     generations: tuple[GenerationView, ...]
     """Listed generations in the order of the list."""
 

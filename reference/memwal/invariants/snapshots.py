@@ -11,7 +11,8 @@ from .. import paths
 from ..ids import RegionId
 from ..index.snapshot import RegionRow
 from ..table.state import TableState
-from .finding import Broken, Damaged, invariant
+from ..violations import Violation, objection
+from .finding import invariant
 from .seen import RegionView
 
 
@@ -27,10 +28,9 @@ from .seen import RegionView
     remedy="Rebuild the snapshot (`memwal snapshot`); strong reads do not use it. Time travel to the version stays "
     "broken.",
 )
-def snapshots_open(damaged: Iterable[Damaged]) -> Iterator[Broken]:
+def snapshots_open(damaged: Iterable[Violation]) -> Iterator[Violation]:
     """The region snapshot of every retained version is there, can be read, and has a row for each region counted."""
-    for one in damaged:
-        yield one.broken()
+    yield from damaged
 
 
 @invariant(
@@ -44,7 +44,7 @@ def snapshots_open(damaged: Iterable[Damaged]) -> Iterator[Broken]:
 )
 def snapshots_are_not_ahead(
     state: TableState, rows: Sequence[RegionRow], regions: Mapping[RegionId, RegionView]
-) -> Iterator[Broken]:
+) -> Iterator[Violation]:
     """No snapshot has seen a manifest version above the newest that is there."""
     for row in rows:
         region = regions.get(row.region_id)
@@ -53,7 +53,9 @@ def snapshots_are_not_ahead(
         newest = max(region.numbers, default=0) if region is not None else 0
         if row.manifest.version > newest:
             missing = f"{_root(state)}{paths.region(row.region_id)}/{paths.manifest(row.manifest.version)}"
-            yield Broken(missing, f"the snapshot of table version {state.version} has seen it, the newest is {newest}")
+            yield objection(
+                missing, f"the snapshot of table version {state.version} has seen it, the newest is {newest}"
+            )
 
 
 @invariant(
@@ -67,7 +69,7 @@ def snapshots_are_not_ahead(
 )
 def snapshots_list_what_is_there(
     state: TableState, rows: Sequence[RegionRow], regions: Mapping[RegionId, RegionView]
-) -> Iterator[Broken]:
+) -> Iterator[Violation]:
     """Generations that a snapshot lists above the progress of its version are there."""
     for row in rows:
         region = regions.get(row.region_id)
@@ -76,7 +78,7 @@ def snapshots_list_what_is_there(
             if listed.generation > state.mem_wal.progress(row.region_id) and listed.path not in held:
                 missing = f"{_root(state)}{paths.region(row.region_id)}/{listed.path}"
                 reason = f"the snapshot of table version {state.version} lists generation {listed.generation}"
-                yield Broken(missing, f"{reason}, which is not merged in that version")
+                yield objection(missing, f"{reason}, which is not merged in that version")
 
 
 def _root(state: TableState) -> str:

@@ -1,6 +1,6 @@
 """What the invariants of one region look at: everything in its folder but rows, loaded as far as it can be.
 
-Objects that cannot be loaded are kept as `Damaged`, so that looking goes on with the rest. Memory: a small record per
+Objects that cannot be loaded are kept as `Violation`, so that looking goes on with the rest. Memory: a small record per
 object, and one object's content at a time.
 """
 
@@ -19,7 +19,8 @@ from ..region import wal_folder
 from ..region.recovery import replay_start
 from ..region.rows import TOMBSTONE, Rows
 from ..revisions import Revision
-from .finding import Damaged, Violation, attempted
+from ..violations import Violation, objection
+from .finding import attempted
 from .loading import opened
 from .manifests import look_at, look_at_step
 from .seen import Entry, GenerationView, RegionView
@@ -68,15 +69,15 @@ def _manifest_version(name: str) -> ManifestVersion | None:
 
 async def _manifests(
     io: Io, numbers: Iterable[ManifestVersion], revision: Revision
-) -> tuple[RegionManifest | None, list[Damaged], list[Violation]]:
+) -> tuple[RegionManifest | None, list[Violation], list[Violation]]:
     """The newest readable manifest, those that are not, and what is wrong with single ones and with steps."""
     newest: RegionManifest | None = None
-    damaged: list[Damaged] = []
+    damaged: list[Violation] = []
     found: list[Violation] = []
     for number in numbers:
         path = io.path(paths.manifest(number))
         seen = await attempted(manifests.read(io, number, revision), path)
-        if isinstance(seen, Damaged):
+        if isinstance(seen, Violation):
             damaged.append(seen)
             continue
         found += look_at(seen, path, revision)
@@ -97,13 +98,13 @@ async def _hint(io: Io, names: tuple[str, ...]) -> ManifestVersion | None:
 
 async def _entries(
     io: Io, positions: Iterable[WalPosition], revision: Revision, rows: Rows | None
-) -> tuple[list[Entry], list[Damaged]]:
+) -> tuple[list[Entry], list[Violation]]:
     entries: list[Entry] = []
-    damaged: list[Damaged] = []
+    damaged: list[Violation] = []
     for position in positions:
         name = paths.wal(position, revision.wal_suffix)
         seen = await attempted(_entry(io, name, position, revision, rows), io.path(name))
-        if isinstance(seen, Damaged):
+        if isinstance(seen, Violation):
             damaged.append(seen)
         else:
             entries.append(seen)
@@ -135,9 +136,9 @@ async def _generation(region: Io, listed: FlushedGeneration, names: tuple[str, .
     held = frozenset(name.removeprefix(f"{listed.path}/") for name in names if name.startswith(f"{listed.path}/"))
     versions = [v for name in held if name.startswith(f"{paths.VERSIONS}/") and (v := paths.table_version(name))]
     if not versions:
-        missing = Damaged(io.path(paths.VERSIONS), "there is no table version")
+        missing = objection(io.path(paths.VERSIONS), "there is no table version")
         return GenerationView(io=io, listed=listed, names=held, state=None, damaged=missing)
     seen = await attempted(opened(io, max(versions)), io.path(paths.table_manifest(max(versions))))
-    if isinstance(seen, Damaged):
+    if isinstance(seen, Violation):
         return GenerationView(io=io, listed=listed, names=held, state=None, damaged=seen)
     return GenerationView(io=io, listed=listed, names=held, state=seen)

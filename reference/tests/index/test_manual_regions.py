@@ -146,7 +146,7 @@ def test_a_merge_that_would_replace_a_row_of_another_manual_region_stops_with_bo
             made.merge(region)
         assert all(part in str(caught.value) for part in (one, other, "REGION-003"))
     assert made.refresh().version == before
-    assert {each.invariant for each in made.verify().findings} == {"keys_are_in_one_region"}
+    assert {each.oracle for each in made.verify().findings} == {"keys_are_in_one_region"}
     made.merge(other, replace_rows_of_others=True)
     assert (1, "other") in shown(made.scan())
     assert made.verify().clean

@@ -42,7 +42,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> memwal.Table:
 
 
 def broken(tmp_path: Path) -> list[str]:
-    return [v.invariant for v in Folder(tmp_path).run(invariants.check(Io("t", interpretation=STRICT)))]
+    return [v.oracle for v in Folder(tmp_path).run(invariants.check(Io("t", interpretation=STRICT)))]
 
 
 def rewrite(table: memwal.Table, tmp_path: Path, **changes: object) -> None:

@@ -117,8 +117,7 @@ def test_only_warnings_are_found_between_the_steps_of_enabling(revision: str) ->
     store = Ground()
     found: set[tuple[str, str]] = set()
     store.after = lambda request: found.update(
-        (f.severity, f.invariant)
-        for f in (verify(Ground(store.objects)).findings if "_versions" in request.path else ())
+        (f.severity, f.oracle) for f in (verify(Ground(store.objects)).findings if "_versions" in request.path else ())
     )
     memwal.create("t", SCHEMA, primary_key=["id"], revision=revision, store=store)
     assert found == {("warning", "enabling_was_finished")}
@@ -134,7 +133,7 @@ def test_a_table_without_mem_wal_is_said_to_be_one_and_its_own_invariants_are_ch
     (data,) = list((tmp_path / "t" / "data").iterdir())[:1]
     data.unlink()
     (finding,) = memwal.verify(tmp_path / "t").findings
-    assert (finding.invariant, finding.path) == ("named_files_are_there", f"data/{data.name}")
+    assert (finding.oracle, finding.path) == ("named_files_are_there", f"data/{data.name}")
 
 
 def _rewritten(place: str, rows: pa.Table) -> None:
@@ -190,7 +189,7 @@ def test_a_version_that_a_branch_of_pylance_starts_from_is_kept_and_no_gap_is_re
     assert kept == [1, 4]
     assert memwal.verify(place).findings == ()
     (tmp_path / "t" / "_refs" / "branches" / "dev.json").write_bytes(b"{")
-    found = [(one.invariant, one.path) for one in memwal.verify(place).findings]
+    found = [(one.oracle, one.path) for one in memwal.verify(place).findings]
     assert ("tags_name_versions", "_refs/branches/dev.json") in found
     assert "table_versions_are_dense" in dict(found)
 
@@ -207,7 +206,7 @@ def test_a_version_from_before_a_clock_was_put_back_is_kept_by_its_age(ahead_s: 
     scene.change_version(later, early)
     for version in between:
         del scene.objects[scene.version_path(version)]
-    found = [one.invariant for one in scene.verify().findings]
+    found = [one.oracle for one in scene.verify().findings]
     assert ("table_versions_are_dense" in found) is warned
 
 
@@ -236,8 +235,8 @@ def test_the_damage_that_breaks_an_invariant_is_found_under_its_name_and_at_its_
     times = 0
     for scene, path in PLANTED[name].plant(whole(revision)):
         report = scene.verify(fast=not one.rows and one.about != "WAL")
-        found = [f for f in report.findings if (f.invariant, f.path) == (name, path.removeprefix("t/"))]
-        assert found, [(f.invariant, f.path, f.reason) for f in report.findings]
+        found = [f for f in report.findings if (f.oracle, f.path) == (name, path.removeprefix("t/"))]
+        assert found, [(f.oracle, f.path, f.reason) for f in report.findings]
         assert {f.severity for f in found} == {one.severity}
         assert all(re.fullmatch(r"(AMB|[A-Z]+)-\d{2,3}", f.clause) and f.reason for f in found)
         times += 1
@@ -351,7 +350,7 @@ def test_a_table_whose_newest_manifest_is_damaged_is_checked_by_its_older_ones(r
         scene.table  # noqa: B018 - opening it is what fails
     report = scene.verify()
     assert (report.version, report.revision, report.mem_wal) == (7, revision, True)
-    assert [(f.invariant, f.path) for f in report.findings] == [("table_versions_open", newest.removeprefix("t/"))]
+    assert [(f.oracle, f.path) for f in report.findings] == [("table_versions_open", newest.removeprefix("t/"))]
     assert dict(report.looked_at)["generations"] == 6
     scene.objects[scene.wal_path(6)] = b""
     assert named(scene.verify(), scene.wal_path(6))
@@ -367,7 +366,7 @@ def test_without_any_readable_version_regions_are_checked_as_the_revision_that_i
         damaged_tables.invariants.verify(Io("t", interpretation=STRICT), revision=scene.revision), scene.store
     )
     assert (report.version, report.revision, report.mem_wal) == (None, revision, False)
-    assert {f.invariant for f in report.findings} == {"table_versions_open", "wal_entries_open"}
+    assert {f.oracle for f in report.findings} == {"table_versions_open", "wal_entries_open"}
     told = scene.verify()
     if revision == "R":
         assert told.revision is None
@@ -383,7 +382,7 @@ def test_a_damage_of_many_objects_is_counted_and_not_listed_without_end(monkeypa
     for position in scene.positions:
         scene.objects[scene.wal_path(position)] = b""
     report = scene.verify()
-    assert [f.invariant for f in report.findings].count("wal_entries_open") == 3
+    assert [f.oracle for f in report.findings].count("wal_entries_open") == 3
     assert dict(report.suppressed)["wal_entries_open"] == 5
 
 
@@ -397,7 +396,7 @@ def test_an_object_that_the_store_refuses_is_a_finding_and_the_rest_is_checked()
 
     scene.store.before = refuse
     report = scene.verify()
-    assert [(f.invariant, f.path) for f in report.findings] == [("wal_entries_open", refused.removeprefix("t/"))]
+    assert [(f.oracle, f.path) for f in report.findings] == [("wal_entries_open", refused.removeprefix("t/"))]
     assert "permission denied" in report.findings[0].reason
 
 

@@ -113,7 +113,7 @@ def test_an_index_entry_that_cannot_be_understood_is_named_with_its_place(object
     message = table_pb2.Manifest.FromString(manifest.message.SerializeToString())
     damaged = table_manifest.encode(TableManifest(message=message, indices=tuple(indices)))
     (finding,) = [one for one in verified({**objects, name: damaged}).findings if says in one.reason]
-    assert (finding.path, finding.clause, finding.invariant) == (
+    assert (finding.path, finding.clause, finding.oracle) == (
         name.removeprefix("t/"), "FORMAT-004", "index_files_are_there",
     )  # fmt: skip
     assert finding.offset == 0
@@ -135,7 +135,7 @@ def test_data_files_before_version_2_are_read_to_their_ends(tmp_path: Path) -> N
         damaged[place_in_file] ^= 0xFF
         file.write_bytes(bytes(damaged))
         findings = memwal.verify(place).findings
-        found |= {(finding.invariant, finding.clause) for finding in findings}
+        found |= {(finding.oracle, finding.clause) for finding in findings}
         said += "".join(finding.reason for finding in findings)
     assert found == {("named_files_are_whole", f"FORMAT-0{number}") for number in (24, 26, 31)}
     assert "column 'v': Invalid UTF8 sequence" in said

@@ -308,7 +308,7 @@ def test_rows_in_the_wrong_shard_are_a_finding_of_theirs_and_not_of_the_writer(t
     assert native.table.verify().clean
     with native.writer(1) as writer:
         writer.put(first[0])
-    found = {f.invariant for f in native.table.verify().findings}
+    found = {f.oracle for f in native.table.verify().findings}
     assert found == {"rows_belong_to_their_region", "keys_are_in_one_region"}
 
 

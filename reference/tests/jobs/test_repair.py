@@ -141,7 +141,7 @@ def test_an_unreadable_last_entry_is_moved_aside_and_every_other_row_stays(revis
         if revision == "R":
             assert all(b"fence_sentinel" in scene.objects[scene.wal_path(p)] for p in (position, position + 1))
         assert seen(scene) == expected
-        found = [(f.invariant, f.severity) for f in scene.verify().findings]
+        found = [(f.oracle, f.severity) for f in scene.verify().findings]
         assert found == [("quarantines_are_empty", "warning")]
         with scene.table.writer(scene.regions[0]) as writer:
             writer.flush()
@@ -194,7 +194,7 @@ def test_a_repair_that_was_cut_short_anywhere_can_be_run_again(revision: str) ->
         assert quarantined
         assert set(quarantined) == {data}
         assert seen(scene) == expected
-        assert {f.invariant for f in scene.verify().findings} == {"quarantines_are_empty"}
+        assert {f.oracle for f in scene.verify().findings} == {"quarantines_are_empty"}
         with scene.table.writer(scene.regions[0]):
             pass
         assert seen(scene) == expected
@@ -235,7 +235,7 @@ def test_an_unanswered_request_is_made_again(revision: str, *, applied: bool) ->
         ("Put", "wal"),
     }  # fmt: skip
     assert seen(scene) == expected
-    assert {f.invariant for f in scene.verify().findings} == {"quarantines_are_empty"}
+    assert {f.oracle for f in scene.verify().findings} == {"quarantines_are_empty"}
 
 
 @pytest.mark.clause("AMB-15")

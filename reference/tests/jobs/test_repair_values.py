@@ -107,7 +107,7 @@ def test_the_entry_is_set_aside_and_its_readable_rows_stay_with_all_before_and_b
     if scene.revision.entry_generation:
         assert [scene.entry(path).generation for path in scene.bad] == [1, 1]
     assert scene.seen() == WHOLE
-    found = [(f.invariant, f.severity) for f in scene.table.verify().findings]
+    found = [(f.oracle, f.severity) for f in scene.table.verify().findings]
     assert set(found) == {("quarantines_are_empty", "warning")}
     assert scene.repair().steps == ()
     with scene.table.writer(scene.region) as writer:

@@ -16,7 +16,6 @@ import typer
 from rich.markup import escape
 
 from ..traces import replay as replaying
-from ..traces.study import as_dict
 from ..viewer import viewing
 from ..viewer.film import Camera, Film
 from .terminal import FOUND, Json, mistakes_are_usage, print_json, print_steps, print_violation, stderr, stdout
@@ -74,7 +73,7 @@ def replay(
                 "stopped_early": played.stopped_early,
                 "engine_changed": played.engine_changed,
                 "divergence": None if played.divergence is None else asdict(played.divergence),
-                "violation": None if played.violation is None else as_dict(played.violation),
+                "violation": None if played.violation is None else played.violation.as_json(),
                 "violation_at": played.violation_at,
                 "expected": len(played.header.expected),
                 "unexpected": None if played.unexpected is None else str(played.unexpected),

@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 from memwal.errors import MemwalError
+from memwal.violations import Violation
 from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
 from ..exploring.exploration import Progress
 from ..traces.trace import Step
-from ..world import Violation
 
 FOUND = 1
 USAGE = 2
@@ -88,7 +88,7 @@ def reading_of(text: str) -> tuple[str, bool | int | str]:
 def print_violation(violation: Violation) -> None:
     stdout.print(f"[bold red]violation[/] of {violation.clause} ({violation.oracle}):", soft_wrap=True)
     stdout.print(violation.reason, markup=False, soft_wrap=True)
-    for name, value in violation.counterexample:
+    for name, value in violation.shown:
         stdout.print(f"  {name}: {value}", markup=False, soft_wrap=True)
 
 

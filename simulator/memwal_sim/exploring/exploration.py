@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from memwal.effects import StoreRequest
+from memwal.violations import Violation
 
 from ..outcomes import FAULTS, Fate
-from ..world import Violation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from memwal.violations import Violation
 
 from ..book import Book
 from ..names import operation
@@ -24,7 +25,7 @@ from ..outcomes import MUTATING, Fate
 from ..simulation import broken
 from ..store import GO_ON
 from ..trie import AT_END, ROOT, Trie
-from ..world import Violation, World
+from ..world import World
 from .exploration import Bounds, Exploration, Move, Progress, Site
 from .interned import Array, Column, Interned, packed
 from .reduction import Reduction

@@ -12,12 +12,13 @@ from typing import Any
 
 from memwal.effects import StoreRequest
 from memwal.errors import InvalidArgument
+from memwal.violations import Violation
 
 from ..book import Book
 from ..outcomes import FAULTS, Fate, fates
 from ..simulation import broken
 from ..trie import AT_END, ROOT, Trie
-from ..world import Violation, World
+from ..world import World
 from .exploration import Move
 from .tables import FATE_BITS, NONE_UNDER_WAY, GhostTable, Orphans, Stores
 

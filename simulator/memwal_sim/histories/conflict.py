@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..world import Violation
+from memwal.violations import Violation
+
 from .operations import Operation
 
 ORACLE = "operations have an order"

@@ -20,9 +20,9 @@ class Step(Generic[State]):
     """One operation on the object."""
 
     name: str
-    invoked: int
+    invoked: float
     """When it began. A step that returned before this one was invoked comes before it; equal times say nothing."""
-    returned: int | None
+    returned: float | None
     """When it came back; None: never, or nobody knows."""
     optional: bool = False
     """It may have happened or not."""

@@ -14,12 +14,13 @@ from typing import Any, Literal, TypeAlias, get_args
 from memwal.codec import json_text
 from memwal.errors import ArtifactError, InvalidArgument
 
+from .history import History, Kind
+
 CLAUSE = "HISTORY"
 """Clause of the `ArtifactError` that a broken history is."""
 
 Value: TypeAlias = str | int | None
 """What a register holds; None: nothing, the key is absent."""
-Kind = Literal["write", "read"]
 Outcome = Literal["ok", "unknown", "failed"]
 
 
@@ -66,6 +67,25 @@ class Operation:
     def counts(self) -> bool:
         """Whether it can tell anything: reads without an answer do not, and nor do writes that never take effect."""
         return self.outcome == "ok" or (self.kind == "write" and self.outcome == "unknown")
+
+
+def operations(history: History) -> tuple[Operation, ...]:
+    """``history`` key by key, without eventual reads: each call is a batch, and a read is one of all keys there are."""
+    keys = sorted({key for call in history.calls for key, _ in call.rows})
+    return tuple(
+        Operation(
+            key=key,
+            kind=call.kind,
+            value=dict(call.rows).get(key),
+            invoked=int(call.invoked),
+            returned=None if call.returned is None else int(call.returned),
+            outcome="unknown" if call.outcome == "buffered" else call.outcome,
+            name=call.name,
+            batch=str(number),
+        )
+        for number, call in enumerate(call for call in history.calls if call.strong)
+        for key in (keys if call.kind == "read" else dict(call.rows))
+    )
 
 
 _NEEDED = {

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
+from memwal.violations import Violation
 
 from .. import bugs as planting
 from ..actor import Actor
@@ -31,7 +32,6 @@ from ..simulation import Simulation
 from ..traces.recording import engine_digest, step
 from ..traces.trace import Found, Header, Step, Trace, dumps
 from ..workloads.workload import Workload
-from ..world import Violation
 from .remembering import Memory
 
 TRACES = "MEMWAL_TRACES"

@@ -1,7 +1,7 @@
 """What the processes of scenarios do: the engine's own protocol code, called as its users call it, and announced.
 
 A process does one thing after another: `opened`, `put`, `flush`, `merge`, `collect`, … Each announces what clients see
-of it by notes that the ghosts of `memwal_sim.scenarios.writes` understand. Nothing here decides anything that the
+of it by notes that the `memwal_sim.histories.notes` understands. Nothing here decides anything that the
 engine decides. `memwal_sim.scenarios.scripts` has the words for all of it.
 """
 
@@ -31,8 +31,8 @@ from memwal.region.writer import Writer, open_writer
 from memwal.table import tags, whole, write
 from memwal.table.state import latest, load
 
+from ..histories.notes import READ_INVOKED, READ_RETURNED, WRITE_ACKNOWLEDGED, WRITE_INVOKED
 from . import ground
-from .writes import READ_INVOKED, READ_RETURNED, WRITE_ACKNOWLEDGED, WRITE_INVOKED
 
 EAGER = Policy(retain_versions=1)
 """A collector that keeps the newest table version only, and waits for nobody."""

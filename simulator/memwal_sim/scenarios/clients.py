@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..histories.history import History
+from ..histories.notes import HEARD, observe_condensed
 from ..oracles import after_crash
 from ..process import Process
 from ..store import Contents
@@ -14,13 +16,13 @@ from .actors import Place
 from .scenario import Setting
 from .scripts import process
 from .survivor import survives
-from .writes import HEARD, Writes, observe_writes, reads_are_explained
+from .writes import reads_are_explained
 
 COLLECTED = {"wal_collection": "on", "manifest_collection": "on"}
 """Config of a table whose WAL and region manifests may be collected."""
 
 
-NOBODY = Writes()
+NOBODY = History()
 """Nobody has written anything yet."""
 FINISH = "everything can finish"
 """Name of the oracle for liveness."""
@@ -49,20 +51,20 @@ def world(
     begun = ground.table(setting.revision, **(config or {})) if contents is None else contents
     begun, ghosts = after_all(begun, before)
     if settled:
-        ghosts = replace(ghosts, settled=ghosts.acknowledged)
+        ghosts = replace(ghosts, settled=frozenset(write.name for write in ghosts.acknowledged))
     where = place(setting, collected=config == COLLECTED)
     return World(
         contents=begun,
         processes=processes,
         ghosts=ghosts,
-        observe=observe_writes,
+        observe=observe_condensed,
         heard=HEARD,
         oracles=(survives(where), reads_are_explained, *oracles, *ground.stored_invariants()),
         liveness=(everything_can_finish(where),),
     )
 
 
-def after_all(contents: Contents, before: Sequence[Process], ghosts: Writes = NOBODY) -> tuple[Contents, Writes]:
+def after_all(contents: Contents, before: Sequence[Process], ghosts: History = NOBODY) -> tuple[Contents, History]:
     """Contents and ghosts after each of ``before`` ran alone on ``contents``, one after another.
 
     ``ghosts``: of what was written to ``contents`` before.
@@ -71,7 +73,7 @@ def after_all(contents: Contents, before: Sequence[Process], ghosts: Writes = NO
         alone = ground.after(contents, process_)
         contents = alone.contents
         for note in alone.notes:
-            ghosts = observe_writes(ghosts, process_.name, note)
+            ghosts = observe_condensed(ghosts, process_.name, note)
     return contents, ghosts
 
 

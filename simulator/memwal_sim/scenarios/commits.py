@@ -11,14 +11,16 @@ from memwal.ids import TableVersion
 from memwal.table import read as reading
 from memwal.table import versions, write
 from memwal.table.state import latest
+from memwal.violations import Violation
 
+from ..histories.history import History
+from ..histories.notes import HEARD, WRITE_ACKNOWLEDGED, WRITE_INVOKED, observe_condensed
 from ..oracles import after_crash
 from ..process import Process
 from ..store import Contents, Traits
-from ..world import Violation, World, says
+from ..world import World, says
 from . import ground, writes
 from .scenario import Scenario, Setting
-from .writes import HEARD, WRITE_ACKNOWLEDGED, WRITE_INVOKED, Writes, observe_writes
 
 
 async def _appending(io: Io, name: str, key: str) -> None:
@@ -56,7 +58,7 @@ async def _looking(io: Io) -> Seen:
 
 
 @says(writes.SURVIVE, "each commit is applied once", "at most one version behind", "a reader finishes the commit")
-def _judge(seen: Seen, ghosts: Writes) -> Violation | None:
+def _judge(seen: Seen, ghosts: History) -> Violation | None:
     violation = writes.judge(dict(seen.rows), ghosts)
     if len(dict(seen.rows)) < len(seen.rows):
         violation = Violation("TXN-002", "each commit is applied once", f"the table holds {seen.rows}")
@@ -93,8 +95,8 @@ def _committers(commits: Commits, setting: Setting) -> World:
             Process(name, partial(_appending, io, name, f"k{number}"))
             for number, name in enumerate(("committer-1", "committer-2"), 1)
         ),
-        ghosts=Writes(),
-        observe=observe_writes,
+        ghosts=History(),
+        observe=observe_condensed,
         heard=HEARD,
         oracles=(after_crash(Process("reader", partial(_looking, io)), _judge, clause="TXN-004"),),
     )

@@ -73,7 +73,7 @@ async def verify(acting: Acting) -> None:
     report = await invariants.verify(acting.place.table)
     if report.findings and not report.moved:
         first = report.findings[0]
-        raise ArtifactError(first.clause, first.path, f"{first.invariant}: {first.reason}")
+        raise ArtifactError(first.clause, first.path, f"{first.oracle}: {first.reason}")
 
 
 WORDS: Words = {

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
-from memwal import invariants
 from memwal.codec.index_details import IndexDetails
 from memwal.effects import Io
 from memwal.ids import Milliseconds
@@ -22,12 +21,15 @@ from memwal.table import write
 from memwal.table.coverage import covered, index_names
 from memwal.table.origins import merged_fragments
 from memwal.table.state import TableState, latest, load, versions
+from memwal.violations import Violation
 
 from .. import fixtures
+from ..histories.history import Call, History
+from ..histories.notes import HEARD, WRITE_ACKNOWLEDGED, WRITE_INVOKED, observe_condensed
 from ..oracles import after_crash, inspected
 from ..process import Process
 from ..store import Contents
-from ..world import Oracle, Violation, World, says
+from ..world import Oracle, World, says
 from . import ground, scripts, searching
 from .actors import Acting, Action, Place, memory_of
 from .clients import after_all
@@ -36,13 +38,13 @@ from .scenario import Setting
 from .scripts import Words
 from .searching import Hit
 from .survivor import survives
-from .writes import HEARD, WRITE_ACKNOWLEDGED, WRITE_INVOKED, Write, Writes, observe_writes, reads_are_explained
+from .writes import reads_are_explained
 
 BY_VALUE, BY_ID = "by_value", "by_id"
 FIXTURE = "indexed_table"
-BASE = Write("fixture/1", (("base", "v0"),))
+BASE = Call(name="fixture/1", rows=(("base", "v0"),), invoked=0, returned=0, outcome="ok")
 """The write of the row that the table begins with."""
-BEGUN = Writes(invoked=frozenset({BASE}), acknowledged=frozenset({BASE}))
+BEGUN = History((BASE,))
 """What was written to the table before anything else."""
 SEARCH = "a search equals a scan"
 CREDIT = "an index covers what it is credited with"
@@ -169,9 +171,9 @@ def judge(looked: Looked, _ghosts: Any) -> Violation | None:
     return None
 
 
-async def _audit(io: Io) -> list[invariants.Violation]:
+async def _audit(io: Io) -> list[Violation]:
     """Violations of what catch-up records promise, in the newest version, and along all retained ones."""
-    found: list[invariants.Violation] = []
+    found: list[Violation] = []
     before: TableState | None = None
     for number in await versions(io):
         state = await load(io, number)
@@ -195,10 +197,10 @@ async def _audit(io: Io) -> list[invariants.Violation]:
     return found
 
 
-def _beyond(state: TableState, name: str, missing: set[tuple[Any, Any]]) -> list[invariants.Violation]:
+def _beyond(state: TableState, name: str, missing: set[tuple[Any, Any]]) -> list[Violation]:
     recorded = next((dict(c.generations) for c in state.mem_wal.catchup if c.index_name == name), {})
     return [
-        invariants.Violation(CREDIT, "CATCHUP-001", state.path, _lacks(name, region, generation), "error")
+        Violation("CATCHUP-001", CREDIT, _lacks(name, region, generation), path=state.path)
         for region, generation in sorted(missing)
         if generation <= recorded.get(region, 0)
     ]
@@ -208,13 +210,13 @@ def _lacks(name: str, region: str, generation: int) -> str:
     return f"index {name} lacks generation {generation} of region {region}, up to which it counts as caught up"
 
 
-async def _gone(io: Io, state: TableState, name: str, missing: set[tuple[Any, Any]]) -> list[invariants.Violation]:
+async def _gone(io: Io, state: TableState, name: str, missing: set[tuple[Any, Any]]) -> list[Violation]:
     found = []
     for region, generation in sorted(missing):
         manifest = await manifests.latest(manifests.folder(io, region), state.revision)
         if manifest is None or all(listed.generation != generation for listed in manifest.flushed):
             reason = f"generation {generation} was collected, and the maintained index {name} does not cover its rows"
-            found.append(invariants.Violation(KEPT, "CATCHUP-013", state.path, reason, "error"))
+            found.append(Violation("CATCHUP-013", KEPT, reason, path=state.path))
     return found
 
 
@@ -246,7 +248,7 @@ def world(
         contents=contents,
         processes=processes,
         ghosts=ghosts,
-        observe=observe_writes,
+        observe=observe_condensed,
         heard=HEARD,
         oracles=(
             survives(here),

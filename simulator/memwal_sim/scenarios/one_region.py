@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from memwal import invariants, paths
+from memwal import paths
 from memwal.codec.index_details import RegionSpec
 from memwal.effects import Io
 from memwal.ids import SpecId
@@ -22,16 +22,18 @@ from memwal.read.sources import open_generation, unmerged
 from memwal.region.writer import open_writer
 from memwal.table import read as table_read
 from memwal.table.state import latest, load, versions
+from memwal.violations import Violation
 
+from ..histories.history import History
+from ..histories.notes import HEARD, observe_condensed
 from ..oracles import after_crash, inspected
 from ..process import Process
 from ..store import Contents
-from ..world import Oracle, Violation, World, says
+from ..world import Oracle, World, says
 from . import ground, writes
 from .clients import NOBODY, after_all
 from .ground import KEY, TABLE, Pairs
 from .scenario import Setting
-from .writes import HEARD, Writes, observe_writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ async def surviving(io: Io) -> Seen:
 
 
 @says("a key is in one region", "each key is there once", "a merge keeps all rows", writes.SURVIVE)
-def judge(found: Seen, ghosts: Writes) -> Violation | None:
+def judge(found: Seen, ghosts: History) -> Violation | None:
     """No key is in two regions, or twice in a read; the writes explain the rows; and merging changes none."""
     owners: dict[str, str] = {}
     for region, keys in found.held:
@@ -88,9 +90,9 @@ def judge(found: Seen, ghosts: Writes) -> Violation | None:
 _REGISTRATION = ("regions_have_distinct_values", "region_specs_are_listed", "region_specs_never_change")
 
 
-async def _registration(io: Io) -> list[invariants.Violation]:
+async def _registration(io: Io) -> list[Violation]:
     """Violations of the invariants of specs and of the registration of regions, in the newest version."""
-    found: list[invariants.Violation] = []
+    found: list[Violation] = []
     known: dict[SpecId, RegionSpec] = {}
     for number in await versions(io):
         state = await load(io, number)
@@ -115,7 +117,7 @@ def world(
     contents: Contents,
     *processes: Process,
     before: Sequence[Process] = (),
-    ghosts: Writes = NOBODY,
+    ghosts: History = NOBODY,
     oracles: Sequence[Oracle] = (),
 ) -> World:
     """``processes`` on a table, after those of ``before`` ran alone, one after another; with the oracles of all.
@@ -128,7 +130,7 @@ def world(
         contents=contents,
         processes=processes,
         ghosts=ghosts,
-        observe=observe_writes,
+        observe=observe_condensed,
         heard=HEARD,
         oracles=(
             after_crash(survivor, judge),

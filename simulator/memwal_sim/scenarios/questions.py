@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from memwal.read import scan
 from memwal.table.state import load, versions
+from memwal.violations import Violation
 
 from ..oracles import after_crash
 from ..process import Process
-from ..world import Oracle, Violation, says
+from ..world import Oracle, says
 from . import ground
 from .actors import Place, seen, seen_at
 

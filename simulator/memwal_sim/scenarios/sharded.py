@@ -22,6 +22,7 @@ from memwal.table import columns, write
 from memwal.table import schema as schemas
 from memwal.table.state import TableState, latest
 
+from ..histories.notes import WRITE_ACKNOWLEDGED, WRITE_INVOKED
 from ..process import Process
 from ..store import Contents
 from . import actors, ground
@@ -29,7 +30,6 @@ from .actors import Acting, Action, Place
 from .ground import KEY, TABLE, VALUE
 from .scenario import Setting
 from .scripts import Given, Words
-from .writes import WRITE_ACKNOWLEDGED, WRITE_INVOKED
 
 PART, GROUP = "part", "group"
 SCHEMA = schemas.with_primary_key(

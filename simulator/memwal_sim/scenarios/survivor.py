@@ -11,10 +11,11 @@ from memwal.jobs.merger import merge_region
 from memwal.region.writer import open_writer
 from memwal.table import read as table_read
 from memwal.table.state import latest
+from memwal.violations import Violation
 
 from ..oracles import after_crash
 from ..process import Process
-from ..world import Oracle, Violation, says
+from ..world import Oracle, says
 from . import ground, writes
 from .actors import Place, memory_of, seen
 from .ground import Pairs
@@ -86,7 +87,7 @@ def judge(found: Seen, ghosts: Any, explained: Explained = writes.judge) -> Viol
 def survives(place: Place, explained: Explained = writes.judge) -> Oracle:
     """The oracle that after a crash of everybody the region recovers, flushes and merges to what was written.
 
-    ``explained``: for ghosts that are no `memwal_sim.scenarios.writes.Writes`.
+    ``explained``: by something else than the order of writes.
     """
     judged = says(*_OBJECTIONS)(partial(judge, explained=explained))
     return after_crash(Process("survivor", partial(surviving, place)), judged)

@@ -13,8 +13,8 @@ from memwal.effects import Delete, StoreRequest
 from memwal.ids import RegionId, region_id
 from memwal.stores.memory import Objects
 from memwal.table import read, versions
+from memwal.violations import Violation
 
-from ..world import Violation
 from .views import ROOT, Views
 
 DELETIONS = "nothing that is needed is deleted"

@@ -1,4 +1,4 @@
-"""What clients wrote and were told, and whether a read fits that: the ghosts of a soak.
+"""The client history of a soak, which forgets what no read may find any more, and whether a read fits it.
 
 A write puts values that nobody else writes under its keys, whole or not at all. It has taken effect when it was
 acknowledged, or when a read that has ended saw it; before that, and for ever if it failed, it may take effect at any
@@ -8,32 +8,19 @@ taken effect, and had itself taken effect before the read began. Time is virtual
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from ..world import Violation
+from memwal.violations import Violation
+
+from ..histories.history import Call
 
 STRONG = "strong reads see acknowledged writes"
 EVENTUAL = "eventual reads never go back"
 DRAINED = "the drained base table is the fold of the writes"
 
-_NEVER = math.inf
-_BEGINNING = -math.inf
-
-
-@dataclass(slots=True)
-class Put:
-    """One write of a client."""
-
-    number: int
-    who: str
-    keys: tuple[str, ...]
-    begun_ms: float
-    done_ms: float = _NEVER
-    """When it had taken effect for certain."""
-    acknowledged: bool = False
+_BEGINNING = float("-inf")
 
 
 @dataclass(slots=True)
@@ -43,10 +30,10 @@ class _Key:
     done_ms: list[float] = field(default_factory=list)
     begun_ms: list[float] = field(default_factory=list)
 
-    def add(self, put: Put) -> None:
+    def add(self, write: Call, done_ms: float) -> None:
         latest = self.begun_ms[-1] if self.begun_ms else _BEGINNING
-        self.done_ms.append(put.done_ms)
-        self.begun_ms.append(max(latest, put.begun_ms))
+        self.done_ms.append(done_ms)
+        self.begun_ms.append(max(latest, write.invoked))
 
     def floor_ms(self, start_ms: float) -> float:
         """Latest beginning of a write that had taken effect before ``start_ms``."""
@@ -61,11 +48,11 @@ class _Key:
 
 
 class Ledger:
-    """All writes of a soak. Values are text that begins with the write's number in hexadecimal, and a point."""
+    """All writes of a soak, by number. Values are text that begins with that number in hexadecimal, and a point."""
 
     def __init__(self, value_bytes: int) -> None:
         self._value_bytes = value_bytes
-        self._puts: dict[int, Put] = {}
+        self._writes: dict[int, Call] = {}
         self._keys: dict[str, _Key] = {}
         self._reading: dict[int, float] = {}
         self._next_read = 0
@@ -77,21 +64,24 @@ class Ledger:
         """A write of ``keys`` begins; returns its number, and the value that it puts under each."""
         number = self.begun
         self.begun += 1
-        self._puts[number] = Put(number, who, keys, now_ms)
-        return number, f"{number:x}.".ljust(self._value_bytes, "~")
+        value = f"{number:x}.".ljust(self._value_bytes, "~")
+        rows = tuple((key, value) for key in keys)
+        self._writes[number] = Call(name=f"write {number}", rows=rows, invoked=now_ms, process=who)
+        return number, value
 
     def acknowledge(self, number: int, now_ms: float) -> None:
         """The client was told that the write is durable."""
-        put = self._puts[number]
-        put.acknowledged = True
         self.acknowledged += 1
-        self._done(put, now_ms)
+        self._done(number, now_ms)
+        self._writes[number] = replace(self._writes[number], outcome="ok")
 
-    def _done(self, put: Put, now_ms: float) -> None:
-        if put.done_ms == _NEVER:
-            put.done_ms = now_ms
-            for key in put.keys:
-                self._keys.setdefault(key, _Key()).add(put)
+    def _done(self, number: int, now_ms: float) -> None:
+        """The write has taken effect, which is known from now on."""
+        write = self._writes[number]
+        if write.returned is None:
+            self._writes[number] = replace(write, returned=now_ms)
+            for key, _ in write.rows:
+                self._keys.setdefault(key, _Key()).add(write, now_ms)
 
     def start_read(self, now_ms: float) -> int:
         """A read begins; returns a handle for `end_read`."""
@@ -108,10 +98,9 @@ class Ledger:
         start_ms = self._reading.pop(handle)
         violation = self._judged(rows, start_ms, oracle)
         if violation is None:
-            for value in rows.values():
-                put = self._put_of(value)
-                if put is not None:
-                    self._done(put, now_ms)
+            for value in set(rows.values()):
+                if (number := self._number(value)) in self._writes:
+                    self._done(number, now_ms)
         return violation
 
     def _judged(self, rows: Mapping[str, str], start_ms: float, oracle: str) -> Violation | None:
@@ -119,24 +108,25 @@ class Ledger:
             if key not in rows and known.floor_ms(start_ms) > _BEGINNING:
                 return self._violation("WAL-001", oracle, f"{key} was written and acknowledged, and is not there", key)
         for key, value in rows.items():
-            put = self._put_of(value)
-            if put is None or key not in put.keys:
-                written = self._number(value) < self.begun
-                reason = "is long replaced" if written else "was never written"
-                clause = "WAL-001" if written else "AMB-22"
+            write = self._write_of(value)
+            if write is None or (key, value) not in write.rows:
+                replaced = write is None and self._number(value) < self.begun
+                reason = "is long replaced" if replaced else "was never written"
+                clause = "WAL-001" if replaced else "AMB-22"
                 return self._violation(clause, oracle, f"{key} holds {value!r}, which {reason}", key)
-            if self._is_stale(key, put, start_ms):
-                reason = f"{key} holds write {put.number}, and a later one had taken effect before the read began"
-                return self._violation("WAL-001", oracle, reason, key, put)
-            for other in put.keys:
-                beside = self._put_of(rows[other]) if other in rows else None
-                if other not in rows or (beside is not None and beside.done_ms < put.begun_ms):
-                    reason = f"write {put.number} is there under {key} and not under {other}"
-                    return self._violation("AMB-22", oracle, reason, key, put)
+            if self._is_stale(key, write, start_ms):
+                reason = f"{key} holds {write.name}, and a later one had taken effect before the read began"
+                return self._violation("WAL-001", oracle, reason, key, write)
+            for other, _ in write.rows:
+                beside = self._write_of(rows[other]) if other in rows else None
+                if other not in rows or (beside is not None and beside.precedes(write)):
+                    reason = f"{write.name} is there under {key} and not under {other}"
+                    return self._violation("AMB-22", oracle, reason, key, write)
         return None
 
-    def _is_stale(self, key: str, put: Put, start_ms: float) -> bool:
-        return self._keys[key].floor_ms(start_ms) > put.done_ms if key in self._keys else False
+    def _is_stale(self, key: str, write: Call, start_ms: float) -> bool:
+        known = self._keys.get(key)
+        return known is not None and write.returned is not None and known.floor_ms(start_ms) > write.returned
 
     def went_back(
         self, before: Mapping[str, str], after: Mapping[str, str], *, words: str = "before", clause: str = "READ-009"
@@ -148,9 +138,9 @@ class Ledger:
         for key, value in before.items():
             if key not in after:
                 return self._violation(clause, EVENTUAL, f"{key} was read {words}, and is gone", key)
-            old, new = self._put_of(value), self._put_of(after[key])
-            if old is not None and new is not None and new.done_ms < old.begun_ms:
-                reason = f"{key} holds write {old.number} {words}, and the older {new.number} in an eventual read"
+            old, new = self._write_of(value), self._write_of(after[key])
+            if old is not None and new is not None and new.precedes(old):
+                reason = f"{key} holds {old.name} {words}, and the older {new.name} in an eventual read"
                 return self._violation(clause, EVENTUAL, reason, key, new)
         for key, value in after.items():
             if self._number(value) >= self.begun:
@@ -161,15 +151,17 @@ class Ledger:
         """Drop writes that no read may return any more."""
         start_ms = min(self._reading.values(), default=now_ms)
         gone = [
-            number for number, put in self._puts.items() if all(self._is_stale(key, put, start_ms) for key in put.keys)
+            number
+            for number, write in self._writes.items()
+            if all(self._is_stale(key, write, start_ms) for key, _ in write.rows)
         ]
         for number in gone:
-            del self._puts[number]
+            del self._writes[number]
         for known in self._keys.values():
             known.forget(start_ms)
 
-    def _put_of(self, value: str) -> Put | None:
-        return self._puts.get(self._number(value))
+    def _write_of(self, value: str) -> Call | None:
+        return self._writes.get(self._number(value))
 
     def _number(self, value: str) -> int:
         """Number of the write that put ``value``; one that was never given for a value of any other form."""
@@ -179,12 +171,12 @@ class Ledger:
         except ValueError:
             return self.begun
 
-    def _violation(self, clause: str, oracle: str, reason: str, key: str, put: Put | None = None) -> Violation:
+    def _violation(self, clause: str, oracle: str, reason: str, key: str, found: Call | None = None) -> Violation:
         shown = [("key", key)]
-        for one in sorted((p for p in self._puts.values() if key in p.keys), key=lambda p: p.number)[-5:]:
-            state = "acknowledged" if one.acknowledged else "not acknowledged"
-            until = "" if one.done_ms == _NEVER else f", took effect by {one.done_ms:.0f} ms"
-            shown.append((f"write {one.number}", f"by {one.who}, begun at {one.begun_ms:.0f} ms, {state}{until}"))
-        if put is not None:
-            shown.append(("found", f"write {put.number} by {put.who}"))
+        for one in [write for write in self._writes.values() if key in dict(write.rows)][-5:]:
+            state = "acknowledged" if one.outcome == "ok" else "not acknowledged"
+            until = "" if one.returned is None else f", took effect by {one.returned:.0f} ms"
+            shown.append((one.name, f"by {one.process}, begun at {one.invoked:.0f} ms, {state}{until}"))
+        if found is not None:
+            shown.append(("found", f"{found.name} by {found.process}"))
         return Violation(clause, oracle, reason, tuple(shown))

@@ -17,8 +17,8 @@ from memwal.region.limits import Limits
 from memwal.region.writer import Writer, open_writer
 from memwal.table import read
 from memwal.table.state import latest
+from memwal.violations import Violation
 
-from ..world import Violation
 from .actor import Actor, Steps
 from .founding import INDEX, KEY, VALUE, opened, rows_of, table_of
 from .world import PUT_BEGUN, PUT_DONE, World

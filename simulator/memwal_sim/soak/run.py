@@ -12,9 +12,9 @@ from memwal import invariants
 from memwal.effects import Io
 from memwal.table import read
 from memwal.table.state import latest
+from memwal.violations import Violation
 
 from ..bugs import planted
-from ..world import Violation
 from . import roles
 from .actor import Steps
 from .founding import KEY, VALUE, all_keys, found, rows_of
@@ -79,14 +79,7 @@ class Result:
         return {
             "settings": self.settings.as_dict(),
             "prices": self.prices.as_dict(),
-            "violation": None
-            if violation is None
-            else {
-                "clause": violation.clause,
-                "oracle": violation.oracle,
-                "reason": violation.reason,
-                "counterexample": dict(violation.counterexample),
-            },
+            "violation": None if violation is None else violation.as_json(),
             "virtual_ms": self.virtual_ms,
             "events": self.events,
             "digest": self.digest,
@@ -167,8 +160,7 @@ class _Soak:
         world.judge(world.ledger.end_read(handle, rows, world.env.now, DRAINED))
         report = world.at_once(invariants.verify(world.io))
         for finding in report.findings:
-            shown = (("path", finding.path), ("invariant", finding.invariant))
-            raise Found(Violation(finding.clause, VERIFIED, finding.reason, shown))
+            raise Found(replace(finding, oracle=VERIFIED, counterexample=(("invariant", finding.oracle),)))
         self.checks += 1
         self.sampler.take()
 
@@ -188,7 +180,7 @@ class _Soak:
         world = self.world
         self.checks += 1
         for broken in world.at_once(invariants.check(world.io)):
-            raise Found(Violation(broken.clause, broken.invariant, broken.reason, (("path", broken.path),)))
+            raise Found(broken)
         world.ledger.forget(world.env.now)
 
     def _step_until(self, event: simpy.Event) -> None:

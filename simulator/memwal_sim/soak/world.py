@@ -12,9 +12,9 @@ from memwal.effects import Note, Protocol, StoreRequest, run
 from memwal.errors import InvalidArgument, Outcome
 from memwal.ids import RegionId
 from memwal.stores.memory import Objects, Raised
+from memwal.violations import Violation
 
 from ..process import ENGINE_CLAUSE
-from ..world import Violation
 from .actor import Actor, Crashed, Site, Steps
 from .founding import Founded
 from .guard import Guard

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from memwal.errors import InvalidArgument, check_name
+from memwal.violations import Violation
 
 from ..bugs import planted
 from ..exploring.exploration import Move
@@ -16,9 +17,8 @@ from ..exploring.explorer import memory_mib
 from ..exploring.unfolding import Unfolding
 from ..traces.recording import record
 from ..traces.shrinking import Shrunk, shrink
-from ..traces.study import Study, as_dict, header
+from ..traces.study import Study, header
 from ..traces.trace import Trace
-from ..world import Violation
 from .by_hypothesis import search
 from .pct import Guarantee, guarantee, pct
 from .strategy import Strategy, Terms
@@ -110,7 +110,7 @@ class Hunt:
             "guarantee": None if promised is None else {**asdict(promised), "probability": promised.probability},
             "limit": self.limit,
             "found_by": self.found_by,
-            "violation": None if self.violation is None else {**as_dict(self.violation), "steps": len(self.moves)},
+            "violation": None if self.violation is None else {**self.violation.as_json(), "steps": len(self.moves)},
             "steps_found": None if self.shrunk is None else len(self.shrunk.before),
             "seconds": round(self.seconds, 3),
             "rate": round(self.rate),

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from memwal.violations import Violation
+
 from ..exploring.tables import FATE_BITS
 from ..exploring.unfolding import START, Lanes, Unfolding
-from ..world import Violation
 
 NEVER = 1 << 62
 """A step that no run comes to."""

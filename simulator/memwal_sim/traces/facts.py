@@ -23,13 +23,12 @@ from memwal.region import manifest as manifests
 from memwal.table import read as table_read
 from memwal.table.state import TableState, latest
 
+from ..histories.history import History
 from ..process import Ended, Process, run_alone
 from ..scenarios import ground, indexed
 from ..scenarios.actors import Place
 from ..scenarios.scenario import Setting
-from ..scenarios.writes import Writes
 from ..simulation import Simulation
-from ..workloads.account import Account
 
 ENDED, RUNNING = "done", "has not ended"
 """What ``ended`` says of a process that came to its end, and of one that did not: it stalled, or crashed."""
@@ -250,16 +249,15 @@ def _end(pause: Ended) -> str:
 
 def _reads(simulation: Simulation) -> Fields:
     """Each read that has returned -> the rows that it found."""
-    calls = simulation.ghosts.calls if isinstance(simulation.ghosts, Account) else ()
-    return Fields({call.name: dict(call.rows) for call in calls if call.reading and call.outcome == "ok"})
+    reads = simulation.ghosts.reads if isinstance(simulation.ghosts, History) else ()
+    return Fields({call.name: dict(call.rows) for call in reads})
 
 
 def _acknowledged(simulation: Simulation) -> list[str]:
     """Writes that were acknowledged, by name."""
-    if isinstance(simulation.ghosts, Writes):
-        return sorted(write.name for write in simulation.ghosts.acknowledged)
-    calls = simulation.ghosts.calls if isinstance(simulation.ghosts, Account) else ()
-    return sorted(call.name for call in calls if not call.reading and call.outcome == "ok")
+    return (
+        sorted(write.name for write in simulation.ghosts.acknowledged) if isinstance(simulation.ghosts, History) else []
+    )
 
 
 PROCESSES: Mapping[str, Callable[[Simulation], Any]] = {"ended": _ended, "reads": _reads, "acknowledged": _acknowledged}

@@ -11,12 +11,13 @@ from importlib.resources.abc import Traversable
 from memwal.effects import Note
 from memwal.errors import EngineBug
 from memwal.stores.memory import Raised, Reply, Returned
+from memwal.violations import Violation
 
 from ..exploring.exploration import Move
 from ..names import operation, symbolic, words
 from ..simulation import Simulation, StepTaken
 from ..store import SWITCHED, Contents, reply_digest
-from ..world import Violation, World
+from ..world import World
 from .trace import LANDED, Step
 
 _DIGITS = 16

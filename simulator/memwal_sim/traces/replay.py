@@ -15,13 +15,14 @@ from typing import Any
 
 from memwal.effects import StoreRequest
 from memwal.errors import InvalidArgument
+from memwal.violations import Violation
 
 from ..names import operation, symbolic
 from ..outcomes import FATES, Fate, fates
 from ..simulation import Simulation, StepTaken
 from ..store import dump as dump_contents
 from ..store import perform
-from ..world import Violation, World
+from ..world import World
 from . import facts
 from .recording import engine_digest, step
 from .references import found_in, opened

@@ -15,12 +15,13 @@ from typing import Any, TypeAlias
 
 from memwal.effects import StoreRequest
 from memwal.errors import InvalidArgument
+from memwal.violations import Violation
 
 from ..exploring.exploration import Move
 from ..exploring.tables import FATE_BITS
 from ..exploring.unfolding import START, Unfolding
 from ..outcomes import FREE, Fate
-from ..world import Violation, World
+from ..world import World
 
 TRIES_MAX = 20_000
 """Histories that are tried; counted, not timed, so that the result is the same on every machine."""

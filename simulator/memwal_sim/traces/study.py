@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
 from memwal.errors import check_name
+from memwal.violations import Violation
 
 from .. import bugs as planting
 from .. import workloads
@@ -17,7 +18,7 @@ from ..exploring.explorer import explore
 from ..outcomes import FATES, FAULTS
 from ..scenarios import scenario as scenarios
 from ..scenarios.scenario import Scenario, Setting
-from ..world import Violation, World
+from ..world import World
 from .recording import engine_digest, record
 from .shrinking import shrink
 from .trace import Found, Header, Trace
@@ -105,12 +106,7 @@ class Finding:
 
     def _violation(self) -> dict[str, Any] | None:
         found = self.run.violation
-        return None if found is None else {**as_dict(found), "steps": len(self.run.trace)}
-
-
-def as_dict(violation: Violation) -> dict[str, Any]:
-    """JSON-ready form of ``violation``."""
-    return {**asdict(violation), "counterexample": dict(violation.counterexample)}
+        return None if found is None else {**found.as_json(), "steps": len(self.run.trace)}
 
 
 def recorded_in(header: Header) -> Study:

@@ -11,13 +11,14 @@ from typing import Any
 
 from memwal.revisions import REVISIONS
 from memwal.stores.memory import Returned
+from memwal.violations import Violation
 
 from ..names import symbolic
 from ..process import Ended, Pause
 from ..simulation import StepTaken
 from ..store import Contents
 from ..traces.trace import Step
-from ..world import Ghosts, Violation
+from ..world import Ghosts
 from .addresses import Addresses, home
 from .decoding import Decoded, decode, part
 from .film import Film, Frame
@@ -176,7 +177,7 @@ class Facts:
     def _violation(self, violation: Violation | None) -> int:
         if violation is None:
             return GONE
-        return self._violations.number((violation.clause, violation.oracle, violation.reason, violation.counterexample))
+        return self._violations.number((violation.clause, violation.oracle, violation.reason, violation.shown))
 
 
 def _first(taken: StepTaken) -> int | None:

@@ -9,13 +9,14 @@ from typing import Any
 
 from memwal.effects import StoreRequest
 from memwal.errors import EngineBug
+from memwal.violations import Violation
 
 from ..process import Ended, Pause
 from ..simulation import Simulation, StepTaken, broken
 from ..store import Contents
 from ..traces.replay import Replayed, replay, replay_in
 from ..traces.trace import Step, Trace
-from ..world import ENGINE, Ghosts, Oracle, Violation, World
+from ..world import ENGINE, Ghosts, Oracle, World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,12 +13,12 @@ from typing import Any
 from memwal.effects import StoreRequest
 from memwal.errors import OutcomeUnknown
 from memwal.stores.memory import Raised
+from memwal.violations import Violation
 
 from ..names import operation
 from ..outcomes import FREE, Fate
 from ..process import Ended
 from ..simulation import StepTaken
-from ..world import Violation
 from .addresses import Addresses
 from .film import Film
 
@@ -217,7 +217,7 @@ def _broken(film: Film) -> list[Remark]:
     for oracle in range(len(film.oracles)):
         first = next(((n, v) for n, f in enumerate(film.frames) if (v := f.verdicts[oracle]) is not None), None)
         if first is not None:
-            more = (first[1].reason, *(f"{name}: {value}" for name, value in first[1].counterexample))
+            more = (first[1].reason, *(f"{name}: {value}" for name, value in first[1].shown))
             text = f"violates {first[1].clause}: {first[1].oracle}"
             found.append(Remark(step=first[0], sign=Sign.BROKEN, actor=None, text=text, more=more))
     return found

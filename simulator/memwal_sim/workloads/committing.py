@@ -18,17 +18,19 @@ from memwal.ids import TableVersion
 from memwal.table import cloning, columns, compaction, whole, write
 from memwal.table import read as table_read
 from memwal.table.state import latest
+from memwal.violations import Violation
 
 from ..actor import Arguments
+from ..histories.history import Call, History, Rows
 from ..histories.linearization import Step, linearization
+from ..histories.notes import READ_INVOKED, READ_RETURNED, WRITE_ACKNOWLEDGED, WRITE_INVOKED, WRITE_REFUSED
 from ..oracles import after_crash
 from ..process import Process
 from ..scenarios import ground
 from ..scenarios.scenario import Setting
-from ..scenarios.writes import READ_INVOKED, READ_RETURNED, WRITE_ACKNOWLEDGED, WRITE_INVOKED
 from ..store import Contents
-from ..world import Oracle, Violation
-from .account import FINAL, LOST, WRITE_REFUSED, Account, Call, Rows
+from ..world import Oracle
+from .account import LOST, final
 from .workload import Workload
 
 
@@ -180,36 +182,28 @@ async def _rows(table: Io) -> Rows:
     return tuple(sorted(zip(found.column(ground.KEY).to_pylist(), found.column(ground.VALUE).to_pylist(), strict=True)))
 
 
-def judge(found: Rows, calls: Account) -> Violation | None:
+def judge(found: Rows, history: History) -> Violation | None:
     """Some order of the commits explains every read and the rows that are there."""
-    end = calls.clock + 1
-    last = Call(name=FINAL, reading=True, rows=found, invoked=end, returned=end, outcome="ok")
-    history = [call for call in (*calls.calls, last) if _counts(call)]
-    if linearization(map(_step, history), ()) is not None:
+    calls = [call for call in (*history.calls, final(history, found)) if call.counts]
+    if linearization(map(_step, calls), ()) is not None:
         return None
-    shown = tuple((call.name, f"{call.outcome} [{call.invoked}, {call.returned}] {call.rows}") for call in history)
+    shown = tuple((call.name, f"{call.outcome} [{call.invoked}, {call.returned}] {call.rows}") for call in calls)
     return Violation("TXN-002", LOST, f"no order of the commits explains the rows {found}", shown)
 
 
-def _counts(call: Call) -> bool:
-    """Reads that returned, and writes that were not refused."""
-    return call.outcome == "ok" or (not call.reading and call.outcome == "unknown")
-
-
 def _step(call: Call) -> Step[Rows]:
-    unheard = call.outcome == "unknown"
     return Step(
         name=call.name,
         invoked=call.invoked,
-        returned=None if unheard else call.returned,
-        optional=unheard,
-        reading=call.reading,
+        returned=call.returned,
+        optional=call.outcome == "unknown",
+        reading=call.kind == "read",
         apply=partial(_applied, call),
     )
 
 
 def _applied(call: Call, rows: Rows) -> Rows | None:
-    if call.reading:
+    if call.kind == "read":
         return rows if rows == call.rows else None
     if call.name.startswith("append"):
         return tuple(sorted((*rows, *call.rows)))

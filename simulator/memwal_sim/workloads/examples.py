@@ -33,23 +33,22 @@ from memwal.revisions import CONFIG_REVISION, Revision
 from memwal.table import schema as schemas
 from memwal.table import write
 from memwal.table.state import TableState
+from memwal.violations import Violation
 
 from .. import data
 from ..data import Table
-from ..histories.verdicts import check_batches, check_registers
+from ..histories.history import History
+from ..histories.notes import WRITE_ACKNOWLEDGED, WRITE_INVOKED
 from ..oracles import Asking
 from ..process import Process
 from ..scenarios import actors, clients, commits, ground, indexed, scripts, sharded
 from ..scenarios.actors import Acting, Action, Place
 from ..scenarios.scenario import Setting
 from ..scenarios.scripts import Given, Words
-from ..scenarios.writes import WRITE_ACKNOWLEDGED, WRITE_INVOKED
 from ..store import Contents
-from ..world import Oracle, Violation
+from ..world import Oracle
 from . import account
-from .account import Account
 from .clients import Client, actor_of
-from .merging import FIXTURE
 from .workload import Role, Workload
 
 
@@ -222,13 +221,9 @@ def _roles(*, collected: bool = False, words: Words = WORDS) -> Mapping[str, Rol
 READS = "reads are explained"
 
 
-def reads_are_explained(_contents: object, told: Account) -> Violation | None:
+def reads_are_explained(_contents: object, told: History) -> Violation | None:
     """Some order of the writes explains all strong reads."""
-    history = account.operations(told)
-    for conflict in check_registers(history).values():
-        return conflict.violation("READ-008", READS)
-    torn = check_batches(history)
-    return None if torn is None else torn.violation("AMB-22", READS)
+    return account.ordered(told, stale=READS, torn=READS)
 
 
 def oracles(_setting: Setting) -> tuple[Oracle, ...]:
@@ -241,7 +236,7 @@ def _once_there_is_a_manifest(oracle: Oracle) -> Oracle:
     folder = f"{paths.region(ground.REGION)}/manifest"
 
     @wraps(oracle)
-    def judge(contents: Contents, told: Account) -> Violation | None:
+    def judge(contents: Contents, told: History) -> Violation | None:
         return oracle(contents, told) if any(contents.below(folder)) else None
 
     return judge
@@ -273,7 +268,7 @@ INDEXED = replace(
     title="the same on a table with one row and an index that MemTables carry",
     roles=_roles(words={**WORDS, "open": indexed.WORDS["open"]}),
     contents=lambda setting: indexed.table(setting.revision, indexed.BY_VALUE),
-    ghosts=Account(calls=(FIXTURE,), clock=2),
+    ghosts=indexed.BEGUN,
 )
 
 

@@ -11,7 +11,6 @@ from ..scenarios.scenario import Setting
 from ..scenarios.survivor import survives
 from ..world import Oracle
 from . import account
-from .account import Account, Call
 from .clients import client
 from .workload import Role, Workload
 
@@ -42,15 +41,12 @@ def oracles(setting: Setting) -> tuple[Oracle, ...]:
     )
 
 
-FIXTURE = Call(name="fixture/1", reading=False, rows=indexed.BASE.rows, invoked=1, returned=2, outcome="ok")
-"""The row that the table begins with."""
-
 WORKLOAD = Workload(
     name="merging",
     title="a region and its indexed base table: writers, mergers, index and snapshot builders, and readers",
     roles=roles(),
     contents=lambda setting: indexed.table(setting.revision, indexed.BY_VALUE),
-    ghosts=Account(calls=(FIXTURE,), clock=2),
+    ghosts=indexed.BEGUN,
     before=(Actor(name="writer-0", role="writer", arguments={"script": [{"put": ["a"]}, {"flush": None}]}),),
     oracles=oracles,
 )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ..histories.history import History
+from ..histories.notes import observe_condensed
 from ..scenarios import one_region, sharded
 from ..scenarios.scenario import Setting
-from ..scenarios.writes import Writes, observe_writes
 from ..store import Contents
 from ..world import Oracle
 from .clients import client
@@ -31,7 +32,7 @@ WORKLOAD = Workload(
         "reader": client(sharded.place, {"read": None}, words=sharded.WORDS),
     },
     contents=_contents,
-    ghosts=Writes(),
-    observe=observe_writes,
+    ghosts=History(),
+    observe=observe_condensed,
     oracles=oracles,
 )

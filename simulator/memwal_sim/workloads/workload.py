@@ -13,12 +13,13 @@ from memwal.effects import Protocol
 from memwal.errors import InvalidArgument, check_name
 
 from ..actor import Actor, Arguments
+from ..histories.history import History
+from ..histories.notes import observe
 from ..process import Process
 from ..scenarios import ground
 from ..scenarios.scenario import Scenario, Setting
 from ..store import Contents
 from ..world import Ghosts, Observe, Oracle, World
-from .account import Account, observe
 from .clients import Client
 
 Role: TypeAlias = Callable[[Setting, str, Arguments], Protocol[Any]]
@@ -36,7 +37,7 @@ class Workload:
     contents: Callable[[Setting], Contents]
     oracles: Callable[[Setting], Sequence[Oracle]]
     """New oracles; what they remember lives as long as the world that they judge."""
-    ghosts: Ghosts = Account()
+    ghosts: Ghosts = History()
     observe: Observe = observe
     before: Sequence[Actor] = ()
     """Processes that run alone, one after another, before all others start."""

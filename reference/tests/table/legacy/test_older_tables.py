@@ -86,7 +86,7 @@ def is_old_layout(version: str, kind: str) -> bool:
 
 
 def findings(place: str) -> set[str]:
-    return {found.invariant for found in memwal.verify(place).findings}
+    return {found.oracle for found in memwal.verify(place).findings}
 
 
 def known_findings(version: str) -> set[str]:
@@ -207,7 +207,7 @@ def test_a_table_with_files_of_two_versions_is_read_and_told_and_takes_rows_only
     expected = [row("0.10.18", "one", i) for i in range(50)] + [make.row(100), make.row(101)]
     assert in_order(base.scan()) == expected
     (found,) = memwal.verify(place).findings
-    assert (found.invariant, found.severity) == ("data_files_have_one_version", "error")
+    assert (found.oracle, found.severity) == ("data_files_have_one_version", "error")
     with pytest.raises(InvalidArgument, match=r"versions 0\.1, 2\.1 in one table.*upgrade.*\[FORMAT-021\]"):
         base.append(make.rows([102]))
     base.upgrade().append(make.rows([102]))

@@ -277,7 +277,7 @@ class _Run:
         found = dict(zip(rows["key"], rows["value"], strict=True))
         violation = self.ledger.end_read(read, found, self.now_ms)
         if violation is not None:
-            self.outcome.broken.append(f"{who}: {violation.reason} [{violation.clause}] {violation.counterexample}")
+            self.outcome.broken.append(f"{who}: {violation.reason} [{violation.clause}] {violation.shown}")
 
     def _look(self, *, strict: bool) -> None:
         """Judge the rows, and `memwal.verify`, which while others work may have seen two moments."""
