@@ -253,6 +253,10 @@ class Writer(WriterState):
                 # FLUSH-013, complete before it is named: first the generation, then the manifest that lists it.
                 listed = await flushing.write_generation(self.region, self.epoch, sealed, start)
                 self.adopt(await commit_flush(self.region, self.epoch, start, listed, covered))
+                # What is listed and not known to be would be flushed again, without end.
+                if self.manifest.generation_current <= sealed.generation:
+                    known = f"version {self.manifest.version} of epoch {self.manifest.epoch}"
+                    raise EngineBug(f"generation {sealed.generation} was committed, and the writer knows {known} still")
             return sealed.generation
 
     async def flush(self, *, trigger: Trigger | None = None) -> Generation | None:

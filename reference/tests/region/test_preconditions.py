@@ -11,9 +11,9 @@ import memwal
 import numpy as np
 import pyarrow as pa
 import pytest
-from memwal.codec.region_manifest import FlushedGeneration
+from memwal.codec.region_manifest import FlushedGeneration, RegionManifest
 from memwal.effects import Delete
-from memwal.errors import EngineBug
+from memwal.errors import EngineBug, WriterStopped
 from memwal.ids import Epoch, Generation, ManifestVersion, WalPosition
 from memwal.jobs import merger
 from memwal.jobs.collector.decision import Decision, Eligibility
@@ -23,6 +23,7 @@ from memwal.read import generation as sources
 from memwal.read import nodes
 from memwal.region import claim, commit, flush, recovery
 from memwal.region import manifest as manifests
+from memwal.region import writer as writing
 from memwal.region.memtable import MemTable
 from memwal.region.writer import Writer
 from memwal.revisions import B
@@ -65,6 +66,22 @@ def test_no_generation_is_flushed_but_the_oldest_that_is_not_listed(there: Scene
     with pytest.raises(EngineBug, match=r"generation 2, .* is to be flushed, and the oldest that is not listed is 1"):
         there.run(writer.flush_oldest())
     assert there.puts() == before
+
+
+def test_what_a_flush_has_committed_the_writer_knows_and_does_not_flush_again(
+    there: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def of_another_epoch(*given: Any) -> RegionManifest:
+        committed = await commit.commit_flush(*given)
+        return replace(committed, epoch=Epoch(committed.epoch + 1))
+
+    writer = there.open()
+    there.run(writer.put(rows((1, "x"))))
+    monkeypatch.setattr(writing, "commit_flush", of_another_epoch)
+    with pytest.raises(EngineBug, match="generation 1 was committed, and the writer knows version 1 of epoch 1 still"):
+        there.run(writer.flush())
+    with pytest.raises(WriterStopped):
+        there.run(writer.put(rows((2, "x"))))
 
 
 def test_no_writer_is_closed_with_rows_that_are_in_no_entry(there: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

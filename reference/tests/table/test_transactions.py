@@ -231,7 +231,7 @@ def test_the_index_section_is_where_the_manifest_says(folder: Folder) -> None:
     assert table_manifest.decode(bare, "m").indices == ()
 
 
-@pytest.mark.clause("TXN-030", "TXN-031", "TXN-032", "TXN-036", "FORMAT-041", "FORMAT-017")
+@pytest.mark.clause("TXN-030", "TXN-031", "TXN-032", "TXN-036", "FORMAT-041", "FORMAT-017", "FORMAT-034")
 def test_a_compaction_keeps_the_rows_moves_them_and_takes_them_out_of_indexes(folder: Folder) -> None:
     begun(folder, (1, 2), (3, 4), (5, 6))
     place = str(folder.root / "t")
