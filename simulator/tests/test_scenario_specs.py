@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmh3
 import pytest
 from memwal.index import regions
 from memwal.table.state import latest
@@ -16,6 +17,7 @@ from memwal_sim.scenarios.ground import TABLE
 from memwal_sim.scenarios.one_region import Seen, judge, surviving
 from memwal_sim.scenarios.scenario import Scenario, find, of, setting
 from memwal_sim.scenarios.scripts import Words, process
+from memwal_sim.scenarios.specs import BY_OTHER_ENGINE
 from memwal_sim.simulation import Simulation
 from memwal_sim.store import Contents
 from memwal_sim.traces.study import Study, canary
@@ -31,9 +33,9 @@ def run(name: str, revision: str = "B", preemptions: int | None = None, faults: 
     return explore(scenario.build(setting(revision)), Bounds(preemptions=bound, faults=faults, merge=True))
 
 
-def one_after_another(name: str, *order: str) -> Simulation:
+def one_after_another(name: str, *order: str, revision: str = "B") -> Simulation:
     """The scenario with each process run to its end in turn."""
-    simulation = Simulation(find(name).build(setting()))
+    simulation = Simulation(find(name).build(setting(revision)))
     for each in order:
         while simulation.waiting(each) is not None:
             simulation.step(each)
@@ -49,11 +51,12 @@ def seen(contents: Contents) -> Seen:
     return found.result
 
 
-def registered(contents: Contents) -> list[tuple[int, dict[str, object]]]:
+def registered(contents: Contents, revision: str = "B") -> list[tuple[int, dict[str, object]]]:
     """Spec id and region values of each registered region."""
 
     async def look() -> list[tuple[int, dict[str, object]]]:
-        rows = await regions.known(TABLE, await latest(TABLE))
+        table = setting(revision).table
+        rows = await regions.known(table, await latest(table))
         return sorted(((int(row.spec_id), dict(row.values)) for row in rows), key=str)
 
     found = Recovery(Process("looking", look))(contents).end.result
@@ -78,17 +81,49 @@ def test_the_second_creator_takes_the_region_of_the_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("name", "revision", "value"),
     [
-        ("two_engines", {"many": 15}),
-        ("two_engines_columns", {"both": 9}),
-        ("two_engines_null", {"group": None}),
+        ("two_engines", "B", {"many": 15}),
+        ("two_engines_columns", "B", {"both": 9}),
+        ("two_engines_null", "B", {"group": None}),
+        ("two_engines", "R", {"many": 2}),
+        ("two_engines_columns", "R", {"many": 1}),
+        ("two_engines_null", "R", {"many": 0}),
     ],
 )
-def test_two_engines_that_agree_put_a_key_into_one_region(name: str, value: dict[str, object]) -> None:
-    found = run(name, preemptions=0)
+def test_two_engines_that_agree_put_a_key_into_one_region(name: str, revision: str, value: dict[str, object]) -> None:
+    found = run(name, revision, preemptions=0)
     assert found.complete, found.violation
-    assert registered(one_after_another(name, "engine-2", "engine-1").contents) == [(1, value)]
+    simulation = one_after_another(name, "engine-2", "engine-1", revision=revision)
+    assert registered(simulation.contents, revision) == [(1, value)]
+
+
+def one_byte_as_a_word(byte: int) -> int:
+    """Murmur3 of one byte as R has it: the step for a whole word, and the end for a text of one byte."""
+
+    def turned(x: int, bits: int) -> int:
+        return (x << bits | x >> (32 - bits)) % 2**32
+
+    mixed = turned(byte * 0xCC9E2D51 % 2**32, 15) * 0x1B873593 % 2**32
+    hashed = (turned(mixed, 13) * 5 + 0xE6546B64) % 2**32 ^ 1
+    hashed = (hashed ^ hashed >> 16) * 0x85EBCA6B % 2**32
+    hashed = (hashed ^ hashed >> 13) * 0xC2B2AE35 % 2**32
+    return hashed ^ hashed >> 16
+
+
+@pytest.mark.clause("AMB-59", "AMB-60", "AMB-57")
+def test_what_the_second_engine_answers_follows_from_the_texts_and_mmh3() -> None:
+    first = mmh3.hash(b"a") % 2**32
+    assert BY_OTHER_ENGINE["textbook"] == {
+        ("many", "k"): abs(mmh3.hash(b"k")) % 16,
+        ("both", "a"): abs(mmh3.hash(b"a-part", first)) % 16,
+        ("group", "none"): None,
+    }
+    assert BY_OTHER_ENGINE["R"] == {
+        ("many", "k"): one_byte_as_a_word(ord("k")) % 2**31 % 16,
+        ("many", "a"): one_byte_as_a_word(ord("a")) % 2**31 % 16,
+        ("many", "none"): mmh3.hash(b"none") % 2**31 % 16,  # four bytes, a whole word: as the texts have it
+    }
 
 
 @pytest.mark.clause("AMB-54")

@@ -23,7 +23,7 @@ from ..revisions import R
 from ..table import reuse, vector_models
 from ..table.commit import commit, transaction_of
 from ..table.conflicts import Verdict, verdict
-from ..table.coverage import index_names, segments, settled, uncovered, with_credit
+from ..table.coverage import index_names, segments, uncovered, with_credit
 from ..table.mirror import Mirror, fill, index_folder
 from ..table.state import TableState, check_writable, latest, load, versions
 from ..table.vector_models import is_vector
@@ -109,8 +109,7 @@ async def _build(io: Io, state: TableState, name: str, before: Segments) -> _Bui
     """
     missing = tuple(sorted(uncovered(state, name)))
     if not missing:
-        kept = tuple(settled(state, entry) for entry in before)
-        return _Build(name=name, indexed=state, fragments=(), added=kept, removed=before, files=())
+        return _Build(name=name, indexed=state, fragments=(), added=before, removed=before, files=())
     await io.note("indexing", index=name, version=state.version, fragments=len(missing))
     with Mirror() as mirror:
         moved = tuple(filter(reuse.is_reuse, state.manifest.indices))

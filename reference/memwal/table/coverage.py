@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 import pyroaring
 
 from ..clauses import implements
-from ..codec import fragment_bitmap
 from ..codec.index_details import INDEX_NAME, IndexCatchup, IndexDetails, Progress
 from ..codec.pb.lance import table_pb2
 from ..errors import ArtifactError, InvalidArgument
 from ..ids import FragmentId, Generation, RegionId
 from ..revisions import Interpretation
 from . import reuse
-from .draft import SYSTEM_DETAILS, copied_index
+from .draft import SYSTEM_DETAILS
 from .state import TableState
 
 Origin = frozenset[tuple[RegionId, Generation]]
@@ -70,15 +69,6 @@ def named_fragments(state: TableState, entry: table_pb2.IndexMetadata) -> frozen
     except ValueError as error:
         raise ArtifactError("AMB-78", state.path, f"bitmap of index {entry.name!r} is not readable: {error}") from error
     return frozenset(map(FragmentId, reuse.fragments(named, state.moves)))
-
-
-def settled(state: TableState, entry: table_pb2.IndexMetadata) -> table_pb2.IndexMetadata:
-    """``entry`` with a bitmap of the fragments of ``state`` that it covers, where some of them were rewritten."""
-    if not state.moves:
-        return entry
-    copy = copied_index(entry)
-    copy.fragment_bitmap = fragment_bitmap.encode(named_fragments(state, entry) & fragment_ids(state))
-    return copy
 
 
 def covered(state: TableState, name: str) -> frozenset[FragmentId]:
