@@ -62,7 +62,11 @@ class TestByHelpers:
         return self.top
 
     def test_the_limit(self, tolerance):
-        assert within(limit()) and not within(self.above()) and toys.SMALL == tolerance
+        other_tests_only = [spare for spare in (tolerance,)]
+        assert within(limit()) and not within(self.above()) and toys.SMALL == other_tests_only[0]
+
+def spare():
+    return 6
 """
 TOYS = """\
 def limit():
@@ -268,6 +272,7 @@ def test_a_death_is_stale_when_the_definition_or_the_test_has_changed_and_not_be
         ("conftest.py", "return 2", "return 3", True),
         ("test_toy.py", "top = 4", "top = 5", False),
         ("test_toy.py", "return self.top", "return self.top + 0", False),
+        ("test_toy.py", "return 6", "return 7", True),
         ("test_toy.py", "assert within(2)", "assert within(1)", True),
     ],
 )

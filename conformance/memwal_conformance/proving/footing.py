@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import functools
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,7 +42,9 @@ class _Definition:
     """First and last line."""
     text: str
     uses: frozenset[str]
-    """Names, dotted where attributes of a name are used, and names of fixtures."""
+    """Names that the module or an import of it gives, dotted where attributes of a name are used."""
+    fixtures: frozenset[str]
+    """What it asks for by the names of its arguments, or by ``usefixtures``."""
     automatic: bool
     """A fixture that every test in reach has."""
 
@@ -69,22 +71,24 @@ def footing(root: Path, test: str) -> Footing:
         for found, definitions in read(path).definitions.items()
         if found in _PYTEST or any(each.automatic for each in definitions)
     ]
-    waiting, seen, uses = [(path, name), *automatic], set[tuple[Path, str]](), set[str]()
+    waiting = [(each, found, False) for each, found in [(path, name), *automatic]]
+    seen, uses = set[tuple[Path, str, bool]](), set[str]()
     sources: dict[tuple[str, int, int], str] = {}
     while waiting:
-        place, wanted = waiting.pop()
-        if (place, wanted) in seen:
+        place, wanted, is_fixture = waiting.pop()
+        if (place, wanted, is_fixture) in seen:
             continue
-        seen.add((place, wanted))
+        seen.add((place, wanted, is_fixture))
         module, (first, *_) = read(place), wanted.split(".")
         for definition in module.definitions.get(wanted) or module.definitions.get(first, []):
             sources[str(place), *definition.place] = definition.text
-            waiting += [(place, used) for used in definition.uses]
+            waiting += [(place, used, False) for used in definition.uses]
+            waiting += [(place, used, True) for used in definition.fixtures]
         if first in module.imports:
-            waiting += _imported(root, place, module, wanted)
+            waiting += [(each, found, False) for each, found in _imported(root, place, module, wanted)]
             uses |= _of_ours(module, wanted)
-        elif first not in module.definitions:
-            waiting += [(each, first) for each in conftests if first in read(each).definitions]
+        elif is_fixture and first not in module.definitions:
+            waiting += [(each, first, True) for each in conftests if first in read(each).definitions]
     return Footing(sources=tuple(sources[key] for key in sorted(sources)), uses=frozenset(uses))
 
 
@@ -137,7 +141,8 @@ def _module(path: Path, _changed_ns: int, _size: int) -> _Module:
             definition = _Definition(
                 place=(first, last),
                 text="".join(lines[first - 1 : last]),
-                uses=frozenset(_used(inner, name)),
+                uses=frozenset(_in_its_class(_names([inner], frozenset()), name)),
+                fixtures=frozenset(_in_its_class(_fixtures(inner), name)),
                 automatic=any("autouse" in ast.unparse(each) for each in decorators),
             )
             module.definitions.setdefault(name, []).append(definition)
@@ -165,40 +170,73 @@ def _named(node: ast.stmt) -> Iterator[tuple[str, ast.stmt]]:
         yield from ((name, node) for name in sorted(names))
 
 
-def _used(node: ast.stmt, name: str) -> Iterator[str]:
-    """The names that a definition uses; annotations, which nothing evaluates, give none."""
-    arguments = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (
-        node.name.startswith("test") or any("fixture" in ast.unparse(each) for each in node.decorator_list)
-    )
-    for used in _names([node], arguments=arguments):
-        yield used
-        if "::" in name:  # what the rest of its class gives to a test, by `self` or as a fixture
-            yield f"{name.partition('::')[0]}::{used.removeprefix('self.').removeprefix('cls.')}"
+def _in_its_class(used: Iterator[str], name: str) -> Iterator[str]:
+    """What is ``used``, and for a test of a class what the rest of it gives, by `self` or as a fixture."""
+    for each in used:
+        yield each
+        if "::" in name:
+            yield f"{name.partition('::')[0]}::{each.removeprefix('self.').removeprefix('cls.')}"
 
 
-def _names(nodes: Sequence[ast.AST], *, arguments: bool) -> Iterator[str]:
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+
+def _names(nodes: Iterable[ast.AST], local: frozenset[str]) -> Iterator[str]:
+    """The names that code uses and that are not ``local``; annotations, which nothing evaluates, give none."""
     for node in nodes:
         if isinstance(node, ast.Attribute) and (dotted := _dotted(node)):
-            yield dotted
+            if dotted.partition(".")[0] not in local:
+                yield dotted
         elif isinstance(node, ast.Name):
-            yield node.id
-        elif isinstance(node, ast.arg):
-            if arguments:
-                yield node.arg
+            if node.id not in local:
+                yield node.id
         elif isinstance(node, ast.AnnAssign):
-            yield from _names([each for each in (node.target, node.value) if each is not None], arguments=arguments)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _fixtures_named(node)
-            yield from _names([*node.decorator_list, node.args, *node.body], arguments=arguments)
-        else:
-            yield from _names(list(ast.iter_child_nodes(node)), arguments=arguments)
+            yield from _names([each for each in (node.target, node.value) if each is not None], local)
+        elif isinstance(node, _Function):
+            yield from _names([*node.decorator_list, node.args], local)
+            yield from _names(node.body, local | _arguments(node) | _bound(node.body))
+        elif isinstance(node, ast.Lambda):
+            yield from _names([node.args], local)
+            yield from _names([node.body], local | _arguments(node))
+        elif isinstance(node, _Comprehension):
+            yield from _names(ast.iter_child_nodes(node), local | _bound(each.target for each in node.generators))
+        elif not isinstance(node, ast.arg):
+            yield from _names(ast.iter_child_nodes(node), local)
 
 
-def _fixtures_named(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
-    """What ``usefixtures`` names."""
-    for decorator in node.decorator_list:
-        if "usefixtures" in ast.unparse(decorator):
-            yield from (str(each.value) for each in ast.walk(decorator) if isinstance(each, ast.Constant))
+def _arguments(node: _Function | ast.Lambda) -> frozenset[str]:
+    """Names of arguments, but `self` and `cls`: by these a method uses its class."""
+    return frozenset(each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)) - {"self", "cls"}
+
+
+def _bound(nodes: Iterable[ast.AST]) -> frozenset[str]:
+    """Names that code gives a value to, and that are its function's own; imports are looked for by themselves."""
+    found, shared, waiting = set[str](), set[str](), list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.Global):
+            shared.update(node.names)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+            continue  # what is inside has names of its own
+        if not isinstance(node, ast.Lambda | _Comprehension):
+            waiting += ast.iter_child_nodes(node)
+    return frozenset(found - shared)
+
+
+def _fixtures(node: ast.stmt) -> Iterator[str]:
+    """Arguments of a test or fixture, and what ``usefixtures`` names, here and in the classes and functions inside."""
+    for each in ast.walk(node):
+        if isinstance(each, _Function | ast.ClassDef):
+            named = [decorator for decorator in each.decorator_list if "usefixtures" in ast.unparse(decorator)]
+            yield from (str(one.value) for by in named for one in ast.walk(by) if isinstance(one, ast.Constant))
+        if isinstance(each, _Function) and (
+            each.name.startswith("test") or any("fixture" in ast.unparse(by) for by in each.decorator_list)
+        ):
+            yield from _arguments(each)
 
 
 def _dotted(node: ast.expr) -> str:
