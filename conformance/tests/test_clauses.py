@@ -377,12 +377,27 @@ def test_a_must_that_is_open_is_a_fault_and_a_should_is_none(registered: tuple[S
     assert "FENCE-001: a MUST that is neither tested, nor excluded, nor ambiguous" in found
     assert not [line for line in found if line.startswith("FENCE-002")]
     musts = sum(each.clause.level == "MUST" and each.status == "open" for each in registered)
-    assert len(found) == musts + 1
-    assert found[-1] == "FENCE-003: a tested MUST, and nothing that breaks it is known to be noticed"
+    assert found[musts:] == [
+        "FENCE-003: a tested MUST, and nothing that breaks it is known to be noticed",
+        "FENCE-004: a tested MUST that is broken in one way only: one",
+    ]
+
+
+def broken_by(registered: tuple[Standing, ...], *names: str) -> tuple[Standing, ...]:
+    planted = tuple(bug(name, dead=True) for name in names)
+    return tuple(replace(each, status="tested", planted=planted) for each in registered)
+
+
+def test_a_must_that_is_broken_in_one_way_only_is_a_fault(registered: tuple[Standing, ...]) -> None:
+    one = next(each for each in broken_by(registered, "x", "x") if each.clause.id == "FENCE-001")
+    assert standing.faults([one], {}) == ["FENCE-001: a tested MUST that is broken in one way only: x"]
+    should = next(each for each in broken_by(registered, "x") if each.clause.id == "FENCE-002")
+    assert standing.faults([should], {}) == []
+    assert standing.faults(broken_by(registered, "x", "y"), {}) == []
 
 
 def test_a_name_that_the_registry_does_not_have_is_a_fault(registered: tuple[Standing, ...]) -> None:
-    settled = tuple(replace(each, status="tested", planted=(bug("x", dead=True),)) for each in registered)
+    settled = broken_by(registered, "x", "y")
     names = {"a test": ["WAL-001", "WAL-999", "AMB-24"], "a planted bug": ["FENCE-1"]}
     assert standing.faults(settled, names) == [
         "WAL-999: a test names it, the registry does not have it",

@@ -162,8 +162,9 @@ def _surveyed() -> dict[str, dict[str, list[str]]]:
 def faults(known: Sequence[Standing], names: Mapping[str, Iterable[str]]) -> list[str]:
     """What is wrong with the registry: statuses that are not final, ``names`` that it does not have. Empty: nothing.
 
-    Every MUST is tested and mutation-checked, excluded or unheld with a reason, or ambiguous with a note; reasons and
-    notes are checked when the registry is read. Code, tests, cases and planted bugs name only clauses that there are.
+    Every MUST is tested, mutation-checked and broken in two ways, excluded or unheld with a reason, or ambiguous with a
+    note; reasons and notes are checked when the registry is read.
+    Code, tests, cases and planted bugs name only clauses that there are.
     """
     ids = {each.clause.id for each in known}
     found = [
@@ -175,6 +176,12 @@ def faults(known: Sequence[Standing], names: Mapping[str, Iterable[str]]) -> lis
         f"{each.clause.id}: a tested MUST, and nothing that breaks it is known to be noticed"
         for each in known
         if each.clause.level == "MUST" and each.status == "tested" and not each.mutation_checked
+    ]
+    found += [
+        f"{each.clause.id}: a tested MUST that is broken in one way only: {each.planted[0].name}"
+        for each in known
+        if each.clause.level == "MUST" and each.status == "tested"
+        if each.mutation_checked and len({one.name for one in each.planted}) == 1
     ]
     for what, mine in names.items():
         strange = sorted(name for name in mine if name not in ids and not name.startswith("AMB-"))
