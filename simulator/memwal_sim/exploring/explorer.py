@@ -76,9 +76,7 @@ class _Search:
         """Oracle -> number of the state that violates."""
         self.bounds = bounds
         book = self.book = Book()
-        self.tries = [
-            Trie(process, book, check=check, merge=bounds.merge, heard=world.heard) for process in world.processes
-        ]
+        self.tries = [Trie(each, book, check=check, merge=bounds.merge, heard=world.heard) for each in world.processes]
         self.stores = Stores(book)
         self.ghosts = GhostTable(world, self.tries)
         self.orphans = Orphans()
