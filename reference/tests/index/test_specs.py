@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,12 @@ def test_the_corpus_has_distinct_values_of_every_type_and_null_and_is_the_same_e
     (column,) = corpus.rows([kind])
     assert column.null_count == 1
     assert str(column.to_pylist()) == str(corpus.rows([kind])[0].to_pylist())
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_the_corpus_has_the_end_of_a_leap_day_in_every_unit(unit: str) -> None:
+    moments = corpus.of(pa.timestamp(unit)).cast(pa.timestamp("us"), safe=False).to_pylist()
+    assert datetime(2024, 2, 29, 23, 59, 59) in moments
 
 
 def test_the_corpus_has_the_extremes_of_integers_and_the_keys_of_the_least_hash() -> None:

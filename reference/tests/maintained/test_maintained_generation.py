@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,7 @@ def test_an_index_of_a_generation_of_wal_files_names_the_entry_and_the_row_in_it
     assert set(near) == {*range(60), 1 << 32, (1 << 32) + 1}
     for entry in drive(latest(Io(interpretation=STRICT)), LocalStore(base.generation(table, 2))).manifest.indices:
         assert list(pyroaring.BitMap.deserialize(entry.fragment_bitmap)) == [0, 1]
+        assert uuid.UUID(bytes=entry.uuid.uuid).version == 4
 
 
 MAYBE_TEXT = st.none() | st.lists(st.sampled_from(["fox", "heron", "wren"]), max_size=4).map(" ".join)

@@ -268,11 +268,13 @@ def test_an_index_that_is_rewritten_with_its_fragments_covers_the_new_ones_under
     group.new_fragments.add(id=number, physical_rows=2)
     identity = uuid.uuid4().bytes
     moved = Transaction.Rewrite.RewrittenIndex(old_id={"uuid": before.uuid.uuid}, new_id={"uuid": identity})
+    moved.new_index_details.type_url = "new details"
     rewrite = Transaction.Rewrite(groups=[group], rewritten_indices=[moved])
     built = apply.build(current.manifest, Transaction(rewrite=rewrite), "m", None, STRICT)
     (after,) = built.indices
     assert fragment_bitmap.decode(before.fragment_bitmap, "") == {0, 1}
     assert (fragment_bitmap.decode(after.fragment_bitmap, ""), after.uuid.uuid) == ({number}, identity)
+    assert after.index_details.type_url == "new details" != before.index_details.type_url
 
 
 @pytest.mark.clause("TXN-032")

@@ -21,6 +21,7 @@ from memwal.codec.pb.lance import file_pb2
 from memwal.errors import ArtifactError
 from memwal.ids import FieldId
 from memwal.table.legacy import paging, structure
+from memwal.table.stored_file import StoredFile
 
 FEW = settings(max_examples=40)
 SCHEMA = pa.schema(
@@ -118,6 +119,20 @@ def field(name: str, number: int, kind: str, parent: int = -1, **more: Any) -> f
     return file_pb2.Field(name=name, id=number, parent_id=parent, logical_type=kind, nullable=True, **more)
 
 
+def stored(file: structure.LegacyFile, name: str) -> StoredFile:
+    """One column of ``file`` as it is opened to be read."""
+    return StoredFile(
+        name="f",
+        columns=(name,),
+        places=(0,),
+        fields=len(file.fields),
+        size_bytes=file.size_bytes,
+        layout=None,
+        legacy=file,
+        legacy_names=(name,),
+    )
+
+
 @pytest.mark.clause("FORMAT-031")
 def test_equal_neighbouring_offsets_are_null_and_offsets_are_absolute() -> None:
     values, at = b"abcc", 8
@@ -127,6 +142,7 @@ def test_equal_neighbouring_offsets_are_null_and_offsets_are_absolute() -> None:
     file = structure.decode(data, "f", [field("s", 0, "string")])
     assert structure.read(file).to_pydict() == {"s": ["a", None, "bcc"]}
     assert paging.bytes_of(file, ["s"]) == (4 * 8, True)  # and the text that the offsets point to
+    assert stored(file, "s").wanted_bytes == len(data)
 
 
 @pytest.mark.clause("FORMAT-031")
@@ -182,6 +198,7 @@ def test_values_are_found_by_the_page_table_one_run_for_each_field_and_batch() -
     data = footer(file_pb2.Metadata(batch_offsets=[0, 3, 5], page_table_position=at), bytes(body))
     file = structure.decode(data, "f", fields)
     assert paging.bytes_of(file, ["i", "t", "v"]) == (5 * 4 + 5 * 2 + 10 * 4, False)
+    assert stored(file, "i").wanted_bytes == 5 * 4
     assert structure.read(file).to_pydict() == {
         "i": [7, 8, 9, 10, -11],
         "t": [{"p": 1}, {"p": 2}, {"p": 3}, {"p": 4}, {"p": 5}],
