@@ -557,6 +557,15 @@ def test_what_a_function_does_is_tried_in_the_warm_process_and_what_a_module_is_
     assert tried[1].block == ""
 
 
+def test_what_a_function_does_when_its_module_is_imported_is_tried_in_a_process_of_its_own(toy_pass: Path) -> None:
+    (toy_pass / TOY_FILE).write_text(TOY.replace("LIMIT = 3", "def limit():\n    return 3\n\nLIMIT = limit()"), "utf-8")
+    changes = [each for each in chances.chances(TOY_FILE, toy_pass) if each.block == "limit"]
+    table = watching.table(toy_pass / "out", 60, toy_pass)
+    assert table.entered(TOY_FILE, "limit") == frozenset()
+    (seen,) = passes.tried(changes, {}, table, minutes=10, root=toy_pass)
+    assert (seen.verdict, seen.test) == ("killed", LIMIT)
+
+
 def test_a_test_that_fails_without_a_mutant_notices_nothing(toy_pass: Path) -> None:
     toy, test = chances.chances(TOY_FILE, toy_pass), "reference/tests/test_toy.py::test_never"
     table = watching.Table({test: 0.01}, {"memwal.toy:within": frozenset({test})}, {})

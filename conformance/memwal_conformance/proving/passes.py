@@ -96,7 +96,9 @@ def tried(
             if before is not None and before.noticed and before.test in table.seconds:
                 found = before
             elif time.monotonic() < until:
-                found = _seen(chance, copy, tests, _ran(chance, copy, tests, trying, SLOWER * budget_s), whole=whole)
+                called = bool(table.entered(chance.change.file, chance.block))
+                ran = _ran(chance, copy, tests, trying if called else None, SLOWER * budget_s)
+                found = _seen(chance, copy, tests, ran, whole=whole)
             else:
                 continue
             noticing |= {found.test} - {""}
@@ -106,11 +108,11 @@ def tried(
         raise InvalidArgument(f"{again.test or 'pytest'}: fails without a mutant, too: {again.message}")
 
 
-def _ran(chance: Chance, copy: Path, tests: Sequence[str], trying: Trying, max_s: float) -> Ran:
-    """In a process of its own where there is another way to notice than by calling the function."""
+def _ran(chance: Chance, copy: Path, tests: Sequence[str], trying: Trying | None, max_s: float) -> Ran:
+    """In a process of its own where ``trying``, or its warm process, cannot do it: what an import runs has been run."""
     if not tests:
         return Ran(verdict="survived", message="", seconds=0.0)
-    ran = trying(chance.change, tests, max_s) if chance.block else None
+    ran = None if trying is None else trying(chance.change, tests, max_s)
     if ran is None:
         with changed(chance.change, copy):
             ran = run(copy, tests, max_s, *WITHOUT_LONG)

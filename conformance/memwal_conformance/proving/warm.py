@@ -14,7 +14,7 @@ import os
 import signal
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -27,18 +27,27 @@ PATIENCE = 2
 _FAILED = pytest.StashKey[list[pytest.TestReport]]()
 
 
-def swap(path: Path, before: str) -> None:
-    """Give each function of a loaded module the code that it has in its file by now, where the source was ``before``.
+def functions() -> dict[str, list[FunctionType]]:
+    """All functions there are, by the file that they were compiled from."""
+    found = dict[str, list[FunctionType]]()
+    for each in gc.get_objects():
+        if isinstance(each, FunctionType):
+            found.setdefault(each.__code__.co_filename, []).append(each)
+    return found
 
-    Raises `ValueError` if there are others, or one has another closure.
+
+def swap(path: Path, before: str, loaded: Iterable[FunctionType]) -> None:
+    """Give each function that is ``loaded`` of a module the code that it has in its file by now.
+
+    ``before``: what the source was. Raises `ValueError` if there are others, or one has another closure.
     """
     old, new = (
         list(_codes(compile(source, str(path), "exec", dont_inherit=True)))
         for source in (before, path.read_text("utf-8"))
     )
     code = dict(zip(old, new, strict=True))
-    for each in gc.get_objects():
-        if isinstance(each, FunctionType) and each.__code__.co_filename == str(path) and each.__code__ in code:
+    for each in loaded:
+        if each.__code__ in code:
             each.__code__ = code[each.__code__]
 
 
@@ -74,6 +83,9 @@ class _Failures:
 
 def pytest_runtestloop(session: pytest.Session) -> bool:
     answers = session.config.getoption("--answers")
+    loaded = functions()
+    gc.collect()
+    gc.freeze()  # so that a child shares the memory of what was collected
     os.write(answers, b"null\n")
     with os.fdopen(session.config.getoption("--orders")) as orders:
         for order in orders:
@@ -83,7 +95,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
                 child = os.fork()
             if child == 0:
                 try:
-                    os.write(answers, json.dumps(_answer(session, **wanted)).encode() + b"\n")
+                    os.write(answers, json.dumps(_answer(session, loaded, **wanted)).encode() + b"\n")
                     os._exit(0)
                 finally:
                     os._exit(1)
@@ -102,9 +114,17 @@ def _status(child: int, max_s: float) -> int:
     return ended[1]
 
 
-def _answer(session: pytest.Session, *, file: str, before: str, tests: list[str], max_s: float) -> dict[str, Any]:
+def _answer(
+    session: pytest.Session,
+    loaded: Mapping[str, list[FunctionType]],
+    *,
+    file: str,
+    before: str,
+    tests: list[str],
+    max_s: float,
+) -> dict[str, Any]:
     """The first failure: ``test``, ``when`` (setup, call, teardown) and ``message``; or whether all were run."""
-    swap(Path(file), before)
+    swap(Path(file), before, loaded.get(file, ()))
     found = dict[str, list[pytest.Item]]()
     for item in session.items:
         for name in {item.nodeid, item.nodeid.partition("[")[0]}:

@@ -39,19 +39,20 @@ class Table:
     shares: Mapping[tuple[str, str], float]
     """File of tests, module -> which share of the blocks that the file enters is the module's."""
 
+    def entered(self, file: str, block: str) -> frozenset[str]:
+        """The tests that enter a block, or its definition where none is known to; no test enters what only an import runs."""
+        module, definition = _module(file), block.partition(": ")[0]
+        return self.entering.get(f"{module}:{block}") or self.entering.get(f"{module}:{definition}") or frozenset[str]()
+
     def watchers(self, file: str, block: str, budget_s: float) -> tuple[list[str], bool]:
         """The tests to run for a change in a block: those that enter it, as many as the budget allows.
 
         With them: whether they are all. Files that go to the module rather than elsewhere come first. For what is in no
         block, or in one that no test is known to enter, those that enter its definition, or its module.
         """
-        module = file.removeprefix("reference/").removesuffix(".py").replace("/", ".").removesuffix(".__init__")
-        found = (
-            self.entering.get(f"{module}:{block}")
-            or self.entering.get(f"{module}:{block.partition(': ')[0]}")
-            or frozenset[str]().union(
-                *(tests for name, tests in self.entering.items() if name.startswith(f"{module}:"))
-            )
+        module = _module(file)
+        found = self.entered(file, block) or frozenset[str]().union(
+            *(tests for name, tests in self.entering.items() if name.startswith(f"{module}:"))
         )
 
         def rank(test: str) -> tuple[bool, float]:
@@ -64,6 +65,10 @@ class Table:
                 left_s -= self.seconds[test]
                 chosen.append(test)
         return chosen, len(chosen) == len(ordered)
+
+
+def _module(file: str) -> str:
+    return file.removeprefix("reference/").removesuffix(".py").replace("/", ".").removesuffix(".__init__")
 
 
 def table(folder: Path, max_s: float, root: Path = ROOT) -> Table:
