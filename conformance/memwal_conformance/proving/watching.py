@@ -40,7 +40,7 @@ class Table:
     """File of tests, module -> which share of the blocks that the file enters is the module's."""
 
     def entered(self, file: str, block: str) -> frozenset[str]:
-        """The tests that enter a block, or its definition where none does; what only an import runs is entered by none."""
+        """The tests that enter a block, or its definition where none does. What only an import runs none enters."""
         module, definition = _module(file), block.partition(": ")[0]
         return self.entering.get(f"{module}:{block}") or self.entering.get(f"{module}:{definition}") or frozenset[str]()
 

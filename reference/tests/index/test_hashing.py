@@ -149,6 +149,12 @@ def test_the_hash_of_each_column_is_the_seed_of_the_next_and_null_is_skipped(row
     assert murmur3_multi(columns).to_pylist() == expected
 
 
+@pytest.mark.clause("REGION-032")
+def test_no_columns_have_no_hash() -> None:
+    with pytest.raises(InvalidArgument, match=r"at least one column.*REGION-032"):
+        murmur3_multi([])
+
+
 def test_the_order_of_columns_matters_and_one_column_is_the_single_hash() -> None:
     a, b = pa.array([1]), pa.array(["x"])
     assert murmur3_multi([a, b]) != murmur3_multi([b, a])

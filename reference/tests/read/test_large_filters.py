@@ -35,6 +35,16 @@ def test_a_chain_of_pyarrow_comparisons_costs_no_more_for_what_it_says_of_column
     assert kept(many) == [1, 2]
 
 
+@pytest.mark.parametrize(("levels", "found"), [(9, {"v": {"x"}}), (10, {})])
+def test_a_pyarrow_expression_of_nine_levels_is_looked_into_and_one_of_ten_excludes_nothing(
+    levels: int, found: predicates.Predicate
+) -> None:
+    condition = pc.field("v") == "x"
+    for number in range(levels):
+        condition = condition & (pc.field("a") > number)
+    assert predicates.extract(condition, ROWS.schema) == found
+
+
 def test_a_list_of_many_values_is_no_large_filter() -> None:
     assert kept(f"a IN ({', '.join(map(str, range(-3_000, 3_000)))})") == [1, 2]
 

@@ -186,7 +186,6 @@ def kept_because(
     region: RegionId,
     retained: Sequence[TableState],
     interpretation: Interpretation,
-    folder: str = "",
 ) -> str:
     """Why a generation has to stay for these retained versions; empty if it may go. Without time limits."""
     needs = Needs(
@@ -197,8 +196,8 @@ def kept_because(
         policy=KEEP_ALL,
         interpretation=interpretation,
     )
-    candidate = Candidate(region=region, generation=generation, folder=folder, needs=needs)
-    return RULES.decide(candidate, folder, "").reason
+    candidate = Candidate(region=region, generation=generation, folder="", needs=needs)
+    return RULES.decide(candidate, "", "").reason
 
 
 async def origins_of(io: Io, states: Sequence[TableState]) -> dict[TableVersion, dict[FragmentId, Origin]]:

@@ -199,6 +199,7 @@ def test_values_are_found_by_the_page_table_one_run_for_each_field_and_batch() -
     file = structure.decode(data, "f", fields)
     assert paging.bytes_of(file, ["i", "t", "v"]) == (5 * 4 + 5 * 2 + 10 * 4, False)
     assert stored(file, "i").wanted_bytes == 5 * 4
+    assert paging.spans(file, fields[0]) == [(runs[0][0][0], 3 * 4), (runs[0][1][0], 2 * 4)]
     assert structure.read(file).to_pydict() == {
         "i": [7, 8, 9, 10, -11],
         "t": [{"p": 1}, {"p": 2}, {"p": 3}, {"p": 4}, {"p": 5}],
