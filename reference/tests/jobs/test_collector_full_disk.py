@@ -8,7 +8,10 @@ import memwal
 import pytest
 from memwal.effects import Copy, Delete, PutIfAbsent, StoreRequest
 from memwal.errors import Outcome, StorageError
+from memwal.jobs.collector import Policy, collect
+from memwal.jobs.collector import run as collecting
 
+from ..kit.collector_scene import IO
 from ..kit.ground import Ground, row
 from ..kit.tables import flush, opened, table
 
@@ -74,3 +77,22 @@ def test_a_disk_that_stays_full_says_so_after_everything_that_can_go_is_gone(gro
     assert opened(ground).verify().clean
     made.gc(retain_versions=1)
     assert not [name for name in ground.objects if "_gen_" in name]
+
+
+@pytest.mark.clause("AMB-93")
+def test_what_a_full_disk_refuses_is_noted_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    ground = Ground()
+    collectable(ground, "B")
+    ground.fault = Disk(room=1)
+    ground.run(collect(IO, Policy(retain_versions=1)))
+    noted = [event["reason"] for event in ground.events("collector_refused")]
+    assert len(noted) == 2
+    assert all(FULL in str(reason) for reason in noted)
+
+    async def refused(*_: object) -> bool:
+        raise StorageError("t", FULL)
+
+    monkeypatch.setattr(collecting, "_record", refused)
+    with pytest.raises(StorageError, match=FULL):
+        ground.run(collect(IO, Policy(retain_versions=1)))
+    assert [event["reason"] for event in ground.events("collector_refused")][2:] == [str(StorageError("t", FULL))]

@@ -482,8 +482,8 @@ def test_the_benchmark_compares_equal_merges_at_any_size() -> None:
 
 @pytest.mark.parametrize(
     ("keys_bytes", "opened"),
-    [(1 << 20, (1, 1)), (80, (1, 5)), (0, (5, 5))],
-    ids=["all keys are kept", "room for 8 keys and not for 4 more", "no room"],
+    [(96, (1, 1)), (95, (1, 5)), (0, (5, 5))],
+    ids=["room for all 12 keys", "room for 8 keys and not for 4 more", "no room"],
 )
 def test_a_pass_over_two_regions_opens_each_fragment_of_the_base_once_for_its_keys(
     monkeypatch: pytest.MonkeyPatch, keys_bytes: int, opened: tuple[int, int]
