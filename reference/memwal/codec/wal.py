@@ -95,6 +95,12 @@ def _lance_envelope(data: bytes) -> Envelope:
 _ENVELOPE: dict[str, Callable[[bytes], Envelope]] = {"arrow": _stream_envelope, "lance": _lance_envelope}
 
 
+def stored_metadata(data: bytes, revision: Revision) -> dict[str, bytes]:
+    """Schema metadata of an entry that `decode` takes, as it is stored."""
+    told, _ = _ENVELOPE[revision.wal_container](data)
+    return {key.decode(errors="replace"): value for key, value in told.items()}
+
+
 @implements("WAL-009", "WAL-033", "AMB-11", "AMB-12", "AMB-20")
 def decode(data: bytes, revision: Revision, path: str) -> WalEntry:
     """Parse an entry; raises `ArtifactError` for bytes that are cut anywhere, trail, or lack a readable epoch.

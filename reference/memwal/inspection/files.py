@@ -188,7 +188,8 @@ def wal_fields(entry: wal.WalEntry) -> Fields:
 def _wal_entry(data: bytes, path: str, revision: Revision) -> Node:
     used = revision if revision.wal_container == "arrow" else R
     entry = wal.decode(data, used, path)
-    return Node(kind="", name="", fields=wal_fields(entry), children=(schema_node(entry.rows.schema),))
+    stored = (("metadata", texts(wal.stored_metadata(data, used))),)
+    return Node(kind="", name="", fields=(*wal_fields(entry), *stored), children=(schema_node(entry.rows.schema),))
 
 
 def _entry_0(data: bytes, path: str, _: Revision) -> Node:
@@ -196,9 +197,17 @@ def _entry_0(data: bytes, path: str, _: Revision) -> Node:
     return Node(kind="", name="", fields=(("rows", U64(rows.num_rows)),), children=(schema_node(rows.schema),))
 
 
+def _form(data: bytes) -> int:
+    return ARROW if data.startswith(b"ARROW1") else BITMAP
+
+
+def deleted_offsets(data: bytes, path: str) -> deletion.Offsets:
+    """Offsets of the rows that a deletion file names."""
+    return deletion.decode(data, _form(data), _ROWS_MOST, path)
+
+
 def _deletion_file(data: bytes, path: str, _: Revision) -> Node:
-    form = ARROW if data.startswith(b"ARROW1") else BITMAP
-    offsets = deletion.decode(data, form, _ROWS_MOST, path)
+    form, offsets = _form(data), deleted_offsets(data, path)
     fields: list[tuple[str, Value]] = [("form", table_pb2.DeletionFile.DeletionFileType.Name(form).lower())]
     fields.append(("deleted_rows", U64(len(offsets))))
     if len(offsets):

@@ -1,36 +1,29 @@
-"""Objects for people: what kind an object is by its name, what its bytes say in one line, and all of it as a tree."""
+"""Objects for people: what `memwal inspect` says of their bytes, in one line and as a tree, and their rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
-import pyarrow as pa
-from memwal import paths
-from memwal.codec import (
-    bloom,
-    data_file,
-    deletion,
-    hint,
-    protobuf,
-    region_manifest,
-    table_manifest,
-    wal,
-)
-from memwal.codec.pb.lance import transaction_pb2
+from memwal.codec import data_file, wal
+from memwal.effects import Io
 from memwal.errors import ArtifactError
-from memwal.revisions import Revision
+from memwal.inspection import files, kinds
+from memwal.inspection import node as inspected
+from memwal.inspection.lines import line, words
+from memwal.revisions import STRICT, Revision
+from memwal.table import transactions
 
-from .trees import Node, dataclass_nodes, node, table, text
+from ..process import Process, run_alone
+from ..store import Contents
+from .trees import ITEMS_MAX, Node, node, table, text
 
 HEX_MAX = 1024
 """Bytes that are shown of what cannot be decoded."""
 ROWS_FROM_MAX_BYTES = 1 << 20
-"""Largest data file whose rows are shown."""
+"""Largest file whose rows are shown."""
 _LINE_BYTES = 16
-_ROWS_MAX = 1 << 32
-"""No deletion file names a row above this: its offsets have 32 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,32 +42,33 @@ class Decoded:
     """The first bytes in hexadecimal where there are no nodes."""
 
 
-Shown = tuple[str, tuple[Node, ...]]
-"""Summary and nodes."""
-Show = Callable[[bytes, Revision, str], Shown]
-"""Bytes, revision and path -> what they say; raises `ArtifactError` for bytes that are refused."""
-
-
 def decode(path: str, data: bytes, revision: Revision) -> Decoded:
     """What the object ``path`` with these bytes is. Never raises: bytes that are refused are shown with the reason."""
-    kind, show = _kind(path)
-    try:
-        summary, nodes = show(data, revision, path)
-    except ArtifactError as error:
-        where = "" if error.offset is None else f" at byte {error.offset}"
-        problem = f"{error.reason}{where} [{error.clause}]"
-        return Decoded(
-            kind=kind, size_bytes=len(data), summary="cannot be decoded", problem=problem, dump=hex_dump(data)
-        )
-    return Decoded(kind=kind, size_bytes=len(data), summary=summary, nodes=nodes, dump="" if nodes else hex_dump(data))
+    known = kinds.by_name(path)
+    if known is None:
+        return _unknown(data)
+    looking = partial(files.inspect_file, Io("", interpretation=STRICT), path, revision, known, ITEMS_MAX)
+    end = run_alone(Process("onlooker", looking), Contents({path: data})).end
+    found = end.result
+    if not isinstance(found, inspected.Node):
+        assert end.failure is not None
+        return _refused(known, data, f"{end.failure.text} [{end.failure.clause}]")
+    if found.damage:
+        damage = found.damage[0]
+        where = "" if damage.offset is None else f" at byte {damage.offset}"
+        return _refused(found.kind, data, f"{damage.reason}{where} [{damage.clause}]")
+    inside = {each.name: each for each in _inside(found.kind, path, data, revision)}
+    said = {each.name: each for each in _below(found)}
+    nodes = tuple({**said, **inside}.values())
+    return Decoded(kind=words(found.kind), size_bytes=len(data), summary=line(found), nodes=nodes)
 
 
 def part(path: str, data: bytes, first: int) -> Decoded:
     """What ``data`` is: bytes of the object ``path`` from ``first`` on; negative: counted from the end."""
-    kind, _ = _kind(path)
     which = f"bytes {first:,} to {first + len(data):,}"
     if first < 0:
         which = f"the {len(data):,} bytes from {-first:,} before the end"
+    kind = words(kinds.by_name(path) or "bytes")
     return Decoded(kind=f"part of {kind}", size_bytes=len(data), summary=which, dump=hex_dump(data))
 
 
@@ -82,122 +76,77 @@ def hex_dump(data: bytes) -> str:
     """Lines of offset, bytes and characters for the first `HEX_MAX` bytes."""
     lines = []
     for start in range(0, min(len(data), HEX_MAX), _LINE_BYTES):
-        line = data[start : start + _LINE_BYTES]
-        shown = "".join(chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in line)
-        lines.append(f"{start:06x}  {line.hex(' ').ljust(3 * _LINE_BYTES)} {shown}")
+        shown_bytes = data[start : start + _LINE_BYTES]
+        shown = "".join(chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in shown_bytes)
+        lines.append(f"{start:06x}  {shown_bytes.hex(' ').ljust(3 * _LINE_BYTES)} {shown}")
     if len(data) > HEX_MAX:
         lines.append(f"… {len(data) - HEX_MAX:,} bytes more")
     return "\n".join(lines)
 
 
-def _kind(path: str) -> tuple[str, Show]:
-    folder, _, name = path.rpartition("/")
-    parent = folder.rpartition("/")[2]
-    in_region = f"{paths.MEM_WAL}/" in path
-    if in_region and path.endswith(paths.VERSION_HINT):
-        return "version hint", _hint
-    if in_region and parent == "manifest" and name.endswith(".binpb"):
-        return "region manifest", _region_manifest
-    if in_region and parent == "wal":
-        return "WAL entry", _wal_entry
-    if name == paths.BLOOM_FILTER:
-        return "bloom filter", _bloom
-    if parent == paths.VERSIONS and ".manifest" in name:
-        return "table manifest", _table_manifest
-    if parent == paths.TRANSACTIONS:
-        return "transaction", _transaction
-    if parent == paths.DELETIONS:
-        return "deletion file", _deletion
-    if name.endswith(".lance"):
-        return "data file" if parent == paths.DATA else "Lance file", _data_file
-    return "bytes", _text
+def _refused(kind: str, data: bytes, problem: str) -> Decoded:
+    return Decoded(
+        kind=words(kind), size_bytes=len(data), summary="cannot be decoded", problem=problem, dump=hex_dump(data)
+    )
 
 
-def _hint(data: bytes, _revision: Revision, path: str) -> Shown:
-    version = hint.decode(data, path)
-    if version is None:
-        raise ArtifactError("MANIFEST-031", path, "no version in it; a reader goes on without the hint")
-    return f"version {version}", (Node("version", str(version)),)
-
-
-def _region_manifest(data: bytes, revision: Revision, path: str) -> Shown:
-    found = region_manifest.decode(data, revision, path)
-    flushed = ", ".join(str(each.generation) for each in found.flushed) or "none"
-    summary = f"epoch {found.epoch}, replay after {found.position_replay_after}, flushed {flushed}"
-    return summary + (", sealed" if found.sealed else ""), tuple(dataclass_nodes(found))
-
-
-def _wal_entry(data: bytes, revision: Revision, path: str) -> Shown:
-    entry = wal.decode(data, revision, path)
-    what = "barrier" if entry.barrier or not entry.rows.num_rows else _count(entry.rows.num_rows, "row")
-    facts = [each for each in dataclass_nodes(entry) if each.name != "rows"]
-    metadata = Node("schema metadata", children=tuple(node(*pair) for pair in _metadata(data, revision, path)))
-    types = Node("schema", children=tuple(Node(field.name, str(field.type)) for field in entry.rows.schema))
-    return f"epoch {entry.epoch}, {what}", (*facts, metadata, types, node("rows", entry.rows))
-
-
-def _metadata(data: bytes, revision: Revision, path: str) -> list[tuple[str, str]]:
-    """Schema metadata of an entry that was decoded already."""
-    schema = data_file.decode(data, path).schema if revision.wal_container == "lance" else _stream_schema(data)
-    found = schema.metadata or {}
-    return [(key.decode(errors="replace"), value.decode(errors="replace")) for key, value in sorted(found.items())]
-
-
-def _stream_schema(data: bytes) -> pa.Schema:
-    with pa.ipc.open_stream(pa.BufferReader(data)) as reader:
-        return reader.schema
-
-
-def _bloom(data: bytes, revision: Revision, path: str) -> Shown:
-    found = bloom.decode(data, revision, path)
-    if isinstance(found, bloom.AlwaysPositive):
-        return "of a format that is not known: every key may be there", ()
-    return f"{len(data):,} bytes", ()
-
-
-def _table_manifest(data: bytes, _revision: Revision, path: str) -> Shown:
-    found = table_manifest.decode(data, path)
-    nodes = [*node("", found.message).children]
-    if found.indices:
-        nodes.append(node("index section", found.indices))
-    if found.transaction is not None:
-        nodes.append(node("inline transaction", found.transaction))
-    parts = [
-        f"version {found.message.version}",
-        _count(len(found.message.fragments), "fragment"),
-        _count(len(found.indices), "index", "indexes"),
-    ]
-    return ", ".join(parts), tuple(nodes)
-
-
-def _transaction(data: bytes, _revision: Revision, path: str) -> Shown:
-    found: Any = protobuf.parse(transaction_pb2.Transaction, data, clause="TXN-010", path=path)
-    operation = found.WhichOneof("operation") or "no operation"
-    return f"{operation.replace('_', ' ')} on version {found.read_version}", node("", found).children
-
-
-def _deletion(data: bytes, _revision: Revision, path: str) -> Shown:
-    kind = deletion.BITMAP if path.endswith(deletion.EXTENSIONS[deletion.BITMAP]) else deletion.ARROW
-    offsets = deletion.decode(data, kind, _ROWS_MAX, path)
-    return _count(len(offsets), "row"), (node("rows deleted", tuple(map(int, offsets))),)
-
-
-def _data_file(data: bytes, _revision: Revision, path: str) -> Shown:
-    if len(data) > ROWS_FROM_MAX_BYTES:
-        return f"{len(data):,} bytes", ()
-    found = data_file.decode(data, path)
-    return _count(found.num_rows, "row"), (Node("rows", f"{found.num_rows:,}", rows=table(found)),)
-
-
-def _text(data: bytes, _revision: Revision, _path: str) -> Shown:
+def _unknown(data: bytes) -> Decoded:
     try:
         found = data.decode()
     except UnicodeDecodeError:
-        return "", ()
+        found = ""
     if not found or not all(char.isprintable() or char.isspace() for char in found):
-        return "", ()
-    return text(found)[:60], (Node("text", text(found)),)
+        return Decoded(kind="bytes", size_bytes=len(data), summary="", dump=hex_dump(data))
+    shown = text(found)
+    return Decoded(kind="bytes", size_bytes=len(data), summary=shown[:60], nodes=(Node("text", shown),))
 
 
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+def _below(found: inspected.Node) -> Iterator[Node]:
+    """Fields and parts of what was inspected, as a tree of names and texts."""
+    yield from (node(name, value) for name, value in found.fields if name != "size_bytes")
+    for child in found.children:
+        yield Node(_title(child), "", tuple(_below(child)))
+    if found.more:
+        yield Node("…", f"{found.more:,} more")
+
+
+def _title(part: inspected.Node) -> str:
+    """Its name, and its kind where the name does not say it."""
+    if part.kind in (part.name, "column", "field", "operation"):
+        return part.kind if part.kind == "operation" else part.name
+    return f"{words(part.kind)} {part.name}".strip()
+
+
+def _rows(data: bytes, path: str, revision: Revision) -> Node:
+    found = wal.decode(data, revision, path).rows
+    return Node("rows", f"{found.num_rows:,}", rows=table(found))
+
+
+def _data(data: bytes, path: str, _revision: Revision) -> Node:
+    found = data_file.decode(data, path)
+    return Node("rows", f"{found.num_rows:,}", rows=table(found))
+
+
+def _deleted(data: bytes, path: str, _revision: Revision) -> Node:
+    return node("deleted_rows", tuple(map(int, files.deleted_offsets(data, path))))
+
+
+def _operation(data: bytes, path: str, _revision: Revision) -> Node:
+    return node("operation", transactions.decode(data, path))
+
+
+_INSIDE: Mapping[str, Callable[[bytes, str, Revision], Node]] = {
+    kinds.WAL_ENTRY: _rows,
+    kinds.DATA_FILE: _data,
+    kinds.DELETION_FILE: _deleted,
+    kinds.TRANSACTION: _operation,
+}
+"""Kind -> what is in such a file besides what `memwal inspect` says, in place of its field of that name."""
+
+
+def _inside(kind: str, path: str, data: bytes, revision: Revision) -> Iterator[Node]:
+    if kind in _INSIDE and len(data) <= ROWS_FROM_MAX_BYTES:
+        try:
+            yield _INSIDE[kind](data, path, revision)
+        except ArtifactError as refused:
+            yield Node("refused", str(refused))
