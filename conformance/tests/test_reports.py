@@ -10,8 +10,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from browser import Tab, browsing, installed
 from conformance_runs import Run, changed_skeleton, run_suite
+from kit.browser import Tab, browsing, installed
 from memwal_conformance import vectors
 from memwal_conformance.adapters.process import Exchange
 from memwal_conformance.protocol import Hello, Json

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
+from kit.toys import IO
 from memwal.violations import Violation
 from memwal_sim.oracles import Recovered, Recovery, after_crash, inspected
 from memwal_sim.process import Ended, Process
 from memwal_sim.store import Contents
-from toys import IO
 
 RUNS: list[str] = []
 

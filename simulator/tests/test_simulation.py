@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import pytest
+from kit.toys import IO, processes, watched_counters
 from memwal.effects import Note, Put
 from memwal.errors import InvalidArgument, OutcomeUnknown
 from memwal_sim.outcomes import Fate
 from memwal_sim.simulation import Simulation
 from memwal_sim.store import Contents
 from memwal_sim.world import World
-from toys import IO, processes, watched_counters
 
 
 async def insist() -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import pytest
+from kit.toys import IO, increment
 from memwal.effects import Note, Put
 from memwal.errors import NotFound
 from memwal.ids import Milliseconds
@@ -12,7 +13,6 @@ from memwal_sim.book import Book
 from memwal_sim.process import EPOCH_MS, Ended, Process, Running, run_alone
 from memwal_sim.store import Contents
 from memwal_sim.trie import AT_END, ROOT, Trie
-from toys import IO, increment
 
 
 def grown(*, keep: int = 10) -> tuple[Trie, Book, int]:
@@ -133,7 +133,7 @@ def test_a_process_alone_that_does_not_end_is_stopped() -> None:
 
 def test_a_site_is_the_protocol_function_that_waits() -> None:
     running = Running(Process("p", increment))
-    assert running.site() == "toys.increment"
+    assert running.site() == "kit.toys.increment"
     running.resume(Raised(NotFound, "n"))
     assert running.site() == ""
     assert isinstance(running.pause, Ended)

@@ -1,0 +1,136 @@
+"""Every command refuses a name that there is not, before it does anything, and says which one is nearest."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from memwal.cli.main import app
+from memwal.errors import InvalidArgument, check_name
+from memwal_sim.bugs import load
+from memwal_sim.scenarios import scenario as scenarios
+from memwal_sim.traces.study import Study, kill
+from typer.testing import CliRunner
+
+ROOT = Path(__file__).resolve().parents[3]
+SHRUNK = ROOT / "faults/recorded/wal/torn_entry.jsonl"
+SUMMARY = next((ROOT / "conformance/observed").glob("*/summary.json"))
+REFUSED = {
+    "capacity": [
+        ("--set revizion=B", "revizion", "revision"),
+        ("--price writ=1", "writ", "write"),
+    ],
+    "bugs": [("torn_entri", "torn_entri", "torn_entry")],
+    "explore": [
+        ("one_writr", "one_writr", "one_writer"),
+        ("one_writer --oracle recovery", "recovery", "recovery succeeds"),
+        ("one_writer --oracle listed_generation_open", "listed_generation_open", "listed_generations_open"),
+        ("one_writer --bug torn_entri", "torn_entri", "torn_entry"),
+        ("one_writer --fate lots", "lots", "lost"),
+        ("one_writer --revision C", "C", None),
+        ("one_writer --profile strikt", "strikt", "strict"),
+        ("one_writer --reading claim_barier=false", "claim_barier", "claim_barrier"),
+    ],
+    "hunt": [
+        ("one_writr", "one_writr", "one_writer"),
+        ("one_writer --strategy uniforme", "uniforme", "uniform"),
+        ("one_writer --oracle recovery", "recovery", "recovery succeeds"),
+        ("one_writer --bug torn_entri", "torn_entri", "torn_entry"),
+        ("one_writer --revision C", "C", None),
+        ("one_writer --profile strikt", "strikt", "strict"),
+        ("one_writer --reading claim_barier=false", "claim_barier", "claim_barrier"),
+    ],
+    "promote": [(f"{SHRUNK} --area wall --name abc --title t --description d", "wall", "wal")],
+    "replay": [(f"{SHRUNK} --profile strikt", "strikt", "strict")],
+    "soak": [
+        ("--preset strom", "strom", "storm"),
+        ("--revision C", "C", None),
+        ("--bug torn_entri", "torn_entri", "torn_entry"),
+    ],
+    "soak-processes": [("--revision C", "C", None)],
+    "clauses list": [
+        ("--group FLUSHH", "FLUSHH", "FLUSH"),
+        ("--level MUSST", "MUSST", "MUST"),
+        ("--status testet", "testet", "tested"),
+        ("--revision C", "C", None),
+        ("--kind behavior", "behavior", "behaviour"),
+    ],
+    "clauses show": [("FENCE-0003", "FENCE-0003", "FENCE-003")],
+    "clauses matrix": [("--format mdd", "mdd", "md")],
+    "clauses break": [
+        ("torn_entri_", "torn_entri_", None),
+        ("--group FLUSHH", "FLUSHH", "FLUSH"),
+        ("--clause FENCE-0003", "FENCE-0003", "FENCE-003"),
+    ],
+    "matrix": [(f"{SUMMARY} --format mdd", "mdd", "md")],
+    "migrate": [("nowhere --revision C", "C", None)],
+    "validate": [("--revision C", "C", None)],
+}
+"""Command -> arguments with one wrong name, the name, and the nearest that there is."""
+NO_NAMES = {
+    "info", "scan", "snapshot", "merge", "catch-up", "gc", "gc-rules", "verify", "repair", "specs", "drain", "inspect",
+    "scenarios", "certify", "coverage", "gallery", "check-history", "shrink", "gate", "clauses check", "clauses mutate",
+    "vectors check", "vectors fill", "vectors matrix", "vectors copy", "doctor",
+}  # fmt: skip
+"""Commands that take files, tables and what is in them, numbers, names that they give, or nothing."""
+CASES = [(command, *each) for command, wrong in REFUSED.items() for each in wrong]
+
+
+def commands(group: Any, before: str = "") -> Iterator[str]:
+    """Every command of the command line, those of groups with the group's name before."""
+    context = typer.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{before}{name} ")
+        elif not command.hidden:
+            yield f"{before}{name}"
+
+
+def test_every_command_is_walked() -> None:
+    walked = [name.partition(" ")[2] for name in commands(typer.main.get_command(app))]
+    assert sorted(walked) == sorted([*REFUSED, *NO_NAMES])
+
+
+@pytest.mark.parametrize(("command", "arguments", "wrong", "nearest"), CASES, ids=lambda each: str(each))
+def test_a_name_that_there_is_not_is_refused_with_the_nearest(
+    command: str, arguments: str, wrong: str, nearest: str | None
+) -> None:
+    found = CliRunner().invoke(app, [*command.split(), *shlex.split(arguments)])
+    told = " ".join((found.output if found.exit_code == 2 else str(found.exception)).split())
+    assert found.exit_code in (1, 2), found.output
+    assert isinstance(found.exception, SystemExit | InvalidArgument)
+    assert f"{wrong!r}; there are " in told
+    if nearest is not None:
+        assert f"Did you mean {nearest!r}?" in told
+
+
+def test_the_nearest_name_is_told_whatever_its_letters_and_none_where_none_is_near() -> None:
+    with pytest.raises(
+        InvalidArgument, match=r"^no bug 'Torn_Entri'; there are late, torn_entry\. Did you mean 'torn_entry'\?$"
+    ):
+        check_name("bug", "Torn_Entri", ["late", "torn_entry"])
+    with pytest.raises(InvalidArgument, match=r"^no bug 'x'; there are late \[AMB-01\]$"):
+        check_name("bug", "x", ["late"], clause="AMB-01")
+    with pytest.raises(InvalidArgument, match=r"^no bug 'n5000'; there are 200 others\. Did you mean 'n50'\?$"):
+        check_name("bug", "n5000", [f"n{number}" for number in range(200)])
+    check_name("bug", "late", ["late"])
+
+
+def test_a_planted_bug_that_names_an_oracle_that_is_not_there_is_no_survivor() -> None:
+    bug = replace(load()["torn_entry"], oracle="acknowledged write survives")
+    with pytest.raises(InvalidArgument, match="Did you mean 'acknowledged writes survive'"):
+        kill(bug)
+
+
+@pytest.mark.parametrize("name", sorted(scenarios.known()))
+def test_every_oracle_of_a_scenario_says_under_which_names_it_may_object(name: str) -> None:
+    names = Study(scenario=scenarios.find(name)).world().names()
+    assert names is not None
+    assert "no process breaks" in names
+    assert {bug.oracle for bug in load().values() if bug.scenario == name} <= names
