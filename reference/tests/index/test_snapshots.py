@@ -20,7 +20,7 @@ from memwal.codec.region_manifest import FlushedGeneration, RegionManifest
 from memwal.effects import Get, Head, Now, Put, PutIfAbsent, Request, StoreRequest
 from memwal.errors import ArtifactError, OutcomeUnknown, Throttled
 from memwal.ids import Epoch, FieldId, Generation, ManifestVersion, Milliseconds, RegionId, SpecId, WalPosition
-from memwal.index import regions, snapshot, snapshot_file
+from memwal.index import discovery, regions, snapshot, snapshot_file
 from memwal.index.snapshot import RegionRow
 from memwal.revisions import CONFIG_INLINE_REGIONS, LITERAL, STRICT, A, B, Interpretation, R, Revision
 from memwal.table.write import set_config
@@ -334,6 +334,8 @@ def test_a_missing_snapshot_file_fails_version_reads_and_registration_and_the_ne
         made.register_region({"b": 0})
     assert keys(made.scan()) == keys_of(made, 0, 1)
     assert [info.region_id for info in made.regions()] == [first]
+    assert [found.region_id for found in ground.run(discovery.known(IO, newest(ground)))] == [first]
+    assert "SNAP-013" in str(ground.events("snapshot_gone")[-1]["reason"])
     assert made.snapshot() == 1
     assert made.register_region({"b": 0}) == first
     assert made.register_region({"b": 1}) != second

@@ -22,7 +22,7 @@ from memwal.jobs.merger import merge_region
 from memwal.read import scan as reading
 from memwal.region.writer import open_writer
 from memwal.revisions import STRICT
-from memwal.table import write
+from memwal.table import tags, write
 from memwal.table.state import TableState, latest, load, versions
 
 from ..kit.collector_scene import (
@@ -268,6 +268,21 @@ def tagging(version: int) -> Protocol[str]:
         return "tagged"
 
     return steps()
+
+
+@pytest.mark.clause("GC-003")
+def test_a_tag_of_a_version_that_is_expired_meanwhile_is_refused_and_gone() -> None:
+    ground = Ground()
+    made = table(ground, "B")
+    version = made.version
+    made.append(row(1, "a"))
+    late = Actor(ground, tags.create(IO, "late", TableVersion(version))).until(PutIfAbsent, "tags/late")
+    late.step()
+    assert "t/_refs/tags/late.json" in ground.objects
+    del ground.objects[f"t/_versions/{2**64 - 1 - version:020d}.manifest"]
+    with pytest.raises(NotFound):
+        late.finish()
+    assert "t/_refs/tags/late.json" not in ground.objects
 
 
 @pytest.mark.clause("AMB-98", "GC-003")

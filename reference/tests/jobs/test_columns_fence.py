@@ -465,6 +465,16 @@ def test_in_every_order_of_a_restore_to_other_columns_and_a_writer_no_row_is_los
 
 
 @pytest.mark.clause("TXN-035", "AMB-50")
+def test_a_restore_to_other_columns_is_refused_while_rows_are_in_a_wal(scene: Scene) -> None:
+    ground = scene.ground()
+    ground.run(scene.add())
+    with opened(ground).writer(scene.region, background=False) as writer:
+        writer.put(rows(newest(ground).schema, 4))
+    with pytest.raises(InvalidArgument, match="a Restore across a change of columns needs empty WALs"):
+        ground.run(whole.restore(IO, scene.state.version, guards.may_revert(IO)))
+
+
+@pytest.mark.clause("TXN-035", "AMB-50")
 def test_a_restore_to_the_same_columns_leaves_writers_alone_unless_columns_come_meanwhile(scene: Scene) -> None:
     ground = scene.ground()
     earlier = scene.state.version
