@@ -9,14 +9,7 @@ from __future__ import annotations
 import re
 
 from .clauses import implements
-from .ids import (
-    UINT64_MAX,
-    Generation,
-    ManifestVersion,
-    RegionId,
-    TableVersion,
-    WalPosition,
-)
+from .ids import UINT64_MAX, Generation, ManifestVersion, RegionId, TableVersion, WalPosition
 
 MEM_WAL = "_mem_wal"
 VERSIONS = "_versions"

@@ -6,18 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memwal.effects import (
-    Copy,
-    Delete,
-    Get,
-    Head,
-    List,
-    ListFolders,
-    Put,
-    PutIfAbsent,
-    RenameIfAbsent,
-    StoreRequest,
-)
+from memwal.effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutIfAbsent, RenameIfAbsent, StoreRequest
 from memwal.errors import AlreadyExists, InvalidArgument, NotFound, Outcome, StorageError
 from memwal.stores.local import LocalStore
 from memwal.stores.memory import MemoryStore, Raised, Reply, Returned

@@ -8,16 +8,7 @@ from typing import Any
 from .case import Case
 from .messages import uuid_text
 from .objects import OTHER, REGION, manifest_path
-from .tables import (
-    Files,
-    Row,
-    base,
-    entries,
-    entry,
-    hint,
-    manifests,
-    table_name,
-)
+from .tables import Files, Row, base, entries, entry, hint, manifests, table_name
 from .whole import FIRST, NEW, case
 
 

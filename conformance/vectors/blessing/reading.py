@@ -5,16 +5,7 @@ from __future__ import annotations
 from .case import Case
 from .messages import text_bytes, uuid_text
 from .objects import OTHER, REGION
-from .tables import (
-    INDEX_ID,
-    Files,
-    Row,
-    base,
-    generation,
-    hint,
-    manifests,
-    snapshot,
-)
+from .tables import INDEX_ID, Files, Row, base, generation, hint, manifests, snapshot
 from .whole import FIRST, FOLDERS, NEW, case, rows_view
 
 

@@ -7,14 +7,7 @@ from collections.abc import Sequence
 from .case import Case
 from .messages import uuid_text
 from .objects import OTHER, REGION
-from .tables import (
-    Row,
-    base,
-    entries,
-    generation,
-    hint,
-    manifests,
-)
+from .tables import Row, base, entries, generation, hint, manifests
 from .whole import FIRST, FOLDERS, NEW, case, inspected, manifest_view, recovered, rows_view
 
 

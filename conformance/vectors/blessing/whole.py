@@ -8,10 +8,7 @@ from typing import Any
 from .case import Case
 from .hashes import cell
 from .objects import REGION
-from .tables import (
-    Files,
-    Row,
-)
+from .tables import Files, Row
 
 FIRST = {"A": 1, "B": 0, "R": 1}
 """Position of the first WAL entry."""

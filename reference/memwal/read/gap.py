@@ -22,15 +22,7 @@ from ..ids import FragmentId, Generation, RegionId, TableVersion
 from ..maintained.base_index import inherited
 from ..region import manifest as manifests
 from ..table import vector_models
-from ..table.coverage import (
-    Origin,
-    covered,
-    credited,
-    fragment_ids,
-    index_names,
-    segments,
-    uncovered,
-)
+from ..table.coverage import Origin, covered, credited, fragment_ids, index_names, segments, uncovered
 from ..table.origins import merge_origins
 from ..table.state import TableState, latest
 from .scan import View

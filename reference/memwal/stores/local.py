@@ -10,18 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..clauses import implements
-from ..effects import (
-    Copy,
-    Delete,
-    Get,
-    Head,
-    List,
-    ListFolders,
-    Put,
-    PutIfAbsent,
-    RenameIfAbsent,
-    StoreRequest,
-)
+from ..effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutIfAbsent, RenameIfAbsent, StoreRequest
 from ..errors import InvalidArgument, NotFound, StorageError
 from . import files
 from .base import Handlers, handler, slice_of

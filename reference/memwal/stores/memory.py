@@ -12,18 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from ..effects import (
-    Copy,
-    Delete,
-    Get,
-    Head,
-    List,
-    ListFolders,
-    Put,
-    PutIfAbsent,
-    RenameIfAbsent,
-    StoreRequest,
-)
+from ..effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutIfAbsent, RenameIfAbsent, StoreRequest
 from ..errors import AlreadyExists, NotFound, Outcome, StorageError
 from .base import handler, slice_of
 

@@ -11,18 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from obstore import exceptions
 
 from ..clauses import implements
-from ..effects import (
-    Copy,
-    Delete,
-    Get,
-    Head,
-    List,
-    ListFolders,
-    Put,
-    PutIfAbsent,
-    RenameIfAbsent,
-    StoreRequest,
-)
+from ..effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutIfAbsent, RenameIfAbsent, StoreRequest
 from ..errors import (
     AlreadyExists,
     InvalidArgument,

@@ -16,18 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from memwal.effects import (
-    Copy,
-    Delete,
-    Get,
-    Head,
-    List,
-    ListFolders,
-    Put,
-    PutIfAbsent,
-    RenameIfAbsent,
-    StoreRequest,
-)
+from memwal.effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutIfAbsent, RenameIfAbsent, StoreRequest
 from memwal.errors import EngineBug
 
 from ..store import Contents, GoOn

@@ -8,18 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from memwal.effects import (
-    Copy,
-    Delete,
-    Get,
-    Head,
-    List,
-    ListFolders,
-    Put,
-    PutIfAbsent,
-    RenameIfAbsent,
-    StoreRequest,
-)
+from memwal.effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutIfAbsent, RenameIfAbsent, StoreRequest
 from memwal.stores.memory import Objects, Returned
 from memwal_sim.outcomes import Fate
 from memwal_sim.soak.network import Network, prefix_of
