@@ -3,7 +3,7 @@
 from .address import Address
 from .calls import Operation
 from .faults import Apply, Do, Rule
-from .history import Acknowledgement, CrashState, History
+from .history import Acknowledgement, CrashState, CrashStates
 from .limits import Limits
 from .log import Entry, Fate
 from .probe import NotAtomic, probe
@@ -19,6 +19,7 @@ __all__ = [
     "Answer",
     "Apply",
     "CrashState",
+    "CrashStates",
     "Credentials",
     "Diverged",
     "Do",
@@ -26,7 +27,6 @@ __all__ = [
     "Fate",
     "Gate",
     "Half",
-    "History",
     "Limits",
     "NotAtomic",
     "Operation",

@@ -32,7 +32,7 @@ class CrashState:
     """Order, in the log, of the request that made the change; 0 for the first state."""
 
 
-class History(Sequence[CrashState]):
+class CrashStates(Sequence[CrashState]):
     """All crash states of a run. States are made when they are asked for; walking through them in order is cheap."""
 
     def __init__(self, start: Contents) -> None:
@@ -48,9 +48,9 @@ class History(Sequence[CrashState]):
         """A promise, given while the newest state is current."""
         self._acknowledged.append((len(self._changes), Acknowledgement(actor, what)))
 
-    def frozen(self) -> History:
+    def frozen(self) -> CrashStates:
         """A copy that does not go on."""
-        copy = History(self._start)
+        copy = CrashStates(self._start)
         copy._changes, copy._acknowledged = list(self._changes), list(self._acknowledged)
         return copy
 

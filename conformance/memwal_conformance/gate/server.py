@@ -17,7 +17,7 @@ from memwal_sim.store import Contents
 from .address import Address
 from .connection import Connection
 from .faults import Rule
-from .history import CrashState, History
+from .history import CrashState, CrashStates
 from .limits import Limits
 from .log import Entry
 from .requests import Request
@@ -173,7 +173,7 @@ class Gate:
         return tuple(self._service.strangers)
 
     @property
-    def prefixes(self) -> History:
+    def prefixes(self) -> CrashStates:
         """Crash states: the contents after each change, with the acknowledgements given by then."""
         return self._service.history.frozen()
 

@@ -13,7 +13,7 @@ from memwal_sim.store import Contents
 from . import calls, payload, signing
 from .connection import Connection
 from .faults import Apply, Rule, Rules, act
-from .history import History
+from .history import CrashStates
 from .http import Head
 from .limits import Limits
 from .log import Entry, Fate, entry, fate
@@ -43,7 +43,7 @@ class GateService:
     ) -> None:
         self.limits, self.clock, self.framing = limits, clock, Framing()
         self.shelf = Shelf(contents, limits, clock, region)
-        self.history = History(contents)
+        self.history = CrashStates(contents)
         self.rules = Rules(rules, asleep)
         self.log: list[Entry] = []
         self.strangers: list[str] = []

@@ -31,7 +31,7 @@ Job = Callable[[World], Protocol[Any]]
 
 async def write(world: World, row: RegionRow, actor: Actor) -> None:
     """Claim the region of ``row``, and put until the soak closes: what a client does with one writer."""
-    settings, env, ledger = world.settings, world.env, world.ledger
+    settings, env, history = world.settings, world.env, world.history
     limits = Limits(memtable_entries=settings.flush_entries)
     writer = await _open(world, row, limits)
     await spec_change.admit(world.io, row)
@@ -42,12 +42,12 @@ async def write(world: World, row: RegionRow, actor: Actor) -> None:
             break
         count = min(settings.rows_per_put, len(keys))
         chosen = tuple(keys[at] for at in sorted(actor.random.choice(len(keys), count, replace=False).tolist()))
-        number, value = ledger.begin(actor.name, chosen, env.now)
+        number, value = history.begin(actor.name, chosen, env.now)
         await world.io.note(PUT_BEGUN, put=number)
         rows = table_of(dict.fromkeys(chosen, value))
         world.user_bytes += rows.nbytes
         await writer.put(rows)
-        ledger.acknowledge(number, env.now)
+        history.acknowledge(number, env.now)
         await world.io.note(PUT_DONE, put=number)
         await writer.keep_limits()
     await writer.close()
@@ -123,7 +123,7 @@ async def collect(world: World) -> None:
 
 
 def read_strongly(world: World) -> Steps[None]:
-    """Strong reads of the whole table by a process of its own, judged by the ledger."""
+    """Strong reads of the whole table by a process of its own, judged by the history."""
     every_ms = world.settings.strong_read_every_ms
     if not every_ms:
         return
@@ -135,13 +135,13 @@ def read_strongly(world: World) -> Steps[None]:
             return
         number += 1
         actor = world.actor(f"{STRONG_READER} {number}", STRONG_READER)
-        handle = world.ledger.start_read(world.env.now)
+        handle = world.history.start_read(world.env.now)
         found = yield from world.lived(actor, actor.run(scan.scan(world.io)))
         if found is None:
-            world.ledger.drop_read(handle)
+            world.history.drop_read(handle)
             continue
         world.reads[STRONG_READER] += 1
-        world.judge(world.ledger.end_read(handle, rows_of(found), world.env.now))
+        world.judge(world.history.end_read(handle, rows_of(found), world.env.now))
 
 
 async def eventual(world: World) -> tuple[dict[str, str], dict[str, str]]:
@@ -172,8 +172,8 @@ def read_eventually(world: World) -> Steps[None]:
         if found is not None:
             rows, base = found
             world.reads[EVENTUAL_READER] += 1
-            world.judge(world.ledger.went_back(before, rows))
-            world.judge(world.ledger.went_back(base, rows, words="in the base table", clause="AMB-88"))
+            world.judge(world.history.went_back(before, rows))
+            world.judge(world.history.went_back(base, rows, words="in the base table", clause="AMB-88"))
             before = rows
 
 

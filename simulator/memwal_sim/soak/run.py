@@ -18,7 +18,7 @@ from ..bugs import planted
 from . import roles
 from .actor import Steps
 from .founding import KEY, VALUE, all_keys, found, rows_of
-from .ledger import DRAINED
+from .history import DRAINED
 from .prices import Prices
 from .samples import CONFLICTS, Row, Sampler, series
 from .settings import Settings
@@ -126,7 +126,7 @@ class _Soak:
         """Create the table, calmly; half of the keys are in its base from the beginning."""
         world, settings = self.world, self.settings
         preloaded = tuple(all_keys(settings)[::2])
-        number, value = world.ledger.begin(_FOUNDER, preloaded, -1.0)
+        number, value = world.history.begin(_FOUNDER, preloaded, -1.0)
         world.network.calm = True
         actor = world.actor(_FOUNDER, _FOUNDER, mortal=False)
         process = world.env.process(world.lived(actor, actor.run(found(settings, dict.fromkeys(preloaded, value)))))
@@ -135,7 +135,7 @@ class _Soak:
         if world.founded is None:
             how = ", ".join(how for role, how in world.ends if role == _FOUNDER)
             raise Found(Violation("FORMAT-001", "the table can be created", f"creating it ended in {how}"))
-        world.ledger.acknowledge(number, world.env.now)
+        world.history.acknowledge(number, world.env.now)
         world.network.calm = False
 
     def _live(self) -> None:
@@ -156,8 +156,8 @@ class _Soak:
         world = self.world
         self._step_until(world.env.process(roles.drain(world)))
         rows = rows_of(world.at_once(_base(world.io)))
-        handle = world.ledger.start_read(world.env.now)
-        world.judge(world.ledger.end_read(handle, rows, world.env.now, DRAINED))
+        handle = world.history.start_read(world.env.now)
+        world.judge(world.history.end_read(handle, rows, world.env.now, DRAINED))
         report = world.at_once(invariants.verify(world.io))
         for finding in report.findings:
             raise Found(replace(finding, oracle=VERIFIED, counterexample=(("invariant", finding.oracle),)))
@@ -181,7 +181,7 @@ class _Soak:
         self.checks += 1
         for broken in world.at_once(invariants.check(world.io)):
             raise Found(broken)
-        world.ledger.forget(world.env.now)
+        world.history.forget(world.env.now)
 
     def _step_until(self, event: simpy.Event) -> None:
         while not event.processed:
@@ -199,7 +199,7 @@ class _Soak:
                     virtual_ms=world.env.now,
                     of_ms=self.settings.duration_ms,
                     requests=world.traffic.total,
-                    puts=world.ledger.acknowledged,
+                    puts=world.history.acknowledged,
                     wall_s=time.monotonic() - self.began_s,
                 )
             )
@@ -222,8 +222,8 @@ class _Soak:
     def _totals(self) -> dict[str, Any]:
         world, traffic = self.world, self.world.traffic
         return {
-            "puts_begun": world.ledger.begun,
-            "puts_acknowledged": world.ledger.acknowledged,
+            "puts_begun": world.history.begun,
+            "puts_acknowledged": world.history.acknowledged,
             "requests": dict(sorted(traffic.requests.items())),
             "requests_by_role": {
                 role: {kind: n for (whose, kind), n in sorted(traffic.by_role.items()) if whose == role}

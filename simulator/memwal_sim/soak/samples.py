@@ -87,7 +87,7 @@ class Sampler:
             "requests": traffic.total,
             "bytes up": traffic.bytes_up,
             "bytes down": traffic.bytes_down,
-            "puts": world.ledger.acknowledged,
+            "puts": world.history.acknowledged,
             "claims": world.notes["claimed"],
             "fenced": fenced,
             "conflicts": conflicts,

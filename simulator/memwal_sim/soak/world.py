@@ -18,7 +18,7 @@ from ..process import ENGINE_CLAUSE
 from .actor import Actor, Crashed, Site, Steps
 from .founding import Founded
 from .guard import Guard
-from .ledger import Ledger
+from .history import SoakHistory
 from .network import Network, generator
 from .settings import Settings
 from .traffic import Traffic
@@ -54,7 +54,7 @@ class World:
         self.traffic = Traffic(settings.requests_kept)
         self.views = Views(self.store, settings.revision_())
         self.guard = Guard(self.store, self.views)
-        self.ledger = Ledger(settings.value_bytes)
+        self.history = SoakHistory(settings.value_bytes)
         self.site = Site(
             env=self.env,
             store=self.store,

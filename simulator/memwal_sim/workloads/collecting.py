@@ -12,7 +12,7 @@ from ..scenarios.questions import retained_versions_are_readable
 from ..scenarios.scenario import Setting
 from ..scenarios.survivor import survives
 from ..world import Oracle
-from . import account
+from . import verdicts
 from .clients import client
 from .workload import Role, Workload
 
@@ -38,8 +38,8 @@ def oracles(setting: Setting) -> tuple[Oracle, ...]:
     """What must hold of the table at any time."""
     here = _place(setting)
     return (
-        account.reads_agree,
-        survives(here, account.judge),
+        verdicts.reads_agree,
+        survives(here, verdicts.judge),
         retained_versions_are_readable(here),
         *ground.stored_invariants(),
     )

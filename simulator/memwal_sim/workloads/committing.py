@@ -30,7 +30,7 @@ from ..scenarios import ground
 from ..scenarios.scenario import Setting
 from ..store import Contents
 from ..world import Oracle
-from .account import LOST, final
+from .verdicts import LOST, final
 from .workload import Workload
 
 

@@ -47,7 +47,7 @@ from ..scenarios.scenario import Setting
 from ..scenarios.scripts import Given, Words
 from ..store import Contents
 from ..world import Oracle
-from . import account
+from . import verdicts
 from .clients import Client, actor_of
 from .workload import Role, Workload
 
@@ -223,7 +223,7 @@ READS = "reads are explained"
 
 def reads_are_explained(_contents: object, told: History) -> Violation | None:
     """Some order of the writes explains all strong reads."""
-    return account.ordered(told, stale=READS, torn=READS)
+    return verdicts.ordered(told, stale=READS, torn=READS)
 
 
 def oracles(_setting: Setting) -> tuple[Oracle, ...]:
@@ -243,7 +243,7 @@ def _once_there_is_a_manifest(oracle: Oracle) -> Oracle:
 
 
 def _reads(_setting: Setting) -> tuple[Oracle, ...]:
-    return (Asking(reads_are_explained), account.reads_agree)
+    return (Asking(reads_are_explained), verdicts.reads_agree)
 
 
 EMPTY = Workload(

@@ -10,7 +10,7 @@ from ..scenarios.actors import Place
 from ..scenarios.scenario import Setting
 from ..scenarios.survivor import survives
 from ..world import Oracle
-from . import account
+from . import verdicts
 from .clients import client
 from .workload import Role, Workload
 
@@ -34,8 +34,8 @@ def oracles(setting: Setting) -> tuple[Oracle, ...]:
     """What must hold of the table at any time."""
     here = _place(setting)
     return (
-        account.reads_agree,
-        survives(here, account.judge),
+        verdicts.reads_agree,
+        survives(here, verdicts.judge),
         *indexed.index_oracles(here),
         *ground.stored_invariants(),
     )

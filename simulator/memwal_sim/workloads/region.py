@@ -6,7 +6,7 @@ from ..scenarios import clients, ground
 from ..scenarios.scenario import Setting
 from ..scenarios.survivor import survives
 from ..world import Oracle
-from . import account
+from . import verdicts
 from .clients import client
 from .workload import Workload
 
@@ -14,7 +14,7 @@ from .workload import Workload
 def oracles(setting: Setting) -> tuple[Oracle, ...]:
     """What must hold of the region at any time."""
     here = clients.place(setting)
-    return (account.reads_agree, survives(here, account.judge), *ground.stored_invariants())
+    return (verdicts.reads_agree, survives(here, verdicts.judge), *ground.stored_invariants())
 
 
 WORKLOAD = Workload(

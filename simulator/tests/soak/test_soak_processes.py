@@ -49,12 +49,12 @@ def rows(*orders: dict[str, Any]) -> dict[str, list[str]]:
 
 def test_acknowledged_rows_have_to_be_there_once(driver: _Run) -> None:
     order = acknowledged(driver, member(driver, "writer", epoch=1))
-    driver._judge(rows(order), driver.ledger.start_read(driver.now_ms), "judge")
+    driver._judge(rows(order), driver.history.start_read(driver.now_ms), "judge")
     assert driver.outcome.broken == []
     twice = {name: values + values[:1] for name, values in rows(order).items()}
-    driver._judge(twice, driver.ledger.start_read(driver.now_ms), "judge")
+    driver._judge(twice, driver.history.start_read(driver.now_ms), "judge")
     assert driver.outcome.broken == [f"judge: the keys {list(order['keys'][:1])} are there more than once"]
-    driver._judge({"key": [], "value": []}, driver.ledger.start_read(driver.now_ms), "judge")
+    driver._judge({"key": [], "value": []}, driver.history.start_read(driver.now_ms), "judge")
     assert "was written and acknowledged, and is not there" in driver.outcome.broken[-1]
 
 

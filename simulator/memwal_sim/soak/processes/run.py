@@ -1,7 +1,8 @@
 """The driver: gives orders to processes, disturbs them, and judges what they say and what the table holds.
 
-Every acknowledged write is in the ledger when the reply is read from the writer's pipe; so whatever a judge reads after
-that has to show it, or a later write of its keys. What a killed or fenced writer had under way may be there or not.
+Every acknowledged write is in the history when the reply is read from the writer's pipe; so whatever a judge reads
+after that has to show it, or a later write of its keys. What a killed or fenced writer had under way may be there or
+not.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import memwal
 import pyarrow as pa
 from memwal import errors
 
-from ..ledger import Ledger
+from ..history import SoakHistory
 from .crew import Crew, Member
 from .disk import Disk, small_disk
 
@@ -91,7 +92,7 @@ class _Run:
     def __init__(self, settings: Settings, disk: Disk, crew: Crew) -> None:
         self.settings, self.disk, self.crew = settings, disk, crew
         self.random = random.Random(settings.seed)
-        self.ledger = Ledger(VALUE_BYTES)
+        self.history = SoakHistory(VALUE_BYTES)
         self.outcome = Outcome(disk="filled up" if disk.mounted else "not filled: no file system could be mounted")
         self.location = str(disk.folder / "t")
         made = memwal.create(self.location, SCHEMA, primary_key=["key"], revision=settings.revision)
@@ -148,14 +149,14 @@ class _Run:
                 at = self.regions.index(member.region or "")
                 keys = self.random.sample(range(KEYS), self.random.randint(1, 4))
                 names = tuple(f"{at}-{key}" for key in keys)
-                number, value = self.ledger.begin(member.name, names, self.now_ms)
+                number, value = self.history.begin(member.name, names, self.now_ms)
                 return {"do": "put", "keys": names, "value": value, "number": number, "zombie": member.succeeded}
             case "merger":
                 return {"do": "compact" if self.random.random() < 0.05 else "merge"}
             case "collector":
                 return {"do": "collect"}
             case _:
-                return {"do": "scan", "read": self.ledger.start_read(self.now_ms)}
+                return {"do": "scan", "read": self.history.start_read(self.now_ms)}
 
     def _hear(self, timeout_s: float) -> None:
         for member in self.crew.heard(timeout_s):
@@ -177,7 +178,7 @@ class _Run:
                 member.epoch = result
                 self._succeed(member)
             case "put":
-                self.ledger.acknowledge(order["number"], self.now_ms)
+                self.history.acknowledge(order["number"], self.now_ms)
                 if order["zombie"]:
                     self.outcome.broken.append(f"{member.name} was succeeded, and its put was acknowledged afterwards")
             case "collect":
@@ -196,7 +197,7 @@ class _Run:
     def _failed(self, member: Member, order: Mapping[str, Any], reply: Mapping[str, Any]) -> None:
         kind, words = reply["failed"], f"{member.name}, {order['do']}: {reply['failed']}: {reply['why']}"
         if order["do"] == "scan":
-            self.ledger.drop_read(order["read"])
+            self.history.drop_read(order["read"])
         if member.role == "writer":
             member.rests_until_ms = math.inf  # it ends
         fenced = kind in ("Fenced", "WriterStopped") and (member.succeeded or self._rivals(member))
@@ -266,7 +267,7 @@ class _Run:
     def _release(self, member: Member) -> None:
         order = member.under_way or {}
         if order.get("do") == "scan":
-            self.ledger.drop_read(order["read"])
+            self.history.drop_read(order["read"])
 
     # Judging.
 
@@ -275,20 +276,20 @@ class _Run:
         if twice:
             self.outcome.broken.append(f"{who}: the keys {twice[:5]} are there more than once")
         found = dict(zip(rows["key"], rows["value"], strict=True))
-        violation = self.ledger.end_read(read, found, self.now_ms)
+        violation = self.history.end_read(read, found, self.now_ms)
         if violation is not None:
             self.outcome.broken.append(f"{who}: {violation.reason} [{violation.clause}] {violation.shown}")
 
     def _look(self, *, strict: bool) -> None:
         """Judge the rows, and `memwal.verify`, which while others work may have seen two moments."""
         self._hear(0)
-        read = self.ledger.start_read(self.now_ms)
+        read = self.history.start_read(self.now_ms)
         try:
             opened = memwal.open(self.location)
             rows = opened.scan().to_pydict()
             report = opened.verify()
         except errors.MemwalError as failure:
-            self.ledger.drop_read(read)
+            self.history.drop_read(read)
             raced = isinstance(failure, errors.Outcome) and not isinstance(failure, errors.StorageError)
             if strict or not raced:
                 self.outcome.broken.append(f"judge: {type(failure).__name__}: {failure}")
@@ -313,8 +314,8 @@ class _Run:
             table.drain(region)
         table.gc(retain_versions=1)
         self._look(strict=True)
-        self.outcome.counts["acknowledged puts"] = self.ledger.acknowledged
-        self.outcome.counts["begun puts"] = self.ledger.begun
+        self.outcome.counts["acknowledged puts"] = self.history.acknowledged
+        self.outcome.counts["begun puts"] = self.history.begun
 
 
 _PLURAL = {

@@ -47,7 +47,7 @@ class _Key:
             del self.done_ms[:at], self.begun_ms[:at]
 
 
-class Ledger:
+class SoakHistory:
     """All writes of a soak, by number. Values are text that begins with that number in hexadecimal, and a point."""
 
     def __init__(self, value_bytes: int) -> None:

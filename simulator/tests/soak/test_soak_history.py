@@ -1,25 +1,25 @@
-"""What the ledger of a soak takes for a broken promise, and what not."""
+"""What the history of a soak takes for a broken promise, and what not."""
 
 from __future__ import annotations
 
 from memwal.violations import Violation
-from memwal_sim.soak.ledger import Ledger
+from memwal_sim.soak.history import SoakHistory
 
 
 class Scene:
-    """A ledger with writes by number, and reads judged at once."""
+    """A history with writes by number, and reads judged at once."""
 
     def __init__(self) -> None:
-        self.ledger = Ledger(4)
+        self.history = SoakHistory(4)
 
     def write(self, begun: float, done: float | None, *keys: str) -> str:
-        number, value = self.ledger.begin("w", keys, begun)
+        number, value = self.history.begin("w", keys, begun)
         if done is not None:
-            self.ledger.acknowledge(number, done)
+            self.history.acknowledge(number, done)
         return value
 
     def read(self, start: float, end: float, **rows: str) -> Violation | None:
-        return self.ledger.end_read(self.ledger.start_read(start), rows, end)
+        return self.history.end_read(self.history.start_read(start), rows, end)
 
 
 def test_an_acknowledged_write_has_to_be_read_by_whoever_begins_after_it() -> None:
@@ -83,10 +83,10 @@ def test_a_write_is_read_whole() -> None:
 def test_an_eventual_read_may_lag_and_may_not_go_back() -> None:
     scene = Scene()
     old, new = scene.write(1, 2, "k"), scene.write(3, 4, "k")
-    assert scene.ledger.went_back({"k": old}, {"k": old}) is None
-    assert scene.ledger.went_back({"k": old}, {"k": new}) is None
-    found = scene.ledger.went_back({"k": new}, {"k": old})
-    gone = scene.ledger.went_back({"k": new}, {})
+    assert scene.history.went_back({"k": old}, {"k": old}) is None
+    assert scene.history.went_back({"k": old}, {"k": new}) is None
+    found = scene.history.went_back({"k": new}, {"k": old})
+    gone = scene.history.went_back({"k": new}, {})
     assert found is not None
     assert gone is not None
     assert found.clause == gone.clause == "READ-009"
@@ -95,7 +95,7 @@ def test_an_eventual_read_may_lag_and_may_not_go_back() -> None:
 def test_what_is_forgotten_is_still_known_to_be_stale() -> None:
     scene = Scene()
     old, new = scene.write(1, 2, "k"), scene.write(3, 4, "k")
-    scene.ledger.forget(10)
+    scene.history.forget(10)
     assert scene.read(11, 12, k=new) is None
     found = scene.read(11, 12, k=old)
     assert found is not None
@@ -105,7 +105,7 @@ def test_what_is_forgotten_is_still_known_to_be_stale() -> None:
 def test_nothing_is_forgotten_that_a_read_under_way_may_return() -> None:
     scene = Scene()
     old = scene.write(1, 2, "k")
-    handle = scene.ledger.start_read(3)
+    handle = scene.history.start_read(3)
     scene.write(4, 5, "k")
-    scene.ledger.forget(10)
-    assert scene.ledger.end_read(handle, {"k": old}, 11) is None
+    scene.history.forget(10)
+    assert scene.history.end_read(handle, {"k": old}, 11) is None
