@@ -1,7 +1,10 @@
 """PySpark beside the engine: Java and sessions, the data source `memwal`, and the validation job.
 
+`memwal_spark.upsert` routes and writes in one call.
+
 - `runtime`, `java`: find a Java, start a local session, tell what is missing
 - `route`: put each region's rows into one Spark task, in order
+- `upserting`: both in one call
 - `source`, `write`, `read`, `options`, `place`: what the data source ``memwal`` is made of
 - `page`: the tables of options in ``docs/spark.md``
 - `flights`: a change log of real flights; `oracle`: Spark's own last-write-wins answer, and the comparison with it
@@ -9,3 +12,21 @@
 - `validate`: the job that puts all of them together; `folder`, `readings`: what it keeps and compares
 - `report`, `html`, `terminal`, `progress`, `memory`: what it found, and how that is shown; `cli`: its commands
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .upserting import Upserted, upsert
+
+__all__ = ["Upserted", "upsert"]
+
+
+def __getattr__(name: str) -> Any:
+    """`upsert` and `Upserted`; Spark is imported no sooner than somebody asks for them."""
+    if name not in __all__:
+        raise AttributeError(name)
+    from . import upserting
+
+    return getattr(upserting, name)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import cast, get_args
 
 from memwal.errors import InvalidArgument
+from memwal.region.sequences import LateRows
 from memwal.revisions import REVISIONS
 
 STORAGE_PREFIX = "storage."
@@ -24,6 +26,10 @@ READ: Mapping[str, str] = {
 WRITE: Mapping[str, str] = {
     "path": "folder or address of the table",
     "sequenceBy": "column by which the last row of a key wins; required",
+    "lateRows": "what becomes of rows whose sequence is not higher than the stored one: drop (default), keep, or fail",
+    "deleteColumn": "column of booleans; true deletes the key (revision R); it is not stored",
+    "txnAppId": "name of the application whose batches are written once each; together with txnVersion",
+    "txnVersion": "number of the batch, from 0 on; finished tasks, and batches older than the newest, are skipped",
     "numRegions": "number of buckets that the table's region spec must have",
     "regionColumn": "column with each row's region id, for tables without a region spec; it is not stored",
     "flushEveryRows": "rows after which a task flushes its MemTable; default 250000",
@@ -61,6 +67,10 @@ class WriteOptions:
 
     place: Place
     sequence_by: str
+    late_rows: LateRows = "drop"
+    delete_column: str | None = None
+    batch: tuple[str, int] | None = None
+    """Application and number of the batch."""
     regions: int | None = None
     region_column: str | None = None
     flush_rows: int = FLUSH_ROWS
@@ -90,9 +100,15 @@ def for_writing(options: Mapping[str, str]) -> WriteOptions:
             "[MEMWAL_NO_SEQUENCE] option sequenceBy is required: a shuffle does not keep the order of rows, so name "
             "the column by which the last row of a key wins, as in .option('sequenceBy', 'seq')"
         )
+    late_rows = given.get("lateRows", "drop")
+    if late_rows not in get_args(LateRows):
+        raise _wrong("lateRows", late_rows, ", ".join(get_args(LateRows)))
     return WriteOptions(
         place=_place(given, storage),
         sequence_by=given["sequenceBy"],
+        late_rows=cast(LateRows, late_rows),
+        delete_column=given.get("deleteColumn"),
+        batch=_batch(given),
         regions=_number(given, "numRegions"),
         region_column=given.get("regionColumn"),
         flush_rows=_number(given, "flushEveryRows") or FLUSH_ROWS,
@@ -125,12 +141,21 @@ def _place(given: Mapping[str, str], storage: dict[str, str]) -> Place:
     return Place(path=given["path"], revision=revision, version=_number(given, "version"), storage=storage)
 
 
-def _number(given: Mapping[str, str], name: str) -> int | None:
+def _batch(given: Mapping[str, str]) -> tuple[str, int] | None:
+    application, version = given.get("txnAppId"), _number(given, "txnVersion", least=0)
+    if application is None and version is None:
+        return None
+    if not application or version is None:
+        raise InvalidArgument("[MEMWAL_OPTION] options txnAppId and txnVersion are given together or not at all")
+    return application, version
+
+
+def _number(given: Mapping[str, str], name: str, least: int = 1) -> int | None:
     text = given.get(name)
     if text is None:
         return None
-    if not text.isdecimal() or int(text) < 1:
-        raise _wrong(name, text, "a whole number from 1")
+    if not text.isdecimal() or int(text) < least:
+        raise _wrong(name, text, f"a whole number from {least}")
     return int(text)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memwal.errors import InvalidArgument
+from memwal.errors import InvalidArgument, Outcome
+from memwal.region import sequences
+from memwal.region.sequences import SequenceBy
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceReader, InputPartition, WriterCommitMessage
 
 from .options import WriteOptions, for_reading, for_writing
@@ -40,8 +42,16 @@ class MemWalWriter(DataSourceArrowWriter):  # type: ignore[misc] # pyspark's own
         return RegionTask(self._options).run(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Every task has succeeded; all rows are durable already. Writes the report that was asked for."""
-        self._report(messages, complete=True)
+        """Every task has succeeded; all rows are durable already. Writes the report that was asked for.
+
+        Raises `AnotherClaim` if a region was claimed by somebody else since its task: a second attempt, or another job,
+        may have written there meanwhile.
+        """
+        written = [message for message in messages if isinstance(message, Written)]
+        others = other_claims(open_table(self._options.place), written)
+        self._report(messages, complete=not others)
+        if others:
+            raise AnotherClaim(others)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """A task failed for good. What the tasks have put stays: each put was durable when it returned."""
@@ -55,10 +65,38 @@ class MemWalWriter(DataSourceArrowWriter):  # type: ignore[misc] # pyspark's own
         Path(self._options.report_path).write_text(json.dumps(content, indent=1))
 
 
+class AnotherClaim(Outcome):
+    """A region has another epoch than the one under which its task wrote: somebody has claimed it since.
+
+    ``others``: of each such region its id, the epoch of the task, and the epoch of the region now.
+    """
+
+    def __init__(self, others: Sequence[tuple[str, int, int]]) -> None:
+        named = (f"region {region}: written under epoch {ours}, now it is {now}" for region, ours, now in others)
+        todo = "run the job again: rows that are stored already are left out"
+        super().__init__(
+            reason=f"[MEMWAL_ANOTHER_CLAIM] {'; '.join(named)}. Another attempt or job came between; {todo}"
+        )
+        self.others = tuple(others)
+
+
+def other_claims(table: Table, written: Sequence[Written]) -> list[tuple[str, int, int]]:
+    """The regions that were claimed again after what was ``written``, with the epoch of the task and the newest one."""
+    newest = {str(region.region_id): region.manifest for region in table.regions()}
+    found = []
+    for region in sorted({task.region_id for task in written if task.region_id is not None}):
+        ours = max(task.epoch for task in written if task.region_id == region)
+        manifest = newest.get(region)
+        if manifest is None or manifest.epoch != ours:
+            found.append((region, ours, 0 if manifest is None else int(manifest.epoch)))
+    return found
+
+
 def _check(table: Table, options: WriteOptions, columns: list[str]) -> None:
     """Refuse on the driver what every task would refuse."""
     names = table.schema.names
-    extra = [name for name in columns if name not in names and name != options.region_column]
+    beside = (options.region_column, options.delete_column)
+    extra = [name for name in columns if name not in names and name not in beside]
     missing = [name for name in names if name not in columns]
     if extra or missing:
         raise InvalidArgument(
@@ -70,9 +108,36 @@ def _check(table: Table, options: WriteOptions, columns: list[str]) -> None:
             f"[MEMWAL_REGIONS] option numRegions is {options.regions}, and the table's region spec has "
             + (f"{buckets} buckets" if buckets is not None else "no bucket field of its own")
         )
-    for option, column in (("sequenceBy", options.sequence_by), ("regionColumn", options.region_column)):
+    named = {
+        "sequenceBy": options.sequence_by,
+        "regionColumn": options.region_column,
+        "deleteColumn": options.delete_column,
+    }
+    for option, column in named.items():
         if column is not None and column not in columns:
             raise InvalidArgument(f"[MEMWAL_OPTION] option {option} names {column!r}, and the rows have {columns}")
+    sequences.checked(SequenceBy(column=options.sequence_by), table.schema, table.primary_key)
+    if options.delete_column is not None:
+        _check_deletes(table, options)
+
+
+def _check_deletes(table: Table, options: WriteOptions) -> None:
+    """Refuse deletes that the table cannot have: a delete stores the key and the sequence, and NULL in all else."""
+    if not table.revision.tombstones:
+        raise InvalidArgument(
+            f"[MEMWAL_NO_DELETES] option deleteColumn needs revision R, and the table has {table.revision.name}"
+        )
+    if options.delete_column in table.schema.names:
+        raise InvalidArgument(
+            f"[MEMWAL_OPTION] option deleteColumn names {options.delete_column!r}, which is a column of the table"
+        )
+    kept = (*table.primary_key, options.sequence_by)
+    strict = [field.name for field in table.schema if field.name not in kept and not field.nullable]
+    if strict:
+        raise InvalidArgument(
+            f"[MEMWAL_NO_DELETES] a delete stores NULL in all columns but key and sequence, and {strict} are NOT NULL: "
+            "make these columns nullable, or mark rows as deleted in a column of the table"
+        )
 
 
 class MemWalReader(DataSourceReader):  # type: ignore[misc] # pyspark's own types are not read

@@ -1,9 +1,9 @@
 """What one Spark task does to write its rows: one region, one claim, in sequence order.
 
-A task that Spark runs again claims the region again, with a higher epoch that fences its predecessor, and writes its
-rows again from the first. That is safe because its rows are all rows of the region in this job, in sequence order:
-whatever the failed attempt left in the WAL or in generations is older than what the new attempt writes, and for every
-key the row with the highest sequence is written last.
+A task that Spark runs again claims the region again, with a higher epoch that fences its predecessor, and gives its
+rows again from the first. Whatever the other attempt left, and whatever other jobs wrote, is compared by its sequence:
+rows that are not higher are late and left out (AMB-148), so that an attempt which comes late, after another one has
+written everything, writes nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 from memwal import cellwise
-from memwal.errors import InvalidArgument
-from memwal.ids import region_id
+from memwal.codec.marks import Mark, is_done
+from memwal.errors import InvalidArgument, LateRow
+from memwal.ids import RegionId, region_id
+from memwal.keys import last_of_each
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
@@ -42,10 +44,19 @@ class Written(WriterCommitMessage):  # type: ignore[misc] # pyspark's own types 
     region_id: str | None
     """None if the task had no rows."""
     epoch: int
+    position: int | None
+    """Position of the last WAL entry before this writer closed; None if there is none."""
     rows: int
+    """Rows of the task."""
+    late: int
+    """Those of them that were left out, since their sequence was not higher than what stood for their key."""
+    deleted: int
+    """Those of them that deleted their key."""
     puts: int
     generations: int
     """MemTables that this task flushed."""
+    skipped: bool
+    """The task was finished before, or the batch is older than another one of its application: nothing was read."""
     seconds: float
 
 
@@ -56,7 +67,7 @@ class RegionTask:
         self._options = options
         self._last: pa.Scalar | None = None
         self._values: dict[str, object] = {}
-        self._rows = self._puts = self._generations = self._unflushed = 0
+        self._rows = self._late = self._deleted = self._puts = self._generations = self._unflushed = 0
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Written:
         """Put every batch durably, flushing the MemTable now and then; the rest stays in the WAL.
@@ -69,40 +80,77 @@ class RegionTask:
         first = next(filled, None)
         if first is None:
             return self._written(None, started)
-        with self._writer(table, first) as writer:
+        region, mark = self._region(table, first), self._mark()
+        # Looked for without a claim first, so that an attempt that comes late does not fence, or fail, the job.
+        if mark is not None and is_done(table.done(region), mark):
+            return self._written(None, started, skipped=True)
+        with table.writer(region, sequence_by=self._options.sequence_by, late_rows=self._options.late_rows) as writer:
+            if mark is not None and is_done(writer.done(), mark):
+                return self._written(None, started, skipped=True)
             self._put(table, writer, first)
             for rows in filled:
                 self._put(table, writer, rows)
+            if mark is not None:
+                writer.finish(mark.application, mark.batch, mark.partitions[0])
         return self._written(writer, started)
 
-    def _writer(self, table: Table, first: pa.Table) -> Writer:
+    def _mark(self) -> Mark | None:
+        if self._options.batch is None:
+            return None
+        application, batch = self._options.batch
+        return Mark(application=application, batch=batch, partitions=(_context().partitionId(),))
+
+    def _region(self, table: Table, first: pa.Table) -> RegionId:
         column = self._options.region_column
         if table.spec is not None:
             self._values = table.region_values(self._stored(table, first.slice(0, 1))).to_pylist()[0]
-            return table.writer(values=self._values)
+            return table.register_region(self._values)
         if column is None:
             raise InvalidArgument(
                 "[MEMWAL_NO_REGION_COLUMN] the table has no region spec, so option regionColumn must name the column "
                 "that holds each row's region id"
             )
-        return table.writer(region_id(first[column][0].as_py()))
+        return region_id(first[column][0].as_py())
 
     def _put(self, table: Table, writer: Writer, rows: pa.Table) -> None:
         self._check_order(rows)
         self._check_region(writer, rows)
-        stored = self._stored(table, rows)
+        given = rows.num_rows
+        if self._options.delete_column is not None:
+            # Deletes and upserts are two writes: of a key that has both here the last one counts.
+            rows = last_of_each(rows, table.primary_key)
+        gone = self._gone(rows)
+        stored = self._stored(table, rows if gone is None else rows.filter(pc.invert(gone)))
         try:
-            writer.put(stored, durable=True)
+            done = writer.put(stored, durable=True)
+            self._late += done.late
+            if gone is not None and pc.any(gone).as_py():
+                self._delete(table, writer, rows.filter(gone))
+        except LateRow:
+            raise
         except InvalidArgument as refused:
             if table.spec is None or all(v == self._values for v in table.region_values(stored).to_pylist()):
                 raise
             raise InvalidArgument(f"[MEMWAL_TWO_REGIONS] {refused}; {ROUTE}") from refused
-        self._rows += rows.num_rows
+        self._rows += given
         self._puts += 1
-        self._unflushed += rows.num_rows
+        self._unflushed += given
         if self._unflushed >= self._options.flush_rows:
             self._generations += writer.flush() is not None
             self._unflushed = 0
+
+    def _gone(self, rows: pa.Table) -> pa.ChunkedArray | None:
+        """Which of ``rows`` delete their key; None without a delete column. NULL does not."""
+        if self._options.delete_column is None:
+            return None
+        return pc.fill_null(rows[self._options.delete_column], False)
+
+    def _delete(self, table: Table, writer: Writer, rows: pa.Table) -> None:
+        names = [*table.primary_key, self._options.sequence_by]
+        wanted = pa.schema([pa.field(name, table.schema.field(name).type) for name in names])
+        done = writer.delete(cellwise.converted(rows, wanted), durable=True)
+        self._late += done.late
+        self._deleted += done.rows
 
     def _check_order(self, rows: pa.Table) -> None:
         sequence = rows[self._options.sequence_by]
@@ -139,17 +187,26 @@ class RegionTask:
         except InvalidArgument as failure:
             raise InvalidArgument(f"[MEMWAL_SCHEMA] the rows do not fit the table: {failure}") from failure
 
-    def _written(self, writer: Writer | None, started: float) -> Written:
-        context = TaskContext.get()
-        assert context is not None, "a task always has a context"
+    def _written(self, writer: Writer | None, started: float, *, skipped: bool = False) -> Written:
+        context = _context()
         return Written(
             partition=context.partitionId(),
             attempt=context.attemptNumber(),
             task_attempt=context.taskAttemptId(),
             region_id=None if writer is None else str(writer.region_id),
             epoch=0 if writer is None else int(writer.epoch),
+            position=None if writer is None else int(writer.position_next) - 1,
             rows=self._rows,
+            late=self._late,
+            deleted=self._deleted,
             puts=self._puts,
             generations=self._generations,
+            skipped=skipped,
             seconds=time.monotonic() - started,
         )
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None, "a task always has a context"
+    return context

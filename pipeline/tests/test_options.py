@@ -26,8 +26,8 @@ def test_an_unknown_option_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(InvalidArgument) as error:
         for_writing({"path": "t", "sequenceBy": "seq", "flushRows": "10"})
     assert str(error.value) == (
-        "[MEMWAL_UNKNOWN_OPTION] there is no option 'flushRows' for writing; there are: path, sequenceBy, numRegions, "
-        "regionColumn, flushEveryRows, reportPath, revision, storage.…"
+        "[MEMWAL_UNKNOWN_OPTION] there is no option 'flushRows' for writing; there are: path, sequenceBy, lateRows, "
+        "deleteColumn, txnAppId, txnVersion, numRegions, regionColumn, flushEveryRows, reportPath, revision, storage.…"
     )
 
 
@@ -60,3 +60,12 @@ def test_the_page_lists_the_options_that_there_are() -> None:
     text = page.PAGE.read_text("utf-8")
     assert page.filled(text) == text
     assert "| `sequenceBy` | column by which the last row of a key wins; required |" in text
+
+
+def test_a_batch_is_an_application_and_a_number() -> None:
+    options = {"path": "t", "sequenceBy": "seq", "txnAppId": "app", "txnVersion": "0", "lateRows": "fail"}
+    assert (for_writing(options).batch, for_writing(options).late_rows) == (("app", 0), "fail")
+    with pytest.raises(InvalidArgument, match=r"txnAppId and txnVersion are given together or not at all"):
+        for_writing({"path": "t", "sequenceBy": "seq", "txnAppId": "app"})
+    with pytest.raises(InvalidArgument, match=r"MEMWAL_OPTION.*lateRows must be drop, keep, fail, not 'skip'"):
+        for_writing({"path": "t", "sequenceBy": "seq", "lateRows": "skip"})

@@ -10,13 +10,15 @@ from weakref import WeakSet
 import pyarrow as pa
 
 from ..codec.index_details import RegionSpec
+from ..codec.marks import Mark
 from ..errors import ArtifactError, InvalidArgument, Unmergeable
 from ..ids import FieldId, Generation, Milliseconds, RegionId, SpecId, region_id
 from ..index import drained, maintaining, regions, transforms
+from ..index.opening import region_of
 from ..index.snapshot import RegionRow
 from ..index.transforms import SpecRequest
 from ..invariants import Report
-from ..jobs import collector, index_builder, merger, opening, spec_change
+from ..jobs import collector, index_builder, marks, merger, opening, spec_change
 from ..jobs.merger import Merged
 from ..read import filters
 from ..region import writer as writing
@@ -187,6 +189,14 @@ class Table(Queries):
         writer = Writer(self._place, opened, durable=durable, indexed=indexed, background=background, others=others)
         others.add(writer)
         return writer
+
+    def done(self, region: str) -> tuple[Mark, ...]:
+        """Of each application the newest batch with finished tasks in ``region``, without a claim (AMB-149).
+
+        What a live writer of the region finishes meanwhile may be missed: who has claimed it asks `Writer.done`.
+        """
+        row, _ = self._registered(region)
+        return self._run(marks.done(self._io, region_of(self._io, self._state, row)))
 
     def _manual_region(self) -> RegionId:
         registered = self._run(regions.the_manual_region(self._io))

@@ -8,9 +8,11 @@ from types import TracebackType
 import pyarrow as pa
 
 from ..clauses import implements
+from ..codec.marks import Mark
 from ..drive import Threads
 from ..errors import CloseFailed, InvalidArgument, MemwalError, WriterStopped
 from ..ids import Epoch, Generation, RegionId, WalPosition
+from ..jobs import marks
 from ..keys import among
 from ..read.sources import HeldIndexes, MemoryView
 from ..region import writer as writing
@@ -41,7 +43,7 @@ class Writer:
         others: Iterable[Writer] = (),
     ) -> None:
         """``others``: open writers that may hold none of this one's keys: those of other manual regions."""
-        self._writer = opened
+        self._writer, self._io = opened, place.io
         self._others = others
         self._durable, self._indexed = durable, indexed
         self._threads = Threads(place.store, place.listener, f"memwal writer of {opened.region.region_id}")
@@ -138,6 +140,15 @@ class Writer:
         durable = self._durable if durable is None else durable
         indexed = self._indexed if indexed is None else indexed
         return self._threads.run(self._writer.write(rows, durable, indexed))
+
+    def finish(self, application: str, batch: int, partition: int) -> None:
+        """Store buffered rows, and behind them that the task ``partition`` of ``batch`` is finished; see `done`."""
+        self._threads.run(self._writer.finish(Mark(application=application, batch=batch, partitions=(partition,))))
+
+    def done(self) -> tuple[Mark, ...]:
+        """Of each application the newest batch with finished tasks in this region, wherever that stands (AMB-149)."""
+        held = [mark for memtable in self._writer.unflushed() for mark in memtable.done]
+        return self._threads.run(marks.done(self._io, self._writer.region, held))
 
     def flush_wal(self) -> None:
         """Store buffered rows in the WAL, as one entry if that is not too large."""

@@ -23,7 +23,8 @@ from ..clauses import implements
 from ..errors import ArtifactError, EngineBug
 from ..ids import UINT64_MAX, Epoch, Generation
 from ..revisions import Revision
-from . import data_file, file_layout, ipc
+from . import data_file, file_layout, ipc, marks
+from .marks import Mark
 
 WRITER_EPOCH = b"writer_epoch"
 GENERATION = b"generation"
@@ -47,6 +48,8 @@ class WalEntry:
     """MemTable generation that the rows belong to (R); None where the revision does not record it."""
     barrier: bool = False
     """Whether this entry marks a claim; then it has no rows."""
+    done: tuple[Mark, ...] = ()
+    """Tasks that are finished with this entry (AMB-149)."""
 
 
 @implements("WAL-008", "WAL-009", "WAL-010", "WAL-011", "WAL-032", "AMB-11", "AMB-12")
@@ -57,6 +60,8 @@ def encode(entry: WalEntry, revision: Revision) -> bytes:
         metadata[GENERATION] = str(entry.generation).encode()
     if revision.entry_generation and entry.barrier:
         metadata[FENCE_SENTINEL] = b"true"
+    if entry.done:
+        metadata[marks.DONE.encode()] = marks.encode(entry.done).encode()
     data = _ENCODE[revision.wal_container](entry.rows.replace_schema_metadata(metadata))
     told, rows = _ENVELOPE[revision.wal_container](data)
     if told != metadata or rows != entry.rows.num_rows:
@@ -137,6 +142,7 @@ def _entry(rows: pa.Table, revision: Revision, path: str) -> WalEntry:
         rows=rows.replace_schema_metadata(None),
         generation=Generation(generation) if generation is not None else None,
         barrier=not rows.num_rows,
+        done=marks.decode(metadata.get(marks.DONE.encode()), path),
     )
 
 

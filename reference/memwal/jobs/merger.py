@@ -14,6 +14,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from ..clauses import implements
+from ..codec import marks as coding
 from ..codec.region_manifest import FlushedGeneration, RegionManifest
 from ..effects import Io
 from ..errors import AlreadyMerged, ArtifactError, Conflict, EngineBug, InvalidArgument, NotFound, Unmergeable
@@ -22,6 +23,7 @@ from ..index import discovery
 from ..read.generation import GenerationSource, open_source
 from ..read.sources import unmerged
 from ..region import manifest as manifests
+from ..table.marks import record
 from ..table.state import TableState, check_writable, latest
 from ..table.upsert import KeysRead, Work, begin, discard, fits, upsert
 from ..table.write import CONFLICT_ATTEMPTS
@@ -129,6 +131,10 @@ async def _step(
         if run.attempt is None or run.attempt.listed != listed or not fits(run.attempt.work, state):
             await _give_up(io, run)
             run.attempt = await _opened(io, state, region, listed, run.base)
+        # AMB-149, finished tasks: the table has their marks before the generation may go; then on its newest version.
+        marks = coding.decode(run.attempt.source.generation.config.get(coding.DONE), run.attempt.source.path)
+        if marks and (await record(io, region, marks)).version != state.version:
+            return True
         if io.interpretation.manual_regions_apart:
             run.attempt.work.owner = await _owner(io, state, manifest, beside)
         await _commit(io, state, region, run.attempt)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from .. import cellwise, confirm, paths
 from ..clauses import implements
-from ..codec import bloom, key_index
+from ..codec import bloom, key_index, marks
 from ..codec.pb.lance import table_pb2, transaction_pb2
 from ..codec.region_manifest import FlushedGeneration
 from ..effects import Io
@@ -78,6 +78,8 @@ async def write_generation(region: Region, epoch: Epoch, sealed: MemTable, start
             CONFIG_EPOCH: str(epoch),
             **generation_indexes.inherited_config(sealed),
             **({CONFIG_FILLED: "\n".join(sorted(sealed.filled))} if sealed.filled else {}),
+            # AMB-149, finished tasks: the pointer covers the entries that say so, and these may go.
+            **({marks.DONE: marks.encode(sealed.done)} if sealed.done else {}),
         },
         initial_bases=_bases(region),
     )

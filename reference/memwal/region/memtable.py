@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from ..clauses import implements
+from ..codec.marks import Mark, joined
 from ..errors import EngineBug
 from ..ids import FragmentId, Generation, WalPosition
 from ..maintained.base_index import MaintainedIndex
@@ -81,6 +82,8 @@ class MemTable:
     """Newest WAL position that this MemTable or an older one covers, barriers included; None before the first."""
     filled: frozenset[str] = frozenset()
     """Columns that some of its rows did not have when they were stored, and that are NULL in these (AMB-50)."""
+    done: tuple[Mark, ...] = ()
+    """Tasks that its entries say are finished (AMB-149)."""
     indexes: MemTableIndexes | None = None
     """Indexes over its rows, if the writer keeps them. The one part that changes in place: see `index_up_to_date`."""
 
@@ -147,6 +150,7 @@ class MemTable:
             stored=self.stored,
             position_covered=self.position_covered,
             filled=self.filled,
+            done=self.done,
             indexes=self.indexes,
         )
 
@@ -170,8 +174,11 @@ class MemTable:
         size_bytes: int | None = None,
         *,
         filled: frozenset[str] = frozenset(),
+        done: tuple[Mark, ...] = (),
     ) -> MemTable:
         """After replaying the entry at ``position``: one fragment, or none without rows (AMB-20)."""
+        if done:
+            self = replace(self, done=joined([*self.done, *done]))
         if not rows.num_rows:
             self._check_follows(position)
             return replace(self, position_covered=position)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from .. import confirm, paths
 from ..clauses import implements
 from ..codec import wal
+from ..codec.marks import Mark
 from ..codec.region_manifest import RegionManifest
 from ..codec.wal import WalEntry
 from ..effects import Io
@@ -154,7 +155,7 @@ async def _replayed(region: Region, manifest: RegionManifest) -> Recovered:
             # AMB-09, where recovery starts: what a generation holds is left out, though the pointer lags (R).
             if not is_flushed(entry, manifest):
                 rows = region.rows.restored(entry.rows, region.io.path(name))
-                held = _Replayed(position, rows, region.rows.filled(entry.rows), entry.generation)
+                held = _Replayed(position, rows, region.rows.filled(entry.rows), entry.generation, entry.done)
         elif region.io.interpretation.stop_on_newer_epoch:
             # AMB-26, an epoch that nobody claimed: there is no rule by which it could be left out.
             reason = f"written under epoch {entry.epoch}, and the region's newest epoch is {manifest.epoch}"
@@ -173,6 +174,7 @@ class _Replayed:
     filled: frozenset[str] = frozenset()
     generation: Generation | None = None
     """Of the rows, where entries say so (R)."""
+    done: tuple[Mark, ...] = ()
 
 
 @implements("WAL-018", "AMB-17")
@@ -194,7 +196,7 @@ def _rebuilt(manifest: RegionManifest, schema: pa.Schema, replayed: Sequence[_Re
                 frozen.append(memtable)
                 memtable = memtable.successor()
             newest = each.generation
-        memtable = memtable.with_replayed(each.position, each.rows, filled=each.filled)
+        memtable = memtable.with_replayed(each.position, each.rows, filled=each.filled, done=each.done)
     rebuilt = Recovered(frozen=tuple(frozen), memtable=memtable)
     rows = sum(each.rows.num_rows for each in replayed)
     if rebuilt.rows != rows:

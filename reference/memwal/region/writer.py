@@ -16,6 +16,7 @@ import pyarrow as pa
 from .. import confirm, paths
 from ..clauses import implements
 from ..codec import wal
+from ..codec.marks import Mark
 from ..codec.region_manifest import RegionManifest
 from ..codec.wal import WalEntry
 from ..effects import Join, Spawn, until
@@ -136,7 +137,26 @@ class Writer(WriterState):
         self.memtable, rows = self.memtable.handing_over(self.limits.entry_bytes)
         if not self.memtable.waiting.rows:
             self.clocks = replace(self.clocks, waiting_since_ms=None)
-        entry = WalEntry(epoch=self.epoch, generation=self.memtable.generation, rows=rows)
+        position, size_bytes = await self._put_entry(rows)
+        # WAL-028, marked only now: the entry is complete, so that its rows are durable.
+        self.memtable = self.memtable.with_entry(position, size_bytes)
+        self.position_next = WalPosition(position + 1)
+
+    @implements("AMB-149")
+    async def finish(self, mark: Mark) -> None:
+        """Store what waits, and behind it that the tasks of ``mark`` are finished, in an entry without rows."""
+        self.check_open()
+        async with self.storing:
+            await self._store_waiting()
+            with Stopping(self):
+                position, _ = await self._put_entry(self.region.rows.schema.empty_table(), (mark,))
+                empty = self.region.rows.schema.empty_table()
+                self.memtable = self.memtable.with_replayed(position, empty, done=(mark,))
+                self.position_next = WalPosition(position + 1)
+
+    async def _put_entry(self, rows: pa.Table, done: tuple[Mark, ...] = ()) -> tuple[WalPosition, int]:
+        """Put the next entry; returns its position and its size in bytes. The caller makes it known."""
+        entry = WalEntry(epoch=self.epoch, generation=self.memtable.generation, rows=rows, done=done)
         data = wal.encode(entry, self.region.revision)
         covered = self.memtable.position_covered
         if covered is not None and self.position_next != covered + 1:
@@ -148,9 +168,7 @@ class Writer(WriterState):
         # AMB-25, a stalled append: the position may have been freed, and then a newer claim is there to be found.
         if self.region.wal_collection:
             self.adopt(await verify_epoch(self.region, self.manifest))
-        # WAL-028, marked only now: the entry is complete, so that its rows are durable.
-        self.memtable = self.memtable.with_entry(position, len(data))
-        self.position_next = WalPosition(position + 1)
+        return position, len(data)
 
     async def _store(self, name: str, data: bytes) -> bool:
         """Store an entry under ``name``; false where the literal reading says to try the next position."""

@@ -79,14 +79,17 @@ async def set_config(io: Io, values: Mapping[str, str]) -> TableState:
     """Set keys of the table config; nothing is committed if they have these values already."""
 
     async def attempt(state: TableState) -> TableState:
-        if values.items() <= state.config.items():
-            return state
-        body = Transaction.UpdateConfig()
-        for key, value in sorted(values.items()):
-            body.config_updates.update_entries.add(key=key, value=value)
-        return await commit(io, state, Transaction(update_config=body))
+        return state if values.items() <= state.config.items() else await with_config(io, state, values)
 
     return await retried(io, attempt)
+
+
+async def with_config(io: Io, state: TableState, values: Mapping[str, str]) -> TableState:
+    """Commit ``state`` with other values of these keys of the table config."""
+    body = Transaction.UpdateConfig()
+    for key, value in sorted(values.items()):
+        body.config_updates.update_entries.add(key=key, value=value)
+    return await commit(io, state, Transaction(update_config=body))
 
 
 Changes = Mapping[str, str | None]
