@@ -23,7 +23,8 @@ PROGRAMS = {
 NO_PROGRAMS = {
     "writer.md 2": "a part of a program; test_late_rows.py runs such writers",
     "spark.md 1": "needs a Spark session; pipeline/tests run such writes",
-    "spark.md 2": "needs a Spark session; pipeline/tests run such reads",
+    "spark.md 2": "needs a Spark session; pipeline/tests run such writes",
+    "spark.md 3": "needs a Spark session; pipeline/tests run such reads",
     "machines.md 1": "a state machine of the simulator, which touches no table; it runs for a minute",
     "reading.md 1": "what `explain` prints",
     "reading.md 2": "what `explain` prints",
