@@ -11,9 +11,9 @@ Writing is an upsert by primary key, one task for each region::
     df = route(df, "the/table", sequence_by="seq")
     df.write.format("memwal").option("sequenceBy", "seq").mode("append").save("the/table")
 
-`memwal_spark.upsert` does both. Each put of a task is durable when it returns; rows that are not higher than what is stored
-for their key are left out, so that an attempt or a job that comes late changes nothing. There is no atomic commit of a
-whole job: readers may see the rows of some tasks before others. All of it is in ``docs/spark.md``.
+`memwal_spark.upsert` does both. Each put of a task is durable when it returns; rows that are not higher than what is
+stored for their key are left out, so that an attempt or a job that comes late changes nothing. There is no atomic
+commit of a whole job: readers may see the rows of some tasks before others. All of it is in ``docs/spark.md``.
 """
 
 from __future__ import annotations

@@ -159,8 +159,15 @@ class MemTable:
         """After what was handed over was stored as the entry at ``position``, an object of ``size_bytes``."""
         self._check_follows(position)
         taken = _between(self.durable, self.handed)
+        if not taken.fragments:
+            return replace(self, position_covered=position)
         entry = Stored(position, self.durable.fragments, taken.fragments, taken.rows, size_bytes)
         return replace(self, stored=self.stored.appended(entry), durable=self.handed, position_covered=position)
+
+    @implements("AMB-149")
+    def with_done(self, done: tuple[Mark, ...]) -> MemTable:
+        """After an entry that says that the tasks of ``done`` are finished."""
+        return replace(self, done=joined([*self.done, *done])) if done else self
 
     def _check_follows(self, position: WalPosition) -> None:
         if self.position_covered is not None and position <= self.position_covered:
@@ -174,11 +181,8 @@ class MemTable:
         size_bytes: int | None = None,
         *,
         filled: frozenset[str] = frozenset(),
-        done: tuple[Mark, ...] = (),
     ) -> MemTable:
         """After replaying the entry at ``position``: one fragment, or none without rows (AMB-20)."""
-        if done:
-            self = replace(self, done=joined([*self.done, *done]))
         if not rows.num_rows:
             self._check_follows(position)
             return replace(self, position_covered=position)

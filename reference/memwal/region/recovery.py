@@ -196,7 +196,8 @@ def _rebuilt(manifest: RegionManifest, schema: pa.Schema, replayed: Sequence[_Re
                 frozen.append(memtable)
                 memtable = memtable.successor()
             newest = each.generation
-        memtable = memtable.with_replayed(each.position, each.rows, filled=each.filled, done=each.done)
+        memtable = memtable.with_replayed(each.position, each.rows, filled=each.filled)
+        memtable = memtable.with_done(each.done)
     rebuilt = Recovered(frozen=tuple(frozen), memtable=memtable)
     rows = sum(each.rows.num_rows for each in replayed)
     if rebuilt.rows != rows:

@@ -133,15 +133,6 @@ class Writer(WriterState):
     async def _note(self, event: str, **fields: object) -> None:
         await self.region.io.note(event, region=self.region.region_id, **fields)
 
-    async def _store_entry(self) -> None:
-        self.memtable, rows = self.memtable.handing_over(self.limits.entry_bytes)
-        if not self.memtable.waiting.rows:
-            self.clocks = replace(self.clocks, waiting_since_ms=None)
-        position, size_bytes = await self._put_entry(rows)
-        # WAL-028, marked only now: the entry is complete, so that its rows are durable.
-        self.memtable = self.memtable.with_entry(position, size_bytes)
-        self.position_next = WalPosition(position + 1)
-
     @implements("AMB-149")
     async def finish(self, mark: Mark) -> None:
         """Store what waits, and behind it that the tasks of ``mark`` are finished, in an entry without rows."""
@@ -149,14 +140,19 @@ class Writer(WriterState):
         async with self.storing:
             await self._store_waiting()
             with Stopping(self):
-                position, _ = await self._put_entry(self.region.rows.schema.empty_table(), (mark,))
-                empty = self.region.rows.schema.empty_table()
-                self.memtable = self.memtable.with_replayed(position, empty, done=(mark,))
-                self.position_next = WalPosition(position + 1)
+                await self._store_entry((mark,))
 
-    async def _put_entry(self, rows: pa.Table, done: tuple[Mark, ...] = ()) -> tuple[WalPosition, int]:
-        """Put the next entry; returns its position and its size in bytes. The caller makes it known."""
-        entry = WalEntry(epoch=self.epoch, generation=self.memtable.generation, rows=rows, done=done)
+    async def _store_entry(self, done: tuple[Mark, ...] = ()) -> None:
+        """Store the next entry: of writes that wait, or, without rows, of the marks ``done``."""
+        if done:
+            rows = self.region.rows.schema.empty_table()
+        else:
+            self.memtable, rows = self.memtable.handing_over(self.limits.entry_bytes)
+        if not self.memtable.waiting.rows:
+            self.clocks = replace(self.clocks, waiting_since_ms=None)
+        entry = WalEntry(epoch=self.epoch, generation=self.memtable.generation, rows=rows)
+        if done:
+            entry = replace(entry, done=done)
         data = wal.encode(entry, self.region.revision)
         covered = self.memtable.position_covered
         if covered is not None and self.position_next != covered + 1:
@@ -168,7 +164,11 @@ class Writer(WriterState):
         # AMB-25, a stalled append: the position may have been freed, and then a newer claim is there to be found.
         if self.region.wal_collection:
             self.adopt(await verify_epoch(self.region, self.manifest))
-        return position, len(data)
+        # WAL-028, marked only now: the entry is complete, so that its rows are durable.
+        self.memtable = self.memtable.with_entry(position, len(data))
+        self.position_next = WalPosition(position + 1)
+        if done:
+            self.memtable = self.memtable.with_done(done)
 
     async def _store(self, name: str, data: bytes) -> bool:
         """Store an entry under ``name``; false where the literal reading says to try the next position."""
