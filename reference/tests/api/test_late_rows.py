@@ -230,7 +230,8 @@ def test_sequences_are_ordered_as_their_type_is(values: list[Any]) -> None:
 def test_of_many_writes_each_key_has_the_row_with_the_highest_sequence(seed: int) -> None:
     rng = np.random.default_rng(seed)
     shape = pa.schema([("a", pa.int64()), ("b", pa.string()), ("s", pa.int64())])
-    known, expected = Sequences(["a", "b"], "s", shape.empty_table()), {}
+    known = Sequences(["a", "b"], "s", shape.empty_table())
+    expected: dict[tuple[int, str], int] = {}
     for size in rng.integers(1, 40, 30):
         a, s = rng.integers(0, 9, size), rng.integers(0, 50, size)
         b = ["x" if flag else "y" for flag in rng.integers(0, 2, size)]
