@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, Self, TypeVar
 
 import pyarrow as pa
@@ -10,10 +10,11 @@ import pyarrow as pa
 from ..effects import Io, Protocol
 from ..errors import InvalidArgument
 from ..ids import TableVersion
-from ..read import filters, lookup, predicates
+from ..read import cut, filters, lookup, predicates
 from ..read import scan as reading
 from ..read import text as text_search
 from ..read import vector as vector_search
+from ..read.cut import Split
 from ..read.nodes import Node, explain
 from ..read.query import Query
 from ..table import door, state
@@ -92,12 +93,13 @@ class Queries:
         consistency: str = "strong",
         writers: Sequence[Writer] = (),
     ) -> Iterator[pa.Table]:
-        """The rows of `scan` in parts that come while others are still to be read: one fragment in memory at a time.
+        """The rows of `scan` in parts that come while others are still to be read: one batch in memory at a time.
 
         Raises `ReadRaced` if a generation that is still to be read was collected meanwhile.
         """
-        rows = reading.stream(self._io, self._query(columns, filter, consistency, writers))
+        return self._following(reading.stream(self._io, self._query(columns, filter, consistency, writers)))
 
+    def _following(self, rows: AsyncIterator[pa.Table]) -> Iterator[pa.Table]:
         async def following() -> pa.Table | None:
             async for part in rows:
                 return part
@@ -105,6 +107,34 @@ class Queries:
 
         while (part := self._run(following())) is not None:
             yield part
+
+    def plan_read(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Any = None,
+        *,
+        splits: int | None = None,
+        consistency: str = "strong",
+    ) -> tuple[Split, ...]:
+        """The read that `scan` would do now, in parts for several programs: `batches_of` gives the rows of each.
+
+        All of them read one state of the table, fixed here. ``splits``: that many at most; None makes one for each
+        128 MiB of the base and for each eight generations. Each has fragments of the base and regions of its own; a
+        ``filter`` leaves out what cannot match. Splits can be pickled, if the filter can.
+        """
+        if splits is not None and splits < 1:
+            raise InvalidArgument(f"splits={splits}: a read has at least one")
+        asked = self._query(columns, filter, consistency, ())
+        return self._run(cut.planned(self._io, asked, filter, splits))
+
+    def batches_of(self, split: Split) -> Iterator[pa.Table]:
+        """The rows of one part of `plan_read`, which this object may have made or another one of the same table.
+
+        Rows come as from `batches`. Each key is relied on to be in the base once (AMB-105). Raises
+        `memwal.read.cut.CutGone` if something that the split needs was collected since the read was planned.
+        """
+        asked = cut.asked_of(split, self._query(split.columns, split.condition, "strong", ()), self._state)
+        return self._following(cut.split_rows(self._io, split, asked))
 
     def get(
         self,

@@ -203,7 +203,7 @@ class Streamed(Node, Protocol):
 
 @dataclass(slots=True)
 class Scan:
-    """ScanExec: the rows of one source, its last fragment first; of each fragment in write order."""
+    """ScanExec: the rows of one source in batches, the newest first; of each batch in write order."""
 
     part: Part
     columns: tuple[str, ...]
@@ -222,10 +222,11 @@ class Scan:
     async def stream(self) -> AsyncIterator[pa.Table]:
         rows = fragments = 0
         for fragment in reversed(await self.part.fragments(NOTHING)):
-            found = await self.part.rows(self.columns, [fragment])
-            rows, fragments = rows + found.num_rows, fragments + 1
-            self.outcome = f"{rows} rows of {fragments} fragments"
-            yield self.keep(found) if self.keep is not None else found
+            fragments += 1
+            async for found in self.part.stream(self.columns, fragment):
+                rows += found.num_rows
+                self.outcome = f"{rows} rows of {fragments} fragments"
+                yield self.keep(found) if self.keep is not None else found
 
 
 @dataclass(slots=True)
@@ -235,12 +236,14 @@ class Union:
     base: Scan
     regions: Sequence[Sequence[Scan]]
     """Sources of each region above the base, newest first."""
+    masks: Sequence[Scan] = ()
+    """Sources of other regions, whose rows another split gives: their keys hide rows of the base."""
     text: str = "UnionExec"
     outcome: str = ""
 
     @property
     def inputs(self) -> Sequence[Scan]:
-        return (self.base, *(scan for region in self.regions for scan in region))
+        return (self.base, *(scan for region in self.regions for scan in region), *self.masks)
 
 
 @dataclass(slots=True)
@@ -257,6 +260,8 @@ class Deduplicate:
     union: Union
     deletes: bool = False
     """Rows that delete their key come too."""
+    unique_base: bool = False
+    """Whether the base is relied on to have each key once (AMB-105), so that its keys are not kept in memory."""
     outcome: str = ""
 
     @property
@@ -274,14 +279,21 @@ class Deduplicate:
         # PLAN-014, the order: newest source first, so that the first row of a key that comes is its newest.
         for scans in (*self.union.regions, (self.union.base,)):
             # READ-014, regions are apart: each forgets its keys to the next one; the base is below all of them.
-            seen = above if scans[0] is self.union.base else Seen()
+            of_base = scans[0] is self.union.base
+            seen = above if of_base else Seen()
+            if of_base:
+                for mask in self.union.masks:
+                    async for batch in mask.stream():
+                        above.add(batch.select(list(key)))
             for scan in scans:
-                async for batch in newest_rows(scan.stream(), key, seen):
+                apart = of_base and self.unique_base
+                batches = not_seen(scan.stream(), above) if apart else newest_rows(scan.stream(), key, seen)
+                async for batch in batches:
                     found = batch.select(self.columns) if self.deletes else live(batch, self.base, self.columns)
                     rows += found.num_rows
                     self.outcome = f"{rows} rows"
                     yield found
-            if seen is not above:
+            if not of_base:
                 above.join(seen)
 
 
@@ -303,6 +315,13 @@ async def newest_rows(batches: AsyncIterator[pa.Table], key: Sequence[str], seen
             is_last[last] = True
             kept &= is_last
         seen.add(keys)
+        yield batch if kept.all() else cellwise.where(batch, kept)
+
+
+async def not_seen(batches: AsyncIterator[pa.Table], seen: Seen) -> AsyncIterator[pa.Table]:
+    """Of each batch the rows whose key has not been ``seen``."""
+    async for batch in batches:
+        kept = ~seen.mask(batch)
         yield batch if kept.all() else cellwise.where(batch, kept)
 
 

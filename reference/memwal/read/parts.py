@@ -6,7 +6,7 @@ Source: MemWAL revisions A and B, "MemTable Collection".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -41,6 +41,7 @@ Mask = npt.NDArray[np.bool_]
 """One truth value per row. Shape (rows,)."""
 Addresses = npt.NDArray[np.uint64]
 """Row addresses of stored rows, row offsets of rows in memory. Shape (rows,)."""
+_ADDRESS = pa.field(ROW_ADDRESS, pa.uint64())
 
 
 class Part(Protocol):
@@ -66,6 +67,9 @@ class Part(Protocol):
 
     async def rows(self, names: Sequence[str], fragments: Sequence[FragmentId] | None = None, /) -> pa.Table:
         """Columns ``names`` of the base table of the live rows, in write order; all fragments for None."""
+
+    def stream(self, names: Sequence[str], fragment: FragmentId, /) -> AsyncIterator[pa.Table]:
+        """The rows of one fragment without their addresses, in batches: the newest first, each in write order."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -144,13 +148,32 @@ class Stored:
         found = pa.concat_tables([self._schema(state, names).empty_table(), *parts])
         return found if self.region_id is None else in_write_order(found, state)
 
+    async def stream(self, names: Sequence[str], fragment: FragmentId) -> AsyncIterator[pa.Table]:
+        state = await self.opened()
+        (chosen,) = (each for each in state.fragments if each.id == fragment)
+        # Rows of a generation of an older native writer are stored newest first, from batch to batch and in each.
+        turned = self.region_id is not None and newest_first(state)
+        # A column is read even if no wanted one is stored: it says how many rows there are.
+        own = self._held(state, names) or state.schema.names[:1]
+        async for found in read.live_batches(self.io, state, chosen, own, backwards=not turned):
+            rows = self._mapped(found, state, names)
+            yield in_write_order(rows, state) if turned else rows
+
     async def _rows(self, state: TableState, fragment: table_pb2.DataFragment, names: Sequence[str]) -> pa.Table:
-        schema = self._schema(state, names)
-        held = {name: self.columns[name] for name in names if name in self.columns}
-        held |= {TOMBSTONE: TOMBSTONE} if TOMBSTONE in schema.names else {}
-        own = list(dict.fromkeys(held.values()))
+        own = self._held(state, names)
         found = await read.read_fragment(self.io, state, fragment, own, with_row_address=True)
-        held[ROW_ADDRESS] = ROW_ADDRESS
+        rows = self._mapped(found, state, names)
+        return rows.append_column(_ADDRESS, found.column(ROW_ADDRESS)).select(self._schema(state, names).names)
+
+    def _held(self, state: TableState, names: Sequence[str]) -> list[str]:
+        """The own columns that hold ``names``, and the mark of deletes."""
+        marked = [TOMBSTONE] if TOMBSTONE in state.schema.names else []
+        return list(dict.fromkeys([*(self.columns[name] for name in names if name in self.columns), *marked]))
+
+    def _mapped(self, found: pa.Table, state: TableState, names: Sequence[str]) -> pa.Table:
+        """``found`` with the columns ``names`` of the base, and the mark of deletes."""
+        schema = self._schema(state, names, addressed=False)
+        held = {**self.columns, TOMBSTONE: TOMBSTONE}
         values = dict(zip(found.schema.names, found.columns, strict=True))
         columns = [
             values[held[column.name]] if column.name in held else pa.nulls(found.num_rows, column.type)
@@ -170,10 +193,10 @@ class Stored:
             if null is not None and pc.any(null).as_py():
                 raise ArtifactError("AMB-50", self.io.root, f"column {name!r} has NULLs, and the table has none in it")
 
-    def _schema(self, state: TableState, names: Sequence[str]) -> pa.Schema:
+    def _schema(self, state: TableState, names: Sequence[str], *, addressed: bool = True) -> pa.Schema:
         marked = [pa.field(TOMBSTONE, pa.bool_())] if TOMBSTONE in state.schema.names else []
         plain = [pa.field(name, self.base.schema.field(name).type) for name in names]
-        return pa.schema([*plain, pa.field(ROW_ADDRESS, pa.uint64()), *marked])
+        return pa.schema([*plain, *([_ADDRESS] if addressed else []), *marked])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -220,9 +243,12 @@ class Held:
         found[ROW_ADDRESS] = pa.chunked_array([pa.array(np.arange(stored.num_rows, dtype=np.uint64))])
         return pa.table(found | {name: stored.column(name) for name in marked})
 
+    async def stream(self, names: Sequence[str], _fragment: FragmentId) -> AsyncIterator[pa.Table]:
+        yield (await self.rows(names)).drop_columns([ROW_ADDRESS])
+
     async def _tail(self, shape: Rows) -> pa.Table:
         manifest = self.view.manifests[self.region_id]
-        tail = await wal_tail(self.io, manifest, shape, self.base.revision)
+        tail = await wal_tail(self.io, manifest, shape, self.base.revision, self.view.ends.get(self.region_id))
         if tail is None:
             raise Raced(self.io.path("wal"), generation=False)
         return tail

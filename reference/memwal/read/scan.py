@@ -6,12 +6,14 @@ Source: MemWAL revisions A and B, "Reader Expectations"; revision A, "Scan Queri
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from ..clauses import implements
 from ..effects import Io
+from ..ids import RegionId
 from ..table.state import TableState
 from .nodes import Deduplicate, Filter, Keep, Scan, Streamed, Union
 from .parts import collect
@@ -26,23 +28,41 @@ __all__ = ["Keep", "ReadRaced", "View", "eventual_view", "query", "scan", "strea
 @implements("PLAN-012", "PLAN-013", "PLAN-015", "PLAN-034", "AMB-99")
 async def plan(io: Io, view: View, asked: Query) -> Streamed:
     """The plan: the base once, and each source of the regions that are not left out. Nothing of them is read yet."""
-    names = asked.names(view.base)
+    asked.names(view.base)
+    chosen, held = await narrowed(io, view, asked.memory, asked.predicate)
+    counts = len(chosen.base.fragments), len(view.base.fragments)
+    left_out = f", fragments={counts[0]} of {counts[1]}" if counts[0] < counts[1] else ""
+    return arranged(io, chosen, replace(asked, memory=held), more=left_out)
+
+
+@implements("PLAN-012", "PLAN-013", "AMB-99")
+def arranged(
+    io: Io, view: View, asked: Query, answered: Collection[RegionId] | None = None, *, more: str = ""
+) -> Streamed:
+    """The plan of all that is in ``view``. ``more``: what the plan says of the base.
+
+    ``answered``: the regions whose rows are given; of the others only the keys are read, which hide rows of the base.
+    None: all. With some, the base is relied on to have each key once, since others may read the rest of it.
+    """
+    names, key = asked.names(view.base), view.base.primary_key
     # AMB-99, a pushed filter: below deduplication it drops the newest row, and an older one comes back.
     above = io.interpretation.filter_above_deduplication
     # A filter may look at any column; without one the key and what is asked for are enough.
-    needed = view.base.schema.names if asked.keep else list(dict.fromkeys([*view.base.primary_key, *names]))
-    chosen, held = await narrowed(io, view, asked.memory, asked.predicate)
-    parts = collect(io, chosen, held)
+    needed = tuple(view.base.schema.names if asked.keep else dict.fromkeys([*key, *names]))
     below = None if above else asked.keep
-    counts = len(chosen.base.fragments), len(view.base.fragments)
-    left_out = f", fragments={counts[0]} of {counts[1]}" if counts[0] < counts[1] else ""
-    union = Union(
-        Scan(parts.base, tuple(needed), below, left_out),
-        [[Scan(part, tuple(needed), below) for part in region] for region in parts.regions.values()],
-    )
+    parts = collect(io, view, asked.memory)
+    scans = {
+        region: [Scan(part, needed, below) for part in sources]
+        for region, sources in parts.regions.items()
+        if answered is None or region in answered
+    }
+    hiding = () if answered is None or not key or not view.base.fragments else set(parts.regions) - set(answered)
+    masks = [Scan(part, needed if below else key, below) for region in hiding for part in parts.regions[region]]
+    union = Union(Scan(parts.base, needed, below, more), list(scans.values()), masks)
+    alone = answered is not None
     if asked.keep is None or not above:
-        return Deduplicate(view.base, tuple(names), union, asked.deletes)
-    return Filter(Deduplicate(view.base, tuple(needed), union), asked.keep, tuple(names))
+        return Deduplicate(view.base, tuple(names), union, asked.deletes, unique_base=alone)
+    return Filter(Deduplicate(view.base, needed, union, unique_base=alone), asked.keep, tuple(names))
 
 
 @implements("READ-001", "READ-002", "READ-003", "READ-004", "READ-006", "READ-007", "READ-014", "READ-015", "READ-016")

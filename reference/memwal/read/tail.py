@@ -17,33 +17,91 @@ from ..region import wal_folder
 from ..region.recovery import is_flushed, read_entry, replay_start
 from ..region.rows import Rows
 from ..revisions import Revision
+from ..table.state import TableState
 
 
 @implements("AMB-141")
-async def wal_tail(region: Io, manifest: RegionManifest, rows: Rows, revision: Revision) -> pa.Table | None:
+async def wal_tail(
+    region: Io, manifest: RegionManifest, rows: Rows, revision: Revision, end: WalPosition | None = None
+) -> pa.Table | None:
     """Rows of the entries after the replay pointer, in write order; None if the region moved on while they were read.
 
-    Equal to the memory of a writer that writes durably. Read-only: no claim and no barrier. Raises `ArtifactError` for
-    a damaged entry, and for a WAL that does not start where the revision does or ends before the last-seen hint, each
+    Equal to the memory of a writer that writes durably. Read-only: no claim and no barrier. ``end``: the position
+    before which to stop, which `wal_end` has found; None: where an entry is missing. Raises `ArtifactError` for a
+    damaged entry, and for a WAL that does not start where the revision does or ends before the last-seen hint, each
     seen twice; who only reads does not list the folder.
     """
     try:
-        tail = await confirm.damage(partial(_rows, region, manifest, rows, revision))
+        tail = await confirm.damage(partial(_rows, region, manifest, rows, revision, end))
     except ArtifactError:
         if await _moved(region, manifest, revision):
             return None
         raise
-    return None if tail is None or await _moved(region, manifest, revision) else tail
+    # With a known end all entries were there: that the region moved on since takes nothing from them.
+    return None if tail is None or (end is None and await _moved(region, manifest, revision)) else tail
 
 
-async def _rows(region: Io, manifest: RegionManifest, rows: Rows, revision: Revision) -> pa.Table | None:
+@implements("AMB-141")
+async def wal_end(region: Io, manifest: RegionManifest, base: TableState) -> WalPosition | None:
+    """The position after the last entry of `wal_tail`; None if the region moved on while it was looked for.
+
+    A few requests, however long the tail: entries above the replay pointer leave no gap (WAL-007). Raises as that does.
+    """
+    revision = base.revision
+    try:
+        end = await confirm.damage(partial(_end, region, manifest, base))
+    except ArtifactError:
+        if await _moved(region, manifest, revision):
+            return None
+        raise
+    return None if end is None or await _moved(region, manifest, revision) else end
+
+
+async def _end(region: Io, manifest: RegionManifest, base: TableState) -> WalPosition | None:
+    revision = base.revision
+    start = replay_start(manifest, revision)
+    end, step = start, 1
+    while await _exists(region, WalPosition(end + step - 1), revision):
+        end, step = WalPosition(end + step), 2 * step
+    # The entry before ``end`` is there, and one of the next ``step`` is not.
+    while step > 1:
+        step //= 2
+        if await _exists(region, WalPosition(end + step - 1), revision):
+            end = WalPosition(end + step)
+    if end > start:
+        try:
+            last = await read_entry(region, WalPosition(end - 1), revision, base.schema)
+        except NotFound:
+            return None
+        # Epochs of a WAL never fall, so that the last one tells whether there is a newer claim than the manifest's.
+        if last.epoch > manifest.epoch:
+            return None
+    await _check_end(region, manifest, revision, end)
+    return end
+
+
+async def _exists(region: Io, position: WalPosition, revision: Revision) -> bool:
+    try:
+        await region.head(paths.wal(position, revision.wal_suffix))
+    except NotFound:
+        return False
+    return True
+
+
+async def _rows(
+    region: Io, manifest: RegionManifest, rows: Rows, revision: Revision, end: WalPosition | None
+) -> pa.Table | None:
     position = replay_start(manifest, revision)
     parts = [rows.schema.empty_table()]
-    while True:
+    while end is None or position < end:
         try:
             entry = await read_entry(region, position, revision, rows.schema)
         except NotFound:
-            break
+            if end is None:
+                break
+            # WAL-007, holes: what was there and is not any more was collected, unless the region says otherwise.
+            wal_folder.check_end(position, (WalPosition(end - 1),), manifest, revision, region.root)
+            return None
         # There is a newer claim than the manifest knows of: the view is older than the region.
         if entry.epoch > manifest.epoch:
             return None
@@ -52,11 +110,16 @@ async def _rows(region: Io, manifest: RegionManifest, rows: Rows, revision: Revi
             name = region.path(paths.wal(position, revision.wal_suffix))
             parts.append(rows.restored(entry.rows, name, narrowed=True))
         position = WalPosition(position + 1)
-    # AMB-06, AMB-139, first and last position: a tail that only seems to be empty would hide acknowledged rows.
-    wal_folder.check_end(position, (), manifest, revision, region.root)
-    if wal_folder.never_flushed(manifest, revision):
-        await _check_first_position(region, manifest, revision, position)
+    if end is None:
+        await _check_end(region, manifest, revision, position)
     return pa.concat_tables(parts)
+
+
+async def _check_end(region: Io, manifest: RegionManifest, revision: Revision, end: WalPosition) -> None:
+    # AMB-06, AMB-139, first and last position: a tail that only seems to be empty would hide acknowledged rows.
+    wal_folder.check_end(end, (), manifest, revision, region.root)
+    if wal_folder.never_flushed(manifest, revision):
+        await _check_first_position(region, manifest, revision, end)
 
 
 @implements("AMB-06")

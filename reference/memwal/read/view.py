@@ -6,14 +6,14 @@ Source: MemWAL revisions A and B, "Reader Consistency".
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ..clauses import implements
 from ..codec.region_manifest import RegionManifest
 from ..effects import Io
 from ..errors import ArtifactError, Outcome
-from ..ids import Generation, Milliseconds, RegionId
+from ..ids import Generation, Milliseconds, RegionId, WalPosition
 from ..index import regions, snapshot
 from ..region import manifest as manifests
 from ..table.state import TableState, latest, load
@@ -46,6 +46,8 @@ class View:
     manifests: Mapping[RegionId, RegionManifest]
     live: bool
     """Whether the states are the regions' newest, so that what is in their WAL or memory belongs to the view."""
+    ends: Mapping[RegionId, WalPosition] = field(default_factory=dict)
+    """By region, the first position of its WAL that does not belong to the view; of others, where it ends when read."""
 
 
 @implements("READ-008", "AMB-101", "AMB-103")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from .. import cellwise, paths
@@ -118,10 +119,11 @@ def _inside(io: Io, absolute: str) -> str | None:
 
 @implements("FORMAT-016", "FORMAT-022", "FORMAT-023")
 async def batches(
-    io: Io, state: TableState, fragment: table_pb2.DataFragment, columns: Sequence[str]
+    io: Io, state: TableState, fragment: table_pb2.DataFragment, columns: Sequence[str], *, backwards: bool = False
 ) -> AsyncIterator[pa.Table]:
     """All physical rows of one fragment, deleted ones included, in row order; a column without a file reads as NULL.
 
+    ``backwards``: the last batch comes first; the rows of each are in row order as ever.
     At no time more is in memory than about `FETCH_BYTES` of the files and one batch of `BATCH_BYTES` and `BATCH_ROWS`,
     or what one page of each column takes up if that is more.
     """
@@ -140,20 +142,41 @@ async def batches(
             for file in files
             if not file.paged
         }
-        for first in range(0, total, step):
+        for first in _starts(total, step, backwards):
             end = min(total, first + step)
             with ExitStack() as parts:
                 decoders: list[Rows] = [
                     wholes.get(file.name) or _closing(parts, await _decoder(io, fragment, file, first, end))
                     for file in files
                 ]
-                start = first
-                while start < end:
-                    held = min(end - start, rows)
-                    batch = _batch(io, files, decoders, shape, start, held)
+                left = end - first
+                while left:
+                    held = min(left, rows)
+                    batch = _batch(io, files, decoders, shape, first + left - held if backwards else end - left, held)
                     yield batch.select(list(columns))
-                    start += held
+                    left -= held
                     rows = max(1, min(BATCH_ROWS, BATCH_BYTES * held // max(1, batch.nbytes)))
+
+
+def _starts(total: int, step: int, backwards: bool) -> range | Iterator[int]:
+    starts = range(0, total, step)
+    return reversed(starts) if backwards else starts
+
+
+async def live_batches(
+    io: Io, state: TableState, fragment: table_pb2.DataFragment, columns: Sequence[str], *, backwards: bool
+) -> AsyncIterator[pa.Table]:
+    """The rows of `batches` that are not deleted."""
+    live: npt.NDArray[np.bool_] | None = None
+    done = 0
+    async for batch in batches(io, state, fragment, columns, backwards=backwards):
+        if live is None:
+            live = np.ones(fragment.physical_rows, dtype=np.bool_)
+            live[await deleted_offsets(io, fragment, state)] = False
+        done += batch.num_rows
+        end = len(live) - done + batch.num_rows if backwards else done
+        here = live[end - batch.num_rows : end]
+        yield batch if here.all() else cellwise.where(batch, here)
 
 
 def _closing(stack: ExitStack, rows: Rows) -> Rows:

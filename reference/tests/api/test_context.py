@@ -154,6 +154,8 @@ TABLE: dict[str, Callable[[Scene], Any]] = {
     "writer": lambda s: s.writing(lambda w: None, background=True),
     "scan": lambda s: s.table().scan(filter="v = 'v'"),
     "batches": lambda s: list(s.table().batches()),
+    "plan_read": lambda s: s.table().plan_read(),
+    "batches_of": lambda s: [list(s.table().batches_of(split)) for split in s.table().plan_read()],
     "get": lambda s: s.table().get(keys(4, 5, 6)),
     "search": lambda s: s.table().search([0.0, 0.0], "at", 2),
     "search_text": lambda s: s.table().search_text("words", "text", 2),
