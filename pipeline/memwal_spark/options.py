@@ -16,7 +16,7 @@ STORAGE_PREFIX = "storage."
 READ: Mapping[str, str] = {
     "path": "folder or address of the table",
     "columns": "comma-separated columns to read; default: all",
-    "numPartitions": "reads that share out the regions among them; default 1, which is one consistent read",
+    "numPartitions": "most partitions of the read; all show one state of the table. Default: one for each 128 MiB of the base table, and for each 8 generations",
     "consistency": "strong (default) or eventual",
     "version": "table version to read; default: the newest",
     "revision": "revision A, B or R that the table must have",
@@ -57,7 +57,7 @@ class ReadOptions:
 
     place: Place
     columns: tuple[str, ...] | None = None
-    partitions: int = 1
+    partitions: int | None = None
     consistency: str = "strong"
 
 
@@ -87,7 +87,7 @@ def for_reading(options: Mapping[str, str]) -> ReadOptions:
     return ReadOptions(
         place=_place(given, storage),
         columns=tuple(name.strip() for name in columns.split(",")) if columns is not None else None,
-        partitions=_number(given, "numPartitions") or 1,
+        partitions=_number(given, "numPartitions"),
         consistency=consistency,
     )
 

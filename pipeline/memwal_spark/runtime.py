@@ -115,7 +115,9 @@ def session(
 
 
 @contextmanager
-def running(app: str, cores: int = 2, *, event_log: Path | None = None) -> Iterator[SparkSession]:
+def running(
+    app: str, cores: int = 2, *, event_log: Path | None = None, conf: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
     """The process's session: the one that is there already, which stays, or a new one, which is stopped at the end.
 
     Arguments and errors as for `session`.
@@ -123,7 +125,7 @@ def running(app: str, cores: int = 2, *, event_log: Path | None = None) -> Itera
     from pyspark.sql import SparkSession
 
     there = SparkSession.getActiveSession() is not None
-    spark = session(app, cores, event_log=event_log)
+    spark = session(app, cores, event_log=event_log, conf=conf)
     try:
         yield spark
     finally:

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceReader, Inpu
 
 from .options import WriteOptions, for_reading, for_writing
 from .place import open_table
-from .read import Share, read_share, spark_schema
+from .read import Part, plan, read_part, spark_schema
 from .route import bucket_count
 from .write import RegionTask, Written
 
@@ -148,13 +148,13 @@ class MemWalReader(DataSourceReader):  # type: ignore[misc] # pyspark's own type
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        """One, unless option numPartitions asks for more."""
-        return [Share(index, self._options.partitions) for index in range(self._options.partitions)]
+        """Splits of one cut through the table; see `memwal_spark.read`."""
+        return list(plan(self._options, self._schema))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition; see `memwal_spark.read`."""
-        assert isinstance(partition, Share), "Spark hands out what partitions() gave"
-        return read_share(self._options, self._schema, partition)
+        assert isinstance(partition, Part), "Spark hands out what partitions() gave"
+        return read_part(self._options, self._schema, partition)
 
 
 def read_schema(options: Mapping[str, str]) -> StructType:

@@ -119,9 +119,7 @@ def _divided(cut: Cut, base: TableState, asked: Query, condition: object, count:
         shares[sorted(loads)[turn % len(shares)][1]][1].append(region)
     columns = tuple(asked.columns) if asked.columns is not None else None
     return tuple(
-        Split(
-            cut=cut, fragments=tuple(sorted(fragments)), regions=tuple(regions), columns=columns, condition=condition
-        )
+        Split(cut=cut, fragments=tuple(sorted(fragments)), regions=tuple(regions), columns=columns, condition=condition)
         for fragments, regions in shares
     )
 
