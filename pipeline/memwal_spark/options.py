@@ -16,7 +16,8 @@ STORAGE_PREFIX = "storage."
 READ: Mapping[str, str] = {
     "path": "folder or address of the table",
     "columns": "comma-separated columns to read; default: all",
-    "numPartitions": "most partitions of the read; all show one state of the table. Default: one for each 128 MiB of the base table, and for each 8 generations",
+    "numPartitions": "most partitions of the read, which show one state of the table; default: one for each 128 MiB "
+    "of the base table, and for each 8 generations",
     "consistency": "strong (default) or eventual",
     "version": "table version to read; default: the newest",
     "revision": "revision A, B or R that the table must have",

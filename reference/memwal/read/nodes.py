@@ -220,9 +220,8 @@ class Scan:
         return f"ScanExec: {self.part.name}{self.more}{below}"
 
     async def stream(self) -> AsyncIterator[pa.Table]:
-        rows = fragments = 0
-        for fragment in reversed(await self.part.fragments(NOTHING)):
-            fragments += 1
+        rows = 0
+        for fragments, fragment in enumerate(reversed(await self.part.fragments(NOTHING)), start=1):
             async for found in self.part.stream(self.columns, fragment):
                 rows += found.num_rows
                 self.outcome = f"{rows} rows of {fragments} fragments"

@@ -69,11 +69,11 @@ class History:
         self.steps += 1
         for share in self.shares(keys):
             with self.opened(share[0]) as writer:
-                writer.put(rows({key: "an older one of the same put" for key in share}))
-                writer.put(rows({key: f"step {self.steps}" for key in share}))
+                writer.put(rows(dict.fromkeys(share, "an older one of the same put")))
+                writer.put(rows(dict.fromkeys(share, f"step {self.steps}")))
                 if flush:
                     writer.flush()
-        self.newest |= {key: f"step {self.steps}" for key in keys}
+        self.newest |= dict.fromkeys(keys, f"step {self.steps}")
 
     def delete(self, keys: Sequence[int], *, flush: bool) -> None:
         for share in self.shares(keys):
@@ -151,11 +151,11 @@ def table(tmp_path: Path) -> memwal.Table:
     """Keys 0 to 8 in three fragments of the base, 3 to 5 in a generation, 6 to 8 in the WAL; one region."""
     made = memwal.create(tmp_path / "t", SCHEMA, primary_key=["id"], wal_collection=True)
     for first in (0, 3, 6):
-        made.append(rows({key: "base" for key in range(first, first + 3)}))
+        made.append(rows(dict.fromkeys(range(first, first + 3), "base")))
     with made.writer(background=False) as writer:
-        writer.put(rows({key: "generation" for key in (3, 4, 5)}))
+        writer.put(rows(dict.fromkeys((3, 4, 5), "generation")))
         writer.flush()
-        writer.put(rows({key: "memory" for key in (6, 7, 8)}))
+        writer.put(rows(dict.fromkeys((6, 7, 8), "memory")))
     return made
 
 
