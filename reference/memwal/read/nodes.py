@@ -220,8 +220,9 @@ class Scan:
         return f"ScanExec: {self.part.name}{self.more}{below}"
 
     async def stream(self) -> AsyncIterator[pa.Table]:
-        rows = 0
-        for fragments, fragment in enumerate(reversed(await self.part.fragments(NOTHING)), start=1):
+        rows = fragments = 0
+        for fragment in reversed(await self.part.fragments(NOTHING)):
+            fragments = fragments + 1
             async for found in self.part.stream(self.columns, fragment):
                 rows += found.num_rows
                 self.outcome = f"{rows} rows of {fragments} fragments"
@@ -278,21 +279,20 @@ class Deduplicate:
         # PLAN-014, the order: newest source first, so that the first row of a key that comes is its newest.
         for scans in (*self.union.regions, (self.union.base,)):
             # READ-014, regions are apart: each forgets its keys to the next one; the base is below all of them.
-            of_base = scans[0] is self.union.base
-            seen = above if of_base else Seen()
-            if of_base:
+            seen = above if scans[0] is self.union.base else Seen()
+            if seen is above:
                 for mask in self.union.masks:
                     async for batch in mask.stream():
                         above.add(batch.select(list(key)))
             for scan in scans:
-                apart = of_base and self.unique_base
+                apart = seen is above and self.unique_base
                 batches = not_seen(scan.stream(), above) if apart else newest_rows(scan.stream(), key, seen)
                 async for batch in batches:
                     found = batch.select(self.columns) if self.deletes else live(batch, self.base, self.columns)
                     rows += found.num_rows
                     self.outcome = f"{rows} rows"
                     yield found
-            if not of_base:
+            if seen is not above:
                 above.join(seen)
 
 
