@@ -50,6 +50,7 @@ generate: $(READY) ## Write the generated files anew: protobuf code, vectors, me
 	$(BIN)/python -m memwal_model.page --write
 	$(BIN)/python -m memwal_spark.page --write
 	$(BIN)/python -m memwal_conformance.matrix clauses --write
+	$(BIN)/python -m memwal_conformance.matrix planted --write
 	$(BIN)/python -m memwal_conformance.matrix notes --write
 	$(BIN)/python -m memwal_conformance.matrix native --write
 	$(BIN)/python docs/transactions.py
@@ -59,12 +60,12 @@ check-generated: $(READY) ## Compare the generated files with what would be writ
 	$(BIN)/python protos/generate.py --check
 	$(BIN)/python -m memwal_conformance.document --check
 	$(BIN)/python -m memwal_spark.page --check
+	$(BIN)/memwal planted check
 	$(BIN)/memwal clauses check
 
 explore: $(READY) ## The long explorations
 	$(BIN)/memwal certify --check --jobs 2
-	$(BIN)/memwal bugs --kill --jobs 2
-	$(BIN)/memwal clauses break --again --jobs 2
+	$(BIN)/memwal planted kill --again --jobs 2
 	$(BIN)/memwal clauses mutate --seed $(SEED) --count $(COUNT) --minutes $(MINUTES)
 	$(BIN)/memwal explore two_writers --faults 1 --merge
 	$(BIN)/memwal explore two_writers_merger_collector --preemptions -1 --merge --memory-max 12000

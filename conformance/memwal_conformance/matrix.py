@@ -1,8 +1,8 @@
 """Generated pages of the documentation: written anew, or checked for drift.
 
-``python -m memwal_conformance.matrix PAGE --write`` writes a page: ``clauses`` is docs/clauses.md, ``notes`` fills the
-generated parts of SPEC_NOTES.md, ``native`` is docs/native_matrix.md. ``--check`` instead of ``--write`` writes
-nothing, shows the difference and ends with status 1 if there is one.
+``python -m memwal_conformance.matrix PAGE --write`` writes a page: ``clauses`` is docs/clauses.md, ``planted`` is
+docs/planted.md, ``notes`` fills the generated parts of SPEC_NOTES.md, ``native`` is docs/native_matrix.md.
+``--check`` instead of ``--write`` writes nothing, shows the difference and ends with status 1 if there is one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from memwal.errors import InvalidArgument
 
-from .generated import clause_matrix, native_matrix, notes
+from .generated import clause_matrix, native_matrix, notes, planted_page
 from .registry.clauses import ambiguities, cited
 
 
@@ -33,6 +33,7 @@ def pages() -> dict[str, Page]:
     """Name of a page -> the page."""
     return {
         "clauses": Page(clause_matrix.PAGE, clause_matrix.current),
+        "planted": Page(planted_page.PAGE, planted_page.current),
         "notes": Page(notes.PAGE, notes.current),
         "native": Page(native_matrix.PAGE, native_matrix.current),
     }

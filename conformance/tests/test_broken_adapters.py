@@ -11,12 +11,13 @@ from memwal.region import claim, transitions
 from memwal_conformance import vectors
 from memwal_conformance.adapters import reference
 from memwal_conformance.adapters.harness import REFERENCE, Harness
-from memwal_conformance.proving import broken, broken_survey, defects
+from memwal_conformance.generated.planted_page import best
+from memwal_conformance.proving import broken, deaths, defects
 from memwal_conformance.proving.defects import DEFECTS
+from memwal_conformance.proving.planted import register
 from memwal_conformance.registry.levels import levels_of
 from memwal_conformance.running import runner, scenarios
 from memwal_conformance.verdicts import Finding, Verdict, level_of
-from memwal_sim import bugs
 
 HERE = Path(__file__).resolve().parents[1]
 BROKEN = (sys.executable, "-m", "memwal_conformance.proving.broken")
@@ -104,26 +105,14 @@ def test_the_suite_run_on_a_broken_adapter_fails_and_says_which_clause(tmp_path:
     assert all(set(line["outcome"]) <= {"result", "error", "broken"} for line in lines if "message" in line)
 
 
-BUGS = bugs.load()
-SEEN = broken_survey.load(broken_survey.SEEN)
-UNSEEN = broken_survey.load(broken_survey.UNSEEN)
-
-
-def test_every_planted_bug_is_seen_from_outside_or_has_a_reason() -> None:
-    assert set(SEEN) | set(UNSEEN) == set(BUGS)
-    assert not set(SEEN) & set(UNSEEN)
-
-
-def test_the_page_of_broken_adapters_shows_the_survey() -> None:
-    assert broken_survey.PAGE.read_text("utf-8") == broken_survey.page(BUGS, SEEN, UNSEEN)
-
-
 @pytest.mark.parametrize(
     "name", ["start_at_last_seen", "filter_of_the_last_row", "replays_flushed_entries", "skipped_version"]
 )
 @pytest.mark.long
 def test_a_bug_planted_in_the_engine_fails_the_case_that_the_survey_names(name: str, tmp_path: Path) -> None:
-    case = broken_survey.best(BUGS[name], SEEN[name])
+    kept = deaths.by_name(deaths.deaths())[name]
+    shown = best(register()[name], [death for death in kept if death.killer.startswith("case ")])
+    case = shown.killer.removeprefix("case ")
     verdict, findings = judged(case, (*BROKEN, "--bug", name), tmp_path, {})
     assert verdict is Verdict.FAIL, findings
-    assert set(SEEN[name][case]) <= broken_clauses(findings), findings
+    assert set(shown.clauses or ()) <= broken_clauses(findings), findings

@@ -8,7 +8,6 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,15 +19,10 @@ from memwal_conformance.cli import clauses as command
 from memwal_conformance.cli import commands
 from memwal_conformance.generated import clause_matrix, notes
 from memwal_conformance.proving import evidence, standing
-from memwal_conformance.proving.defects import Defect
 from memwal_conformance.proving.end_to_end import end_to_end
-from memwal_conformance.proving.mutants import Death, Mutant
-from memwal_conformance.proving.standing import Planted, Standing
-from memwal_conformance.proving.trials import Trial
+from memwal_conformance.proving.standing import Standing, Way
 from memwal_conformance.registry import clauses as registry
 from memwal_conformance.reporting import markdown
-from memwal_sim import places
-from memwal_sim.bugs import load as load_bugs
 from typer.testing import CliRunner
 
 CRITICAL = {
@@ -240,8 +234,8 @@ def test_a_marker_that_cannot_be_attributed_is_refused(tmp_path: Path, source: s
         marked(tmp_path, source)
 
 
-def bug(name: str, *, dead: bool) -> Planted:
-    return Planted(name=name, kind="planted bug", what="Wrong.", where="scenario one", dead=dead)
+def bug(name: str, *, dead: bool) -> Way:
+    return Way(name=name, kind="bug", what="Wrong.", where="oracle one/B: all is well", dead=dead)
 
 
 def test_a_page_shows_everything_that_stands_behind_a_clause(registered: tuple[Standing, ...]) -> None:
@@ -269,7 +263,7 @@ def test_a_tested_clause_without_a_dead_planted_bug_is_shown_as_unchecked(regist
 def test_a_must_that_was_broken_in_one_way_is_shown_so(registered: tuple[Standing, ...]) -> None:
     rows = {line[2:11]: line for line in clause_matrix.clauses_page(registered).splitlines()}
     assert rows["FENCE-004"].endswith("| `one` | tested, one way, inner |")
-    twice = (bug("one", dead=True), replace(bug("one", dead=True), kind="broken adapter"), bug("two", dead=True))
+    twice = (bug("one", dead=True), replace(bug("one", dead=True), where="case two.json::B"), bug("two", dead=True))
     both = tuple(replace(each, planted=twice) if each.clause.id == "FENCE-004" else each for each in registered)
     assert "| `one`<br>`two` | tested, inner |" in clause_matrix.clauses_page(both)
 
@@ -309,21 +303,6 @@ def registered(folder: Path) -> tuple[Standing, ...]:
 # What stands behind a clause --------------------------------------------------------------------------------------
 
 
-def test_a_planted_bug_counts_for_its_clause_and_for_the_one_that_its_oracle_names() -> None:
-    found = standing.planted({})
-    for id_ in ("AMB-24", "WAL-001"):
-        assert "no_barrier" in {each.name for each in found[id_] if each.dead}, id_
-    assert "drops_puts" in {each.name for each in found["WAL-001"] if each.kind == "broken adapter"}
-
-
-def test_a_bug_counts_for_no_clause_but_its_own_though_a_case_that_fails_with_it_names_others() -> None:
-    found = standing.planted({})
-    bugs = load_bugs(registry.ROOT / "faults/bugs")
-    planted = {(id_, each.name) for id_, all_ in found.items() for each in all_ if each.kind != "mutant"}
-    named = {(id_, name) for id_, name in planted if name in bugs}
-    assert named <= {(id_, name) for name, one in bugs.items() for id_ in (one.clause, one.violated)}
-
-
 def test_a_test_is_end_to_end_if_it_uses_the_public_interface_and_nothing_else_of_the_engine(tmp_path: Path) -> None:
     tests = tmp_path / "reference/tests"
     tests.mkdir(parents=True)
@@ -346,30 +325,16 @@ def test_a_test_is_end_to_end_if_it_uses_the_public_interface_and_nothing_else_o
     assert end_to_end(names, ("scenarios/a.json", "vectors/b"), tmp_path) == (*names[:2], "scenarios/a.json")
 
 
-def test_a_bug_whose_recorded_history_is_gone_is_not_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    faults = tmp_path / "faults"
-    shutil.copytree(registry.ROOT / "faults", faults)
-    monkeypatch.setattr(places, "faults", lambda: faults)
-    before = {each.name: each.dead for each in standing.planted({})["MANIFEST-018"] if each.kind == "planted bug"}
-    assert before["skipped_version"] is True
-    for path in faults.glob("recorded/**/skipped_version.jsonl"):
-        path.unlink()
-    after = {each.name: each.dead for each in standing.planted({})["MANIFEST-018"] if each.kind == "planted bug"}
-    assert after["skipped_version"] is False
-
-
 def test_the_cases_of_the_suite_are_read_once_for_all_that_asks_which_clauses_they_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read: list[str] = []
     monkeypatch.setattr(evidence, "cited", lambda: read.append("suite") or {"FENCE-001": ("one.json",)})
     monkeypatch.setattr(standing, "marked", dict)
-    monkeypatch.setattr(standing, "DEFECTS", {"x": Defect(sentence="S.", case="one.json::B", clause="FENCE-001")})
     monkeypatch.setattr(standing, "named", functools.cache(standing.named.__wrapped__))
     fence = next(each for each in standing.standings.__wrapped__() if each.clause.id == "FENCE-001")
     standing.named()
     assert (read, fence.cases) == (["suite"], ("one.json",))
-    assert [each.name for each in fence.planted if each.where == "one.json::B" and each.dead] == ["x"]
 
 
 def test_a_must_that_is_open_is_a_fault_and_a_should_is_none(registered: tuple[Standing, ...]) -> None:
@@ -468,8 +433,8 @@ def test_show_names_everything_and_says_what_was_not_noticed() -> None:
         "  MemWAL revision A: Region",
         "  memwal.region.claim.claim",
         "  scenarios/e.json",
-        "  noticed: planted bug keeps_epoch in scenario one: Wrong.",
-        "  NOT NOTICED: planted bug sleeps in scenario one: Wrong.",
+        "  noticed: bug keeps_epoch by oracle one/B: all is well: Wrong.",
+        "  NOT NOTICED: bug sleeps by oracle one/B: all is well: Wrong.",
     ):
         assert line in text.splitlines()
 
@@ -521,7 +486,6 @@ def test_check_ends_with_status_0_when_all_holds(
 ) -> None:
     settled = tuple(replace(each, status="tested", planted=(bug("x", dead=True),)) for each in registered)
     monkeypatch.setattr(command, "standings", lambda: settled)
-    monkeypatch.setattr(command, "mutants", tuple)
     monkeypatch.setattr(command, "named", lambda: standing.Named(code={}, tests={}, cases={}, planted={}))
     monkeypatch.setattr(command, "differing", lambda seeds: [])
     monkeypatch.setattr(matrix, "out_of_date", list)
@@ -567,80 +531,3 @@ def test_check_reports_a_difference_with_status_1_and_write_removes_it(
     assert matrix.main(["clauses", "--check"]) == 0
     assert matrix.out_of_date() == []
     assert capsys.readouterr().out == ""
-
-
-# Proving ------------------------------------------------------------------------------------------------------------
-
-
-def a_mutant(name: str, clause: str = "WAL-007") -> Mutant:
-    return Mutant(
-        name=name, group="WAL", clauses=(clause,), what="Wrong.", file="f.py", old="a", new="b", test="t.py::test_x"
-    )
-
-
-@pytest.fixture
-def tried(monkeypatch: pytest.MonkeyPatch) -> dict[str, Death | None]:
-    """Three mutants: `first` was seen to die, `second` will be, `third` survives; and what is kept of them."""
-    known = (a_mutant("first"), a_mutant("second"), a_mutant("third", "WAL-001"))
-    kept: dict[str, Death | None] = {}
-
-    def trials(chosen: list[Mutant], jobs: int) -> Iterator[Trial]:
-        assert jobs == 1
-        for each in chosen:
-            verdict = "survived" if each.name == "third" else "killed"
-            yield Trial(mutant=each, verdict=verdict, message="assert 1 == 2", seconds=0.5, digest=f"d {each.name}")
-
-    monkeypatch.setattr(command, "mutants", lambda groups=(): known)
-    monkeypatch.setattr(command, "dead", lambda chosen: {"first"})
-    monkeypatch.setattr(command, "trials", trials)
-    monkeypatch.setattr(command, "record", lambda known, seen: kept.update(seen))
-    return kept
-
-
-def test_what_is_known_to_be_killed_is_not_tried_again_and_a_survivor_ends_with_status_1(
-    tried: dict[str, Death | None],
-) -> None:
-    status, text = run("prove")
-    assert (status, text.splitlines()) == (
-        1,
-        [
-            "killed    second  0.5 s  assert 1 == 2",
-            "survived  third  0.5 s  assert 1 == 2",
-            "1 of 2 killed; 1 were known to be",
-        ],
-    )
-    assert tried == {"second": Death(digest="d second", message="assert 1 == 2"), "third": None}
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (["--again"], ["first", "second", "third"]),
-        (["--clause", "wal-007"], ["second"]),
-        (["--clause", "WAL-007", "--clause", "WAL-001"], ["second", "third"]),
-        (["third"], ["third"]),
-        (["--group", "wal", "--group", "FENCE", "second"], ["second"]),
-    ],
-)
-def test_mutants_are_chosen_by_name_group_and_clause(
-    options: list[str], expected: list[str], tried: dict[str, Death | None]
-) -> None:
-    status, text = run("prove", "--json", *options)
-    assert [each["name"] for each in json.loads(text)] == expected
-    assert status == int("third" in expected)
-    assert list(tried) == expected
-
-
-@pytest.mark.usefixtures("tried")
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        (["fourth"], "no mutant 'fourth'; there are "),
-        (["--group", "WALL"], "no group 'WALL'; there are REGION, WAL"),
-        (["--clause", "WAL-002"], "no mutant is written down for that"),
-    ],
-)
-def test_what_is_no_mutant_is_a_usage_error(options: list[str], complaint: str) -> None:
-    status, text = run("prove", *options)
-    assert status == 2
-    assert complaint in " ".join(text.split())

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 from memwal.errors import InvalidArgument
-from memwal_conformance.proving import anchors, chances, entering, passes, warm, watching
+from memwal_conformance.proving import anchors, chances, deaths, entering, passes, warm, watching
 from memwal_conformance.proving import mutants as written
 from memwal_conformance.proving import trials as trial
-from memwal_conformance.proving.mutants import Change, Death, Mutant
+from memwal_conformance.proving.deaths import Death
+from memwal_conformance.proving.mutants import Change, Mutant
+from memwal_conformance.proving.planted import of_mutant
 from memwal_conformance.proving.trials import trials
 from memwal_conformance.registry import clauses as registry
 
@@ -135,6 +137,25 @@ def mutant(
     )
 
 
+def death(one: Mutant, root: Path, digest: str = "", said: str = "…") -> Death:
+    """The death of a mutant, as it is now unless another ``digest`` is given."""
+    killer = f"test {one.test}"
+    now = digest or deaths.digest(of_mutant(one), killer, root)
+    return Death(planted=one.name, killer=killer, digest=now, said=said)
+
+
+def keep(root: Path, known: list[Mutant], *seen: Death) -> None:
+    deaths.record({each.name: of_mutant(each) for each in known}, {each.key: each for each in seen}, root)
+
+
+def dead(one: Mutant, root: Path) -> bool:
+    return bool(deaths.fresh(of_mutant(one), deaths.deaths(root).values(), root))
+
+
+def faults(one: Mutant, marked: dict[str, tuple[str, ...]], root: Path) -> list[str]:
+    return deaths.faults({one.name: of_mutant(one)}, marked, root)
+
+
 def write_down(root: Path, **changed: str) -> None:
     """One entry of WAL.toml."""
     entry = {
@@ -151,12 +172,6 @@ def write_down(root: Path, **changed: str) -> None:
         ["[[mutant]]", f"clauses = {clauses}", *(line for line in lines if not line.startswith("clause "))]
     )
     (root / "conformance/mutants/WAL.toml").write_text(text + "\n", "utf-8")
-
-
-def test_every_mutant_of_this_checkout_applies_is_marked_and_was_seen_to_die_as_it_is_now() -> None:
-    known = written.mutants()
-    assert known
-    assert written.faults(known, registry.marked()) == []
 
 
 def test_every_mutant_names_clauses_of_the_registry() -> None:
@@ -181,7 +196,7 @@ def test_a_trial_tells_killed_survived_broken_and_too_long(root: Path) -> None:
         "for_ever": "too long",
     }
     assert found["noticed"].message.startswith("assert (False")
-    assert found["noticed"].death == Death(digest=mutant(name="noticed").digest(root), message=found["noticed"].message)
+    assert found["noticed"].death == death(mutant(name="noticed"), root, said=found["noticed"].message)
     assert found["not_looked_at"].death is None
     assert found["no_program"].message.startswith("NameError")
     assert (root / "reference/memwal/toy.py").read_text("utf-8") == TOY
@@ -241,8 +256,8 @@ def test_comments_are_left_out_and_strings_that_look_like_them_are_not() -> None
 
 def test_a_death_is_stale_when_the_definition_or_the_test_has_changed_and_not_before(root: Path) -> None:
     one = mutant()
-    written.record([one], {one.name: Death(digest=one.digest(root), message="…")}, root)
-    assert written.dead([one], root) == {"exclusive"}
+    keep(root, [one], death(one, root))
+    assert dead(one, root)
     for file, old, new, still in (
         ("reference/memwal/toy.py", "count > 0", "count > 1", True),
         ("reference/tests/test_toy.py", "assert within(2)", "assert within(1)", True),
@@ -254,7 +269,7 @@ def test_a_death_is_stale_when_the_definition_or_the_test_has_changed_and_not_be
         before = path.read_text("utf-8")
         path.write_text(before.replace(old, new), "utf-8")
         assert before != path.read_text("utf-8")
-        assert (written.dead([one], root) == {"exclusive"}) is still, new
+        assert dead(one, root) is still, new
         path.write_text(before, "utf-8")
 
 
@@ -280,41 +295,42 @@ def test_a_death_is_stale_when_a_helper_of_its_test_has_changed(
     root: Path, file: str, old: str, new: str, still: bool
 ) -> None:
     one = mutant(test="TestByHelpers::test_the_limit")
-    written.record([one], {one.name: Death(digest=one.digest(root), message="…")}, root)
+    keep(root, [one], death(one, root))
     path = root / "reference/tests" / file
     before = path.read_text("utf-8")
     assert before.count(old) == 1
     path.write_text(before.replace(old, new), "utf-8")
-    assert (written.dead([one], root) == {"exclusive"}) is still
+    assert dead(one, root) is still
 
 
 def test_a_survivor_and_what_is_no_longer_written_down_are_forgotten(root: Path) -> None:
     first, second = mutant(name="first"), mutant(name="second")
-    died = Death(digest="0" * 64, message="…")
-    written.record([first, second], {"first": died, "second": died}, root)
-    assert set(written.deaths(root)) == {"first", "second"}
-    written.record([first, second], {"second": None}, root)
-    assert set(written.deaths(root)) == {"first"}
-    written.record([second], {"second": died}, root)
-    assert set(written.deaths(root)) == {"second"}
+    old = [death(each, root, "0" * 64) for each in (first, second)]
+    keep(root, [first, second], *old)
+    assert set(deaths.deaths(root)) == {each.key for each in old}
+    deaths.record({each.name: of_mutant(each) for each in (first, second)}, {old[1].key: None}, root)
+    assert set(deaths.deaths(root)) == {old[0].key}
+    keep(root, [second], old[1])
+    assert set(deaths.deaths(root)) == {old[1].key}
 
 
 def test_what_is_wrong_with_what_is_written_down_is_told(root: Path) -> None:
     marked = {"WAL-007": ("reference/tests/test_toy.py::test_the_limit_is_within",)}
     one = mutant()
-    assert written.faults([one], marked, root) == [
-        f"WAL.toml: exclusive: nobody has seen {one.test} fail: memwal clauses break"
+    where = "conformance/mutants/WAL.toml: exclusive"
+    assert faults(one, marked, root) == [f"{where}: test {one.test}: nobody has seen it notice: memwal planted kill"]
+    keep(root, [one], death(one, root, "0" * 64))
+    stale = "it has changed since, or what it looks at: memwal planted kill"
+    assert faults(one, marked, root) == [f"{where}: test {one.test}: {stale}"]
+    keep(root, [one], death(one, root))
+    assert faults(one, marked, root) == []
+    assert faults(one, {}, root) == [f"{where}: {one.test} does not carry the marker of WAL-007"]
+    assert faults(mutant(name="gone"), marked, root)[1:] == [
+        "conformance/deaths.jsonl: exclusive is not planted any more: memwal planted kill"
     ]
-    written.record([one], {one.name: Death(digest="0" * 64, message="…")}, root)
-    assert written.faults([one], marked, root) == [
-        "WAL.toml: exclusive: its code or its test has changed since: memwal clauses break"
-    ]
-    written.record([one], {one.name: Death(digest=one.digest(root), message="…")}, root)
-    assert written.faults([one], marked, root) == []
-    assert written.faults([one], {}, root) == [f"WAL.toml: exclusive: {one.test} does not carry the marker of WAL-007"]
-    assert written.faults([mutant(test="test_gone")], marked, root) == [
-        "WAL.toml: exclusive: there is no test reference/tests/test_toy.py::test_gone"
-    ]
+    gone = mutant(test="test_gone")
+    keep(root, [gone], death(one, root), Death(planted="exclusive", killer=f"test {gone.test}", digest="0", said="…"))
+    assert faults(gone, marked, root) == [f"{where}: there is no test reference/tests/test_toy.py::test_gone"]
 
 
 @pytest.mark.parametrize(
@@ -336,7 +352,7 @@ def test_a_wrong_entry_is_refused_with_its_file_and_name(root: Path, changed: di
 
 def test_without_a_checkout_there_are_no_mutants(tmp_path: Path) -> None:
     assert written.mutants(tmp_path) == ()
-    assert written.deaths(tmp_path) == {}
+    assert deaths.deaths(tmp_path) == {}
 
 
 # Random mutants ---------------------------------------------------------------------------------------------------

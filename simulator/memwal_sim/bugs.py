@@ -54,6 +54,8 @@ class Bug:
     """Revision under which the scenario runs."""
     readings: Mapping[str, object] = field(default_factory=dict)
     """Fields of `memwal.revisions.Interpretation`, and the values that they take."""
+    unseen: str = ""
+    """Why no case of the conformance suite shows it; empty if one does."""
     group: str = ""
     """The folder that it is in."""
     title: str = ""
@@ -106,6 +108,7 @@ def _bug(table: Table) -> Bug:
         violated=table.text("violated"),
         faults=table.take("faults", int, 0),
         revision=table.text("revision", "B"),
+        unseen=table.text("unseen", ""),
         readings=table.need("readings", dict),
     )
     table.close()
@@ -166,9 +169,9 @@ def replacing(replaced: Mapping[str, Callable[..., Any] | property]) -> Iterator
 
 @contextmanager
 def _replaced(target: str, replacement: Callable[..., Any] | property) -> Iterator[None]:
-    owner, name = _owner(target)
-    original = getattr(owner, name)
-    owners = [owner] if isinstance(owner, type) else [owner, *_importers(original, name)]
+    place, name = owner(target)
+    original = getattr(place, name)
+    owners = [place] if isinstance(place, type) else [place, *_importers(original, name)]
     change = _Change(owners, name, original, replacement)
     change.make()
     _changes.append(change)
@@ -214,19 +217,23 @@ def none_planted() -> Iterator[None]:
             change.make()
 
 
-def _owner(target: str) -> tuple[Any, str]:
+def owner(target: str) -> tuple[Any, str]:
+    """Module or class of the engine that has what ``target`` names as `Bug.replaced` does, and its name there.
+
+    Raises `InvalidArgument` if the engine has no such thing.
+    """
     module, _, dotted = target.partition(":")
     *outer, name = dotted.split(".")
     if module.partition(".")[0] != _ENGINE:
         raise InvalidArgument(f"{target} is no part of the engine: a bug of the world around it shows nothing of it")
     try:
-        owner: Any = importlib.import_module(module)
+        place: Any = importlib.import_module(module)
         for part in outer:
-            owner = getattr(owner, part)
-        getattr(owner, name)
+            place = getattr(place, part)
+        getattr(place, name)
     except (ModuleNotFoundError, AttributeError):
         raise InvalidArgument(f"the engine has no {target}: a planted bug has to follow it") from None
-    return owner, name
+    return place, name
 
 
 def _importers(original: object, name: str) -> list[ModuleType]:

@@ -12,19 +12,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from memwal.errors import InvalidArgument, check_name
+from memwal.errors import check_name
 from memwal_sim.cli.terminal import FOUND, USAGE, Json, mistakes_are_usage, print_json, stdout
 from rich.markup import escape
 from rich.table import Table
 
 from .. import matrix as generated
 from ..generated.clause_matrix import clauses_html, clauses_page, figures
-from ..proving.mutants import Death, Mutant, dead, mutants, record
-from ..proving.mutants import faults as mutant_faults
 from ..proving.standing import Standing, differing, faults, named, standing, standings
-from ..proving.trials import trials
 from ..registry.clauses import GROUPS, texts
-from ..registry.clauses import clauses as registry
 from ..vectors import BadCase
 
 app = typer.Typer(
@@ -71,7 +67,7 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List clauses."""
-    with _usage():
+    with usage():
         wanted = {"group": group.upper(), "level": level.upper(), "status": status, "revision": revision, "kind": kind}
         chosen = choose(standings(), {name: value for name, value in wanted.items() if value})
         chosen = [each for each in chosen if ways in (None, each.ways)]
@@ -93,7 +89,7 @@ def show(
     clause: Annotated[str, typer.Argument(metavar="CLAUSE", help="Its id, such as FENCE-003.")], as_json: Json = False
 ) -> None:
     """Show one clause and everything that stands behind it."""
-    with _usage():
+    with usage():
         found = standing(clause)
     if as_json:
         print_json(as_dict(found))
@@ -112,7 +108,7 @@ def show(
         "end to end": found.end_to_end,
         "structural checks": tuple(c.removeprefix("check: ") for c in found.cases if c.startswith("check: ")),
         "planted": tuple(
-            f"{'noticed' if p.dead else 'NOT NOTICED'}: {p.kind} {p.name} in {p.where}: {p.what}" for p in found.planted
+            f"{'noticed' if p.dead else 'NOT NOTICED'}: {p.kind} {p.name} by {p.where}: {p.what}" for p in found.planted
         ),
     }
     for name, lines in lists.items():
@@ -128,7 +124,7 @@ def matrix(
     out: Annotated[Path | None, typer.Option(help="File to write; default is standard output.")] = None,
 ) -> None:
     """Write the matrix of all clauses: code, tests, cases, planted bugs, status."""
-    with _usage():
+    with usage():
         check_name("format", format_, FORMATS)
         known = standings()
         if format_ == "json":
@@ -143,10 +139,10 @@ def matrix(
 
 @app.command()
 def check(seeds: Seeds = None) -> None:
-    """Check everything that has to hold: statuses, names, mutants, generated pages, and digests of texts if given."""
-    with _usage():
+    """Check everything that has to hold: statuses, names, generated pages, and digests of texts if given."""
+    with usage():
         known = standings()
-        found = faults(known, named().by_whom()) + mutant_faults(mutants(), named().tests)
+        found = faults(known, named().by_whom())
         stale = generated.out_of_date()
         found += [f"{generated.pages()[page].path.name} is out of date: {generated.command(page)}" for page in stale]
         if seeds is not None:
@@ -157,66 +153,6 @@ def check(seeds: Seeds = None) -> None:
     stdout.print(f"{figures(known)}; digests of {compared} compared", highlight=False, soft_wrap=True)
     if found:
         raise typer.Exit(FOUND)
-
-
-@app.command("break")
-@app.command("prove", hidden=True)
-def break_(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]…", help="Mutants; default is all.")] = None,
-    group: Annotated[list[str] | None, typer.Option(help="Mutants of this group of clauses only; repeatable.")] = None,
-    clause: Annotated[list[str] | None, typer.Option(help="Mutants of this clause only; repeatable.")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Also those whose death is known and not stale.")] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="Trials at a time, each in a copy of the checkout.")] = 1,
-    as_json: Json = False,
-) -> None:
-    """Break each clause on purpose: run the test of each mutant with it, and keep which ones are killed.
-
-    Needs a checkout, since mutants change its sources (in a copy) and its tests kill them. Exit code 1 if one survives.
-    """
-    with _usage():
-        groups = [each.upper() for each in group or GROUPS]
-        for each in groups:
-            check_name("group", each, GROUPS)
-        known = mutants(groups=groups)
-        for each in clause or ():
-            check_name("clause", each.upper(), [known_clause.id for known_clause in registry()])
-        chosen = _mutants(known, names or [], {each.upper() for each in clause or ()})
-        killed = set() if again else dead(chosen)
-        waiting = [each for each in chosen if each.name not in killed]
-        seen: dict[str, Death | None] = {}
-        told = []
-        try:
-            for trial in trials(waiting, jobs):
-                seen[trial.mutant.name] = trial.death
-                told.append(trial)
-                if not as_json:
-                    line = f"{trial.verdict:8}  {trial.mutant.name}  {trial.seconds:.1f} s  {trial.message}"
-                    stdout.print(line, markup=False, highlight=False, soft_wrap=True)
-        finally:
-            record(mutants(), seen)
-    lost = [trial for trial in told if trial.verdict != "killed"]
-    if as_json:
-        print_json([{"name": t.mutant.name, "verdict": t.verdict, "message": t.message} for t in told])
-    else:
-        known_dead = len(chosen) - len(told)
-        line = f"{len(told) - len(lost)} of {len(told)} killed; {known_dead} were known to be"
-        stdout.print(line, highlight=False)
-    if lost:
-        raise typer.Exit(FOUND)
-
-
-def _mutants(known: tuple[Mutant, ...], names: list[str], clauses: set[str]) -> list[Mutant]:
-    """Those of ``known`` that are meant. Raises `InvalidArgument` where there is none."""
-    for name in names:
-        check_name("mutant", name, [each.name for each in known])
-    found = [
-        each
-        for each in known
-        if (not names or each.name in names) and (not clauses or not clauses.isdisjoint(each.clauses))
-    ]
-    if not found:
-        raise InvalidArgument(f"no mutant is written down for that{'' if known else ': they come with the sources'}")
-    return found
 
 
 def choose(known: tuple[Standing, ...], wanted: dict[str, str]) -> list[Standing]:
@@ -280,7 +216,7 @@ def _status(each: Standing) -> str:
 
 
 @contextmanager
-def _usage() -> Iterator[None]:
+def usage() -> Iterator[None]:
     """What the user named wrongly, and a registry or a case that cannot be read, end the command with one line."""
     with mistakes_are_usage():
         try:

@@ -1,6 +1,7 @@
 """What shows that the suite and the tests can fail: everything that is planted, and what stands behind each clause.
 
-A mutant is a change of the source for a clause, and a test that has to notice. `mutants` reads what is written down and
-what was seen, `trials` makes it so again, `passes` tries random ones. They need a checkout: they change its sources in
-a copy. `broken` are adapters that break a clause, `broken_survey` says which planted bugs the suite sees.
+`planted` is the register of all that is wrong on purpose, `deaths` the record of who noticed, `killing` asks again:
+the oracles of the simulator, the tests (`trials`, in copies of the checkout whose sources they change), or the cases of
+the suite through an adapter (`broken_survey`, `broken`). `passes` tries random changes. `standing` says what all of it
+means for a clause.
 """

@@ -1,28 +1,24 @@
-"""Which planted bugs of the engine the suite sees from outside, and what sees them: a survey, kept as data.
-
-    python -m memwal_conformance.proving.broken_survey           # every bug; takes a quarter of an hour
-    python -m memwal_conformance.proving.broken_survey NAME …    # these bugs; the others stay as they are
-    python -m memwal_conformance.proving.broken_survey --gate    # what nothing has shown yet, at the gate; half an hour
+"""Planted things behind the messages of an adapter: which cases of the suite notice them.
 
 A bug is put in the engine behind the reference adapter, in this process: nobody else may use the engine in it. Under
-the revision in which the simulator finds it, every vector and every scenario of the suite runs against that adapter;
-what fails is kept with the clauses that it names. At the gate the adapter is a process of its own, and pytest runs the
-scenarios there.
+the revision in which the simulator finds it, vectors and scenarios of the suite run against that adapter; what fails
+has noticed. A defect is run so with its own case, an invalid vector without anything: there the case has noticed if the
+reader of the engine did. At the gate the adapter is a process of its own, and pytest runs the scenarios there.
 """
 
 from __future__ import annotations
 
-import argparse
 import functools
 import json
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from memwal.errors import InvalidArgument
 from memwal_sim import bugs
@@ -31,24 +27,21 @@ from .. import protocol, vectors
 from ..adapters import reference
 from ..adapters.process import BROKEN, AdapterCrash, AdapterProcess
 from ..places import SUITE, scenario_files, vector_files
-from ..protocol import AdapterError, Json
+from ..protocol import REVISIONS, AdapterError, Json
 from ..registry.levels import levels_of
 from ..running import runner, scenarios
 from ..vectors import BadCase, Vector
 from ..verdicts import FAILING, Finding, Verdict, level_of
-from .broken import engine_with
-
-SEEN = SUITE / "broken" / "seen.json"
-"""What the last survey found: bug -> case -> clauses."""
-UNSEEN = SUITE / "broken" / "unseen.json"
-"""Bug -> why no case of the suite shows it; written by hand."""
-PAGE = SUITE.parent / "docs" / "broken_adapters.md"
+from .broken import engine_with, handlers
+from .deaths import Death, digest
+from .defects import DEFECTS
+from .planted import Planted
 
 AT_GATE = "scenarios/gate/"
 GATE_CRASHES = 6
 """Of each scenario at the gate that crashes an actor everywhere, this many are run."""
-Cases = dict[str, list[str]]
-"""Failing case -> clauses that it names as broken; empty for a crash."""
+Cases = dict[str, tuple[str, ...]]
+"""Case that notices -> the clauses that it names; none for a crash."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +55,9 @@ class Judged:
 class InProcess:
     """The reference adapter in this process, with an adapter process's interface; a kill drops what it holds."""
 
-    def __init__(self, revision: str) -> None:
-        self.handlers = reference.handlers()
+    def __init__(self, revision: str, defect: str = "") -> None:
+        self.made = functools.partial(handlers, defect) if defect else reference.handlers
+        self.handlers = self.made()
         self.call("configure", {"revision": revision, "settings": {}})
 
     def call(self, message: str, params: Json) -> Json:
@@ -83,13 +77,13 @@ class InProcess:
 
     def kill(self) -> bool:
         """Forget everything that is open; it was running until then."""
-        self.handlers = reference.handlers()
+        self.handlers = self.made()
         return True
 
 
-def actor(revision: str) -> AdapterProcess:
+def actor(revision: str, defect: str = "") -> AdapterProcess:
     """An `InProcess` under the type that the runner names."""
-    return cast(AdapterProcess, InProcess(revision))
+    return cast(AdapterProcess, InProcess(revision, defect))
 
 
 def cases(revision: str) -> list[str]:
@@ -119,19 +113,20 @@ def _levels(revision: str) -> dict[str, str]:
     return levels_of(revision)
 
 
-def judge(case: str, folder: Path) -> Judged:
+def judge(case: str, folder: Path, defect: str = "") -> Judged:
     """Run one case; a crash fails it without a clause."""
     file, _, what = case.partition("::")
     try:
         if file.startswith("vectors/"):
             vector = vectors.load(SUITE / file)
-            finding = vectors.run(vector, what, actor(vector.revision).call)
+            revision = REVISIONS[-1] if vector.revision == "0" else vector.revision
+            finding = vectors.run(vector, what, actor(revision, defect).call)
             return _judged([finding], level_of(finding, _levels(vector.revision)) in FAILING)
         result = runner.run(
             scenarios.load(SUITE / file),
             what,
             folder=folder,
-            start=lambda _: actor(what),
+            start=lambda _: actor(what, defect),
             finish=lambda _: None,
             levels=_levels(what),
             case=case,
@@ -146,115 +141,69 @@ def _judged(findings: Iterable[Finding], failed: bool) -> Judged:
     return Judged(failed=failed, clauses=tuple(sorted(broken)))
 
 
-def survey(bug: bugs.Bug, wanted: Iterable[str] | None = None) -> Cases:
-    """Cases that fail for the adapter with ``bug``."""
+def survey(planted: Planted, wanted: Iterable[str] | None = None) -> Cases:
+    """What notices ``planted`` among the cases that are ``wanted``; default: all that are not at the gate."""
+    bug = planted.thing if isinstance(planted.thing, bugs.Bug) else None
+    asked = cases(bug.revision) if wanted is None and bug is not None else list(wanted or ())
     found: Cases = {}
-    with tempfile.TemporaryDirectory(prefix="memwal-survey-") as place, engine_with(bug):
-        for number, case in enumerate(cases(bug.revision) if wanted is None else wanted):
+    with tempfile.TemporaryDirectory(prefix="memwal-survey-") as place, _in_place(planted):
+        for number, case in enumerate(each for each in asked if not each.startswith(AT_GATE)):
             folder = Path(place) / str(number)
             folder.mkdir()
-            judged = judge(case, folder)
-            if judged.failed:
-                found[case] = list(judged.clauses)
+            judged = judge(case, folder, planted.name if planted.kind == "adapter" else "")
+            held = not judged.failed and not judged.clauses
+            if held if planted.kind == "vector" else judged.failed:
+                found[case] = judged.clauses
             shutil.rmtree(folder)
-    return found
+    at_gate = [case for case in asked if case.startswith(AT_GATE)]
+    return found | (survey_at_the_gate(planted, at_gate) if at_gate else {})
 
 
-def survey_at_the_gate(bug: bugs.Bug) -> Cases:
-    """Scenarios at the gate that fail for the adapter with ``bug``.
+@contextmanager
+def _in_place(planted: Planted) -> Iterator[None]:
+    if isinstance(planted.thing, bugs.Bug):
+        with engine_with(planted.thing):
+            yield
+    else:
+        with bugs.replacing(DEFECTS[planted.name].replaced if planted.kind == "adapter" else {}):
+            yield
+
+
+def survey_at_the_gate(planted: Planted, wanted: Iterable[str] = ()) -> Cases:
+    """Scenarios at the gate that fail for the adapter with ``planted``: all, or those of the files of the ``wanted``.
 
     Raises `InvalidArgument` if pytest did not run them to the end.
     """
-    adapter = f"{sys.executable} -m memwal_conformance.proving.broken --bug {bug.name}"
+    defect = planted.kind == "adapter"
+    adapter = f"{sys.executable} -m memwal_conformance.proving.broken {'' if defect else '--bug '}{planted.name}"
+    files = sorted({str(SUITE / case.partition("::")[0]) for case in wanted}) or [str(SUITE / "scenarios" / "gate")]
+    revisions = {case.rpartition("::")[2][:1] for case in wanted} or {cast(bugs.Bug, planted.thing).revision}
     with tempfile.TemporaryDirectory(prefix="memwal-survey-") as place:
-        options = ["--memwal-revision", bug.revision, "--memwal-crashes", str(GATE_CRASHES), "--memwal-report", place]
-        command = [sys.executable, "-m", "pytest", "-q", str(SUITE / "scenarios" / "gate"), "--memwal-adapter", adapter]
-        done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+        options = ["--memwal-revision", ",".join(sorted(revisions)), "--memwal-crashes", str(GATE_CRASHES)]
+        command = [sys.executable, "-m", "pytest", "-q", *files, "--memwal-adapter", adapter]
+        done = subprocess.run(
+            [*command, *options, "--memwal-report", place], capture_output=True, text=True, check=False
+        )
         summary = Path(place) / "summary.json"
         if not summary.exists():
-            raise InvalidArgument(f"{bug.name}: no summary; pytest said {done.stdout[-300:]}{done.stderr[-300:]}")
+            raise InvalidArgument(f"{planted.name}: no summary; pytest said {done.stdout[-300:]}{done.stderr[-300:]}")
         found: Cases = {}
         for case in json.loads(summary.read_text("utf-8"))["cases"]:
             if Verdict(case["verdict"]) in FAILING:
                 broken = {c for f in case["findings"] if f["broken"] is not None for c in f["clauses"]}
-                found[case["case"]] = sorted(broken)
+                found[case["case"]] = tuple(sorted(broken))
         return found
 
 
-def page(known: Mapping[str, bugs.Bug], seen: Mapping[str, Cases], unseen: Mapping[str, str]) -> str:
-    """The table of ``docs/broken_adapters.md``."""
-    lines = [
-        "# Broken adapters",
-        "",
-        "<!-- generated by python -m memwal_conformance.proving.broken_survey --page; do not edit -->",
-        "",
-        "A test suite that cannot fail proves nothing. `faults/bugs` holds planted bugs of the engine; each is put",
-        "behind the reference adapter, and the suite is run on the result:",
-        "",
-        '    pytest conformance/ --memwal-adapter "python -m memwal_conformance.proving.broken --bug oldest_row_kept"',
-        "",
-        f"{len(seen)} of {len(known)} are seen from outside, by vectors, scenarios, or scenarios at the gate.",
-        "",
-        "## Seen",
-        "",
-        "| bug | what it does wrong | breaks | cases that fail | first of them | clauses that it names |",
-        "|---|---|---|---|---|---|",
+def seen(planted: Planted, found: Cases) -> list[Death]:
+    """What a survey ``found``, to be kept."""
+    return [
+        Death(
+            planted=planted.name,
+            killer=f"case {case}",
+            digest=digest(planted, f"case {case}"),
+            said="answered as it must be" if planted.kind == "vector" else "failed" if clauses else "crashed",
+            clauses=None if planted.kind == "vector" else clauses,
+        )
+        for case, clauses in found.items()
     ]
-    for name, found in sorted(seen.items()):
-        first = best(known[name], found)
-        cited = ", ".join(found[first][:4]) or "(crash)"
-        bug = known[name]
-        lines.append(f"| `{name}` | {bug.what} | {bug.clause} | {len(found)} | `{first}` | {cited} |")
-    lines += ["", "## Not seen", "", "| bug | breaks | why no case shows it |", "|---|---|---|"]
-    lines += [f"| `{name}` | {known[name].clause} | {unseen[name]} |" for name in sorted(unseen)]
-    return "\n".join(lines) + "\n"
-
-
-def best(bug: bugs.Bug, found: Cases) -> str:
-    """The case to show: one that names a clause of the bug, or else names a clause at all, or the first."""
-    for wanted in ({bug.clause, bug.violated}, None):
-        for case, cited in sorted(found.items()):
-            if (wanted is None and cited) or (wanted is not None and wanted & set(cited)):
-                return case
-    return min(found)
-
-
-def load(file: Path) -> dict[str, Any]:
-    """One of the two data files; empty if there is none."""
-    read: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.is_file() else {}
-    return read
-
-
-def save(file: Path, data: Mapping[str, Any]) -> None:
-    """Write a data file, one bug a line."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(data[name])}" for name in sorted(data))
-    file.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Entry point; returns the exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("names", nargs="*", help="bugs to look at; default is all")
-    parser.add_argument("--page", action="store_true", help="write the page from the data, without a survey")
-    parser.add_argument("--gate", action="store_true", help="scenarios at the gate; default is the bugs not seen yet")
-    given = parser.parse_args(arguments)
-    known = bugs.load()
-    seen: dict[str, Cases] = load(SEEN)
-    if not given.page:
-        every = [name for name in sorted(known) if not given.gate or name not in seen]
-        for bug in bugs.choose(given.names or every, known):
-            found = survey_at_the_gate(bug) if given.gate else survey(bug)
-            kept = {c: cited for c, cited in seen.get(bug.name, {}).items() if given.gate != c.startswith(AT_GATE)}
-            seen = {name: cited for name, cited in seen.items() if name != bug.name}
-            if kept | found:
-                seen[bug.name] = kept | found
-                save(SEEN, seen)
-                sys.stdout.write(f"{bug.name}: {len(found)} cases fail\n")
-                sys.stdout.flush()
-    PAGE.write_text(page(known, seen, {n: t for n, t in load(UNSEEN).items() if n not in seen}), encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

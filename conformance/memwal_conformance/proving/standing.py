@@ -1,9 +1,8 @@
 """What stands behind each clause: code, tests, cases of the suite, and planted bugs that show that a test can fail.
 
-A clause is *mutation-checked* when something that breaks that very clause on purpose is known to be noticed: a planted
-bug of the engine with a recorded history that its oracle objects to, a broken adapter that a case of the suite fails
-for that clause, or a mutant of the source that a test with the clause's marker fails with. All are run again by tests
-or by ``make explore``. Each counts for the clauses that it names itself, whatever else it breaks besides.
+A clause is *mutation-checked* when something that breaks that very clause on purpose (`planted`) is known to be noticed
+(`deaths`): by its oracle, by a case of the suite for that clause, or by a test with the clause's marker. All are run
+again by ``make explore``. Each counts for the clauses that it names itself, whatever else it breaks besides.
 A clause without one is *unchecked*: its tests may be right, but nobody has seen them fail here.
 """
 
@@ -11,37 +10,31 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from memwal.errors import InvalidArgument, check_name
-from memwal_sim import places
-from memwal_sim.bugs import load as load_bugs
-from memwal_sim.evidence import recorded
-from memwal_sim.process import ENGINE_CLAUSE
-from memwal_sim.traces.trace import load_header
 
 from ..registry.clauses import CLAUSES, Clause, Text, clauses, implemented, marked, status_of, texts
 from . import evidence
-from . import mutants as mutation
-from .broken_survey import SEEN
-from .defects import DEFECTS
+from .deaths import Death, by_name, deaths, fresh
 from .end_to_end import end_to_end
+from .planted import Planted, register
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planted:
-    """Something wrong on purpose."""
+class Way:
+    """A way in which a clause is broken on purpose."""
 
     name: str
+    """Of what is planted."""
     kind: str
-    """``planted bug`` of the engine, ``broken adapter``, or ``mutant``."""
+    """Of `planted.KINDS`."""
     what: str
     """What it does wrong, in one sentence."""
     where: str
-    """Scenario, case or test in which it is noticed."""
+    """Who notices: an oracle, a case or a test."""
     dead: bool
     """Whether it is noticed there, for the clause in question."""
 
@@ -61,7 +54,7 @@ class Standing:
     """Those of its tests that go through the public interface only, and the scenarios of the suite."""
     cases: tuple[str, ...] = ()
     """Vectors and scenarios of the suite that look at it, and structural checks as ``check: <name>``."""
-    planted: tuple[Planted, ...] = ()
+    planted: tuple[Way, ...] = ()
 
     @property
     def mutation_checked(self) -> bool:
@@ -81,7 +74,7 @@ class Named:
     code: Mapping[str, tuple[str, ...]]
     tests: Mapping[str, tuple[str, ...]]
     cases: Mapping[str, tuple[str, ...]]
-    planted: Mapping[str, tuple[Planted, ...]]
+    planted: Mapping[str, tuple[Way, ...]]
 
     def by_whom(self) -> dict[str, Iterable[str]]:
         """Who names clauses -> the clauses."""
@@ -94,8 +87,8 @@ def named() -> Named:
 
     Raises `InvalidArgument` for a wrong registry or marker, ImportError if the engine cannot be imported.
     """
-    cases = evidence.cited()
-    return Named(code=implemented(), tests=marked(), cases=cases, planted=planted(cases))
+    planted = ways(register(), by_name(deaths()))
+    return Named(code=implemented(), tests=marked(), cases=evidence.cited(), planted=planted)
 
 
 @functools.cache
@@ -123,40 +116,28 @@ def standing(id_: str) -> Standing:
     return known[id_.upper()]
 
 
-def planted(cases: Mapping[str, Collection[str]]) -> dict[str, tuple[Planted, ...]]:
-    """Clause or note id -> what breaks it on purpose and says so, sorted; ``cases`` as `evidence.cited` gives them."""
-    found: dict[str, set[Planted]] = {}
-    histories = recorded.wanted(places.faults())
-    bugs = load_bugs(places.faults() / "bugs")
-    for name, bug in bugs.items():
-        history = histories.get(name)
-        noticed = None if history is None or not history.exists() else load_header(history).violation
-        dead = noticed is not None and (noticed.oracle, noticed.clause) == (bug.oracle, bug.violated)
-        one = Planted(name=name, kind="planted bug", what=bug.what, where=f"scenario {bug.scenario}", dead=dead)
-        for id_ in {bug.clause, bug.violated} - {ENGINE_CLAUSE}:  # a process that ends so breaks no clause of the texts
-            found.setdefault(id_, set()).add(one)
-    surveyed = ((name, *seen) for name, cases in _surveyed().items() if name in bugs for seen in cases.items())
-    for name, case, broken in surveyed:
-        one = Planted(name=name, kind="broken adapter", what=bugs[name].what, where=case, dead=True)
-        for id_ in {bugs[name].clause, bugs[name].violated}.intersection(broken):  # a case looks at others, too
-            found.setdefault(id_, set()).add(one)
-    for name, defect in DEFECTS.items():
-        file = defect.case.partition("::")[0].removesuffix("/case.json")
-        dead = file in cases.get(defect.clause, ())
-        one = Planted(name=name, kind="broken adapter", what=defect.sentence, where=defect.case, dead=dead)
-        found.setdefault(defect.clause, set()).add(one)
-    killed = mutation.dead(known := mutation.mutants())
-    for mutant in known:
-        one = Planted(name=mutant.name, kind="mutant", what=mutant.what, where=mutant.test, dead=mutant.name in killed)
-        for id_ in mutant.clauses:
-            found.setdefault(id_, set()).add(one)
-    return {id_: tuple(sorted(each, key=lambda one: (one.kind, one.name))) for id_, each in sorted(found.items())}
+def ways(known: Mapping[str, Planted], kept: Mapping[str, Sequence[Death]]) -> dict[str, tuple[Way, ...]]:
+    """Clause or note id -> what breaks it on purpose and says so, sorted; ``kept`` as `deaths.by_name` gives it.
 
-
-def _surveyed() -> dict[str, dict[str, list[str]]]:
-    """Planted bug -> case of the suite that fails with it in the engine -> clauses that the case names."""
-    found: dict[str, dict[str, list[str]]] = json.loads(SEEN.read_text("utf-8")) if SEEN.exists() else {}
-    return found
+    An invalid vector breaks no implementation, and is none.
+    """
+    found: dict[str, set[Way]] = {}
+    for planted in known.values():
+        if planted.kind == "vector":
+            continue
+        noticed = [
+            (death.killer, id_)
+            for death in fresh(planted, kept.get(planted.name, ()))
+            for id_ in (planted.clauses if death.clauses is None else {*planted.clauses}.intersection(death.clauses))
+            if not death.lives
+        ]
+        wanted = noticed or [(killer, id_) for killer in planted.killers for id_ in planted.clauses]
+        for killer, id_ in wanted:
+            one = Way(name=planted.name, kind=planted.kind, what=planted.what, where=killer, dead=bool(noticed))
+            found.setdefault(id_, set()).add(one)
+    return {
+        id_: tuple(sorted(each, key=lambda one: (one.kind, one.name, one.where))) for id_, each in sorted(found.items())
+    }
 
 
 def faults(known: Sequence[Standing], names: Mapping[str, Iterable[str]]) -> list[str]:

@@ -28,7 +28,9 @@ from typing import Any, cast
 from memwal.errors import InvalidArgument
 
 from ..registry.clauses import ROOT
-from .mutants import Change, Death, Mutant
+from .deaths import Death, digest
+from .mutants import Change, Mutant
+from .planted import of_mutant
 
 TRIAL_MAX_S = 180.0
 """A test that takes longer than this with a mutant has not noticed it."""
@@ -69,7 +71,10 @@ class Trial:
     @property
     def death(self) -> Death | None:
         """To be kept; None unless it was killed."""
-        return Death(digest=self.digest, message=self.message) if self.verdict == "killed" else None
+        if self.verdict != "killed":
+            return None
+        killer = f"test {self.mutant.test}"
+        return Death(planted=self.mutant.name, killer=killer, digest=self.digest, said=self.message)
 
 
 def trials(chosen: Sequence[Mutant], jobs: int = 1, root: Path = ROOT, max_s: float = TRIAL_MAX_S) -> Iterator[Trial]:
@@ -78,7 +83,7 @@ def trials(chosen: Sequence[Mutant], jobs: int = 1, root: Path = ROOT, max_s: fl
     Raises `InvalidArgument` for a mutant that does not apply, and for tests that fail without any.
     """
     for mutant in chosen:
-        mutant.digest(root)
+        _digest(mutant, root)
     if not chosen:
         return
     tests = sorted({mutant.test for mutant in chosen})
@@ -120,12 +125,16 @@ def copy_of_the_checkout(root: Path = ROOT) -> Iterator[Path]:
 
 def _trial(mutant: Mutant, copy: Path, trying: Trying, max_s: float) -> Trial:
     """What was killed in a child of a warm process is dead; anything else is tried again in a process of its own."""
-    digest = mutant.digest(copy)
+    digest = _digest(mutant, copy)
     ran = trying(mutant, [mutant.test], max_s)
     if ran is None or ran.verdict != "killed" or "TimeLimitError" in ran.message:
         with changed(mutant, copy):
             ran = run(copy, [mutant.test], max_s)
     return Trial(mutant=mutant, verdict=ran.verdict, message=ran.message, seconds=ran.seconds, digest=digest)
+
+
+def _digest(mutant: Mutant, root: Path) -> str:
+    return digest(of_mutant(mutant), f"test {mutant.test}", root)
 
 
 @contextmanager

@@ -30,5 +30,6 @@ BUG = Bug(
     scenario="eventual_reader",
     oracle="retained versions are readable",
     violated="GC-003",
+    unseen="no message of the protocol reads or restores an older table version",
     replaced={"memwal.jobs.collector.decision:Eligibility.decide": _forgetful},
 )

@@ -26,5 +26,6 @@ BUG = Bug(
     scenario="flush_and_collector",
     oracle="recovery succeeds",
     violated="WRITER-013",
+    unseen="needs a collector of WAL entries: seen with --memwal-setting wal_collection=on only",
     replaced={"memwal.jobs.collector.decision:Eligibility.decide": _forgetful},
 )

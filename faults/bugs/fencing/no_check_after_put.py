@@ -25,5 +25,9 @@ BUG = Bug(
     scenario="stalled_writer",
     oracle="acknowledged writes survive",
     violated="WAL-001",
+    unseen=(
+        "needs a collector of WAL entries: scenarios/gate/zombie_append_after_a_wal_collection sees it with --memwal- "
+        "setting wal_collection=on only"
+    ),
     replaced={"memwal.region.claim:verify_epoch": _trusting},
 )

@@ -25,5 +25,9 @@ BUG = Bug(
     scenario="wal_reader",
     oracle="reads are explained",
     violated="READ-008",
+    unseen=(
+        "needs a collector of WAL entries: scenarios/gate/reader_beside_a_wal_collection sees it with --memwal- "
+        "setting wal_collection=on only"
+    ),
     replaced={"memwal.read.tail:_moved": _never},
 )

@@ -32,5 +32,6 @@ BUG = Bug(
     scenario="lagging_index",
     oracle="a search equals a scan",
     violated="READ-002",
+    unseen="run with every case, also at the gate, and not seen",
     replaced={"memwal.read.indexed:in_base": _anywhere},
 )

@@ -23,5 +23,9 @@ BUG = Bug(
     scenario="updated_key",
     oracle="a search equals a scan",
     violated="READ-001",
+    unseen=(
+        "run, and not seen: the engine's searches take what is in memory from the writers that the message names, not "
+        "from the replaced function"
+    ),
     replaced={"memwal.read.gap:_memory": _above},
 )

@@ -18,5 +18,6 @@ BUG = Bug(
     scenario="spec_over_value",
     oracle="a key is in one region",
     violated="REGION-002",
+    unseen="the text leaves open which source columns a region spec may have (AMB-55)",
     replaced={"memwal.index.transforms:check_spec": _accept},
 )

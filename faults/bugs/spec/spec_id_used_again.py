@@ -23,5 +23,6 @@ BUG = Bug(
     scenario="specs_come_and_go",
     oracle="region_specs_never_change",
     violated="REGION-009",
+    unseen="no message of the protocol changes the region specs of a table that is there",
     replaced={"memwal.jobs.spec_change:next_id": _next},
 )

@@ -26,6 +26,7 @@ BUG = Bug(
     scenario="two_commits_external",
     oracle="each commit is applied once",
     violated="TXN-002",
+    unseen="needs a manifest store, or a store that can only rename, which no message of the protocol chooses",
     faults=1,
     replaced={"memwal.confirm:is_ours": _is_entry},
 )

@@ -21,5 +21,6 @@ BUG = Bug(
     scenario="two_commits_rename",
     oracle="acknowledged writes survive",
     violated="WAL-001",
+    unseen="needs a manifest store, or a store that can only rename, which no message of the protocol chooses",
     replaced={"memwal.confirm:rename": _over},
 )

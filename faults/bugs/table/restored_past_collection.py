@@ -27,6 +27,7 @@ BUG = Bug(
     scenario="restored_table",
     oracle="recovery succeeds",
     violated="WRITER-013",
+    unseen="no message of the protocol reads or restores an older table version",
     replaced={
         "memwal.index.guards:_check_generations": _unasked,
         "memwal.table.collected:check_restorable": _restorable,

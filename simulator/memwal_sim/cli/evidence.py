@@ -1,104 +1,31 @@
-"""``memwal bugs``, ``certify``, ``coverage`` and ``gallery``: what shows that the exploration can be believed.
+"""``memwal certify``, ``coverage`` and ``gallery``: what shows that the exploration can be believed.
 
-Exit codes: 0 nothing wrong, 1 a planted bug was not found or a certificate differs, 2 usage.
+Exit codes: 0 nothing wrong, 1 a certificate differs, 2 usage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from memwal.errors import InvalidArgument
-from rich.markup import escape
-from rich.table import Table
 
-from .. import bugs as planting
 from .. import parallel, places
-from ..evidence import certificates, examples, kills, recorded
+from ..evidence import certificates, examples, recorded
 from ..evidence import coverage as covering
-from ..evidence import readings as alone
 from ..scenarios import scenario as scenarios
 from ..traces import gallery
 from ..traces.study import carry_out, recorded_in
 from ..traces.trace import dumps, load
-from .terminal import FOUND, Json, counting, exploring_shown, mistakes_are_usage, print_json, stderr, stdout
+from .terminal import FOUND, counting, exploring_shown, mistakes_are_usage, stderr, stdout
 
 
 def commands(app: typer.Typer) -> None:
     """Add the commands of this module to ``app``."""
-    app.command()(bugs)
     app.command(rich_help_panel="docs")(certify)
     app.command(rich_help_panel="docs")(coverage)
     app.command("gallery", rich_help_panel="docs")(write_gallery)
-
-
-def bugs(
-    names: Annotated[list[str] | None, typer.Argument(help="Planted bugs; default: all.")] = None,
-    kill_them: Annotated[bool, typer.Option("--kill", help="Explore until each is found.")] = False,
-    matrix: Annotated[
-        Path | None, typer.Option(help="Kill them, and write which oracle notices which bug to this file.")
-    ] = None,
-    readings: Annotated[
-        Path | None,
-        typer.Option(help="Write to this file what each reading that bugs turn does alone; goes on if it was stopped."),
-    ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Bugs that are looked for at the same time.")] = 1,
-    as_json: Json = False,
-) -> None:
-    """List the planted bugs, or see that each is found by the oracle that should find it."""
-    with mistakes_are_usage():
-        known = planting.load()
-        chosen = planting.choose(names or sorted(known), known)
-        rows: dict[str, dict[str, Any]] = {
-            bug.name: {"name": bug.name, "clause": bug.clause, "scenario": bug.scenario, "what": bug.what}
-            for bug in chosen
-        }
-        found: list[kills.Kill] = []
-        if kill_them or matrix is not None:
-            with counting("looking for planted bugs", len(rows), quiet=as_json) as done:
-                for name, killed in parallel.each(kills.row, sorted(rows), jobs):
-                    found.append(killed)
-                    rows[name] |= asdict(killed)
-                    done(name)
-        if matrix is not None:
-            matrix.write_text(kills.render(found, known), "utf-8")
-        if readings is not None:
-            _readings_alone(readings, known, jobs, quiet=as_json)
-    if as_json:
-        print_json(list(rows.values()))
-    else:
-        stdout.print(_bug_table(list(rows.values())))
-    if any(not row.get("killed", True) for row in rows.values()):
-        raise typer.Exit(FOUND)
-
-
-def _readings_alone(page: Path, known: Mapping[str, planting.Bug], jobs: int, *, quiet: bool) -> None:
-    """Explore what is not beside ``page`` yet, and write both after each cell."""
-    file = page.with_suffix(".json")
-    cases, rows = alone.cases(known), alone.kept(file)
-    rows = {case: rows[case] for case in cases if case in rows}
-    waiting = [case for case in cases if case not in rows]
-    page.write_text(alone.render(rows, known), "utf-8")
-    with counting("exploring readings", len(waiting), quiet=quiet) as done:
-        for case, row in parallel.each(alone.row, waiting, jobs):
-            rows[case] = row
-            alone.keep(file, rows)
-            page.write_text(alone.render(rows, known), "utf-8")
-            done(case)
-
-
-def _bug_table(rows: list[dict[str, Any]]) -> Table:
-    proved = bool(rows) and "killed" in rows[0]
-    columns = ["name", "clause", "scenario", *(("killed", "states", "steps") if proved else ("what",))]
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for column in columns:
-        table.add_column(column, no_wrap=column != "what")
-    for row in rows:
-        table.add_row(*(escape(str(row[column])) for column in columns))
-    return table
 
 
 def certify(

@@ -1,55 +1,98 @@
-"""The kill matrix: which oracle notices which planted bug.
+"""Which oracles notice a planted bug, and what each reading of the texts does alone.
 
-A bug has to be killed by the oracle that its file names. An oracle that is the only one to notice some bug is worth
-having for that bug alone; the others are there to name the cause.
+A bug has to be killed in its scenario by the oracle that it names. It may turn two readings at once, and then its
+history says nothing of either: each reading is explored by itself, too, in the scenarios of all bugs that turn it,
+under every revision, the strict profile with that one field of `Interpretation` as the text has it. All oracles are
+asked. What is looked at is bounded by states, not by time, so that everybody finds the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+
+from memwal.revisions import REVISIONS, Interpretation
 
 from .. import bugs as planting
 from ..bugs import Bug
-from ..exploring.exploration import Move
+from ..exploring.exploration import Exploration, Move
 from ..exploring.explorer import explore
-from ..traces.study import kill, killed, killing
+from ..traces.study import Study, kill, killed, killing
 
 STATES_MAX = 6_000
-"""States of a bug's scenario that the matrix looks at beyond the one that kills it."""
+"""States that are looked at for oracles that a bug does not name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kill:
-    """How one bug was found."""
+class Alone:
+    """One reading that is turned, and where what comes of it is looked for."""
 
+    reading: str
     bug: str
-    killed: bool
-    """By the oracle and for the clause that its file names."""
-    states: int
-    """States until then."""
-    steps: int
-    """Length of a shortest history."""
-    preemptions: int
-    """Times that a process is left in it while it could go on."""
-    seconds: float
-    oracles: tuple[str, ...]
-    """All oracles that notice it within the bound on states, sorted."""
+    """A planted bug that turns it; with its scenario and faults."""
+    revision: str
+
+    def study(self) -> Study:
+        """What is to be explored."""
+        (bug,) = planting.choose([self.bug])
+        turned = replace(bug, readings={self.reading: False}, replaced={}, revision=self.revision)
+        return replace(killing(turned), only=None)
 
 
-def row(name: str) -> Kill:
-    """The row of the bug ``name``."""
-    (bug,) = planting.choose([name])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noticed:
+    """What was noticed in one scenario under one revision."""
+
+    scenario: str
+    revision: str
+    oracles: Mapping[str, str]
+    """Oracle that objects -> after how much."""
+    explored: str
+    """How much was explored."""
+
+
+def alone(known: Mapping[str, Bug]) -> tuple[Alone, ...]:
+    """Every reading in the scenarios of the bugs that turn it, under every revision, in the order of the fields."""
+    found: dict[tuple[str, str, str], Alone] = {}
+    for field in fields(Interpretation):
+        for bug in known.values():
+            for revision in REVISIONS if field.name in bug.readings else ():
+                one = Alone(reading=field.name, bug=bug.name, revision=revision)
+                found.setdefault((field.name, bug.scenario, revision), one)
+    return tuple(found.values())
+
+
+def of_reading(turned: Alone, states_max: int = STATES_MAX) -> Noticed:
+    """Explore a reading that is turned alone."""
+    return _noticed(turned.study(), states_max)
+
+
+def of_bug(bug: Bug) -> Noticed:
+    """Explore until the oracle of ``bug`` kills it, and as far as the bound for the others.
+
+    Its oracle is among those that object only if it names the clause that the bug says.
+    """
     run = kill(bug).run
-    return Kill(
-        bug=name,
-        killed=killed(bug, run),
-        states=run.states,
-        steps=len(run.trace),
-        preemptions=switches(run.trace),
-        seconds=run.seconds,
-        oracles=noticed_by(bug),
+    found = _noticed(killing(bug), STATES_MAX)
+    oracles = {name: said for name, said in found.oracles.items() if name != bug.oracle}
+    if killed(bug, run):
+        oracles[bug.oracle] = f"{len(run.trace)} steps, {switches(run.trace)} switches, {run.states:,} states"
+    return replace(found, oracles=oracles)
+
+
+def _noticed(study: Study, states_max: int) -> Noticed:
+    with planting.planted(study.bugs):
+        run = explore(study.world(), replace(study.bounds, states_max=states_max), every=True)
+    return Noticed(
+        scenario=study.scenario.name,
+        revision=study.revision,
+        oracles={name: f"{steps} steps" for name, steps in run.steps.items()},
+        explored=_explored(run),
     )
+
+
+def _explored(run: Exploration) -> str:
+    return f"{'all' if run.limit is None else 'the first'} {run.states:,} states"
 
 
 def switches(moves: Sequence[Move]) -> int:
@@ -57,48 +100,3 @@ def switches(moves: Sequence[Move]) -> int:
     actors = [move.actor for move in moves if move.landed is None]
     pairs = enumerate(zip(actors, actors[1:], strict=False), 1)
     return sum(1 for after, (one, other) in pairs if one != other and one in actors[after:])
-
-
-def noticed_by(bug: Bug) -> tuple[str, ...]:
-    """The oracles that notice ``bug`` in the first states of its scenario."""
-    study = killing(bug)
-    bounds = replace(study.bounds, states_max=STATES_MAX)
-    with planting.planted(study.bugs):
-        run = explore(study.world(), bounds, every=True)
-    return tuple(sorted(run.found))
-
-
-def alone(kills: Sequence[Kill]) -> Mapping[str, list[str]]:
-    """Oracle -> bugs that only it notices."""
-    found: dict[str, list[str]] = {}
-    for kill_ in kills:
-        for oracle in kill_.oracles:
-            found.setdefault(oracle, [])
-        if len(kill_.oracles) == 1:
-            found[kill_.oracles[0]].append(kill_.bug)
-    return dict(sorted(found.items()))
-
-
-def render(kills: Sequence[Kill], known: Mapping[str, Bug]) -> str:
-    """The matrix as Markdown."""
-    lines = [
-        "# Planted bugs and what notices them",
-        "",
-        "Generated by `memwal bugs --matrix`. A bug is found in its scenario by exploration; *states*, *steps* and",
-        "*switches* are those of the first and shortest history that its oracle objects to. The last column has the",
-        f"other oracles that object within the first {STATES_MAX:,} states.",
-        "",
-        "| bug | breaks | scenario | faults | states | steps | switches | its oracle | others that notice |",
-        "|---|---|---|---:|---:|---:|---:|---|---|",
-    ]
-    for each in sorted(kills, key=lambda each: each.bug):
-        bug = known[each.bug]
-        own = bug.oracle if each.killed else f"**not** {bug.oracle}"
-        others = ", ".join(oracle for oracle in each.oracles if oracle != bug.oracle)
-        lines.append(
-            f"| {bug.name} | {bug.clause} | {bug.scenario} | {bug.faults} | {each.states:,} | {each.steps} | "
-            f"{each.preemptions} | {own} | {others} |"
-        )
-    lines += ["", "## Oracles that are the only ones to notice a bug", ""]
-    lines += [f"- {oracle}: {', '.join(bugs) or 'none'}" for oracle, bugs in alone(kills).items()]
-    return "\n".join(lines) + "\n"

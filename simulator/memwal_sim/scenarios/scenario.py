@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
@@ -11,6 +13,7 @@ from memwal.effects import Io
 from memwal.errors import InvalidArgument, check_name
 from memwal.revisions import PROFILES, REVISIONS, STRICT, B, Interpretation, Revision
 
+from .. import data
 from ..outcomes import FAULTS, Fate
 from ..world import World
 
@@ -84,6 +87,17 @@ def known() -> Mapping[str, Scenario]:
         if found.setdefault(scenario.name, scenario) is not scenario:
             raise InvalidArgument(f"two scenarios are called {scenario.name!r}")
     return found
+
+
+@cache
+def text(name: str) -> str:
+    """How the scenario ``name`` is written down: its entry in a file of data, or the module that makes it."""
+    for file in data.read_all("scenarios"):
+        for entry in file.fields.get("scenarios", ()):
+            if entry["name"] == name:
+                return json.dumps(entry, sort_keys=True)
+    find(name)
+    return inspect.getsource(import_module(f"{__package__}.commits"))
 
 
 def find(name: str) -> Scenario:

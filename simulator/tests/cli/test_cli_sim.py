@@ -73,7 +73,6 @@ def test_a_limit_is_no_certificate() -> None:
         (("explore", "one_writer", "--fate", "eaten"), "no fate 'eaten'; there are lost, "),
         (("explore", "one_writer", "--faults", "-1"), "Invalid value for '--faults'"),
         (("replay", "nowhere.jsonl"), "nowhere.jsonl"),
-        (("bugs", "none"), "no planted bug 'none'"),
     ],
 )
 def test_a_mistake_in_the_command_ends_with_2_and_names_it(words: tuple[str, ...], message: str) -> None:
@@ -90,12 +89,9 @@ def test_a_file_that_is_no_trace_ends_with_2_and_the_line(tmp_path: Path) -> Non
     assert "x.jsonl, line 1: no header" in " ".join(err.split())
 
 
-def test_scenarios_and_bugs_are_listed() -> None:
+def test_scenarios_are_listed() -> None:
     assert "two_writers_two_keys" in call("scenarios")[1]
     assert {row["name"] for row in json.loads(call("scenarios", "--json")[1])} >= {"one_writer", "two_writers"}
-    assert "no_barrier" in call("bugs")[1]
-    code, out, _ = call("bugs", "canary", "--kill", "--json")
-    assert (code, json.loads(out)[0]["killed"]) == (0, True)
 
 
 def test_the_gallery_on_disk_is_checked() -> None:

@@ -25,7 +25,6 @@ REFUSED = {
         ("--set revizion=B", "revizion", "revision"),
         ("--price writ=1", "writ", "write"),
     ],
-    "bugs": [("torn_entri", "torn_entri", "torn_entry")],
     "explore": [
         ("one_writr", "one_writr", "one_writer"),
         ("one_writer --oracle recovery", "recovery", "recovery succeeds"),
@@ -62,8 +61,10 @@ REFUSED = {
     ],
     "clauses show": [("FENCE-0003", "FENCE-0003", "FENCE-003")],
     "clauses matrix": [("--format mdd", "mdd", "md")],
-    "clauses break": [
-        ("torn_entri_", "torn_entri_", None),
+    "planted list": [("--kind mutnat", "mutnat", "mutant"), ("--clause FENCE-0003", "FENCE-0003", "FENCE-003")],
+    "planted show": [("torn_entri", "torn_entri", "torn_entry")],
+    "planted kill": [
+        ("torn_entri", "torn_entri", "torn_entry"),
         ("--group FLUSHH", "FLUSHH", "FLUSH"),
         ("--clause FENCE-0003", "FENCE-0003", "FENCE-003"),
     ],
@@ -75,7 +76,7 @@ REFUSED = {
 NO_NAMES = {
     "info", "scan", "snapshot", "merge", "catch-up", "gc", "gc-rules", "verify", "repair", "specs", "drain", "inspect",
     "scenarios", "certify", "coverage", "gallery", "check-history", "shrink", "gate", "clauses check", "clauses mutate",
-    "vectors check", "vectors fill", "vectors matrix", "vectors copy", "doctor",
+    "planted check", "vectors check", "vectors fill", "vectors matrix", "vectors copy", "doctor",
 }  # fmt: skip
 """Commands that take files, tables and what is in them, numbers, names that they give, or nothing."""
 CASES = [(command, *each) for command, wrong in REFUSED.items() for each in wrong]

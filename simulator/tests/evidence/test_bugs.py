@@ -10,7 +10,7 @@ import pytest
 from memwal.effects import Commits
 from memwal.errors import InvalidArgument
 from memwal.revisions import STRICT
-from memwal_sim.bugs import Bug, _owner, choose, load, planted, readings
+from memwal_sim.bugs import Bug, choose, load, owner, planted, readings
 from memwal_sim.scenarios import commits
 
 
@@ -80,8 +80,8 @@ REPLACED = [pytest.param(*item, id=name) for name, each in load().items() for it
 
 @pytest.mark.parametrize(("target", "replacement"), REPLACED)
 def test_a_replacement_can_be_called_as_what_it_replaces(target: str, replacement: Callable[..., object]) -> None:
-    owner, attribute = _owner(target)
-    original = inspect.getattr_static(owner, attribute)
+    place, attribute = owner(target)
+    original = inspect.getattr_static(place, attribute)
     if not inspect.isfunction(original):
         assert not callable(original), target
         return

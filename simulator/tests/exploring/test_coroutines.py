@@ -14,7 +14,8 @@ from memwal.effects import Get, Join, Spawn, Turn, Until, run, until
 from memwal.errors import EngineBug, InvalidArgument
 from memwal.ids import Milliseconds
 from memwal.stores.memory import Returned
-from memwal_sim.evidence.kills import row
+from memwal_sim.bugs import choose
+from memwal_sim.evidence import kills
 from memwal_sim.exploring.exploration import Bounds
 from memwal_sim.exploring.explorer import explore
 from memwal_sim.outcomes import FAULTS, Fate
@@ -249,4 +250,5 @@ def test_nothing_goes_wrong_when_a_request_of_a_shared_writer_meets_any_fault(na
     "bug", ["stored_by_another", "turn_not_kept", "sealed_under_a_put", "released_before_the_commit", "lost_wake_up"]
 )
 def test_what_goes_wrong_between_the_coroutines_of_a_writer_is_found(bug: str) -> None:
-    assert row(bug).killed
+    (planted,) = choose([bug])
+    assert planted.oracle in kills.of_bug(planted).oracles

@@ -1,0 +1,206 @@
+"""``memwal planted``: all that is wrong on purpose, and who was seen to notice it.
+
+Exit codes: 0 nothing wrong, 1 something is not noticed or not known to be, 2 usage.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from memwal.errors import InvalidArgument, check_name
+from memwal_sim.cli.terminal import FOUND, Json, print_json, stdout
+from rich.markup import escape
+from rich.table import Table
+
+from ..proving import deaths, killing
+from ..proving.planted import KINDS, Planted, choose, register
+from ..registry.clauses import GROUPS, marked
+from ..registry.clauses import clauses as registry
+from .clauses import usage
+
+app = typer.Typer(
+    help="What is wrong on purpose: readings, bugs, adapters, invalid vectors, mutants; and who notices.",
+    no_args_is_help=True,
+)
+Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]…", help="Planted things; default is all.")]
+Kind = Annotated[list[str] | None, typer.Option(help=f"Of this kind only: {', '.join(KINDS)}. Repeatable.")]
+Group = Annotated[list[str] | None, typer.Option(help="What breaks clauses of this group only; repeatable.")]
+Clause = Annotated[list[str] | None, typer.Option(help="What breaks this clause or note only; repeatable.")]
+Again = Annotated[bool, typer.Option("--again", help="Also those whose death is known and not stale.")]
+Jobs = Annotated[int, typer.Option(min=1, help="How many at a time.")]
+
+
+def commands(parent: typer.Typer) -> None:
+    """Add ``planted`` to ``parent``, and ``bugs``, which is an older name of what it says of bugs."""
+    parent.add_typer(app, name="planted")
+    parent.command("bugs", hidden=True, rich_help_panel="explore")(bugs)
+
+
+@app.command("list")
+def list_(
+    names: Names = None, kind: Kind = None, group: Group = None, clause: Clause = None, as_json: Json = False
+) -> None:
+    """List what is planted: name, kind, clauses, what is wrong."""
+    with usage():
+        chosen, kept = _chosen(names, kind, group, clause), deaths.by_name(deaths.deaths())
+    if as_json:
+        print_json([as_dict(each, kept.get(each.name, [])) for each in chosen])
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in ("name", "kind", "breaks", "what"):
+        table.add_column(column, no_wrap=column != "what")
+    for each in chosen:
+        table.add_row(each.name, each.kind, ", ".join(each.clauses), escape(each.what))
+    stdout.print(table)
+    counts = Counter(each.kind for each in chosen)
+    stdout.print(", ".join(f"{counts[kind]} of kind {kind}" for kind in KINDS if counts[kind]), highlight=False)
+
+
+@app.command()
+def show(name: Annotated[str, typer.Argument(help="Its name.")], as_json: Json = False) -> None:
+    """Show one planted thing, and each that was seen to notice it."""
+    with usage():
+        (found,) = choose([name], register())
+        kept = deaths.by_name(deaths.deaths()).get(name, [])
+    if as_json:
+        print_json(as_dict(found, kept))
+        return
+    fresh = deaths.fresh(found, kept)
+    lines = [
+        f"{found.name}  {found.kind}, {KINDS[found.kind]}  {', '.join(found.clauses)}",
+        found.what,
+        f"defined in {found.file}",
+        *(f"{'by' if death in fresh else 'STALE:'} {death.killer}: {death.said}" for death in kept),
+        *([] if kept else [f"nobody has seen it noticed; to ask: {', '.join(found.killers)}"]),
+        *([f"not by the suite: {found.unseen}"] if found.unseen else []),
+    ]
+    for line in lines:
+        stdout.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def kill(
+    names: Names = None,
+    kind: Kind = None,
+    group: Group = None,
+    clause: Clause = None,
+    again: Again = False,
+    survey: Annotated[bool, typer.Option("--survey", help="Try bugs with every case of the suite.")] = False,
+    gate: Annotated[bool, typer.Option("--gate", help="Try bugs with every scenario at the gate.")] = False,
+    jobs: Jobs = 1,
+    as_json: Json = False,
+) -> None:
+    """See what is planted die: ask whoever has to notice, where that is not known or stale, and keep what comes of it.
+
+    Needs a checkout, since mutants change its sources (in a copy) and its tests kill them. Exit code 1 if one survives.
+    """
+    with usage():
+        chosen = _chosen(names, kind, group, clause)
+        more = (*[killing.CASES] * survey, *[killing.GATE] * gate)
+        wanted = killing.asked(chosen, again=again, survey=more)
+        told, known, kept = list[killing.Attempt](), register(), deaths.deaths()
+        seen: dict[deaths.Key, deaths.Death | None] = {}
+        try:
+            for attempt in killing.attempts(wanted, jobs):
+                seen |= attempt.seen(kept)
+                told.append(attempt)
+                if not as_json:
+                    line = f"{attempt.verdict:8}  {attempt.planted}  {attempt.seconds:.1f} s  {attempt.message}"
+                    stdout.print(line, markup=False, highlight=False, soft_wrap=True)
+        finally:
+            deaths.record(known, seen)
+    lost = [attempt for attempt in told if attempt.verdict != "killed"]
+    if as_json:
+        print_json([{"name": each.planted, "verdict": each.verdict, "message": each.message} for each in told])
+    else:
+        line = f"{len(told) - len(lost)} of {len(told)} killed; {len(chosen) - len(wanted)} were known to be"
+        stdout.print(line, highlight=False)
+    if lost:
+        raise typer.Exit(FOUND)
+
+
+@app.command()
+def check() -> None:
+    """Check that each planted thing is still there, and was seen to be noticed as it is now."""
+    with usage():
+        known = register()
+        found = deaths.faults(known, marked())
+    for line in found:
+        stdout.print(line, markup=False, highlight=False, soft_wrap=True)
+    counts = Counter(each.kind for each in known.values())
+    stdout.print(", ".join(f"{counts[kind]} of kind {kind}" for kind in KINDS), highlight=False, soft_wrap=True)
+    if found:
+        raise typer.Exit(FOUND)
+
+
+def bugs(
+    names: Names = None,
+    kill_them: Annotated[bool, typer.Option("--kill", help="The same as `memwal planted kill --kind bug`.")] = False,
+    jobs: Jobs = 1,
+    as_json: Json = False,
+) -> None:
+    """List the planted bugs, or see each of them die: `memwal planted --kind bug`."""
+    if kill_them:
+        kill(names, kind=["bug"], again=True, jobs=jobs, as_json=as_json)
+    else:
+        list_(names, kind=["bug"], as_json=as_json)
+
+
+def break_(
+    names: Names = None,
+    group: Group = None,
+    clause: Clause = None,
+    again: Again = False,
+    jobs: Jobs = 1,
+    as_json: Json = False,
+) -> None:
+    """See each mutant die: `memwal planted kill --kind mutant`."""
+    kill(names, kind=["mutant"], group=group, clause=clause, again=again, jobs=jobs, as_json=as_json)
+
+
+def _chosen(
+    names: Sequence[str] | None,
+    kinds: Sequence[str] | None,
+    groups: Sequence[str] | None,
+    clauses: Sequence[str] | None,
+) -> list[Planted]:
+    """What is meant. Raises `InvalidArgument` for a name that there is not, and where nothing is left."""
+    for group in groups or ():
+        check_name("group", group.upper(), GROUPS)
+    known = register()
+    wanted = {each.upper() for each in clauses or ()}
+    for each in wanted:
+        check_name(
+            "clause", each, [*(one.id for one in registry()), *(id_ for p in known.values() for id_ in p.clauses)]
+        )
+    areas = {each.upper() for each in groups or ()}
+    found = [
+        each
+        for each in choose(names or (), known, kinds or ())
+        if (not wanted or not wanted.isdisjoint(each.clauses))
+        and (not areas or not areas.isdisjoint(id_.partition("-")[0] for id_ in each.clauses))
+    ]
+    if not found:
+        raise InvalidArgument(f"nothing is planted for that{'' if known else ': it comes with the sources'}")
+    return found
+
+
+def as_dict(each: Planted, kept: Sequence[deaths.Death]) -> dict[str, Any]:
+    """One planted thing as JSON."""
+    fresh = deaths.fresh(each, kept)
+    return {
+        "name": each.name,
+        "kind": each.kind,
+        "clauses": list(each.clauses),
+        "what": each.what,
+        "file": each.file,
+        "killers": list(each.killers),
+        "unseen": each.unseen,
+        "deaths": [
+            {"killer": death.killer, "clauses": death.clauses, "said": death.said, "stale": death not in fresh}
+            for death in kept
+        ],
+    }
