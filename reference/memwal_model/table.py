@@ -38,6 +38,7 @@ from .state import (
     start,
     version,
     whole,
+    written,
 )
 from .terms import FALSE, TRUE, Field, Term, forall, greatest, ite
 
@@ -154,7 +155,7 @@ def delete_orphan(w: Term) -> Changes:
 def delete_entry(p: Term) -> Changes:
     """It deletes the lowest WAL entry, if the generation that covers it is listed no more."""
     lowest = collects_wal & (p == bottom) & (p < start) & ~listed(cover(p))
-    return lowest, (entry(p), FALSE), (bottom, p + 1)
+    return lowest, (entry(p), FALSE), (written(p), 0), (bottom, p + 1)
 
 
 @action

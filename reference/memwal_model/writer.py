@@ -171,7 +171,7 @@ def acknowledge_unlisted(w: Term) -> Changes:
 @without("nothing_lost")
 def lose_entry(p: Term) -> Changes:
     """The store loses an entry that it has acknowledged."""
-    return entry(p), (entry(p), FALSE)
+    return entry(p), (entry(p), FALSE), (written(p), 0)
 
 
 @action

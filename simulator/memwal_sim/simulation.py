@@ -16,7 +16,7 @@ from memwal.violations import Violation
 
 from .outcomes import Fate, fates, meet
 from .process import Ended, Process, Running
-from .store import perform
+from .store import Contents, perform
 from .world import ENGINE, World
 
 
@@ -54,6 +54,8 @@ class Simulation:
         self.running = {process.name: Running(process) for process in world.processes}
         self.under_way: list[tuple[str, StoreRequest[Any]]] = []
         """Requests that may still land, with the process that made them, oldest first."""
+        self.refused: Violation | None = None
+        """What was wrong with the last change of the store as a step."""
         for name, running in self.running.items():
             self._observe(name, running.notes)
 
@@ -89,7 +91,7 @@ class Simulation:
         if fate is not Fate.SWITCH:
             self._observe(actor, running.announced)
         met = meet(self.contents, request, fate)
-        self.contents = met.contents
+        self._change(met.contents)
         if met.orphaned:
             self.under_way.append((actor, request))
         running.resume(met.reply)
@@ -101,15 +103,22 @@ class Simulation:
         if (actor, request) not in self.under_way:
             raise InvalidArgument(f"no {type(request).__name__} of {request.path} by {actor} is under way")
         self.under_way.remove((actor, request))
-        self.contents, reply = perform(self.contents, request)
+        contents, reply = perform(self.contents, request)
+        self._change(contents)
         return StepTaken(actor, "", request, None, reply, ())
 
     def violation(self, only: str | None = None) -> Violation | None:
         """What the world's oracles say of this state, and of the ends of its processes; ``only`` one of them."""
         ends = ((name, running.pause) for name, running in self.running.items())
         found = [broken(name, pause) for name, pause in ends if isinstance(pause, Ended)]
+        found.append(self.refused)
         found += [oracle(self.contents, self.ghosts) for oracle in self.world.oracles]
         return next((each for each in found if each is not None and only in (None, each.oracle)), None)
+
+    def _change(self, contents: Contents) -> None:
+        before, self.contents = self.contents, contents
+        judged = self.world.step is not None and contents != before
+        self.refused = self.world.step(before, contents) if judged and self.world.step else None
 
     def _observe(self, actor: str, notes: tuple[Note, ...]) -> None:
         for note in notes:

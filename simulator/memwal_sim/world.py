@@ -15,6 +15,9 @@ from .store import Contents
 ENGINE = "no process breaks"
 """Name of the oracle for processes that end in a broken artifact or in a bug of the engine."""
 
+REFINEMENT = "each change is a step of the machine"
+"""Name of the oracle for changes of the store that the abstract machine does not make."""
+
 Ghosts: TypeAlias = Hashable
 """What a scenario remembers of the notes that processes made: a value of the scenario's own."""
 
@@ -42,6 +45,9 @@ def said(judge: Callable[..., Any]) -> tuple[str, ...] | None:
 
 _SAYS = "says"
 
+Judge: TypeAlias = "Callable[[Contents, Contents], Violation | None]"
+"""Judges one change of the store, by the contents before and after it. A pure function."""
+
 Observe: TypeAlias = Callable[[Any, str, Note], Ghosts]
 """Ghosts before, name of the process, its note -> ghosts after. A pure function; unknown notes change nothing."""
 
@@ -62,6 +68,8 @@ class World:
     heard: frozenset[str] | None = None
     """The events of notes that ``observe`` makes something of; None: it may be any."""
     oracles: tuple[Oracle, ...] = ()
+    step: Judge | None = None
+    """What every change of the store has to be; None: anything. Its violations are of the oracle `REFINEMENT`."""
     liveness: tuple[Oracle, ...] = ()
     """Oracles that run more than a recovery: whether everything can still come to its end."""
 
@@ -69,4 +77,4 @@ class World:
         """The names under which its oracles may object, but not those for liveness; None if one does not tell."""
         told = [said(oracle) for oracle in self.oracles]
         known = frozenset(name for names in told if names is not None for name in names)
-        return None if None in told else known | {ENGINE}
+        return None if None in told else known | {ENGINE} | ({REFINEMENT} if self.step is not None else set())

@@ -60,6 +60,9 @@ def explore(
     liveness: Annotated[
         bool, typer.Option("--liveness", help="See in every state that all work can still be finished.")
     ] = False,
+    refine: Annotated[
+        bool, typer.Option("--refine", help="See that every change of the store is a step of the abstract machine.")
+    ] = False,
     export: Annotated[
         Path | None, typer.Option(help="Write a history of each class to this new folder: same replies, same contents.")
     ] = None,
@@ -105,6 +108,7 @@ def explore(
             ),
             only=oracle,
             liveness=liveness,
+            refine=refine,
         )
         study.setting()
         bird = canary(study) if with_canary else None

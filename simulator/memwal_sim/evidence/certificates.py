@@ -30,7 +30,7 @@ Key = tuple[str, str]
 def study(scenario: Scenario, revision: str) -> Study:
     """The exploration that a certificate is about: no faults, the scenario's own bound, all oracles, liveness too."""
     bounds = Bounds(preemptions=scenario.preemptions, reduce=True, merge=True)
-    return Study(scenario=scenario, revision=revision, bounds=bounds, liveness=True)
+    return Study(scenario=scenario, revision=revision, bounds=bounds, liveness=True, refine=True)
 
 
 def certificate(key: Key) -> dict[str, Any]:

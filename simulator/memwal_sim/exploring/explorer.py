@@ -1,11 +1,10 @@
 """Every interleaving of a world's processes, and every fate of their requests within a budget.
 
 A state is (contents, ghosts, requests still under way, faults left, one history per process). The search is breadth
-first, so that the first violation found has a shortest trace. A crash needs no move of its own: a crashed process is
-one that is not scheduled again, and the oracles judge every state. Neither does a stalled process.
+first, so that the first violation found has a shortest trace. A crash, or a stall, needs no move of its own: such a
+process is not scheduled again, and the oracles judge every state.
 
-A state is a row of small numbers (`successors`): what a step makes of a store is looked up in tables, which run engine
-code, the simulated store and the oracles only where nobody has been before.
+A state is a row of numbers (`successors`); engine code, store and oracles run only where nobody has been (`tables`).
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ class _Search:
         self.bounds = bounds
         book = self.book = Book()
         self.tries = [Trie(each, book, check=check, merge=bounds.merge, heard=world.heard) for each in world.processes]
-        self.stores = Stores(book)
+        self.stores = Stores(book, judge=world.step)
         self.ghosts = GhostTable(world, self.tries)
         self.orphans = Orphans()
         self.behaviours = [
@@ -247,10 +246,12 @@ class _Search:
         if self.ways is not None:
             self.ways.extend(np.zeros(len(new), object))
             np.add.at(self.ways.values, known, self.ways.values[parents])
+        if self.stores.refused:
+            for place, pair in enumerate(zip(rows[places, STORE].tolist(), states[:, STORE].tolist(), strict=True)):
+                self.found_violation(self.stores.refused.get(pair), int(known[place]))
         for place in self.ending(states, actors, new):
             actor = int(actors[place])
-            node = int(states[place, FIRST_NODE + actor])
-            self.found_violation(self.broken_end(actor, node), int(known[place]))
+            self.found_violation(self.broken_end(actor, int(states[place, FIRST_NODE + actor])), int(known[place]))
 
     def note_faults(self, rows: Array, places: Array, moves: Array) -> None:
         """Remember which request has met which fault."""

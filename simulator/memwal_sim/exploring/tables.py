@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from memwal.violations import Violation
+
 from ..book import Book
 from ..outcomes import Fate, meet
 from ..store import Contents
 from ..trie import Trie
-from ..world import Ghosts, World
+from ..world import Ghosts, Judge, World
 
 FATE_BITS = 3
 """Bits that number a `Fate`."""
@@ -33,6 +35,10 @@ class Stores:
     effects: list[dict[int, tuple[int, int]]] = field(default_factory=list)
     """Store -> (request and fate -> (store afterwards, reply))."""
     numbers: dict[Contents, int] = field(default_factory=dict)
+    judge: Judge | None = None
+    """What every change has to be."""
+    refused: dict[tuple[int, int], Violation] = field(default_factory=dict)
+    """Store before and after -> why it is not."""
 
     def number(self, contents: Contents) -> int:
         """Number of ``contents``, new or old."""
@@ -51,6 +57,10 @@ class Stores:
         met = meet(self.contents[store], self.book.requests[request], Fate(fate))
         effect = (self.number(met.contents), self.book.reply_id(met.reply))
         self.effects[store][key] = effect
+        if self.judge is not None and effect[0] != store:
+            violation = self.judge(self.contents[store], met.contents)
+            if violation is not None:
+                self.refused[store, effect[0]] = violation
         return effect
 
 

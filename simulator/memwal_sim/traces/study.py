@@ -8,6 +8,7 @@ from hashlib import blake2b
 from typing import Any
 
 from memwal.errors import check_name
+from memwal.revisions import REVISIONS
 from memwal.violations import Violation
 
 from .. import bugs as planting
@@ -16,9 +17,10 @@ from ..bugs import Bug
 from ..exploring.exploration import Bounds, Exploration, Progress
 from ..exploring.explorer import explore
 from ..outcomes import FATES, FAULTS
+from ..refinement import Refinement
 from ..scenarios import scenario as scenarios
 from ..scenarios.scenario import Scenario, Setting
-from ..world import World
+from ..world import REFINEMENT, World
 from .recording import engine_digest, record
 from .shrinking import shrink
 from .trace import Found, Header, Trace
@@ -39,12 +41,16 @@ class Study:
     """Name of the one oracle whose violations count."""
     liveness: bool = False
     """Whether it is asked in every state too that everything can come to its end."""
+    refine: bool = False
+    """Whether every change of the store has to be a step of the abstract machine."""
 
     def world(self) -> World:
         """The world to explore, anew. Raises `InvalidArgument` if no oracle of it is called `only`."""
         world = self.scenario.build(self.setting())
         if self.liveness:
             world = replace(world, oracles=(*world.oracles, *world.liveness))
+        if self.refine:
+            world = replace(world, step=Refinement(REVISIONS[self.revision]))
         names = world.names()
         if self.only is not None and names is not None:
             check_name(f"oracle in {self.scenario.name}", self.only, sorted(names))
@@ -127,6 +133,7 @@ def recorded_in(header: Header) -> Study:
             merge=True,
         ),
         only=None if header.violation is None else header.violation.oracle,
+        refine=header.violation is not None and header.violation.oracle == REFINEMENT,
     )
 
 

@@ -1,0 +1,50 @@
+"""The engine's changes of a store are steps of the abstract machine, and planted bugs make others."""
+
+from dataclasses import replace
+
+import pytest
+from memwal_sim import bugs as planting
+from memwal_sim.exploring.exploration import Bounds
+from memwal_sim.exploring.explorer import explore
+from memwal_sim.outcomes import FAULTS
+from memwal_sim.scenarios import scenario as scenarios
+from memwal_sim.traces.replay import replay
+from memwal_sim.traces.study import Study, carry_out, killing
+from memwal_sim.traces.trace import dumps
+from memwal_sim.world import REFINEMENT
+
+
+@pytest.mark.parametrize("revision", ["A", "B", "R"])
+@pytest.mark.parametrize(
+    "name", ["two_writers", "merger_and_collector", "stalled_writer", "two_indexers", "restored_table"]
+)
+def test_the_engine_makes_steps_of_the_machine(name, revision):
+    bounds = Bounds(merge=True, faults=1, kinds=FAULTS, states_max=250)
+    run = explore(Study(scenario=scenarios.find(name), revision=revision, bounds=bounds, refine=True).world(), bounds)
+    assert run.violation is None, run.violation
+
+
+@pytest.mark.parametrize(
+    ("bug", "nearest"),
+    [
+        ("claim_keeps_epoch", "nearest is claim, but epoch would be 2, and is 1"),
+        ("wal_above_the_pointer", "nearest is delete_entry, but p < start does not hold"),
+    ],
+)
+def test_a_planted_bug_makes_another(bug, nearest, tmp_path):
+    (planted,) = planting.choose([bug])
+    study = replace(killing(planted), refine=True, only=REFINEMENT)
+    found = carry_out(study)
+    assert found.run.violation is not None
+    assert found.run.violation.oracle == REFINEMENT
+    assert nearest in found.run.violation.reason
+    assert found.trace is not None
+    file = tmp_path / "bug.trace.json"
+    file.write_text(dumps(found.trace))
+    assert replay(file).violation == found.run.violation
+
+
+def test_nobody_asks_unless_it_is_wanted():
+    study = Study(scenario=scenarios.find("one_writer"))
+    assert study.world().step is None
+    assert REFINEMENT in replace(study, refine=True).world().names()
