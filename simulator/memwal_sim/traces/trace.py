@@ -291,6 +291,8 @@ def _renewed(found: Any, kind: str) -> Any:
         return {**found, "outcome": new} if found.get("outcome") == old else found
     if type(found.get("format")) is not int or found["format"] == FORMAT:
         return found
+    if (found["format"] == 1) is ("expected" in found):
+        return found  # the field that format 1 never has and format 2 always: refused as it is
     return {new if name == old else name: value for name, value in found.items()} | {"format": FORMAT}
 
 
