@@ -1,0 +1,94 @@
+"""Attempts that come late: explored with writers that compare, and with engines that compare with less."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from memwal.effects import Io
+from memwal.ids import RegionId
+from memwal.index.opening import Members
+from memwal.read import sequences
+from memwal.read.fragments import restricted
+from memwal.read.sources import MemoryView
+from memwal.read.view import View
+from memwal_sim import data
+from memwal_sim.bugs import replacing
+from memwal_sim.exploring.exploration import Bounds, Exploration
+from memwal_sim.exploring.explorer import explore
+from memwal_sim.scenarios import files
+from memwal_sim.scenarios.scenario import Scenario, setting
+
+LATE = """
+[[scenarios]]
+name = "late_attempt"
+title = "an attempt that puts all and returns late, and a later one that puts older rows"
+about = "Two attempts of one task: one puts both rows and flushes, the other one claims and is killed after the first."
+on = "late"
+actors = [
+  { name = "original", script = ["open", { rows = { k = "v1" } }, { rows = { k = "v2" } }, "flush"] },
+  { name = "copy", script = ["open", { rows = { k = "v1" } }] },
+]
+
+[[scenarios]]
+name = "late_attempt_after_a_flush"
+title = "an attempt with older rows beside a merger"
+about = "A task has put and flushed; while somebody merges it, another attempt puts an older row of the key."
+on = "late"
+before = [{ name = "original", script = ["open", { rows = { k = "v2" } }, "flush"] }]
+actors = [
+  { name = "merger", script = ["merge"] },
+  { name = "copy", script = ["open", { rows = { k = "v1" } }] },
+]
+"""
+MEMORY, STORED = files.read(data.parsed("late.toml", LATE))
+
+_stored_sequences, _narrowed = sequences.stored_sequences, sequences._narrowed
+
+
+async def without_memory(io: Io, by: str, memory: MemoryView, of_region: Members | None) -> pa.Table:
+    return await _stored_sequences(io, by, replace(memory, tables=()), of_region)
+
+
+async def without_generations(io: Io, view: View, region: RegionId) -> tuple[View, bool]:
+    narrowed, mixed = await _narrowed(io, view, region)
+    return replace(narrowed, manifests={r: replace(m, flushed=()) for r, m in narrowed.manifests.items()}), mixed
+
+
+async def without_base(io: Io, view: View, region: RegionId) -> tuple[View, bool]:
+    narrowed, mixed = await _narrowed(io, view, region)
+    return replace(narrowed, base=restricted(narrowed.base, ())), mixed
+
+
+def explored(scenario: Scenario, replaced: dict[str, Callable[..., Any]] | None = None) -> Exploration:
+    with replacing(replaced or {}):
+        return explore(scenario.build(setting("B")), Bounds(preemptions=1))
+
+
+@pytest.mark.parametrize("scenario", [MEMORY, STORED], ids=lambda each: each.name)
+@pytest.mark.clause("AMB-148")
+def test_of_each_key_the_highest_sequence_stays_whenever_the_late_attempt_claims(scenario: Scenario) -> None:
+    run = explored(scenario)
+    assert (run.violation, run.complete) == (None, True)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "where", "less"),
+    [
+        (MEMORY, "memwal.jobs.opening:stored_sequences", without_memory),
+        (STORED, "memwal.read.sequences:_narrowed", without_generations),
+        (STORED, "memwal.read.sequences:_narrowed", without_base),
+    ],
+    ids=["memory", "generations", "base"],
+)
+@pytest.mark.clause("AMB-148")
+def test_an_engine_that_compares_with_less_loses_a_newer_row_and_is_found(
+    scenario: Scenario, where: str, less: Callable[..., Any]
+) -> None:
+    violation = explored(scenario, {where: less}).violation
+    assert violation is not None
+    assert (violation.clause, violation.oracle) == ("AMB-148", "acknowledged writes survive")
+    assert "put k=v2 and was acknowledged, and k holds v1" in violation.reason
