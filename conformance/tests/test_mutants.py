@@ -373,6 +373,10 @@ def within(count: int, most: int = 4) -> bool:
     return count in (LIMIT, LIMIT) or True
 
 
+def bracketed(count: int) -> bool:
+    return (less := count) != (count or less)
+
+
 def note(first: int, second: int) -> None:
     state["é"], = first, second
     state["ß"] = "é" if first - second else None
@@ -402,11 +406,13 @@ def test_every_change_of_what_decides_is_made_and_none_of_what_only_says_somethi
             (13, "and-or", "return ((count in (LIMIT, LIMIT)) and (True))"),
             (13, "flip", "return count not in (LIMIT, LIMIT) or True"),
             (13, "true-false", "return count in (LIMIT, LIMIT) or False"),
-            (18, "drop", "pass"),
-            (18, "negate", 'state["ß"] = "é" if (not (first - second)) else None'),
-            (18, "off by one", 'state["ß"] = "é" if (first + second) else None'),
-            (19, "drop", "pass"),
-            (19, "swap", 'state["ä"] += zip(max(first, second), first, strict=True)'),
+            (17, "and-or", "return (less := count) != (((count) and (less)))"),
+            (17, "flip", "return (less := count) == (count or less)"),
+            (22, "drop", "pass"),
+            (22, "negate", 'state["ß"] = "é" if (not (first - second)) else None'),
+            (22, "off by one", 'state["ß"] = "é" if (first + second) else None'),
+            (23, "drop", "pass"),
+            (23, "swap", 'state["ä"] += zip(max(first, second), first, strict=True)'),
         ]
     )
 

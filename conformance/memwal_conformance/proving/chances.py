@@ -38,7 +38,8 @@ _FLIPPED: Mapping[type[ast.cmpop], str] = {
     ast.In: "not in",
     ast.NotIn: "in",
 }
-
+_LOOSER = (ast.BoolOp, ast.Compare, ast.IfExp, ast.Lambda, ast.NamedExpr, ast.UnaryOp)
+"""What needs its brackets, which are no part of it, on a side of a comparison."""
 _EITHER_WAY = ("max", "min", "pc.add", "pc.and_", "pc.and_kleene", "pc.equal", "pc.multiply", "pc.or_", "pc.or_kleene")
 """What gives the same for arguments in any order."""
 
@@ -148,7 +149,10 @@ def _lines(source: str) -> tuple[list[str], list[int]]:
 def _flips(node: ast.AST, source: str) -> Iterator[Replaced]:
     """A comparison of two: its neighbour, or its contrary."""
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        left, right = _text(node.left, source), _text(node.comparators[0], source)
+        left, right = (
+            f"({_text(side, source)})" if isinstance(side, _LOOSER) else _text(side, source)
+            for side in (node.left, node.comparators[0])
+        )
         yield node, f"{left} {_FLIPPED[type(node.ops[0])]} {right}"
 
 
