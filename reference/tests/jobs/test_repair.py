@@ -336,6 +336,17 @@ def no_manifest(scene: Scene) -> None:
         del scene.objects[path]
 
 
+def nothing_but_generations(scene: Scene) -> None:
+    for path in [*scene.below(f"{scene.region}/manifest"), *scene.below(f"{scene.region}/wal")]:
+        del scene.objects[path]
+
+
+def nothing_but_a_wal(scene: Scene) -> None:
+    for path in scene.below(scene.region):
+        if not path.startswith(f"{scene.region}/wal/"):
+            del scene.objects[path]
+
+
 REFUSED: dict[str, tuple[Callable[[Scene], None], bool]] = {
     "an unreadable entry before one with rows": (unreadable_before_rows, True),
     "two unreadable entries": (two_unreadable, True),
@@ -344,6 +355,8 @@ REFUSED: dict[str, tuple[Callable[[Scene], None], bool]] = {
     "a gap between manifests": (manifest_gap, True),
     "a newest manifest that is cut": (newest_manifest_cut, True),
     "no manifest": (no_manifest, True),
+    "nothing but generations": (nothing_but_generations, True),
+    "nothing but a WAL": (nothing_but_a_wal, True),
 }
 """Damage, and whether the job itself refuses it; what it does not look at is left with advice."""
 
