@@ -189,10 +189,15 @@ def explanation(rows: Mapping[Any, Any], writes: Sequence[Call]) -> tuple[Call, 
     None if there is no such order. ``writes``: as they began. Each is whole, of a key that it names twice the last
     value counts, and one that precedes another comes first.
     """
-    once = tuple(replace(write, rows=tuple(dict(write.rows).items())) for write in writes)
+    once = tuple(map(_once, writes))
     if fold(once) == dict(rows) and all(write.outcome == "ok" for write in once):
         return once
     return _explained(rows, frozenset(), once)
+
+
+def _once(write: Call) -> Call:
+    rows = dict(write.rows)
+    return write if len(rows) == len(write.rows) else replace(write, rows=tuple(rows.items()))
 
 
 def _explained(rows: Mapping[Any, Any], decided: frozenset[Any], left: tuple[Call, ...]) -> tuple[Call, ...] | None:
