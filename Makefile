@@ -25,10 +25,10 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 run: $(READY) ## The main job: a Spark-run workload on real flights data, checked row by row (revision B)
-	$(BIN)/memwal validate --out out/validate
+	$(BIN)/memwal spark validate --out out/validate
 
 run-all: $(READY) ## The main job under every revision
-	for revision in B A R; do $(BIN)/memwal validate --revision $$revision --out out/validate-$$revision || exit 1; done
+	for revision in B A R; do $(BIN)/memwal spark validate --revision $$revision --out out/validate-$$revision || exit 1; done
 
 test: $(READY) lint types rooms check-generated ## Everything that has to be green: style, types, rooms, generated files, tests
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m "not long"
@@ -54,19 +54,19 @@ generate: $(READY) ## Write the generated files anew: protobuf code, vectors, me
 	$(BIN)/python -m memwal_conformance.matrix notes --write
 	$(BIN)/python -m memwal_conformance.matrix native --write
 	$(BIN)/python docs/transactions.py
-	$(BIN)/memwal gallery
+	$(BIN)/memwal docs gallery
 
 check-generated: $(READY) ## Compare the generated files with what would be written
 	$(BIN)/python protos/generate.py --check
 	$(BIN)/python -m memwal_conformance.document --check
 	$(BIN)/python -m memwal_spark.page --check
-	$(BIN)/memwal planted check
-	$(BIN)/memwal clauses check
+	$(BIN)/memwal conformance planted check
+	$(BIN)/memwal conformance clauses check
 
 explore: $(READY) ## The long explorations
-	$(BIN)/memwal certify --check --jobs 2
-	$(BIN)/memwal planted kill --again --jobs 2
-	$(BIN)/memwal clauses mutate --seed $(SEED) --count $(COUNT) --minutes $(MINUTES)
+	$(BIN)/memwal docs certify --check --jobs 2
+	$(BIN)/memwal conformance planted kill --again --jobs 2
+	$(BIN)/memwal conformance clauses mutate --seed $(SEED) --count $(COUNT) --minutes $(MINUTES)
 	$(BIN)/memwal explore two_writers --faults 1 --merge
 	$(BIN)/memwal explore two_writers_merger_collector --preemptions -1 --merge --memory-max 12000
 	$(BIN)/memwal explore two_writers_merger_collector --faults 1 --fate late --preemptions -1 --merge --memory-max 14000
@@ -74,10 +74,10 @@ explore: $(READY) ## The long explorations
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m memwal_sim.machines
 
 mutate: $(READY) ## Change the protocol modules at random, COUNT (200) times with SEED (1): do the tests notice 95 %?
-	$(BIN)/memwal clauses mutate --seed $(SEED) --count $(COUNT) --minutes $(MINUTES)
+	$(BIN)/memwal conformance clauses mutate --seed $(SEED) --count $(COUNT) --minutes $(MINUTES)
 
 soak: $(READY) ## Kill, stop and starve real processes for SECONDS (600) with SEED (1), and judge every acknowledged row
-	$(BIN)/memwal soak-processes --seconds $(SECONDS) --seed $(SEED)
+	$(BIN)/memwal explore soak-processes --seconds $(SECONDS) --seed $(SEED)
 
 clean: ## Remove the virtual environment and all output
 	rm -rf $(VENV) out

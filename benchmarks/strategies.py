@@ -153,7 +153,7 @@ def markdown(rows: Sequence[Row], failed: dict[str, str], limits: Limits) -> str
         f"needs no seed, has {limits.seconds * limits.seeds:g} seconds, and counts states; the others count runs, of "
         "which those that only shrink what Hypothesis found are left out. "
         f"PCT is after bugs of depth {DEPTH}; what it promises is the least probability with which one run finds such "
-        "a bug. `memwal hunt` does the same for one scenario.",
+        "a bug. `memwal explore hunt` does the same for one scenario.",
         "",
     ]
     lines += summary(rows, columns)

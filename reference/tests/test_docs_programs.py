@@ -9,6 +9,8 @@ from pathlib import Path
 
 import memwal
 import pytest
+import typer
+from memwal.cli.groups import GROUPS
 from memwal.cli.main import app
 from typer.testing import CliRunner
 
@@ -104,3 +106,14 @@ def test_the_commands_of_the_readme_work_on_the_table_of_its_program_twice(
             assert shown.exit_code == 0, f"{command}: {shown.output}"
     rows = memwal.open("people").scan().to_pylist()
     assert sorted((row["id"], row["name"]) for row in rows) == [(1, "Ada"), (2, "Grace")]
+
+
+def test_the_documents_type_each_command_with_its_group() -> None:
+    front = typer.main.get_command(app)
+    known = {name for group in GROUPS for name in front.get_command(None, group).commands} - GROUPS.keys()  # type: ignore[attr-defined]
+    assert {"verify", "replay", "clauses", "doctor", "certify"} <= known
+    pages = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SPEC_NOTES.md", *(ROOT / "faults").glob("*.md")]
+    typed = {
+        page.name: re.findall(r"(?<![\w./-])memwal ([a-z]+(?:-[a-z]+)*)", page.read_text("utf-8")) for page in pages
+    }
+    assert {name: flat for name, words in typed.items() if (flat := sorted(known.intersection(words)))} == {}

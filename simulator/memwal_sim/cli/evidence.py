@@ -1,4 +1,4 @@
-"""``memwal certify``, ``coverage`` and ``gallery``: what shows that the exploration can be believed.
+"""``memwal docs certify``, ``coverage`` and ``gallery``: what shows that the exploration can be believed.
 
 Exit codes: 0 nothing wrong, 1 a certificate differs, 2 usage.
 """
@@ -81,7 +81,7 @@ def write_gallery(
             return
         current = target.read_text("utf-8") if target.exists() else ""
     if current != text:
-        stderr.print(f"[bold red]error:[/] {target.name} is not up to date: run `memwal gallery`")
+        stderr.print(f"[bold red]error:[/] {target.name} is not up to date: run `memwal docs gallery`")
         raise typer.Exit(FOUND)
 
 

@@ -1,4 +1,4 @@
-"""``memwal explore`` and ``memwal scenarios``.
+"""``memwal explore`` and ``memwal explore scenarios``.
 
 Exit codes: 0 nothing wrong, 1 a violation was found (or a planted bug was not), 2 usage.
 """
@@ -40,7 +40,7 @@ def commands(app: typer.Typer) -> None:
 
 
 def explore(
-    scenario: Annotated[str, typer.Argument(help="Name of a scenario; `memwal scenarios` lists them.")],
+    scenario: Annotated[str, typer.Argument(help="Name of a scenario; `memwal explore scenarios` lists them.")],
     faults: Annotated[int, typer.Option(min=0, help="Requests in one history that may fail.")] = 0,
     fates: Annotated[
         list[str] | None,
@@ -73,7 +73,7 @@ def explore(
         list[str] | None,
         typer.Option(help="One reading on top of the profile, such as claim_barrier=false. Repeatable."),
     ] = None,
-    bug: Annotated[list[str] | None, typer.Option(help="A planted bug; `memwal bugs` lists them. Repeatable.")] = None,
+    bug: Annotated[list[str] | None, typer.Option(help="One of `memwal explore bugs`, planted. Repeatable.")] = None,
     oracle: Annotated[str | None, typer.Option(help="Name of the one oracle whose violations count.")] = None,
     states_max: Annotated[int | None, typer.Option(min=1, help="Stop at this number of states.")] = None,
     memory_max: Annotated[int, typer.Option(min=64, help="Stop at this much memory, in MiB.")] = 8192,

@@ -1,4 +1,4 @@
-"""``memwal hunt``: random schedules of a scenario until something is violated.
+"""``memwal explore hunt``: random schedules of a scenario until something is violated.
 
 Exit codes: 0 nothing was found, 1 a violation was, 2 usage.
 """
@@ -55,7 +55,7 @@ def _shown(doing: str, *, quiet: bool) -> Iterator[Callable[[Progress], None] | 
 
 
 def hunt(
-    scenario: Annotated[str, typer.Argument(help="Name of a scenario; `memwal scenarios` lists them.")],
+    scenario: Annotated[str, typer.Argument(help="Name of a scenario; `memwal explore scenarios` lists them.")],
     strategy: Annotated[str, typer.Option(help=f"{', '.join(NAMES[:-1])} or {NAMES[-1]}.")] = NAMES[0],
     runs: Annotated[int, typer.Option(min=1, help="Stop after this number of runs.")] = RUNS_MAX,
     seed: Annotated[int, typer.Option(min=0, help="Of the first run; each next one has the next number.")] = 0,
@@ -67,7 +67,7 @@ def hunt(
         list[str] | None,
         typer.Option(help="One reading on top of the profile, such as claim_barrier=false. Repeatable."),
     ] = None,
-    bug: Annotated[list[str] | None, typer.Option(help="A planted bug; `memwal bugs` lists them. Repeatable.")] = None,
+    bug: Annotated[list[str] | None, typer.Option(help="One of `memwal explore bugs`, planted. Repeatable.")] = None,
     oracle: Annotated[str | None, typer.Option(help="Name of the one oracle whose violations count.")] = None,
     memory_max: Annotated[int, typer.Option(min=64, help="Stop at this much memory, in MiB.")] = 8192,
     seconds_max: Annotated[float | None, typer.Option(min=0.1, help="Stop after this time.")] = None,

@@ -66,7 +66,7 @@ def soak(
     reading: Annotated[
         list[str] | None, typer.Option(help="One reading, such as claim_barrier=false. Repeatable.")
     ] = None,
-    bug: Annotated[list[str] | None, typer.Option(help="A planted bug; `memwal bugs` lists them. Repeatable.")] = None,
+    bug: Annotated[list[str] | None, typer.Option(help="One of `memwal explore bugs`, planted. Repeatable.")] = None,
     price: PriceTexts = None,
     again: Annotated[
         Path | None, typer.Option(help="Run again what this result or failure file holds, and compare.")
