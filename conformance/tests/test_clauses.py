@@ -484,7 +484,7 @@ def test_check_names_what_does_not_hold_and_ends_with_status_1(monkeypatch: pyte
 def test_check_ends_with_status_0_when_all_holds(
     monkeypatch: pytest.MonkeyPatch, registered: tuple[Standing, ...], tmp_path: Path
 ) -> None:
-    settled = tuple(replace(each, status="tested", planted=(bug("x", dead=True),)) for each in registered)
+    settled = broken_by(registered, "x", "y")
     monkeypatch.setattr(command, "standings", lambda: settled)
     monkeypatch.setattr(command, "named", lambda: standing.Named(code={}, tests={}, cases={}, planted={}))
     monkeypatch.setattr(command, "differing", lambda seeds: [])
