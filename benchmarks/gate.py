@@ -20,7 +20,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
 
-from memwal_conformance.gate import Credentials, Gate, Limits
+from memwal_conformance.gate import Credentials, Gate, GateLimits
 from memwal_conformance.gate.signing import sign
 
 BODY = b"x" * 1024
@@ -71,7 +71,7 @@ def clients(address: tuple[str, int], batches: list[list[bytes]], head: bool) ->
 @contextmanager
 def opened(requests: int) -> Iterator[tuple[Gate, tuple[str, int], Credentials]]:
     """A gate with some objects."""
-    with Gate(limits=Limits(log_entries=10 * requests + 10_000)) as gate:
+    with Gate(limits=GateLimits(log_entries=10 * requests + 10_000)) as gate:
         key = gate.credentials("bench")
         host, _, port = gate.endpoint.removeprefix("http://").partition(":")
         address = host, int(port)

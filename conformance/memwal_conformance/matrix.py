@@ -21,7 +21,7 @@ from .registry.clauses import ambiguities, cited
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class GeneratedPage:
     """A generated page."""
 
     path: Path
@@ -29,13 +29,13 @@ class Page:
     """Its text as it should be now."""
 
 
-def pages() -> dict[str, Page]:
+def pages() -> dict[str, GeneratedPage]:
     """Name of a page -> the page."""
     return {
-        "clauses": Page(clause_matrix.PAGE, clause_matrix.current),
-        "planted": Page(planted_page.PAGE, planted_page.current),
-        "notes": Page(notes.PAGE, notes.current),
-        "native": Page(native_matrix.PAGE, native_matrix.current),
+        "clauses": GeneratedPage(clause_matrix.PAGE, clause_matrix.current),
+        "planted": GeneratedPage(planted_page.PAGE, planted_page.current),
+        "notes": GeneratedPage(notes.PAGE, notes.current),
+        "native": GeneratedPage(native_matrix.PAGE, native_matrix.current),
     }
 
 
@@ -49,7 +49,7 @@ def out_of_date() -> list[str]:
     return [name for name, page in pages().items() if _text(page) != page.current()]
 
 
-def _text(page: Page) -> str:
+def _text(page: GeneratedPage) -> str:
     return page.path.read_text("utf-8") if page.path.exists() else ""
 
 

@@ -83,8 +83,8 @@ class CaseResult:
     roles: tuple[str, ...] = ()
     """Roles that were tested: whose messages the scenario sent. None for a vector, whatever it asks."""
     requests: tuple[dict[str, Any], ...] = ()
-    """The log of the gate, if the case used it, as `memwal_conformance.gate.log.Entry.to_json` has it. A step may say
-    in ``requests`` how many of them had been logged when it was over."""
+    """The log of the gate, if the case used it, as `memwal_conformance.gate.log.LogEntry.to_json` has it. A step may
+    say in ``requests`` how many of them had been logged when it was over."""
     command: str = ""
     """What runs this case alone."""
     scenario: dict[str, Any] | None = None

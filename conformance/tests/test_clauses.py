@@ -522,7 +522,7 @@ def test_a_section_for_a_note_of_another_title_is_refused() -> None:
 def test_check_reports_a_difference_with_status_1_and_write_removes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = matrix.Page(tmp_path / "clauses.md", lambda: "# Clauses\n")
+    page = matrix.GeneratedPage(tmp_path / "clauses.md", lambda: "# Clauses\n")
     monkeypatch.setattr(matrix, "pages", lambda: {"clauses": page})
     assert matrix.main(["clauses", "--check"]) == 1
     assert "+# Clauses" in capsys.readouterr().out

@@ -17,12 +17,12 @@ from memwal_conformance.gate import (
     Apply,
     Diverged,
     Do,
-    Fate,
+    FaultRule,
     Gate,
-    Limits,
+    GateLimits,
+    GateRequest,
     Reply,
-    Request,
-    Rule,
+    RequestFate,
     Schedule,
     Stuck,
     Unanswered,
@@ -135,9 +135,9 @@ def test_faults_are_data() -> None:
     text = """[{"at": {"actor": "writer-1", "class": "wal", "operation": "PUT", "name": "wal/@3", "occurrence": 2},
                 "do": "delay", "until": {"class": "hint"}, "label": "late"},
                {"at": {"operation": "LIST", "occurrence": null}, "do": "fail", "status": 500, "label": "no lists"}]"""
-    rules = [Rule.from_json(each) for each in json.loads(text)]
+    rules = [FaultRule.from_json(each) for each in json.loads(text)]
     at = Address(actor="writer-1", class_="wal", operation="PUT", name="wal/@3", occurrence=2)
-    assert rules[0] == Rule(at=at, do=Do.DELAY, until=Address(class_="hint"), label="late")
+    assert rules[0] == FaultRule(at=at, do=Do.DELAY, until=Address(class_="hint"), label="late")
     assert [rule.to_json() for rule in rules] == json.loads(text)
 
 
@@ -158,7 +158,7 @@ def test_faults_are_data() -> None:
 )
 def test_what_is_no_fault_is_refused(value: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
-        Rule.from_json(value)
+        FaultRule.from_json(value)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -168,20 +168,20 @@ def test_what_is_no_fault_is_refused(value: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("do", "status", "shown", "applied", "fate"),
     [
-        (Do.REFUSE, 0, "AlreadyExistsError", False, Fate.REFUSED),
-        (Do.REFUSE, 403, "PermissionDeniedError", False, Fate.REFUSED),
-        (Do.FAIL, 0, "GenericError", False, Fate.THROTTLED),
-        (Do.FAIL, 500, "GenericError", False, Fate.FAILED),
-        (Do.LOSE, 0, "GenericError", False, Fate.LOST),
-        (Do.APPLY_THEN_LOSE, 0, "GenericError", True, Fate.APPLIED),
-        (Do.APPLY_THEN_FAIL, 0, "GenericError", True, Fate.APPLIED),
-        (Do.HALF, 0, "GenericError", True, Fate.HALF),
+        (Do.REFUSE, 0, "AlreadyExistsError", False, RequestFate.REFUSED),
+        (Do.REFUSE, 403, "PermissionDeniedError", False, RequestFate.REFUSED),
+        (Do.FAIL, 0, "GenericError", False, RequestFate.THROTTLED),
+        (Do.FAIL, 500, "GenericError", False, RequestFate.FAILED),
+        (Do.LOSE, 0, "GenericError", False, RequestFate.LOST),
+        (Do.APPLY_THEN_LOSE, 0, "GenericError", True, RequestFate.APPLIED),
+        (Do.APPLY_THEN_FAIL, 0, "GenericError", True, RequestFate.APPLIED),
+        (Do.HALF, 0, "GenericError", True, RequestFate.HALF),
     ],
 )
 def test_a_fault_does_to_the_store_and_shows_the_client_what_it_says(
-    do: Do, status: int, shown: str, applied: bool, fate: Fate
+    do: Do, status: int, shown: str, applied: bool, fate: RequestFate
 ) -> None:
-    rule = Rule(at=Address(class_="wal", operation="PUT"), do=do, status=status)
+    rule = FaultRule(at=Address(class_="wal", operation="PUT"), do=do, status=status)
     with Gate(rules=[rule]) as gate:
         found = create(gate, WAL_1)
         assert found in (shown, "already exists") if do is Do.REFUSE and not status else found == shown
@@ -194,7 +194,7 @@ def test_a_fault_does_to_the_store_and_shows_the_client_what_it_says(
 
 
 def test_a_client_that_repeats_a_put_whose_answer_was_lost_loses_against_itself() -> None:
-    rule = Rule(at=Address(class_="wal", operation="CREATE"), do=Do.APPLY_THEN_FAIL)
+    rule = FaultRule(at=Address(class_="wal", operation="CREATE"), do=Do.APPLY_THEN_FAIL)
     with Gate(rules=[rule]) as gate:
         assert create(gate, WAL_1, retries=3) == "already exists"
         assert fates(gate) == [("CREATE", "applied"), ("CREATE", "normal")]
@@ -203,7 +203,7 @@ def test_a_client_that_repeats_a_put_whose_answer_was_lost_loses_against_itself(
 
 
 def test_half_of_a_reply_to_a_read_is_seen_as_an_error_by_the_client() -> None:
-    rule = Rule(at=Address(operation="GET"), do=Do.HALF)
+    rule = FaultRule(at=Address(operation="GET"), do=Do.HALF)
     with Gate(rules=[rule]) as gate:
         obstore.put(client(gate), WAL_1, b"x" * 1000)
         with pytest.raises(GenericError):
@@ -212,7 +212,7 @@ def test_half_of_a_reply_to_a_read_is_seen_as_an_error_by_the_client() -> None:
 
 
 def test_a_request_that_is_held_before_is_carried_out_when_it_is_released() -> None:
-    rule = Rule(at=Address(class_="wal"), do=Do.HOLD_BEFORE)
+    rule = FaultRule(at=Address(class_="wal"), do=Do.HOLD_BEFORE)
     with Gate(rules=[rule]) as gate:
         first = background(create, gate, WAL_1)
         gate.wait_held(rule)
@@ -224,21 +224,21 @@ def test_a_request_that_is_held_before_is_carried_out_when_it_is_released() -> N
 
 
 def test_a_request_that_is_held_after_has_been_carried_out_while_its_client_waits() -> None:
-    rule = Rule(at=Address(class_="wal"), do=Do.HOLD_AFTER)
+    rule = FaultRule(at=Address(class_="wal"), do=Do.HOLD_AFTER)
     with Gate(rules=[rule]) as gate:
         first = background(create, gate, WAL_1)
         gate.wait_held(rule)
         assert create(gate, WAL_1, b"other", "writer-2") == "already exists"
         assert not first.done()
-        assert gate.log[0].fate is Fate.PENDING
+        assert gate.log[0].fate is RequestFate.PENDING
         gate.release(rule)
         assert first.result(10) == "created"
-        assert gate.log[0].fate is Fate.NORMAL
+        assert gate.log[0].fate is RequestFate.NORMAL
 
 
 def test_a_delayed_request_comes_after_the_one_that_it_waits_for() -> None:
     until = Address(actor="writer-2", class_="hint", operation="PUT")
-    rule = Rule(at=Address(class_="manifest"), do=Do.DELAY, until=until)
+    rule = FaultRule(at=Address(class_="manifest"), do=Do.DELAY, until=until)
     with Gate(rules=[rule]) as gate:
         first = background(create, gate, MANIFEST_3)
         gate.wait_held(rule)
@@ -248,7 +248,7 @@ def test_a_delayed_request_comes_after_the_one_that_it_waits_for() -> None:
 
 
 def test_a_request_whose_client_has_given_up_may_be_carried_out_late() -> None:
-    rule = Rule(at=Address(class_="wal"), do=Do.HOLD_BEFORE)
+    rule = FaultRule(at=Address(class_="wal"), do=Do.HOLD_BEFORE)
     with Gate(rules=[rule]) as gate:
         options = gate.storage_options("writer-1", timeout="2s")
         impatient = S3Store(gate.bucket, config=options, retry_config={"max_retries": 0})
@@ -258,21 +258,21 @@ def test_a_request_whose_client_has_given_up_may_be_carried_out_late() -> None:
         assert len(gate.contents) == 0
         gate.release(rule)
         gate.wait_for(Address(class_="wal"))
-        assert gate.log[0].fate is Fate.LATE
+        assert gate.log[0].fate is RequestFate.LATE
         assert WAL_1 in gate.contents
 
 
 def test_a_duplicate_is_carried_out_twice() -> None:
-    rule = Rule(at=Address(class_="wal"), do=Do.DUPLICATE)
+    rule = FaultRule(at=Address(class_="wal"), do=Do.DUPLICATE)
     with Gate(rules=[rule]) as gate:
         assert create(gate, WAL_1) == "already exists"
-        assert [(e.status, e.fate) for e in gate.log] == [(200, Fate.NORMAL), (412, Fate.DUPLICATE)]
+        assert [(e.status, e.fate) for e in gate.log] == [(200, RequestFate.NORMAL), (412, RequestFate.DUPLICATE)]
 
 
 @pytest.mark.parametrize(("do", "applied"), [(Do.KILL_BEFORE, False), (Do.KILL_AFTER, True)])
 def test_a_killed_actor_is_told_to_die_and_never_answered_again(do: Do, applied: bool) -> None:
     killed: list[str] = []
-    with Gate(rules=[Rule(at=Address(class_="wal"), do=do)], kill=killed.append) as gate:
+    with Gate(rules=[FaultRule(at=Address(class_="wal"), do=do)], kill=killed.append) as gate:
         first = background(create, gate, WAL_1)
         gate.wait(lambda: len(gate.log) == 1)
         assert killed == ["writer-1"]
@@ -282,20 +282,20 @@ def test_a_killed_actor_is_told_to_die_and_never_answered_again(do: Do, applied:
         assert not first.done()
         assert not second.done()
         assert (WAL_1 in gate.contents, WAL_2 in gate.contents) == (applied, False)
-        assert gate.log[1].fate is Fate.SILENT
+        assert gate.log[1].fate is RequestFate.SILENT
     assert first.result(10) == "GenericError"
     assert second.result(10) == "GenericError"
 
 
 def test_a_rule_counts_its_occurrences_per_rule_and_acts_at_the_named_one() -> None:
-    rule = Rule(at=Address(actor="writer-2", operation="CREATE", occurrence=2), do=Do.FAIL)
+    rule = FaultRule(at=Address(actor="writer-2", operation="CREATE", occurrence=2), do=Do.FAIL)
     with Gate(rules=[rule]) as gate:
         shown = [create(gate, f"k{n}", actor=f"writer-{1 + n % 2}") for n in range(6)]
     assert shown == ["created", "created", "created", "GenericError", "created", "created"]
 
 
 def test_a_rule_is_about_every_object_of_a_request() -> None:
-    rule = Rule(at=Address(operation="DELETE", name="wal/@2"), do=Do.REFUSE, status=403)
+    rule = FaultRule(at=Address(operation="DELETE", name="wal/@2"), do=Do.REFUSE, status=403)
     with Gate(rules=[rule]) as gate:
         for path in (WAL_1, WAL_2):
             create(gate, path)
@@ -305,25 +305,28 @@ def test_a_rule_is_about_every_object_of_a_request() -> None:
 
 
 def test_a_rule_that_never_matched_makes_the_run_inconclusive() -> None:
-    rules = [Rule(at=Address(class_="wal"), do=Do.DUPLICATE), Rule(at=Address(name="wal/@9"), do=Do.LOSE, label="nine")]
+    rules = [
+        FaultRule(at=Address(class_="wal"), do=Do.DUPLICATE),
+        FaultRule(at=Address(name="wal/@9"), do=Do.LOSE, label="nine"),
+    ]
     with Gate(rules=rules) as gate:
         create(gate, WAL_1)
         assert gate.inconclusive == "rules that never acted: nine"
 
 
 def test_a_hook_may_answer_by_itself_or_leave_it_to_the_rules() -> None:
-    async def hook(request: Request, apply: Apply) -> Reply | Unanswered | None:
+    async def hook(request: GateRequest, apply: Apply) -> Reply | Unanswered | None:
         if request.name == "wal/@1":
             return Unanswered.RESET
         return apply() if request.name == "wal/@2" else None
 
-    with Gate(hook=hook, rules=[Rule(at=Address(class_="hint"), do=Do.FAIL)]) as gate:
+    with Gate(hook=hook, rules=[FaultRule(at=Address(class_="hint"), do=Do.FAIL)]) as gate:
         assert [create(gate, path) for path in (WAL_1, WAL_2, HINT)] == ["GenericError", "created", "GenericError"]
-        assert [entry.fate for entry in gate.log] == [Fate.LOST, Fate.NORMAL, Fate.THROTTLED]
+        assert [entry.fate for entry in gate.log] == [RequestFate.LOST, RequestFate.NORMAL, RequestFate.THROTTLED]
 
 
 def test_a_hook_that_breaks_is_reported_where_the_gate_is_closed() -> None:
-    def hook(_request: Request, _apply: Apply) -> None:
+    def hook(_request: GateRequest, _apply: Apply) -> None:
         raise LookupError("broken")
 
     with pytest.raises(LookupError, match="broken"), Gate(hook=hook) as gate:
@@ -488,7 +491,7 @@ def test_an_actor_that_does_nothing_for_too_long_is_reported(gate: Gate) -> None
 
 
 def test_a_rule_acts_when_the_schedule_lets_its_request_go() -> None:
-    rule = Rule(at=Address(class_="wal"), do=Do.APPLY_THEN_LOSE)
+    rule = FaultRule(at=Address(class_="wal"), do=Do.APPLY_THEN_LOSE)
     with Gate(rules=[rule]) as gate:
         schedule = Schedule(gate)
         first = schedule.go("a", lambda: create(gate, WAL_1, actor="a"))
@@ -499,8 +502,8 @@ def test_a_rule_acts_when_the_schedule_lets_its_request_go() -> None:
 
 
 def test_a_gate_that_ends_lets_go_of_everybody() -> None:
-    rule = Rule(at=Address(class_="wal"), do=Do.HOLD_BEFORE)
-    with Gate(rules=[rule], limits=Limits(life_s=60)) as gate:
+    rule = FaultRule(at=Address(class_="wal"), do=Do.HOLD_BEFORE)
+    with Gate(rules=[rule], limits=GateLimits(life_s=60)) as gate:
         first = background(create, gate, WAL_1)
         gate.wait_held(rule)
     assert first.result(10) == "GenericError"

@@ -11,7 +11,7 @@ import lance
 import memwal
 import pyarrow as pa
 import pytest
-from memwal_conformance.gate import Address, Do, Fate, Gate, Rule, Schedule
+from memwal_conformance.gate import Address, Do, FaultRule, Gate, RequestFate, Schedule
 
 SCHEMA = pa.schema(
     [
@@ -106,7 +106,7 @@ def test_every_request_of_the_native_writer_is_attributed_and_named(gate: Gate) 
 
 
 def test_a_native_put_whose_answer_was_lost_is_there_once_or_not_at_all_but_never_twice() -> None:
-    rule = Rule(at=Address(actor="writer-1", class_="wal", operation="CREATE"), do=Do.APPLY_THEN_LOSE)
+    rule = FaultRule(at=Address(actor="writer-1", class_="wal", operation="CREATE"), do=Do.APPLY_THEN_LOSE)
     with Gate(rules=[rule]) as gate:
         create(gate)
         writer = opened(gate, "writer-1")
@@ -114,7 +114,7 @@ def test_a_native_put_whose_answer_was_lost_is_there_once_or_not_at_all_but_neve
             writer.put(rows(1))
         assert gate.inconclusive == ""
         put = next(entry for entry in gate.log if entry.rule == rule.label)
-        assert (put.name, put.status, put.fate) == ("wal/@1", 200, Fate.APPLIED)
+        assert (put.name, put.status, put.fate) == ("wal/@1", 200, RequestFate.APPLIED)
         with gate.reopen(gate.prefixes[-1]) as crashed:
             assert seen(crashed) == [1, 100]
         with suppress(OSError):
@@ -128,7 +128,7 @@ def test_a_native_append_whose_answer_failed_is_there_twice_after_a_crash() -> N
     Its HTTP client repeats the conditional put after a 500, the writer takes its own entry for another one's, sees that
     nobody has fenced it, and puts the same rows again at the next position.
     """
-    rule = Rule(at=Address(actor="writer-1", class_="wal", operation="CREATE"), do=Do.APPLY_THEN_FAIL)
+    rule = FaultRule(at=Address(actor="writer-1", class_="wal", operation="CREATE"), do=Do.APPLY_THEN_FAIL)
     plain = pa.schema([pa.field("id", pa.int64()), pa.field("v", pa.string())])
     with Gate(rules=[rule]) as gate:
         url, data = f"s3://{gate.bucket}/t", rows(1).cast(plain)
@@ -140,9 +140,9 @@ def test_a_native_append_whose_answer_failed_is_there_twice_after_a_crash() -> N
         assert flushed(gate) == [[1]]
         entries = [(e.name, e.status, e.fate) for e in gate.log if e.class_ == "wal" and e.operation == "CREATE"]
         assert entries == [
-            ("wal/@1", 200, Fate.APPLIED),
-            ("wal/@1", 412, Fate.NORMAL),
-            ("wal/@2", 200, Fate.NORMAL),
+            ("wal/@1", 200, RequestFate.APPLIED),
+            ("wal/@1", 412, RequestFate.NORMAL),
+            ("wal/@2", 200, RequestFate.NORMAL),
         ]
         with gate.reopen(acknowledged) as crashed:
             opened(crashed, "writer-2").close()

@@ -23,7 +23,7 @@ from memwal.effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutI
 from memwal.errors import AlreadyExists, InvalidArgument, NotFound
 from memwal.stores import Store, open_store
 from memwal_conformance.cli.gate import commands
-from memwal_conformance.gate import Credentials, Gate, Limits, NotAtomic, Reply, Request, probe
+from memwal_conformance.gate import Credentials, Gate, GateLimits, GateRequest, NotAtomic, Reply, probe
 from memwal_conformance.gate.signing import sign, signature
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 from obstore.store import S3Store
@@ -264,7 +264,7 @@ def test_requests_on_one_connection_are_answered_in_turn_however_their_bytes_arr
 
 
 def test_what_goes_beyond_a_limit_is_refused_and_makes_the_run_inconclusive() -> None:
-    with Gate(limits=Limits(objects=1, object_bytes=8, kept_bytes=20)) as gate:
+    with Gate(limits=GateLimits(objects=1, object_bytes=8, kept_bytes=20)) as gate:
         store = rust(gate)
         assert gate.inconclusive == ""
         obstore.put(store, "a", b"12345678")
@@ -273,15 +273,15 @@ def test_what_goes_beyond_a_limit_is_refused_and_makes_the_run_inconclusive() ->
             with pytest.raises(Exception, match=words):
                 obstore.put(store, key, data)
         assert "more bytes" in gate.inconclusive
-    with Gate(limits=Limits(connections=0)) as gate:
+    with Gate(limits=GateLimits(connections=0)) as gate:
         assert code(exchange(gate, b"")) == (503, "SlowDown")
-    with Gate(limits=Limits(log_entries=1)) as gate:
+    with Gate(limits=GateLimits(log_entries=1)) as gate:
         assert code(exchange(gate, signed(gate, "GET", "/memwal/k"))) == (404, "NoSuchKey")
         assert code(exchange(gate, signed(gate, "GET", "/memwal/k"))) == (507, "InsufficientStorage")
 
 
 def test_a_gate_ends_by_itself_and_says_so() -> None:
-    with Gate(limits=Limits(life_s=0.01)) as gate:
+    with Gate(limits=GateLimits(life_s=0.01)) as gate:
         gate._thread.join(10)
         assert not gate.running
         assert "life" in gate.inconclusive
@@ -545,7 +545,7 @@ def test_the_probe_believes_the_gate_and_leaves_nothing(gate: Gate) -> None:
 
 
 def test_the_probe_refuses_a_store_that_ignores_the_condition() -> None:
-    def careless(request: Request, apply: Any) -> Reply:
+    def careless(request: GateRequest, apply: Any) -> Reply:
         honest = apply()
         return Reply(200) if request.operation == "CREATE" and honest.status == 412 else honest
 
@@ -554,7 +554,7 @@ def test_the_probe_refuses_a_store_that_ignores_the_condition() -> None:
 
 
 def test_the_probe_refuses_a_store_of_which_several_creations_win() -> None:
-    def racy(request: Request, apply: Any) -> Reply:
+    def racy(request: GateRequest, apply: Any) -> Reply:
         honest = apply()
         return Reply(200) if request.name.endswith("/raced") and request.digest.startswith(("5f", "6b")) else honest
 

@@ -14,7 +14,7 @@ from memwal_conformance.proving.broken import engine_with
 from memwal_conformance.registry.levels import levels_of
 from memwal_conformance.running import crashing, racing, scenarios, turning
 from memwal_conformance.running.playing import Amount, Player
-from memwal_conformance.running.scenarios import Scenario
+from memwal_conformance.running.scenarios import SuiteScenario
 from memwal_conformance.vectors import BadCase
 from memwal_conformance.verdicts import CaseResult, Verdict
 from memwal_sim import bugs
@@ -81,7 +81,7 @@ def player(tmp_path: Path) -> Player:
     )
 
 
-def made(*steps: dict[str, Any], rules: tuple[dict[str, Any], ...] = (), **more: Any) -> Scenario:
+def made(*steps: dict[str, Any], rules: tuple[dict[str, Any], ...] = (), **more: Any) -> SuiteScenario:
     """A scenario of these steps."""
     described = json.loads((GATE / "zombie_append.json").read_text("utf-8"))
     described |= {"gate": {"rules": list(rules)}, "steps": list(steps), **more}

@@ -20,7 +20,7 @@ SCENARIO: dict[str, Any] = {
 }
 
 
-def made(*steps: Any, **more: Any) -> scenarios.Scenario:
+def made(*steps: Any, **more: Any) -> scenarios.SuiteScenario:
     return scenarios.made({**SCENARIO, "steps": list(steps), **more}, Path("a.json"))
 
 

@@ -14,7 +14,7 @@ import pytest
 from memwal_conformance import cells, vectors
 from memwal_conformance.judge import artifacts, content, store, structure, table, wal, wire
 from memwal_conformance.judge.artifacts import name_of, number_of
-from memwal_conformance.judge.wire import Damaged
+from memwal_conformance.judge.wire import DamagedBytes
 from memwal_conformance.running import checks, oracle, scenarios
 from memwal_conformance.running.checks import Scene
 from memwal_conformance.vectors import BadCase, Vector, objects
@@ -63,7 +63,7 @@ OF_THE_LIST = {"manifest_with_a_generation_twice", "manifest_with_a_listed_curre
     "vector", [v for v in DECODED if v.area == "invalid" and v.name not in OF_THE_LIST], ids=case_id
 )
 def test_the_judge_refuses_every_damaged_object(vector: Vector) -> None:
-    with pytest.raises(Damaged):
+    with pytest.raises(DamagedBytes):
         judged(vector)
 
 
@@ -84,8 +84,8 @@ def test_every_cut_of_a_manifest_but_those_between_fields_is_damage() -> None:
     starts = {field.offset for field in wire.fields(data)}
     for size in range(1, len(data)):
         if size not in starts:
-            with pytest.raises(Damaged):
-                wire.Message.of(data[:size])
+            with pytest.raises(DamagedBytes):
+                wire.WireMessage.of(data[:size])
 
 
 def test_every_cut_of_an_arrow_entry_is_damage() -> None:
@@ -94,14 +94,14 @@ def test_every_cut_of_an_arrow_entry_is_damage() -> None:
     data = file.read_bytes()
     assert wal.stream_end(data) == len(data)
     for size in range(len(data)):
-        with pytest.raises(Damaged):
+        with pytest.raises(DamagedBytes):
             wal.decode(data[:size], "arrow")
 
 
 @pytest.mark.parametrize("data", [b"\x80" * 11, b"\xff" * 9 + b"\x7f", b"\x03", b"\x07", b"\x00\x01"])
 def test_bytes_that_are_no_protobuf_message_are_damage(data: bytes) -> None:
-    with pytest.raises(Damaged):
-        wire.Message.of(data)
+    with pytest.raises(DamagedBytes):
+        wire.WireMessage.of(data)
 
 
 # A store of another implementation --------------------------------------------------------------------------------
@@ -338,12 +338,12 @@ def test_damage_to_a_store_is_found_by_its_check(name: str, copied: Path) -> Non
 
 def test_damage_makes_what_the_store_means_unreadable_or_different(copied: Path) -> None:
     folder_gone(copied)
-    with pytest.raises(Damaged, match="pylance cannot read"):
+    with pytest.raises(DamagedBytes, match="pylance cannot read"):
         content.durable(store.read(copied, "R", ("id",)))
 
 
 def test_a_folder_without_a_table_is_damage(tmp_path: Path) -> None:
-    with pytest.raises(Damaged, match="no table manifest"):
+    with pytest.raises(DamagedBytes, match="no table manifest"):
         store.read(tmp_path, "B", ("id",))
 
 

@@ -11,7 +11,7 @@ from memwal_conformance import matrix
 from memwal_conformance.cli import commands
 from memwal_conformance.generated import native_matrix
 from memwal_conformance.reporting import side_by_side
-from memwal_conformance.reporting.side_by_side import Cell
+from memwal_conformance.reporting.side_by_side import CaseCell
 from memwal_conformance.verdicts import Verdict
 from typer.testing import CliRunner
 
@@ -67,8 +67,8 @@ def test_both_forms_of_a_summary_are_read(runs: list[Path]) -> None:
     columns = side_by_side.load_all(runs)
     assert [column.label for column in columns] == ["example 1", "example 2", "pylance 9.0.1"]
     assert [column.says for column in columns] == [("example 1 says so",), ("example 2 says so",), ("pylance says so",)]
-    assert columns[2].cases[FENCES] == Cell(Verdict.FAIL, "[FENCE-016] the row 1 is missing")
-    assert columns[0].cases[FENCES] == Cell(Verdict.PASS, "")
+    assert columns[2].cases[FENCES] == CaseCell(Verdict.FAIL, "[FENCE-016] the row 1 is missing")
+    assert columns[0].cases[FENCES] == CaseCell(Verdict.PASS, "")
 
 
 def test_the_reason_is_the_line_of_the_verdict_and_the_first_line_if_there_is_none(runs: list[Path]) -> None:
@@ -94,8 +94,8 @@ def test_a_case_is_shown_where_runs_differ_and_counted_where_they_agree(runs: li
     ],
 )
 def test_only_runs_that_agree_on_pass_or_unsupported_need_no_row(verdicts: tuple[str | None, ...], calm: bool) -> None:
-    cells = tuple(None if verdict is None else Cell(Verdict(verdict), "") for verdict in verdicts)
-    assert side_by_side.Row(name="x", cells=cells).calm is calm
+    cells = tuple(None if verdict is None else CaseCell(Verdict(verdict), "") for verdict in verdicts)
+    assert side_by_side.CaseRow(name="x", cells=cells).calm is calm
 
 
 def test_a_case_that_a_run_does_not_have_is_a_dash(runs: list[Path]) -> None:

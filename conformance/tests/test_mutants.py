@@ -14,7 +14,7 @@ from memwal_conformance.proving import anchors, chances, deaths, entering, passe
 from memwal_conformance.proving import mutants as written
 from memwal_conformance.proving import trials as trial
 from memwal_conformance.proving.deaths import Death
-from memwal_conformance.proving.mutants import Change, Mutant
+from memwal_conformance.proving.mutants import Mutant, SourceChange
 from memwal_conformance.proving.planted import of_mutant
 from memwal_conformance.proving.trials import trials
 from memwal_conformance.registry import clauses as registry
@@ -590,7 +590,7 @@ def test_what_a_function_does_when_its_module_is_imported_is_tried_in_a_process_
 
 def test_a_test_that_fails_without_a_mutant_notices_nothing(toy_pass: Path) -> None:
     toy, test = chances.chances(TOY_FILE, toy_pass), "reference/tests/test_toy.py::test_never"
-    table = watching.Table({test: 0.01}, {"memwal.toy:within": frozenset({test})}, {})
+    table = watching.TestsByBlock({test: 0.01}, {"memwal.toy:within": frozenset({test})}, {})
     (toy_pass / "reference/tests/test_toy.py").write_text("def test_never(): assert False\n", "utf-8")
     with pytest.raises(InvalidArgument, match=r"test_toy\.py::test_never: fails without a mutant, too: assert False"):
         list(passes.tried(toy, {}, table, minutes=10, root=toy_pass))
@@ -624,7 +624,7 @@ why = "w"
 def test_an_explanation_is_found_by_its_words_and_signs_whatever_the_layout(root: Path) -> None:
     (root / passes.EXPLAINED).write_text(EXPLANATION.format("    return count > 0"), "utf-8")
     toy = root / TOY_FILE
-    explained, other = (Change(file=TOY_FILE, old="count > 0", new=new) for new in ("(1 < count)", "1 > count"))
+    explained, other = (SourceChange(file=TOY_FILE, old="count > 0", new=new) for new in ("(1 < count)", "1 > count"))
     for layout in ("return count > 0", "return count  >  0  # for counts"):
         toy.write_text(TOY.replace("return count > 0", layout), "utf-8")
         assert passes.explained(root).get(passes.made(explained, root)) == "w"

@@ -16,11 +16,11 @@ import pyarrow as pa  # noqa: E402
 from conformance_runs import Run, run_suite  # noqa: E402
 from memwal_conformance.adapters import native, native_errors, native_package, native_reads, native_state, versions  # noqa: E402
 from memwal_conformance.adapters.process import AdapterProcess  # noqa: E402
-from memwal_conformance.gate import Address, CrashState, Do, Rule  # noqa: E402
+from memwal_conformance.gate import Address, CrashState, Do, FaultRule  # noqa: E402
 from memwal_conformance.judge import content, structure  # noqa: E402
 from memwal_conformance.judge import store as judged  # noqa: E402
 from memwal_conformance.native import differential, life, race, reading, record, tables  # noqa: E402
-from memwal_conformance.native.life import Kind, Life  # noqa: E402
+from memwal_conformance.native.life import Kind, RecordedLife  # noqa: E402
 from memwal_conformance.protocol import Hello  # noqa: E402
 from memwal_conformance.running import checks, oracle, runner, scenarios  # noqa: E402
 from memwal_conformance.running.checks import Scene  # noqa: E402
@@ -117,7 +117,7 @@ def test_reports_about_different_versions_are_not_put_together(run: Run) -> None
 
 
 def test_what_the_package_has_no_call_for_is_not_claimed() -> None:
-    hello = Hello.of(native.hello(native_state.State(), {}))
+    hello = Hello.of(native.hello(native_state.NativeState(), {}))
     assert "writer" not in hello.roles
     assert not hello.answers("writer.flush_wal")
     assert not hello.answers("writer.status")
@@ -208,13 +208,13 @@ def recoverer() -> Iterator[AdapterProcess]:
 
 
 @pytest.fixture(scope="module")
-def honest(start: Contents) -> Life:
+def honest(start: Contents) -> RecordedLife:
     return life.live(COMMAND, APPENDED, start)
 
 
 @pytest.mark.long
 def test_a_life_without_faults_keeps_each_acknowledged_row_once_wherever_it_is_cut_off(
-    honest: Life, recoverer: AdapterProcess
+    honest: RecordedLife, recoverer: AdapterProcess
 ) -> None:
     assert honest.inconclusive == ""
     assert honest.steps == tuple(f"{step}: done" for step in life.STEPS)
@@ -224,7 +224,7 @@ def test_a_life_without_faults_keeps_each_acknowledged_row_once_wherever_it_is_c
     assert [life.look(recoverer, APPENDED, state) for state in looked_at] == [[] for _ in looked_at]
 
 
-def test_a_store_that_lost_an_acknowledged_entry_is_noticed(honest: Life, recoverer: AdapterProcess) -> None:
+def test_a_store_that_lost_an_acknowledged_entry_is_noticed(honest: RecordedLife, recoverer: AdapterProcess) -> None:
     state = next(state for state in honest.states if len(state.acknowledged) == 2)
     (entry,) = (entry.key for entry in honest.log if entry.name == "wal/@2" and entry.operation == "CREATE")
     broken = CrashState(state.index, state.contents.without(entry), state.acknowledged, state.order)
@@ -236,7 +236,7 @@ def test_a_flush_whose_manifest_was_stored_and_answered_500_lists_its_generation
     start: Contents, recoverer: AdapterProcess
 ) -> None:
     """A finding about pylance 9.0.1 and 14.0.2; ``observed/scripts/lost_answers.py`` shows it without this project."""
-    rule = Rule(at=Address(actor=life.WRITER, operation="CREATE", name="manifest/@2"), do=Do.APPLY_THEN_FAIL)
+    rule = FaultRule(at=Address(actor=life.WRITER, operation="CREATE", name="manifest/@2"), do=Do.APPLY_THEN_FAIL)
     lived = life.live(COMMAND, APPENDED, start, [rule])
     assert lived.inconclusive == ""
     met = life.fault_order(lived, rule)
@@ -247,8 +247,10 @@ def test_a_flush_whose_manifest_was_stored_and_answered_500_lists_its_generation
 
 
 @pytest.mark.long
-def test_a_real_kill_leaves_what_a_crash_state_has(start: Contents, honest: Life, recoverer: AdapterProcess) -> None:
-    rule = Rule(at=Address(actor=life.WRITER, operation="CREATE", name="wal/@2"), do=Do.KILL_AFTER)
+def test_a_real_kill_leaves_what_a_crash_state_has(
+    start: Contents, honest: RecordedLife, recoverer: AdapterProcess
+) -> None:
+    rule = FaultRule(at=Address(actor=life.WRITER, operation="CREATE", name="wal/@2"), do=Do.KILL_AFTER)
     lived = life.live(COMMAND, APPENDED, start, [rule])
     assert "signal 9" in lived.steps[-1]
     left = lived.states[-1]
@@ -273,7 +275,7 @@ def claimed_thrice(root: Path) -> dict[int, Path]:
     return {int(file.stem[::-1], 2): file for file in root.glob("_mem_wal/*/wal/*.arrow")}
 
 
-def epochs(root: Path) -> structure.Result:
+def epochs(root: Path) -> structure.CheckResult:
     return next(r for r in structure.run(judged.read(root, "R", ("id",))) if r.check == "WAL epochs")
 
 
@@ -320,7 +322,7 @@ def test_an_address_without_encryption_is_in_the_environment_for_writers_that_lo
     for name in ("AWS_ENDPOINT", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ALLOW_HTTP"):
         monkeypatch.setenv(name, "before")
     storage = {"endpoint": "http://127.0.0.1:1", "region": "r", "access_key_id": "k", "secret_access_key": "s"}
-    native.configure(native_state.State(), {"revision": "R", "settings": {}, "storage": storage})
+    native.configure(native_state.NativeState(), {"revision": "R", "settings": {}, "storage": storage})
     assert (os.environ["AWS_ENDPOINT"], os.environ["AWS_ALLOW_HTTP"]) == ("http://127.0.0.1:1", "true")
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from memwal_conformance.judge import progress, table
 from memwal_conformance.judge.artifacts import IndexDetails
-from memwal_conformance.judge.store import LAYOUTS, Region, Store
+from memwal_conformance.judge.store import LAYOUTS, JudgedStore, Region
 from memwal_conformance.judge.table import TableManifest
 
 REGION = "0f8fad5b-d9cb-469f-a165-70867728950e"
@@ -62,7 +62,7 @@ def test_progress_rises_in_the_version_that_has_the_rows(
         strangers=(),
         hint=None,
     )
-    store = Store(
+    store = JudgedStore(
         root=tmp_path, layout=LAYOUTS["B"], key=("id",), table=known[b"1"], regions={REGION: region}, strangers=()
     )
     found = [seen for seen in progress.steps(store) if seen is not None]

@@ -8,7 +8,7 @@ import pytest
 from memwal_conformance.adapters.process import AdapterCrash, AdapterProcess, AdapterTimeout
 from memwal_conformance.protocol import AdapterError, Json, ProtocolViolation
 from memwal_conformance.running import runner
-from memwal_conformance.running.scenarios import Scenario
+from memwal_conformance.running.scenarios import SuiteScenario
 from memwal_conformance.verdicts import CaseResult, Verdict
 
 SCHEMA = [
@@ -76,7 +76,7 @@ def run(folder: Path, *steps: Json, kind: type[Model] = Model) -> CaseResult:
         send("table.create", {"rows": {"$rows": [[9, "base"]]}}),
         {"actor": "one", "send": "writer.open", "as": "writer"},
     ]
-    scenario = Scenario(
+    scenario = SuiteScenario(
         file=folder / "x.json",
         title="T.",
         smoke=False,

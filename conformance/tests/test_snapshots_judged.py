@@ -13,9 +13,9 @@ import pytest
 from lance.file import LanceFileWriter
 from memwal_conformance.judge import snapshots, structure
 from memwal_conformance.judge.artifacts import Generation, IndexDetails, Manifest
-from memwal_conformance.judge.store import LAYOUTS, Region, Store
+from memwal_conformance.judge.store import LAYOUTS, JudgedStore, Region
 from memwal_conformance.judge.table import TableManifest
-from memwal_conformance.judge.wire import Damaged
+from memwal_conformance.judge.wire import DamagedBytes
 
 REGION = "0f8fad5b-d9cb-469f-a165-70867728950e"
 LISTED = pa.list_(pa.struct([pa.field("generation", pa.uint64()), pa.field("path", pa.string())]))
@@ -53,7 +53,7 @@ def lance_file(rows: pa.Table) -> bytes:
         return file.read_bytes()
 
 
-def stored(root: Path, inline: bytes | None, num_regions: int = 1, revision: str = "B") -> Store:
+def stored(root: Path, inline: bytes | None, num_regions: int = 1, revision: str = "B") -> JudgedStore:
     details = IndexDetails(
         snapshot_ts_millis=0,
         num_regions=num_regions,
@@ -74,10 +74,10 @@ def stored(root: Path, inline: bytes | None, num_regions: int = 1, revision: str
         hint=None,
     )
     table = TableManifest(version=1, fragments=0, base_paths=(), memwal=(details,), config={})
-    return Store(root=root, layout=LAYOUTS[revision], key=(), table=table, regions={REGION: region}, strangers=())
+    return JudgedStore(root=root, layout=LAYOUTS[revision], key=(), table=table, regions={REGION: region}, strangers=())
 
 
-def faults(store: Store) -> list[str]:
+def faults(store: JudgedStore) -> list[str]:
     found = (check for check in structure.CHECKS if check.name.startswith("snapshot"))
     return [str(seen) for check in found for seen in check.look(store) if seen is not None]
 
@@ -137,7 +137,7 @@ def test_hints_of_a_snapshot_that_does_not_say_them_are_damage(name: str, tmp_pa
     assert snapshots.hints(stored(tmp_path, lance_file(GOOD))) == {REGION: 5}
     empty = changed(name, pa.nulls(1, GOOD.schema.field(name).type))
     for rows in (empty, changed(name, GOOD[name], "other")):
-        with pytest.raises(Damaged, match=f"a region snapshot: the column {name} "):
+        with pytest.raises(DamagedBytes, match=f"a region snapshot: the column {name} "):
             snapshots.hints(stored(tmp_path, lance_file(rows())))
 
 

@@ -36,11 +36,11 @@ def validate(
     Exits with 1 if a row differs, or if a planned fault did not happen.
     """
     from . import validate as job
-    from .progress import Progress
+    from .progress import PhaseProgress
     from .report import to_json
     from .terminal import show
 
-    progress = Progress(Console(stderr=True))
+    progress = PhaseProgress(Console(stderr=True))
     try:
         wanted = job.Job(out=out, revision=revision, regions=regions, flights=flights, fault=fault, seed=seed)
         found = job.compare_again(wanted, progress) if again else job.validate(wanted, progress)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
-from .options import Place, for_writing
+from .options import TableOption, for_writing
 from .place import open_table
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class TaskAttempt:
     """One attempt of a task, from the event log."""
 
     number: int
@@ -69,7 +69,7 @@ class Proof:
     """Whether a planned fault happened as planned."""
 
     fault: Fault
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[TaskAttempt, ...]
     generations: int
     """Generations that the failed attempt had flushed; its other rows were in the WAL."""
 
@@ -137,7 +137,7 @@ def _events(event_log: Path) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
 
 
-def _tasks(events: Iterable[Mapping[str, Any]], job_group: str) -> Iterator[tuple[int, int, Attempt]]:
+def _tasks(events: Iterable[Mapping[str, Any]], job_group: str) -> Iterator[tuple[int, int, TaskAttempt]]:
     """(stage, partition, attempt) of every task that ended in a job of the group."""
     stages: set[int] = set()
     for event in events:
@@ -149,8 +149,8 @@ def _tasks(events: Iterable[Mapping[str, Any]], job_group: str) -> Iterator[tupl
             yield (
                 event["Stage ID"],
                 info.get("Partition ID", info["Index"]),
-                Attempt(
-                    number=info["Attempt"],
+                TaskAttempt(
+                    number=info["TaskAttempt"],
                     failed=info["Failed"],
                     seconds=(info["Finish Time"] - info["Launch Time"]) / 1000,
                     reason=_reason(reason),
@@ -188,7 +188,7 @@ class SourceWithFaults(DataSource):  # type: ignore[misc] # pyspark's own types 
 class WriterWithFaults(DataSourceArrowWriter):  # type: ignore[misc] # pyspark's own types are not read
     """Hands every call on to the real writer; breaks the first attempt of the tasks in the plan."""
 
-    def __init__(self, inner: DataSourceArrowWriter, plan: Sequence[Fault], place: Place) -> None:
+    def __init__(self, inner: DataSourceArrowWriter, plan: Sequence[Fault], place: TableOption) -> None:
         self._inner = inner
         self._place = place
         self._plan = {fault.partition: fault for fault in plan}
@@ -211,7 +211,7 @@ class WriterWithFaults(DataSourceArrowWriter):  # type: ignore[misc] # pyspark's
         self._inner.abort(messages)
 
 
-def breaking(batches: Iterator[pa.RecordBatch], fault: Fault, place: Place) -> Iterator[pa.RecordBatch]:
+def breaking(batches: Iterator[pa.RecordBatch], fault: Fault, place: TableOption) -> Iterator[pa.RecordBatch]:
     """The first rows of ``batches`` in small batches, and then the fault; fewer rows than planned come unharmed."""
     piece = max(1, fault.rows // fault.puts)
     left = fault.rows
@@ -226,7 +226,7 @@ def breaking(batches: Iterator[pa.RecordBatch], fault: Fault, place: Place) -> I
             _break(fault, place)
 
 
-def _break(fault: Fault, place: Place) -> None:
+def _break(fault: Fault, place: TableOption) -> None:
     flushed = {r.region_id: r.manifest.generation_current - 1 for r in open_table(place).regions() if r.manifest}
     Path(fault.evidence).write_text(json.dumps({"generations": flushed}))
     if fault.kind == "kill":

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from .report import Report, region_label, to_json
+from .report import JobReport, region_label, to_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,13 +20,13 @@ class Bar:
     share: float
 
 
-def write_html(report: Report, path: Path) -> None:
+def write_html(report: JobReport, path: Path) -> None:
     """Render the report to ``path``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(render(report), encoding="utf-8")
 
 
-def render(report: Report) -> str:
+def render(report: JobReport) -> str:
     """The page as text; it refers to nothing outside itself."""
     environment = Environment(
         loader=PackageLoader("memwal_spark"),
@@ -45,7 +45,7 @@ def render(report: Report) -> str:
     )
 
 
-def _facts(report: Report) -> list[tuple[str, str]]:
+def _facts(report: JobReport) -> list[tuple[str, str]]:
     facts = [("Flights", f"{report.flights:,}"), ("Upserts", f"{report.upserts:,}")]
     if report.regions:
         facts += [("Regions", f"{len(report.regions)}"), ("Generations", f"{report.generations:,}")]

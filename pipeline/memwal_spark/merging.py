@@ -14,7 +14,7 @@ _PAUSE_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
+class MergerProgress:
     """What a merger did so far."""
 
     passes: int
@@ -32,16 +32,16 @@ class BackgroundMerger:
     context is left, unless the body failed first.
     """
 
-    def __init__(self, path: str, tell: Callable[[Merged], None]) -> None:
+    def __init__(self, path: str, tell: Callable[[MergerProgress], None]) -> None:
         self._path = path
         self._tell = tell
-        self._merged = Merged(passes=0, generations=0, rows=0, conflicts=0)
+        self._merged = MergerProgress(passes=0, generations=0, rows=0, conflicts=0)
         self._failure: BaseException | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="merger", daemon=True)
 
     @property
-    def merged(self) -> Merged:
+    def merged(self) -> MergerProgress:
         """Progress; final once the context was left."""
         return self._merged
 
@@ -74,7 +74,7 @@ class BackgroundMerger:
             generations, rows, conflicts = 0, 0, 1
         else:
             generations, rows, conflicts = len(report.merged), report.rows, 0
-        self._merged = Merged(
+        self._merged = MergerProgress(
             passes=before.passes + 1,
             generations=before.generations + generations,
             rows=before.rows + rows,

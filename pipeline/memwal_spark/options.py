@@ -43,7 +43,7 @@ FLUSH_ROWS = 250_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class TableOption:
     """Which table."""
 
     path: str
@@ -56,7 +56,7 @@ class Place:
 class ReadOptions:
     """What to read."""
 
-    place: Place
+    place: TableOption
     columns: tuple[str, ...] | None = None
     partitions: int | None = None
     consistency: str = "strong"
@@ -66,7 +66,7 @@ class ReadOptions:
 class WriteOptions:
     """How to write."""
 
-    place: Place
+    place: TableOption
     sequence_by: str
     late_rows: LateRows = "drop"
     delete_column: str | None = None
@@ -133,13 +133,13 @@ def _known(options: Mapping[str, str], known: Mapping[str, str], what: str) -> t
     return given, storage
 
 
-def _place(given: Mapping[str, str], storage: dict[str, str]) -> Place:
+def _place(given: Mapping[str, str], storage: dict[str, str]) -> TableOption:
     if "path" not in given:
         raise InvalidArgument("[MEMWAL_NO_PATH] option path is required: .option('path', 'the table') or .save(path)")
     revision = given.get("revision")
     if revision is not None and revision not in REVISIONS:
         raise _wrong("revision", revision, ", ".join(REVISIONS))
-    return Place(path=given["path"], revision=revision, version=_number(given, "version"), storage=storage)
+    return TableOption(path=given["path"], revision=revision, version=_number(given, "version"), storage=storage)
 
 
 def _batch(given: Mapping[str, str]) -> tuple[str, int] | None:

@@ -1,4 +1,4 @@
-"""From a `Place` to the open table."""
+"""From a `TableOption` to the open table."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import memwal
 from memwal.errors import InvalidArgument, NotFound
 
-from .options import Place
+from .options import TableOption
 
 if TYPE_CHECKING:
     from memwal import Table
     from memwal.ids import FieldId
 
 
-def open_table(place: Place) -> Table:
+def open_table(place: TableOption) -> Table:
     """Open the table; raises InvalidArgument if there is none, or if its revision is another than wanted."""
     try:
         table = memwal.open(place.path, version=place.version, storage_options=place.storage or None)

@@ -12,7 +12,7 @@ from rich.status import Status
 from .report import Phase
 
 
-class Running:
+class RunningPhase:
     """A phase under way; the body fills in how many rows it handled."""
 
     def __init__(self, name: str, status: Status | None) -> None:
@@ -26,7 +26,7 @@ class Running:
             self._status.update(f"{self.name}: {text}")
 
 
-class Progress:
+class PhaseProgress:
     """Times phases and shows each on ``console``: a spinner while it runs where there is a terminal, a line after."""
 
     def __init__(self, console: Console) -> None:
@@ -39,11 +39,11 @@ class Progress:
         return tuple(self._phases)
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[Running]:
+    def phase(self, name: str) -> Iterator[RunningPhase]:
         """Run the body as phase ``name``."""
         started = time.monotonic()
         with self._console.status(name) as status:
-            running = Running(name, status if self._console.is_terminal else None)
+            running = RunningPhase(name, status if self._console.is_terminal else None)
             yield running
         done = Phase(name=name, seconds=time.monotonic() - started, rows=running.rows)
         self._phases.append(done)

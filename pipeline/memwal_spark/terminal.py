@@ -7,10 +7,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from .oracle import Difference
-from .report import Report
+from .report import JobReport
 
 
-def show(report: Report, console: Console) -> None:
+def show(report: JobReport, console: Console) -> None:
     """Print a short form: figures, comparisons, faults, verdict; the first differences where there are any."""
     table = Table(box=None, pad_edge=False, show_header=False)
     for name, value in _figures(report):
@@ -36,7 +36,7 @@ def line(difference: Difference) -> str:
     return f"{difference.kind} {key}" + (f": {'; '.join(changes)}" if changes else "") + f" (events: {events})"
 
 
-def _figures(report: Report) -> list[tuple[str, str]]:
+def _figures(report: JobReport) -> list[tuple[str, str]]:
     figures = [("rows", f"{report.upserts:,} upserts of {report.flights:,} flights, revision {report.revision}")]
     if report.regions:
         merged = sum(region.merged for region in report.regions)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from memwal.region.sequences import LateRows
 
-from .options import STORAGE_PREFIX, Place
+from .options import STORAGE_PREFIX, TableOption
 from .route import route
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Upserted:
     """What a write did."""
 
     tasks: tuple[Mapping[str, Any], ...]
-    """Of each task what `memwal_spark.write.Written` says, by partition."""
+    """Of each task what `memwal_spark.write.TaskWritten` says, by partition."""
 
     @property
     def rows(self) -> int:
@@ -70,7 +70,7 @@ def upsert(
     ``storage``: options of the object store. The driver's machine has to be this one, since the report is a file of its
     own. Raises InvalidArgument, and what Spark raises for a job that failed.
     """
-    place = Place(path=str(path), revision=revision, storage=dict(storage or {}))
+    place = TableOption(path=str(path), revision=revision, storage=dict(storage or {}))
     routed = route(df, place, sequence_by=sequence_by, region_column=region_column)
     given = {
         "sequenceBy": sequence_by,

@@ -29,11 +29,11 @@ from . import faults, flights, html, readings, report, runtime
 from .faults import Fault, Proof
 from .folder import Folder
 from .memory import PeakMemory
-from .merging import BackgroundMerger, Merged
-from .options import Place
+from .merging import BackgroundMerger, MergerProgress
+from .options import TableOption
 from .oracle import Comparison
-from .progress import Progress, Running
-from .report import AFTER, BASE, BEFORE, WRITE, Merging, RegionResult, Report
+from .progress import PhaseProgress, RunningPhase
+from .report import AFTER, BASE, BEFORE, WRITE, JobReport, MergerReport, RegionResult
 from .route import route
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Job:
             raise InvalidArgument(f"at least one region is needed, not {self.regions}")
 
 
-def validate(job: Job, progress: Progress) -> Report:
+def validate(job: Job, progress: PhaseProgress) -> JobReport:
     """Run the whole job in ``job.out``, whose earlier results it replaces; writes report.json and report.html there.
 
     A session that is running already is used, and has to keep an event log; else one is started and stopped.
@@ -86,14 +86,14 @@ def validate(job: Job, progress: Progress) -> Report:
     return found
 
 
-def compare_again(job: Job, progress: Progress) -> Report:
+def compare_again(job: Job, progress: PhaseProgress) -> JobReport:
     """Compare the table that an earlier run left in ``job.out``, which is not changed; writes the report there."""
     folder = Folder(job.out.resolve())
     if not folder.log.is_file() or not folder.table.is_dir():
         raise InvalidArgument(f"{job.out} holds no earlier run: leave out --again")
     with PeakMemory() as memory, _started(job, progress, None) as spark:
         comparisons = _read_and_compare(spark, folder, progress)
-        found = Report(
+        found = JobReport(
             revision=memwal.open(folder.table).revision.name,
             seed=job.seed,
             flights=comparisons[0].expected.rows,
@@ -108,14 +108,16 @@ def compare_again(job: Job, progress: Progress) -> Report:
 
 
 @contextmanager
-def _started(job: Job, progress: Progress, event_log: Path | None) -> Iterator[SparkSession]:
+def _started(job: Job, progress: PhaseProgress, event_log: Path | None) -> Iterator[SparkSession]:
     with ExitStack() as stack:
         with progress.phase("start Spark"):
             spark = stack.enter_context(runtime.running("memwal validate", job.cores, event_log=event_log))
         yield spark
 
 
-def _run(job: Job, folder: Folder, upserts: int, progress: Progress, spark: SparkSession, memory: PeakMemory) -> Report:
+def _run(
+    job: Job, folder: Folder, upserts: int, progress: PhaseProgress, spark: SparkSession, memory: PeakMemory
+) -> JobReport:
     plan = planned(job, folder, upserts) if job.fault else ()
     with progress.phase("create the table"):
         memwal.create(folder.table, flights.SCHEMA, primary_key=flights.KEY, revision=job.revision, spec=_spec(job))
@@ -141,7 +143,7 @@ def _run(job: Job, folder: Folder, upserts: int, progress: Progress, spark: Spar
         with progress.phase("look the planned faults up"):
             faults.flush_event_log(spark)
             proofs = faults.prove(_event_log(spark), group, plan, _tasks(folder))
-    return Report(
+    return JobReport(
         revision=job.revision,
         seed=job.seed,
         flights=comparisons[0].expected.rows,
@@ -150,7 +152,7 @@ def _run(job: Job, folder: Folder, upserts: int, progress: Progress, spark: Spar
         phases=progress.phases,
         faults=proofs,
         regions=_region_results(folder),
-        meanwhile=Merging(
+        meanwhile=MergerReport(
             passes=merged.passes, generations=merged.generations, rows=merged.rows, conflicts=merged.conflicts
         ),
         unmerged_scanned=unmerged,
@@ -160,7 +162,9 @@ def _run(job: Job, folder: Folder, upserts: int, progress: Progress, spark: Spar
     )
 
 
-def _read_and_compare(spark: SparkSession, folder: Folder, progress: Progress, *stored: str) -> tuple[Comparison, ...]:
+def _read_and_compare(
+    spark: SparkSession, folder: Folder, progress: PhaseProgress, *stored: str
+) -> tuple[Comparison, ...]:
     """Read the table as it is now in both ways, and compare that and the readings stored earlier."""
     with progress.phase(AFTER) as phase:
         phase.rows = readings.spark_read(spark, folder)
@@ -204,12 +208,12 @@ def _write(
     plan: Sequence[Fault],
     group: str,
     spark: SparkSession,
-    phase: Running,
-) -> Merged:
+    phase: RunningPhase,
+) -> MergerProgress:
     flush = _flush_rows(job, upserts)
     spark.dataSource.register(faults.SourceWithFaults)
     log = spark.read.parquet(str(folder.log))
-    routed = route(log, Place(path=str(folder.table)), sequence_by=flights.SEQUENCE)
+    routed = route(log, TableOption(path=str(folder.table)), sequence_by=flights.SEQUENCE)
     writer = routed.write.format(faults.FORMAT if plan else "memwal").mode("append")
     if plan:
         writer = writer.option(faults.PLAN, faults.plan_json(plan))
@@ -220,7 +224,7 @@ def _write(
         reportPath=str(folder.written.resolve()),
     )
 
-    def tell(merged: Merged) -> None:
+    def tell(merged: MergerProgress) -> None:
         phase.tell(f"{merged.generations:,} generations with {merged.rows:,} rows merged meanwhile")
 
     spark.sparkContext.setJobGroup(group, "write the change log")
@@ -272,7 +276,7 @@ def _region_results(folder: Folder) -> tuple[RegionResult, ...]:
 
 
 def _tasks(folder: Folder) -> list[dict[str, Any]]:
-    """What the tasks of the write reported; see `memwal_spark.write.Written`."""
+    """What the tasks of the write reported; see `memwal_spark.write.TaskWritten`."""
     tasks: list[dict[str, Any]] = json.loads(folder.written.read_text())["tasks"]
     return tasks
 
@@ -291,6 +295,6 @@ def _versions(spark: SparkSession) -> dict[str, str]:
     return {"Python": platform.python_version(), "Java": jvm.System.getProperty("java.version"), **packages}
 
 
-def _store(found: Report, folder: Folder) -> None:
+def _store(found: JobReport, folder: Folder) -> None:
     report.write_json(found, folder.report_json)
     html.write_html(found, folder.report_html)

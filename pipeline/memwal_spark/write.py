@@ -33,7 +33,7 @@ ROUTE = "give every region a task of its own: df = memwal_spark.route.route(df, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written(WriterCommitMessage):  # type: ignore[misc] # pyspark's own types are not read
+class TaskWritten(WriterCommitMessage):  # type: ignore[misc] # pyspark's own types are not read
     """What one successful task wrote."""
 
     partition: int
@@ -69,7 +69,7 @@ class RegionTask:
         self._values: dict[str, object] = {}
         self._rows = self._late = self._deleted = self._puts = self._generations = self._unflushed = 0
 
-    def run(self, batches: Iterator[pa.RecordBatch]) -> Written:
+    def run(self, batches: Iterator[pa.RecordBatch]) -> TaskWritten:
         """Put every batch durably, flushing the MemTable now and then; the rest stays in the WAL.
 
         Raises InvalidArgument for rows out of sequence or of two regions, or the engine's `Outcome`.
@@ -187,9 +187,9 @@ class RegionTask:
         except InvalidArgument as failure:
             raise InvalidArgument(f"[MEMWAL_SCHEMA] the rows do not fit the table: {failure}") from failure
 
-    def _written(self, writer: Writer | None, started: float, *, skipped: bool = False) -> Written:
+    def _written(self, writer: Writer | None, started: float, *, skipped: bool = False) -> TaskWritten:
         context = _context()
-        return Written(
+        return TaskWritten(
             partition=context.partitionId(),
             attempt=context.attemptNumber(),
             task_attempt=context.taskAttemptId(),

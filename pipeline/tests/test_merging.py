@@ -12,7 +12,7 @@ import pytest
 from memwal import Conflict, MergeReport, StorageError
 from memwal.ids import Generation, RegionId, TableVersion
 from memwal_spark.memory import PeakMemory, tree_bytes
-from memwal_spark.merging import BackgroundMerger, Merged
+from memwal_spark.merging import BackgroundMerger, MergerProgress
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])
 
@@ -45,7 +45,7 @@ class _Merges:
         return outcome
 
 
-def run(monkeypatch: pytest.MonkeyPatch, outcomes: list[Exception | MergeReport]) -> Merged:
+def run(monkeypatch: pytest.MonkeyPatch, outcomes: list[Exception | MergeReport]) -> MergerProgress:
     table = _Merges(outcomes)
     monkeypatch.setattr(memwal, "open", lambda path: table)
     with BackgroundMerger("t", lambda merged: None) as merger:

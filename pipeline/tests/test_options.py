@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 from memwal.errors import InvalidArgument
 from memwal_spark import page
-from memwal_spark.options import Place, ReadOptions, WriteOptions, for_reading, for_writing
+from memwal_spark.options import ReadOptions, TableOption, WriteOptions, for_reading, for_writing
 
 
 def test_options_are_found_in_any_case_and_have_defaults() -> None:
     options = for_writing({"PATH": "t", "sequenceby": "seq", "NUMREGIONS": "8", "storage.endpoint": "e"})
     assert options == WriteOptions(
-        place=Place(path="t", storage={"endpoint": "e"}), sequence_by="seq", regions=8, flush_rows=250_000
+        place=TableOption(path="t", storage={"endpoint": "e"}), sequence_by="seq", regions=8, flush_rows=250_000
     )
 
 
 def test_columns_are_a_list_and_partitions_a_number() -> None:
     options = for_reading({"path": "t", "columns": "a, b", "numPartitions": "3", "version": "7", "revision": "R"})
     assert options == ReadOptions(
-        place=Place(path="t", version=7, revision="R"), columns=("a", "b"), partitions=3, consistency="strong"
+        place=TableOption(path="t", version=7, revision="R"), columns=("a", "b"), partitions=3, consistency="strong"
     )
 
 

@@ -10,9 +10,9 @@ from io import StringIO
 from pathlib import Path
 
 from memwal_spark import html, report, terminal
-from memwal_spark.faults import Attempt, Fault, Proof
+from memwal_spark.faults import Fault, Proof, TaskAttempt
 from memwal_spark.oracle import Comparison, Difference, Fingerprint
-from memwal_spark.report import Merging, Phase, RegionResult, Report
+from memwal_spark.report import JobReport, MergerReport, Phase, RegionResult
 from rich.console import Console
 
 SUM = Fingerprint(rows=3, keys=3, hash_sum=-5, hash_xor=7)
@@ -34,12 +34,12 @@ CHANGED = replace(
 PROOF = Proof(
     fault=Fault(kind="raise", partition=2, rows=30, puts=3, evidence="e"),
     attempts=(
-        Attempt(number=0, failed=True, seconds=1.0, reason="PlannedFault: planned"),
-        Attempt(number=1, failed=False, seconds=2.0, reason=""),
+        TaskAttempt(number=0, failed=True, seconds=1.0, reason="PlannedFault: planned"),
+        TaskAttempt(number=1, failed=False, seconds=2.0, reason=""),
     ),
     generations=1,
 )
-GOOD = Report(
+GOOD = JobReport(
     revision="B",
     seed=0,
     flights=3,
@@ -52,7 +52,7 @@ GOOD = Report(
             region_id="0f", values={"bucket": "1"}, rows=9, puts=3, epoch=2, generations=4, merged=4, attempts=2
         ),
     ),
-    meanwhile=Merging(passes=5, generations=3, rows=6, conflicts=0),
+    meanwhile=MergerReport(passes=5, generations=3, rows=6, conflicts=0),
     unmerged_scanned=1,
     peak_memory_bytes=2**30,
     versions={"Python": "3.11"},
@@ -75,13 +75,13 @@ def test_equal_rows_with_unequal_fingerprints_are_not_ok() -> None:
 
 
 def test_a_planned_fault_that_did_not_happen_is_not_ok() -> None:
-    unharmed = replace(PROOF, attempts=(Attempt(number=0, failed=False, seconds=1.0, reason=""),))
+    unharmed = replace(PROOF, attempts=(TaskAttempt(number=0, failed=False, seconds=1.0, reason=""),))
     expected = "planned fault (raise, task 2, after 30 rows) did not happen: attempt 0 succeeded"
     assert replace(GOOD, faults=(unharmed,)).verdict == expected
 
 
 def test_a_run_without_merges_or_without_unmerged_generations_or_without_comparisons_is_not_ok() -> None:
-    idle = replace(GOOD, meanwhile=Merging(passes=5, generations=0, rows=0, conflicts=0))
+    idle = replace(GOOD, meanwhile=MergerReport(passes=5, generations=0, rows=0, conflicts=0))
     assert idle.verdict == "no generation was merged while Spark wrote"
     assert replace(GOOD, unmerged_scanned=0).verdict == "the first scan met no unmerged generation"
     assert replace(GOOD, comparisons=()).verdict == "nothing was compared"
@@ -120,7 +120,7 @@ class _Page(HTMLParser):
         assert self.opened.pop() == tag
 
 
-def page(found: Report) -> tuple[str, _Page]:
+def page(found: JobReport) -> tuple[str, _Page]:
     text = html.render(found)
     parsed = _Page()
     parsed.feed(text)

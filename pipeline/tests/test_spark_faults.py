@@ -11,20 +11,20 @@ import pyarrow as pa
 import pytest
 from memwal_spark import faults
 from memwal_spark.faults import Fault, PlannedFault
-from memwal_spark.options import Place
+from memwal_spark.options import TableOption
 
 
 def fault(tmp_path: Path, kind: faults.Kind = "raise") -> Fault:
     return Fault(kind=kind, partition=3, rows=6, puts=3, evidence=str(tmp_path / "evidence.json"))
 
 
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> TableOption:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False)])
     table = memwal.create(tmp_path / "t", schema, primary_key=["id"])
     with table.writer() as writer:
         writer.put(pa.table({"id": [1]}, schema=schema))
         writer.flush()
-    return Place(path=str(tmp_path / "t"))
+    return TableOption(path=str(tmp_path / "t"))
 
 
 def batches(*sizes: int) -> list[pa.RecordBatch]:

@@ -12,8 +12,8 @@ import typer
 from memwal_spark import cli, flights, validate
 from memwal_spark.faults import Proof
 from memwal_spark.folder import Folder
-from memwal_spark.progress import Progress
-from memwal_spark.report import AFTER, BASE, BEFORE, Report
+from memwal_spark.progress import PhaseProgress
+from memwal_spark.report import AFTER, BASE, BEFORE, JobReport
 from memwal_spark.validate import Job
 from rich.console import Console
 from typer.testing import CliRunner
@@ -30,9 +30,9 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(spark: SparkSession, out: Path) -> Report:
+def found(spark: SparkSession, out: Path) -> JobReport:
     """The job under revision B, with its faults."""
-    return validate.validate(Job(out=out, flights=FLIGHTS, regions=4, seed=5), Progress(Console(stderr=True)))
+    return validate.validate(Job(out=out, flights=FLIGHTS, regions=4, seed=5), PhaseProgress(Console(stderr=True)))
 
 
 def invoke(*arguments: str) -> tuple[int, str]:
@@ -43,14 +43,14 @@ def invoke(*arguments: str) -> tuple[int, str]:
 
 
 @pytest.mark.long
-def test_every_reading_equals_sparks_own_answer(found: Report) -> None:
+def test_every_reading_equals_sparks_own_answer(found: JobReport) -> None:
     assert found.verdict == "ok"
     assert [comparison.name for comparison in found.comparisons] == [BEFORE, AFTER, BASE]
     assert {comparison.actual.rows for comparison in found.comparisons} == {FLIGHTS}
     assert found.upserts == flights.change_log(FLIGHTS, seed=5).num_rows
 
 
-def test_both_planned_faults_happened_after_a_flush_and_the_tasks_were_retried(found: Report) -> None:
+def test_both_planned_faults_happened_after_a_flush_and_the_tasks_were_retried(found: JobReport) -> None:
     assert [(proof.fault.kind, proof.happened) for proof in found.faults] == [("raise", True), ("kill", True)]
     assert all(proof.generations == 1 for proof in found.faults)
     hit = {str(proof.fault.partition) for proof in found.faults}
@@ -59,7 +59,7 @@ def test_both_planned_faults_happened_after_a_flush_and_the_tasks_were_retried(f
     }
 
 
-def test_generations_were_merged_while_spark_wrote_and_all_are_in_the_end(found: Report) -> None:
+def test_generations_were_merged_while_spark_wrote_and_all_are_in_the_end(found: JobReport) -> None:
     assert found.meanwhile is not None
     assert found.meanwhile.generations >= 1
     assert found.unmerged_scanned is not None
@@ -69,13 +69,13 @@ def test_generations_were_merged_while_spark_wrote_and_all_are_in_the_end(found:
     assert sum(region.rows for region in found.regions) == found.upserts
 
 
-def test_the_report_is_written_as_json_and_as_a_page(found: Report, out: Path) -> None:
+def test_the_report_is_written_as_json_and_as_a_page(found: JobReport, out: Path) -> None:
     assert json.loads((out / "report.json").read_text())["verdict"] == "ok"
     assert "row by row" in (out / "report.html").read_text()
 
 
 def test_a_fault_that_finds_too_few_rows_to_strike_makes_the_run_fail(
-    found: Report, out: Path, monkeypatch: pytest.MonkeyPatch
+    found: JobReport, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unharmed = Proof(fault=found.faults[0].fault, attempts=(), generations=0)
     monkeypatch.setattr(validate, "validate", lambda job, progress: _with(found, unharmed))
@@ -84,11 +84,11 @@ def test_a_fault_that_finds_too_few_rows_to_strike_makes_the_run_fail(
     assert "did not happen: no attempt" in shown
 
 
-def _with(found: Report, proof: Proof) -> Report:
+def _with(found: JobReport, proof: Proof) -> JobReport:
     return replace(found, faults=(proof,))
 
 
-def test_a_tampered_row_of_the_base_table_is_named_and_the_exit_code_is_one(found: Report, out: Path) -> None:
+def test_a_tampered_row_of_the_base_table_is_named_and_the_exit_code_is_one(found: JobReport, out: Path) -> None:
     import lance
 
     assert found.verdict == "ok"

@@ -22,7 +22,7 @@ from memwal.errors import InvalidArgument, check_name
 from memwal.revisions import Interpretation
 
 from . import data, places
-from .data import Table
+from .data import DataTable
 from .outcomes import Fate
 
 _ENGINE = "memwal"
@@ -96,7 +96,7 @@ def _of_data(path: Path) -> Iterator[Bug]:
     file.close()
 
 
-def _bug(table: Table) -> Bug:
+def _bug(table: DataTable) -> Bug:
     bug = Bug(
         name=table.text("name"),
         title=table.text("title"),
@@ -172,7 +172,7 @@ def _replaced(target: str, replacement: Callable[..., Any] | property) -> Iterat
     place, name = owner(target)
     original = getattr(place, name)
     owners = [place] if isinstance(place, type) else [place, *_importers(original, name)]
-    change = _Change(owners, name, original, replacement)
+    change = _Replacement(owners, name, original, replacement)
     change.make()
     _changes.append(change)
     try:
@@ -183,7 +183,7 @@ def _replaced(target: str, replacement: Callable[..., Any] | property) -> Iterat
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Change:
+class _Replacement:
     """A function of the engine that is replaced."""
 
     owners: list[Any]
@@ -200,7 +200,7 @@ class _Change:
             setattr(place, self.name, self.original)
 
 
-_changes: list[_Change] = []
+_changes: list[_Replacement] = []
 """What is replaced now, in order: the engine's functions are there once for the whole process, too."""
 
 

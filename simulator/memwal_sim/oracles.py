@@ -23,7 +23,7 @@ INSPECTION = "the store can be inspected"
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
+class RecoveryResult:
     """How recovery went on some contents."""
 
     end: Ended
@@ -50,29 +50,29 @@ class Recovery:
         self.process = process
         self._book = Book()
         self._trie = Trie(process, self._book)
-        self._known: dict[Contents, Recovered] = {}
+        self._known: dict[Contents, RecoveryResult] = {}
 
     @property
     def requests(self) -> Sequence[StoreRequest[Any]]:
         """All requests that it made so far, on whatever contents: it grows."""
         return self._book.requests
 
-    def __call__(self, contents: Contents) -> Recovered:
+    def __call__(self, contents: Contents) -> RecoveryResult:
         """How the process ends when it starts on ``contents``, which stay as they are."""
         known = self._known.get(contents)
         if known is None:
             known = self._known[contents] = self._run(contents)
         return known
 
-    def _run(self, contents: Contents) -> Recovered:
+    def _run(self, contents: Contents) -> RecoveryResult:
         trie, book, node = self._trie, self._book, ROOT
         for _ in range(STORE_LIMIT):
             request = trie.requests[node]
             if request == AT_END:
-                return Recovered(trie.ends[node])
+                return RecoveryResult(trie.ends[node])
             contents, reply = perform(contents, book.requests[request])
             node = trie.child(node, book.reply_id(reply))
-        return Recovered(Ended(), stuck=True)
+        return RecoveryResult(Ended(), stuck=True)
 
 
 def after_crash(

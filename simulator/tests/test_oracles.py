@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from kit.toys import IO
 from memwal.violations import Violation
-from memwal_sim.oracles import Recovered, Recovery, after_crash, inspected
+from memwal_sim.oracles import Recovery, RecoveryResult, after_crash, inspected
 from memwal_sim.process import Ended, Process
 from memwal_sim.store import Contents
 
@@ -22,7 +22,7 @@ def test_recovery_runs_on_a_copy_and_engine_code_once_per_history() -> None:
     RUNS.clear()
     recovery = Recovery(Process("recovery", recover))
     contents = [Contents({"name": b"a", "other": bytes([n])}) for n in range(5)] + [Contents({"name": b"b"})]
-    assert [recovery(each) for each in contents] == [Recovered(Ended("a"))] * 5 + [Recovered(Ended("b"))]
+    assert [recovery(each) for each in contents] == [RecoveryResult(Ended("a"))] * 5 + [RecoveryResult(Ended("b"))]
     assert RUNS == ["a", "b"]
     assert "mark" not in contents[0]
 

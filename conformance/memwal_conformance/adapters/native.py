@@ -37,8 +37,8 @@ from memwal_conformance.adapters.native_package import (
     WRITER,
 )
 from memwal_conformance.adapters.native_reads import reader_get, reader_open, reader_scan, reader_search
-from memwal_conformance.adapters.native_state import State, Writer
-from memwal_conformance.adapters.native_store import Store
+from memwal_conformance.adapters.native_state import NativeState, NativeWriter
+from memwal_conformance.adapters.native_store import TableStore
 from memwal_conformance.adapters.serve import Handler, serve
 from memwal_conformance.protocol import AdapterError, Json
 
@@ -68,7 +68,7 @@ def without() -> list[str]:
     return [*found, *(() if filtered else ("reader.search filter",))]
 
 
-def hello(_state: State, _: Json) -> Json:
+def hello(_state: NativeState, _: Json) -> Json:
     roles, partial, capabilities = claims()
     return {
         "protocol": "1",
@@ -82,7 +82,7 @@ def hello(_state: State, _: Json) -> Json:
     }
 
 
-def configure(state: State, params: Json) -> Json:
+def configure(state: NativeState, params: Json) -> Json:
     shutdown(state, {})
     if params["revision"] != "R":
         raise AdapterError("invalid_argument", f"the package writes revision R, not {params['revision']}")
@@ -97,7 +97,7 @@ def configure(state: State, params: Json) -> Json:
 
 
 def _reached(storage: Json) -> dict[str, str]:
-    """Storage options for the package; `Store`, and writers of 7.0 to 8.0, find the same in the environment."""
+    """Storage options for the package; `TableStore`, and writers of 7.0 to 8.0, find the same in the environment."""
     options = {
         "aws_endpoint": storage["endpoint"],
         "aws_region": storage["region"],
@@ -108,7 +108,7 @@ def _reached(storage: Json) -> dict[str, str]:
     return {**options, "allow_http": "true"}
 
 
-def shutdown(state: State, _: Json) -> Json:
+def shutdown(state: NativeState, _: Json) -> Json:
     for writer in state.writers.values():
         try:
             writer.native.close()
@@ -119,7 +119,7 @@ def shutdown(state: State, _: Json) -> Json:
     return {}
 
 
-def eval_region(_state: State, params: Json) -> Json:
+def eval_region(_state: NativeState, params: Json) -> Json:
     rows = cells.to_table(params["rows"])
     spec = params["spec"]
     fields = [{**f, "source_ids": [int(i) for i in f["source_ids"]]} for f in spec["fields"]]
@@ -134,7 +134,7 @@ def eval_region(_state: State, params: Json) -> Json:
     return {"values": found["rows"]}
 
 
-def table_create(state: State, params: Json) -> Json:
+def table_create(state: NativeState, params: Json) -> Json:
     rows, key = cells.to_table(params["rows"]), params["primary_key"]
     if "region_fields" in params:
         raise AdapterError("invalid_argument", "the package takes a sharding mode, no list of region fields")
@@ -156,14 +156,14 @@ def table_create(state: State, params: Json) -> Json:
 
 def _claim(dataset: Any, table: str, shard_id: str, limits: Json) -> tuple[Any, int, bool]:
     """A writer, the epoch that is stored after its claim, and whether that is its own for certain."""
-    before = Store(table).shard(shard_id)
+    before = TableStore(table).shard(shard_id)
     native = dataset.mem_wal_writer(shard_id, **_SETTINGS, **limits)
-    shard = Store(table).shard(shard_id)
+    shard = TableStore(table).shard(shard_id)
     epoch = 0 if shard is None else shard.epoch
     return native, epoch, epoch == (0 if before is None else before.epoch) + 1
 
 
-def writer_open(state: State, params: Json) -> Json:
+def writer_open(state: NativeState, params: Json) -> Json:
     if "values" in params:
         raise AdapterError("invalid_argument", "the package opens a shard by its id, not by region values")
     shard_id = params.get("region_id") or str(uuid.uuid4())
@@ -173,11 +173,11 @@ def writer_open(state: State, params: Json) -> Json:
         limits = dict.fromkeys(("max_memtable_rows", "max_memtable_batches"), params["memtable_rows"])
     native, epoch, own = _claim(dataset, params["table"], shard_id, limits)
     handle = state.handle("writer")
-    state.writers[handle] = Writer(params["table"], shard_id, epoch, dataset.schema, native, limits)
+    state.writers[handle] = NativeWriter(params["table"], shard_id, epoch, dataset.schema, native, limits)
     return {"writer": handle, "region_id": shard_id, **({"epoch": str(epoch)} if own else {})}
 
 
-def _marked(writer: Writer, rows: pa.Table) -> pa.Table:
+def _marked(writer: NativeWriter, rows: pa.Table) -> pa.Table:
     """The rows, with the metadata that the table has for columns of the same name and type."""
     known = {column.name: column for column in writer.schema}
     fields = [
@@ -189,22 +189,22 @@ def _marked(writer: Writer, rows: pa.Table) -> pa.Table:
     return pa.table(rows.columns, schema=pa.schema(fields))
 
 
-def writer_put(state: State, params: Json) -> Json:
+def writer_put(state: NativeState, params: Json) -> Json:
     writer = state.writer(params["writer"])
     writer.alive().put(_marked(writer, cells.to_table(params["rows"])))
     return {}
 
 
-def writer_delete(state: State, params: Json) -> Json:
+def writer_delete(state: NativeState, params: Json) -> Json:
     writer = state.writer(params["writer"])
     writer.alive().delete(_marked(writer, cells.to_table(params["keys"])))
     return {}
 
 
-def writer_flush_memtable(state: State, params: Json) -> Json:
+def writer_flush_memtable(state: NativeState, params: Json) -> Json:
     """Close, and claim the shard again unless another writer has."""
     writer = state.writer(params["writer"])
-    store = Store(writer.table)
+    store = TableStore(writer.table)
     before = store.shard(writer.shard_id)
     native, writer.native = writer.alive(), None
     native.close()
@@ -219,17 +219,17 @@ def writer_flush_memtable(state: State, params: Json) -> Json:
     return {"generation": str(max(new)) if new else None}
 
 
-def writer_close(state: State, params: Json) -> Json:
+def writer_close(state: NativeState, params: Json) -> Json:
     writer = state.writer(params["writer"])
     del state.writers[params["writer"]]
     writer.alive().close()
     return {}
 
 
-def merge_run(state: State, params: Json) -> Json:
+def merge_run(state: NativeState, params: Json) -> Json:
     """All that is left to merge, in order; with ``generation`` up to that one, and that one in any case."""
     table, merged = params["table"], []
-    store = Store(table)
+    store = TableStore(table)
     asked = int(params["generation"]) if "generation" in params else None
     for shard in store.shards():
         if params.get("region_id") not in (None, shard.shard_id):
@@ -245,7 +245,7 @@ def merge_run(state: State, params: Json) -> Json:
     return {"merged": merged}
 
 
-def _merge(state: State, table: str, sstable: str, progress: Any) -> None:
+def _merge(state: NativeState, table: str, sstable: str, progress: Any) -> None:
     """Deletes first and without progress, then rows with it, as the package asks for."""
     dataset = state.dataset(table)
     key = [column.name for column in dataset.schema if (column.metadata or {}).get(_KEY) == b"true"]
@@ -274,7 +274,7 @@ def _newest(rows: pa.Table, key: list[str]) -> pa.Table:
     return rows.take(pa.array(kept, pa.int64()))
 
 
-MESSAGES: dict[str, Callable[[State, Json], Json]] = {
+MESSAGES: dict[str, Callable[[NativeState, Json], Json]] = {
     "hello": hello,
     "configure": configure,
     "shutdown": shutdown,
@@ -296,7 +296,7 @@ MESSAGES: dict[str, Callable[[State, Json], Json]] = {
 
 def handlers() -> dict[str, Handler]:
     """A function per message, sharing a state of their own."""
-    state = State()
+    state = NativeState()
     return {name: _guarded(functools.partial(answer, state)) for name, answer in MESSAGES.items()}
 
 

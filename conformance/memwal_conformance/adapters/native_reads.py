@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 
 from memwal_conformance import cells
 from memwal_conformance.adapters.native_package import ADD_SSTABLE, LOOKUP, SCANNER, SEARCH, SNAPSHOT
-from memwal_conformance.adapters.native_state import State
-from memwal_conformance.adapters.native_store import Store
+from memwal_conformance.adapters.native_state import NativeState
+from memwal_conformance.adapters.native_store import TableStore
 from memwal_conformance.protocol import AdapterError, Json
 
 
-def reader_open(state: State, params: Json) -> Json:
+def reader_open(state: NativeState, params: Json) -> Json:
     dataset = state.dataset(params["table"])
     handle = state.handle("reader")
     state.readers[handle] = (params["table"], dataset)
@@ -27,7 +27,7 @@ def snapshots(table: str, *, all_listed: bool = False) -> list[Any]:
 
     ``all_listed``: also those that it has. A search needs them, since it looks only at what the base index covers.
     """
-    store = Store(table)
+    store = TableStore(table)
     compacted, found = {} if all_listed else store.compacted(), []
     for shard in store.shards():
         snapshot = SNAPSHOT(shard.shard_id).with_current_generation(shard.current_generation)
@@ -38,7 +38,7 @@ def snapshots(table: str, *, all_listed: bool = False) -> list[Any]:
     return found
 
 
-def _scanner(state: State, params: Json) -> tuple[Any, list[str]]:
+def _scanner(state: NativeState, params: Json) -> tuple[Any, list[str]]:
     """A scanner, and the names of the table's columns."""
     table, dataset = state.reader(params)
     beside = [state.writer(handle) for handle in params.get("writers", ())]
@@ -57,7 +57,7 @@ def _sql(part: Json) -> str:
     return f"{part['column']} {part['op']} {text}"
 
 
-def reader_scan(state: State, params: Json) -> Json:
+def reader_scan(state: NativeState, params: Json) -> Json:
     scanner, names = _scanner(state, params)
     if "columns" in params:
         scanner = scanner.project(params["columns"])
@@ -68,7 +68,7 @@ def reader_scan(state: State, params: Json) -> Json:
     return {"rows": cells.to_rows(scanner.to_table().select(params.get("columns", names)))}
 
 
-def reader_search(state: State, params: Json) -> Json:
+def reader_search(state: NativeState, params: Json) -> Json:
     table, dataset = state.reader(params)
     prefilter = {"filter": " AND ".join(map(_sql, params["filter"]))} if params.get("filter") else {}
     planner = SEARCH(dataset, snapshots(table, all_listed=True), params["column"], distance_type="l2", **prefilter)
@@ -77,7 +77,7 @@ def reader_search(state: State, params: Json) -> Json:
     return {"rows": cells.to_rows(found.select([column.name for column in dataset.schema]))}
 
 
-def reader_get(state: State, params: Json) -> Json:
+def reader_get(state: NativeState, params: Json) -> Json:
     table, dataset = state.reader(params)
     keys = cells.to_table(params["keys"])
     names = params.get("columns", [column.name for column in dataset.schema])

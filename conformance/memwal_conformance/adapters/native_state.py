@@ -12,7 +12,7 @@ from memwal_conformance.protocol import AdapterError, Json
 
 
 @dataclass(slots=True)
-class Writer:
+class NativeWriter:
     """An open writer of the package."""
 
     table: str
@@ -33,12 +33,12 @@ class Writer:
 
 
 @dataclass(slots=True)
-class State:
+class NativeState:
     """What the adapter keeps between messages."""
 
     append_only: bool = False
     storage: dict[str, str] = field(default_factory=dict)
-    writers: dict[str, Writer] = field(default_factory=dict)
+    writers: dict[str, NativeWriter] = field(default_factory=dict)
     readers: dict[str, Any] = field(default_factory=dict)
     """Handle -> URL of the table and the open dataset."""
     handles: int = 0
@@ -50,7 +50,7 @@ class State:
     def dataset(self, table: str) -> Any:
         return lance.dataset(table, storage_options=self.storage or None)
 
-    def writer(self, handle: str) -> Writer:
+    def writer(self, handle: str) -> NativeWriter:
         if handle not in self.writers:
             raise AdapterError("invalid_argument", f"no writer is open under the handle {handle!r}")
         return self.writers[handle]

@@ -33,7 +33,7 @@ class Shard:
     """Number and folder, in the order of numbers."""
 
 
-class Store:
+class TableStore:
     """The folder of a table, on a disk or on an object store."""
 
     def __init__(self, table: str) -> None:

@@ -48,7 +48,7 @@ from memwal_conformance.adapters.reference_evals import (
     eval_name,
     eval_region,
 )
-from memwal_conformance.adapters.reference_state import Reader, State
+from memwal_conformance.adapters.reference_state import Reader, ReferenceState
 from memwal_conformance.adapters.serve import Handler, serve
 from memwal_conformance.cells import CellError
 from memwal_conformance.protocol import ROLES, ErrorKind, Json, messages
@@ -79,7 +79,7 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def hello(_state: State, _: Json) -> Json:
+def hello(_state: ReferenceState, _: Json) -> Json:
     capabilities = [message.name for message in messages().values() if message.role == "capability"]
     return {
         "protocol": "1",
@@ -91,7 +91,7 @@ def hello(_state: State, _: Json) -> Json:
     }
 
 
-def configure(state: State, params: Json) -> Json:
+def configure(state: ReferenceState, params: Json) -> Json:
     shutdown(state, {})
     settings = dict(params["settings"])
     state.revision = REVISIONS[params["revision"]]
@@ -113,13 +113,13 @@ def configure(state: State, params: Json) -> Json:
     return {}
 
 
-def shutdown(state: State, _: Json) -> Json:
+def shutdown(state: ReferenceState, _: Json) -> Json:
     state.writers.clear()
     state.readers.clear()
     return {}
 
 
-def inspect(state: State, params: Json) -> Json:
+def inspect(state: ReferenceState, params: Json) -> Json:
     table = state.table(params)
     return {
         "version": str(table.version),
@@ -135,7 +135,7 @@ def inspect(state: State, params: Json) -> Json:
     }
 
 
-def table_create(state: State, params: Json) -> Json:
+def table_create(state: ReferenceState, params: Json) -> Json:
     fields = tuple(
         FieldRequest(
             field_id=asked["field_id"],
@@ -165,12 +165,12 @@ def table_create(state: State, params: Json) -> Json:
     return {"version": str(table.version)}
 
 
-def sync_crash(state: State, params: Json) -> Json:
+def sync_crash(state: ReferenceState, params: Json) -> Json:
     state.watch.crash(params["class"], params["moment"], params.get("occurrence", 1))
     return {}
 
 
-def writer_open(state: State, params: Json) -> Json:
+def writer_open(state: ReferenceState, params: Json) -> Json:
     table = memwal.open(params["table"], revision=state.revision, storage_options=state.storage, profile=state.profile)
     values = params.get("values")
     plain = None if values is None else {name: cells.value(tagged) for name, tagged in values.items()}
@@ -191,27 +191,27 @@ def writer_open(state: State, params: Json) -> Json:
     return {"writer": handle, "region_id": writer.region_id, "epoch": str(writer.epoch)}
 
 
-def writer_put(state: State, params: Json) -> Json:
+def writer_put(state: ReferenceState, params: Json) -> Json:
     state.writer(params).put(cells.to_table(params["rows"]), durable=params["durable"])
     return {}
 
 
-def writer_delete(state: State, params: Json) -> Json:
+def writer_delete(state: ReferenceState, params: Json) -> Json:
     state.writer(params).delete(cells.to_table(params["keys"]), durable=params["durable"])
     return {}
 
 
-def writer_flush_wal(state: State, params: Json) -> Json:
+def writer_flush_wal(state: ReferenceState, params: Json) -> Json:
     state.writer(params).flush_wal()
     return {}
 
 
-def writer_flush_memtable(state: State, params: Json) -> Json:
+def writer_flush_memtable(state: ReferenceState, params: Json) -> Json:
     generation = state.writer(params).flush()
     return {"generation": None if generation is None else str(generation)}
 
 
-def writer_status(state: State, params: Json) -> Json:
+def writer_status(state: ReferenceState, params: Json) -> Json:
     writer = state.writer(params)
     return {
         "region_id": writer.region_id,
@@ -221,43 +221,43 @@ def writer_status(state: State, params: Json) -> Json:
     }
 
 
-def writer_close(state: State, params: Json) -> Json:
+def writer_close(state: ReferenceState, params: Json) -> Json:
     writer = state.writer(params)
     del state.writers[params["writer"]]
     writer.close()
     return {}
 
 
-def merge_run(state: State, params: Json) -> Json:
+def merge_run(state: ReferenceState, params: Json) -> Json:
     until = int(params["generation"]) if "generation" in params else None
     merged = state.table(params).merge(params.get("region_id"), until=until).merged
     return {"merged": [{"region_id": region, "generation": str(generation)} for region, generation in merged]}
 
 
-def snapshot_run(state: State, params: Json) -> Json:
+def snapshot_run(state: ReferenceState, params: Json) -> Json:
     return {"regions": state.table(params).snapshot(inline_most=state.inline_regions)}
 
 
-def catchup_run(state: State, params: Json) -> Json:
+def catchup_run(state: ReferenceState, params: Json) -> Json:
     found = state.table(params).catch_up(params.get("index"))
     return {"indexes": [each.index_name for each in found.indexes]}
 
 
-def gc_run(state: State, params: Json) -> Json:
+def gc_run(state: ReferenceState, params: Json) -> Json:
     found = state.table(params).gc(retain_versions=params["retain_versions"])
     folders = [decision.name.split("/")[-2:] for decision in found.collected if decision.kind == "generation"]
     removed = [{"region_id": r, "generation": str(paths.generation_number(folder))} for r, folder in folders]
     return {"generations": removed}
 
 
-def reader_open(state: State, params: Json) -> Json:
+def reader_open(state: ReferenceState, params: Json) -> Json:
     table = state.table(params)
     handle = state.handle("reader")
     state.readers[handle] = Reader(table, params["consistency"])
     return {"reader": handle, "version": str(table.version)}
 
 
-def reader_scan(state: State, params: Json) -> Json:
+def reader_scan(state: ReferenceState, params: Json) -> Json:
     reader = state.reader(params)
     rows = reader.table.scan(
         params.get("columns"),
@@ -269,14 +269,14 @@ def reader_scan(state: State, params: Json) -> Json:
     return {"rows": cells.to_rows(rows)}
 
 
-def reader_get(state: State, params: Json) -> Json:
+def reader_get(state: ReferenceState, params: Json) -> Json:
     reader = state.reader(params)
     keys = cells.to_table(params["keys"])
     rows = reader.table.get(keys, params.get("columns"), writers=state.beside(params))
     return {"rows": cells.to_rows(rows)}
 
 
-def reader_search(state: State, params: Json) -> Json:
+def reader_search(state: ReferenceState, params: Json) -> Json:
     reader = state.reader(params)
     names = reader.table.schema.names
     shared: Json = {
@@ -294,7 +294,7 @@ def reader_search(state: State, params: Json) -> Json:
     return {"rows": cells.to_rows(rows.select(names))}
 
 
-MESSAGES: dict[str, Callable[[State, Json], Json]] = {
+MESSAGES: dict[str, Callable[[ReferenceState, Json], Json]] = {
     "hello": hello,
     "configure": configure,
     "shutdown": shutdown,
@@ -327,9 +327,9 @@ MESSAGES: dict[str, Callable[[State, Json], Json]] = {
 """Message -> what answers it."""
 
 
-def handlers(state: State | None = None) -> dict[str, Handler]:
+def handlers(state: ReferenceState | None = None) -> dict[str, Handler]:
     """A function per message, sharing ``state`` or one of their own."""
-    state = state or State()
+    state = state or ReferenceState()
     return {name: functools.partial(answer, state) for name, answer in MESSAGES.items()}
 
 
@@ -354,9 +354,9 @@ def _version() -> str:
         return "from source"
 
 
-def main(made: Callable[[State], dict[str, Handler]] = handlers) -> None:
+def main(made: Callable[[ReferenceState], dict[str, Handler]] = handlers) -> None:
     """Serve what ``made`` makes of a state, with every store watched."""
-    state = State()
+    state = ReferenceState()
     state.watch.every_store()
 
     def telling(tell: Callable[[Json], None]) -> None:

@@ -9,7 +9,7 @@ import memwal
 from memwal.errors import InvalidArgument
 from memwal.revisions import REVISIONS, Revision
 
-from memwal_conformance.adapters.watched import Watch
+from memwal_conformance.adapters.watched import ProcessWatch
 from memwal_conformance.protocol import Json
 
 
@@ -22,7 +22,7 @@ class Reader:
 
 
 @dataclass(slots=True)
-class State:
+class ReferenceState:
     """What the adapter keeps between messages."""
 
     revision: Revision = REVISIONS["B"]
@@ -36,7 +36,7 @@ class State:
     writers: dict[str, memwal.Writer] = field(default_factory=dict)
     readers: dict[str, Reader] = field(default_factory=dict)
     handles: int = 0
-    watch: Watch = field(default_factory=Watch)
+    watch: ProcessWatch = field(default_factory=ProcessWatch)
     tell: Callable[[Json], None] = lambda event: None
     """Sends an event."""
 

@@ -27,7 +27,7 @@ OPERATIONS = {"list_folders": "list"}
 
 
 @dataclass(slots=True)
-class Watch:
+class ProcessWatch:
     """What is to happen at the requests of one process."""
 
     tell: Callable[[Json], None] | None = None
@@ -63,7 +63,7 @@ class Watch:
 @dataclass(frozen=True, slots=True)
 class _Watched:
     store: Store
-    watch: Watch
+    watch: ProcessWatch
 
     def perform(self, request: StoreRequest[Any]) -> Any:
         due = self.watch.due(request)

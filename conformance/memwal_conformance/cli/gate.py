@@ -15,10 +15,10 @@ import typer
 from memwal.errors import MemwalError
 from memwal_sim.store import Contents, dump
 
-from ..gate.faults import Rule
+from ..gate.faults import FaultRule
 from ..gate.folder import loaded
-from ..gate.limits import Limits
-from ..gate.log import Entry, text_of
+from ..gate.limits import GateLimits
+from ..gate.log import LogEntry, text_of
 from ..gate.server import Gate
 
 USAGE = 2
@@ -43,7 +43,7 @@ def serve(
     try:
         faults = _rules(rules)
         contents = Contents() if root is None else loaded(root)
-        with Gate(contents, bucket=bucket, port=port, rules=faults, limits=Limits(life_s=seconds + 60)) as gate:
+        with Gate(contents, bucket=bucket, port=port, rules=faults, limits=GateLimits(life_s=seconds + 60)) as gate:
             _say_hello(gate, actor or ["writer-1", "reader-1"], as_json=as_json)
             _follow(gate, seconds, as_json=as_json)
             if save is not None:
@@ -56,7 +56,7 @@ def serve(
         typer.echo(f"inconclusive: {idle}", err=True)
 
 
-def _rules(path: Path | None) -> list[Rule]:
+def _rules(path: Path | None) -> list[FaultRule]:
     if path is None:
         return []
     try:
@@ -65,7 +65,7 @@ def _rules(path: Path | None) -> list[Rule]:
         raise typer.BadParameter(f"{path.name} is no JSON: {error}") from error
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         raise typer.BadParameter(f"{path.name} is no list of faults")
-    return [Rule.from_json(each) for each in found]
+    return [FaultRule.from_json(each) for each in found]
 
 
 def _say_hello(gate: Gate, actors: list[str], *, as_json: bool) -> None:
@@ -103,7 +103,7 @@ def _is_news(gate: Gate, stopped: threading.Event, shown: int) -> bool:
     return stopped.is_set() or len(gate.log) > shown
 
 
-def _print(entries: tuple[Entry, ...], *, as_json: bool) -> None:
+def _print(entries: tuple[LogEntry, ...], *, as_json: bool) -> None:
     text = "".join(json.dumps(e.to_json()) + "\n" for e in entries) if as_json else text_of(entries)
     typer.echo(text, nl=False)
 

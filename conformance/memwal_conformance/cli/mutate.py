@@ -15,7 +15,7 @@ import typer
 from memwal_sim.cli.terminal import FOUND, Json, mistakes_are_usage, print_json, stdout
 
 from ..proving.chances import chosen
-from ..proving.passes import BUDGET_S, Seen, explained, keep, kept, made, tried
+from ..proving.passes import BUDGET_S, TriedMutant, explained, keep, kept, made, tried
 from ..proving.watching import table
 from ..registry.clauses import ROOT
 
@@ -42,7 +42,7 @@ def mutate(
     with mistakes_are_usage():
         changes = chosen(seed, count, files=module)
         file = state or Path("out") / "mutate" / f"seed-{seed}.json"
-        reasons, known, seen = explained(), kept(file), list[Seen]()
+        reasons, known, seen = explained(), kept(file), list[TriedMutant]()
         until = time.monotonic() + minutes * 60
         watching = table(ENTERED, minutes * 60)
         left = (until - time.monotonic()) / 60
@@ -72,7 +72,7 @@ def mutate(
         raise typer.Exit(FOUND)
 
 
-def _tell(seen: Sequence[Seen], survivors: Sequence[Seen], wanted: int, rate: float) -> None:
+def _tell(seen: Sequence[TriedMutant], survivors: Sequence[TriedMutant], wanted: int, rate: float) -> None:
     for each in survivors:
         cut = "" if each.whole else " (its tests were cut off)"
         stdout.print(f"\n{each.name}: no test notices{cut}\n{each.diff}", markup=False, highlight=False, soft_wrap=True)

@@ -1,14 +1,14 @@
 """The gate: the simulated store as S3 on loopback, with faults and schedules for processes that know nothing of it."""
 
 from .address import Address
-from .calls import Operation
-from .faults import Apply, Do, Rule
+from .calls import S3Operation
+from .faults import Apply, Do, FaultRule
 from .history import Acknowledgement, CrashState, CrashStates
-from .limits import Limits
-from .log import Entry, Fate
+from .limits import GateLimits
+from .log import LogEntry, RequestFate
 from .probe import NotAtomic, probe
 from .replies import Answer, Half, Reply, Unanswered
-from .requests import Request
+from .requests import GateRequest
 from .schedule import Diverged, Schedule, Stuck
 from .server import Gate
 from .signing import Credentials
@@ -23,16 +23,16 @@ __all__ = [
     "Credentials",
     "Diverged",
     "Do",
-    "Entry",
-    "Fate",
+    "FaultRule",
     "Gate",
+    "GateLimits",
+    "GateRequest",
     "Half",
-    "Limits",
+    "LogEntry",
     "NotAtomic",
-    "Operation",
     "Reply",
-    "Request",
-    "Rule",
+    "RequestFate",
+    "S3Operation",
     "Schedule",
     "Stuck",
     "Unanswered",

@@ -9,9 +9,9 @@ from typing import Any
 
 from memwal.errors import InvalidArgument, check_name
 
-from .calls import GROUP_OF, Operation
-from .log import Entry
-from .requests import CLASSES, Request, class_of, name_of, region_of
+from .calls import GROUP_OF, S3Operation
+from .log import LogEntry
+from .requests import CLASSES, GateRequest, class_of, name_of, region_of
 
 ANY = "*"
 _GROUPS = frozenset(GROUP_OF.values())
@@ -28,7 +28,7 @@ class Address:
     class_: str = ANY
     """One of `requests.CLASSES`."""
     operation: str = ANY
-    """``GET``, ``HEAD``, ``PUT``, ``LIST`` or ``DELETE``, or one `Operation` among them such as ``CREATE``."""
+    """``GET``, ``HEAD``, ``PUT``, ``LIST`` or ``DELETE``, or one `S3Operation` among them such as ``CREATE``."""
     name: str = "**"
     """Pattern of symbolic names: ``*`` is any part without a slash, ``**`` any part, ``**/`` also none."""
     region: str = ANY
@@ -39,23 +39,23 @@ class Address:
     def __post_init__(self) -> None:
         if self.class_ != ANY:
             check_name("class", self.class_, CLASSES)
-        known = _GROUPS | {str(operation) for operation in Operation}
+        known = _GROUPS | {str(operation) for operation in S3Operation}
         if self.operation != ANY:
             check_name("operation", self.operation, sorted(known))
         if self.occurrence is not None and self.occurrence < 1:
             raise InvalidArgument("occurrences count from 1")
 
-    def fits(self, request: Request) -> bool:
+    def fits(self, request: GateRequest) -> bool:
         """Whether ``request`` is one of these, whichever occurrence it is."""
         if self.actor not in (ANY, request.actor) or self.operation not in (ANY, request.operation, request.group):
             return False
         return any(map(self._is_at, request.call.names))
 
-    def describes(self, entry: Entry) -> bool:
+    def describes(self, entry: LogEntry) -> bool:
         """Whether a line of the log is about one of these."""
         return (
             self.actor in (ANY, entry.actor)
-            and self.operation in (ANY, entry.operation, GROUP_OF[Operation(entry.operation)])
+            and self.operation in (ANY, entry.operation, GROUP_OF[S3Operation(entry.operation)])
             and any(map(self._is_at, (entry.key, *entry.others)))
         )
 

@@ -16,8 +16,8 @@ from xml.etree import ElementTree
 from memwal.errors import InvalidArgument
 from memwal.stores.base import check_name
 
-from .http import Head
-from .limits import Limits
+from .http import RequestHead
+from .limits import GateLimits
 from .replies import Refusal
 
 KEY_BYTES_MAX = 1024
@@ -26,7 +26,7 @@ PAGE_MAX = 1000
 PARTS_MAX = 10_000
 
 
-class Operation(StrEnum):
+class S3Operation(StrEnum):
     """What is asked for."""
 
     GET = "GET"
@@ -50,29 +50,29 @@ class Operation(StrEnum):
     """Is the bucket there, and in which region?"""
 
 
-GROUP_OF: Mapping[Operation, str] = MappingProxyType(
+GROUP_OF: Mapping[S3Operation, str] = MappingProxyType(
     {
-        Operation.GET: "GET",
-        Operation.HEAD: "HEAD",
-        Operation.LIST: "LIST",
-        Operation.PUT: "PUT",
-        Operation.CREATE: "PUT",
-        Operation.COPY: "PUT",
-        Operation.UPLOAD: "PUT",
-        Operation.PART: "PUT",
-        Operation.COMPLETE: "PUT",
-        Operation.ABORT: "DELETE",
-        Operation.PARTS: "LIST",
-        Operation.DELETE: "DELETE",
-        Operation.DELETE_MANY: "DELETE",
-        Operation.BUCKET: "HEAD",
+        S3Operation.GET: "GET",
+        S3Operation.HEAD: "HEAD",
+        S3Operation.LIST: "LIST",
+        S3Operation.PUT: "PUT",
+        S3Operation.CREATE: "PUT",
+        S3Operation.COPY: "PUT",
+        S3Operation.UPLOAD: "PUT",
+        S3Operation.PART: "PUT",
+        S3Operation.COMPLETE: "PUT",
+        S3Operation.ABORT: "DELETE",
+        S3Operation.PARTS: "LIST",
+        S3Operation.DELETE: "DELETE",
+        S3Operation.DELETE_MANY: "DELETE",
+        S3Operation.BUCKET: "HEAD",
     }
 )
 """The five verbs by which faults are addressed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListingPage:
     """Which part of a listing."""
 
     prefix: str
@@ -88,10 +88,10 @@ class Page:
 
 
 @dataclass(slots=True)
-class Call:
+class S3Call:
     """An operation and its arguments. Names are object names in the bucket, without a leading slash."""
 
-    operation: Operation
+    operation: S3Operation
     key: str = ""
     """The object; of LIST the prefix; empty where there are several, or none."""
     keys: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ class Call:
     source: str = ""
     """Of COPY."""
     range_: str = ""
-    page: Page | None = None
+    page: ListingPage | None = None
     upload: str = ""
     part: int = 0
     parts: tuple[tuple[int, str], ...] = ()
@@ -130,7 +130,7 @@ _ANYWHERE = frozenset({"x-id"})
 _DIRECTIVES = ("COPY", "REPLACE")
 
 
-def read(head: Head, body: bytes, bucket: str, limits: Limits) -> Call:
+def read(head: RequestHead, body: bytes, bucket: str, limits: GateLimits) -> S3Call:
     """The call that a request means. Raises `Refusal` for another bucket and for everything that is not served."""
     named, slash, rest = head.path[1:].partition("/")
     if _decoded(named) != bucket:
@@ -149,7 +149,7 @@ def read(head: Head, body: bytes, bucket: str, limits: Limits) -> Call:
     return found(head, body, query, key, limits)
 
 
-def sums_are_of_body(head: Head) -> bool:
+def sums_are_of_body(head: RequestHead) -> bool:
     """Whether checksums in the headers are those of the body, and not those of an object that comes to be."""
     return not (head.method == "POST" and "uploadId" in head.query)
 
@@ -186,12 +186,12 @@ def checked(key: str) -> str:
     return key
 
 
-def _of_bucket(head: Head, body: bytes, query: Mapping[str, str]) -> Call:
+def _of_bucket(head: RequestHead, body: bytes, query: Mapping[str, str]) -> S3Call:
     match head.method:
         case "GET" if query.get("list-type") == "2":
             return _listing(query)
         case "HEAD" if not query.keys() - _ANYWHERE:
-            return Call(Operation.BUCKET)
+            return S3Call(S3Operation.BUCKET)
         case "POST" if query.keys() - _ANYWHERE == {"delete"}:
             return _delete_many(body)
     words = ", ".join(sorted(query)) or "no parameter"
@@ -212,7 +212,7 @@ _LISTING = frozenset(
 )
 
 
-def _listing(query: Mapping[str, str]) -> Call:
+def _listing(query: Mapping[str, str]) -> S3Call:
     unknown = query.keys() - _LISTING - _ANYWHERE
     if unknown:
         raise Refusal("NotImplemented", f"a listing with {', '.join(sorted(unknown))} is not served")
@@ -229,7 +229,7 @@ def _listing(query: Mapping[str, str]) -> Call:
         raise Refusal("InvalidArgument", "the continuation token is empty")
     else:
         after = start
-    page = Page(
+    page = ListingPage(
         prefix=query.get("prefix", ""),
         delimiter=query.get("delimiter", ""),
         after=after,
@@ -238,10 +238,10 @@ def _listing(query: Mapping[str, str]) -> Call:
         keys_max=min(int(size[:9] or "0"), PAGE_MAX),
         encode=encoding == "url",
     )
-    return Call(Operation.LIST, key=page.prefix, page=page)
+    return S3Call(S3Operation.LIST, key=page.prefix, page=page)
 
 
-def _delete_many(body: bytes) -> Call:
+def _delete_many(body: bytes) -> S3Call:
     root = _xml(body, "Delete")
     keys: list[str] = []
     for item in root.iterfind("{*}Object"):
@@ -252,7 +252,7 @@ def _delete_many(body: bytes) -> Call:
     if not 1 <= len(keys) <= DELETIONS_MAX:
         raise Refusal("MalformedXML", f"1 to {DELETIONS_MAX} objects at once")
     quiet = (root.findtext("{*}Quiet") or "").strip() == "true"
-    return Call(Operation.DELETE_MANY, keys=tuple(keys), quiet=quiet)
+    return S3Call(S3Operation.DELETE_MANY, keys=tuple(keys), quiet=quiet)
 
 
 def _xml(body: bytes, root: str) -> ElementTree.Element:
@@ -267,11 +267,11 @@ def _xml(body: bytes, root: str) -> ElementTree.Element:
     return found
 
 
-def _conditions(head: Head, names: tuple[str, ...] = _CONDITIONS) -> Mapping[str, str]:
+def _conditions(head: RequestHead, names: tuple[str, ...] = _CONDITIONS) -> Mapping[str, str]:
     return {name: head.headers[name] for name in names if name in head.headers}
 
 
-def _kept(head: Head) -> Mapping[str, str]:
+def _kept(head: RequestHead) -> Mapping[str, str]:
     found = {name: head.headers[name] for name in head.headers if name in _KEPT or name.startswith("x-amz-meta-")}
     if "aws-chunked" in found.get("content-encoding", ""):
         rest = [part for part in found.pop("content-encoding").split(",") if part.strip() != "aws-chunked"]
@@ -280,15 +280,15 @@ def _kept(head: Head) -> Mapping[str, str]:
     return found
 
 
-Reader = Callable[[Head, bytes, Mapping[str, str], str, Limits], Call]
+Reader = Callable[[RequestHead, bytes, Mapping[str, str], str, GateLimits], S3Call]
 
 
-def _get(head: Head, _body: bytes, _query: Mapping[str, str], key: str, _limits: Limits) -> Call:
-    operation = Operation.GET if head.method == "GET" else Operation.HEAD
-    return Call(operation, key, range_=head.headers.get("range", ""), conditions=_conditions(head))
+def _get(head: RequestHead, _body: bytes, _query: Mapping[str, str], key: str, _limits: GateLimits) -> S3Call:
+    operation = S3Operation.GET if head.method == "GET" else S3Operation.HEAD
+    return S3Call(operation, key, range_=head.headers.get("range", ""), conditions=_conditions(head))
 
 
-def _put(head: Head, body: bytes, _query: Mapping[str, str], key: str, limits: Limits) -> Call:
+def _put(head: RequestHead, body: bytes, _query: Mapping[str, str], key: str, limits: GateLimits) -> S3Call:
     conditions = _conditions(head)
     if conditions.get("if-none-match", "*") != "*" or len(conditions) > 1 or conditions.keys() & set(_CONDITIONS[2:]):
         raise Refusal("NotImplemented", "a put takes If-None-Match: * or If-Match, one of them")
@@ -296,11 +296,11 @@ def _put(head: Head, body: bytes, _query: Mapping[str, str], key: str, limits: L
         return _copy(head, key, conditions)
     if len(body) > limits.object_bytes:
         raise Refusal("EntityTooLarge", f"this gate takes objects of {limits.object_bytes} bytes at most")
-    operation = Operation.CREATE if "if-none-match" in conditions else Operation.PUT
-    return Call(operation, key, data=body, conditions=conditions, kept=_kept(head))
+    operation = S3Operation.CREATE if "if-none-match" in conditions else S3Operation.PUT
+    return S3Call(operation, key, data=body, conditions=conditions, kept=_kept(head))
 
 
-def _copy(head: Head, key: str, conditions: Mapping[str, str]) -> Call:
+def _copy(head: RequestHead, key: str, conditions: Mapping[str, str]) -> S3Call:
     named, _, version = head.headers["x-amz-copy-source"].partition("?")
     bucket, slash, source = _decoded(named).removeprefix("/").partition("/")
     directive = head.headers.get("x-amz-metadata-directive", "COPY")
@@ -311,8 +311,8 @@ def _copy(head: Head, key: str, conditions: Mapping[str, str]) -> Call:
         raise Refusal("NoSuchBucket", f"this gate has the bucket {own}")
     if not slash or (source == key and directive == "COPY"):
         raise Refusal("InvalidRequest", "a copy names a source, and another one than its target")
-    return Call(
-        Operation.COPY,
+    return S3Call(
+        S3Operation.COPY,
         key,
         source=checked(source),
         conditions={**conditions, **_conditions(head, _OF_SOURCE)},
@@ -321,21 +321,21 @@ def _copy(head: Head, key: str, conditions: Mapping[str, str]) -> Call:
     )
 
 
-def _delete(head: Head, _body: bytes, _query: Mapping[str, str], key: str, _limits: Limits) -> Call:
+def _delete(head: RequestHead, _body: bytes, _query: Mapping[str, str], key: str, _limits: GateLimits) -> S3Call:
     conditions = _conditions(head)
     if conditions.keys() - {"if-match"}:
         raise Refusal("NotImplemented", "a deletion takes If-Match and no other condition")
-    return Call(Operation.DELETE, key, conditions=conditions)
+    return S3Call(S3Operation.DELETE, key, conditions=conditions)
 
 
-def _upload(head: Head, _body: bytes, _query: Mapping[str, str], key: str, _limits: Limits) -> Call:
-    return Call(Operation.UPLOAD, key, kept=_kept(head))
+def _upload(head: RequestHead, _body: bytes, _query: Mapping[str, str], key: str, _limits: GateLimits) -> S3Call:
+    return S3Call(S3Operation.UPLOAD, key, kept=_kept(head))
 
 
-def _part(head: Head, body: bytes, query: Mapping[str, str], key: str, _limits: Limits) -> Call:
+def _part(head: RequestHead, body: bytes, query: Mapping[str, str], key: str, _limits: GateLimits) -> S3Call:
     if "x-amz-copy-source" in head.headers:
         raise Refusal("NotImplemented", "parts that are copies are not served: copy in one request")
-    return Call(Operation.PART, key, data=body, upload=query["uploadId"], part=_part_number(query["partNumber"]))
+    return S3Call(S3Operation.PART, key, data=body, upload=query["uploadId"], part=_part_number(query["partNumber"]))
 
 
 def _part_number(text: str) -> int:
@@ -344,7 +344,7 @@ def _part_number(text: str) -> int:
     return int(text)
 
 
-def _complete(head: Head, body: bytes, query: Mapping[str, str], key: str, _limits: Limits) -> Call:
+def _complete(head: RequestHead, body: bytes, query: Mapping[str, str], key: str, _limits: GateLimits) -> S3Call:
     conditions = _conditions(head)
     if conditions.get("if-none-match", "*") != "*" or len(conditions) > 1 or conditions.keys() & set(_CONDITIONS[2:]):
         raise Refusal("NotImplemented", "completion takes If-None-Match: * or If-Match, one of them")
@@ -355,15 +355,15 @@ def _complete(head: Head, body: bytes, query: Mapping[str, str], key: str, _limi
     if not parts:
         raise Refusal("MalformedXML", "no parts")
     sums = {name: value for name, value in head.headers.items() if name.startswith("x-amz-checksum-")}
-    return Call(Operation.COMPLETE, key, conditions=conditions, upload=query["uploadId"], parts=parts, sums=sums)
+    return S3Call(S3Operation.COMPLETE, key, conditions=conditions, upload=query["uploadId"], parts=parts, sums=sums)
 
 
-def _abort(_head: Head, _body: bytes, query: Mapping[str, str], key: str, _limits: Limits) -> Call:
-    return Call(Operation.ABORT, key, upload=query["uploadId"])
+def _abort(_head: RequestHead, _body: bytes, query: Mapping[str, str], key: str, _limits: GateLimits) -> S3Call:
+    return S3Call(S3Operation.ABORT, key, upload=query["uploadId"])
 
 
-def _parts(_head: Head, _body: bytes, query: Mapping[str, str], key: str, _limits: Limits) -> Call:
-    return Call(Operation.PARTS, key, upload=query["uploadId"])
+def _parts(_head: RequestHead, _body: bytes, query: Mapping[str, str], key: str, _limits: GateLimits) -> S3Call:
+    return S3Call(S3Operation.PARTS, key, upload=query["uploadId"])
 
 
 _OF_OBJECT: Mapping[tuple[str, tuple[str, ...]], Reader] = MappingProxyType(

@@ -8,8 +8,8 @@ import struct
 from collections.abc import Callable
 from typing import Protocol, cast
 
-from .http import END, Head, parse
-from .limits import Limits
+from .http import END, RequestHead, parse
+from .limits import GateLimits
 from .replies import Answer, Framing, Half, Refusal, Reply, Unanswered
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
@@ -18,7 +18,7 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 class Service(Protocol):
     """What a connection belongs to."""
 
-    limits: Limits
+    limits: GateLimits
     framing: Framing
     clock: Callable[[], float]
 
@@ -28,7 +28,7 @@ class Service(Protocol):
     def left(self, connection: Connection) -> None:
         """A connection has ended."""
 
-    def serve(self, connection: Connection, head: Head, body: bytes) -> None:
+    def serve(self, connection: Connection, head: RequestHead, body: bytes) -> None:
         """See to it that ``connection`` gets its `Connection.answer`, now or later."""
 
 
@@ -38,7 +38,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, service: Service) -> None:
         self._service = service
         self._buffer = bytearray()
-        self._head: Head | None = None
+        self._head: RequestHead | None = None
         self._busy = False
         self._full = False
         self._method = ""

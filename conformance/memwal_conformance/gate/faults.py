@@ -11,7 +11,7 @@ from memwal.errors import InvalidArgument
 
 from .address import Address
 from .replies import CODE_OF, Answer, Half, Reply, Unanswered, error_reply
-from .requests import Request
+from .requests import GateRequest
 
 Apply = Callable[[], Reply]
 """Carries the request out, in one step, and returns the honest reply. A second call carries it out again."""
@@ -55,7 +55,7 @@ _STATUS = {Do.REFUSE: 409, Do.FAIL: 503, Do.APPLY_THEN_FAIL: 500}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class FaultRule:
     """What happens at one address. Raises `InvalidArgument` for parts that do not fit together."""
 
     at: Address
@@ -87,7 +87,7 @@ class Rule:
         return found
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Rule:
+    def from_json(cls, value: dict[str, Any]) -> FaultRule:
         """Inverse of `to_json`; raises `InvalidArgument` for what is none."""
         at, do, until = value.get("at"), value.get("do"), value.get("until")
         status, label = value.get("status", 0), value.get("label", "")
@@ -103,7 +103,7 @@ class Rule:
 class Controls(Protocol):
     """What a rule needs from the gate."""
 
-    def hold(self, rule: Rule, request: Request) -> Awaitable[None]:
+    def hold(self, rule: FaultRule, request: GateRequest) -> Awaitable[None]:
         """Wait until the rule is released."""
 
     def kill(self, actor: str) -> None:
@@ -113,7 +113,7 @@ class Controls(Protocol):
         """Never answer an actor again."""
 
 
-async def act(rule: Rule, request: Request, apply: Apply, controls: Controls) -> Answer:
+async def act(rule: FaultRule, request: GateRequest, apply: Apply, controls: Controls) -> Answer:
     """Do to ``request`` what ``rule`` says."""
     match rule.do:
         case Do.REFUSE | Do.FAIL:
@@ -152,7 +152,7 @@ async def act(rule: Rule, request: Request, apply: Apply, controls: Controls) ->
             return Unanswered.NEVER
 
 
-def _error(rule: Rule) -> Reply:
+def _error(rule: FaultRule) -> Reply:
     status = rule.status or _STATUS[rule.do]
     return error_reply(status, CODE_OF[status], f"a fault of the test: {rule.label}")
 
@@ -160,7 +160,7 @@ def _error(rule: Rule) -> Reply:
 class Rules:
     """Rules at work: which request each has met."""
 
-    def __init__(self, rules: tuple[Rule, ...], asleep: Iterable[Rule] = ()) -> None:
+    def __init__(self, rules: tuple[FaultRule, ...], asleep: Iterable[FaultRule] = ()) -> None:
         labels = [rule.label for rule in rules]
         if len(set(labels)) != len(labels):
             raise InvalidArgument(f"two rules of one label among {labels}")
@@ -173,9 +173,9 @@ class Rules:
         self.met: dict[str, list[int]] = {label: [] for label in labels}
         """Label -> numbers of the requests at which the rule acted."""
 
-    def choose(self, request: Request) -> Rule | None:
+    def choose(self, request: GateRequest) -> FaultRule | None:
         """The first rule that is about ``request``. Every rule counts it, also those behind the first."""
-        chosen: Rule | None = None
+        chosen: FaultRule | None = None
         for rule in self.rules:
             if rule.label in self.asleep or not rule.at.fits(request):
                 continue
@@ -188,6 +188,6 @@ class Rules:
         return chosen
 
     @property
-    def unmatched(self) -> tuple[Rule, ...]:
+    def unmatched(self) -> tuple[FaultRule, ...]:
         """Rules that never acted: with one of them, a run shows nothing."""
         return tuple(rule for rule in self.rules if not self.met[rule.label])

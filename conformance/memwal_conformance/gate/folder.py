@@ -8,15 +8,15 @@ from memwal.errors import InvalidArgument
 from memwal.stores.base import check_name
 from memwal_sim.store import Contents
 
-from .limits import Limits
+from .limits import GateLimits
 
 
-def loaded(root: Path, limits: Limits | None = None) -> Contents:
+def loaded(root: Path, limits: GateLimits | None = None) -> Contents:
     """Every file below ``root`` as an object of its relative name; links are not followed.
 
     Raises `InvalidArgument` if ``root`` is no folder, or holds more than a gate with ``limits`` takes.
     """
-    bounds = limits or Limits()
+    bounds = limits or GateLimits()
     if not root.is_dir():
         raise InvalidArgument(f"{root} is no folder")
     objects: dict[str, bytes] = {}

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from .limits import Limits
+from .limits import GateLimits
 from .replies import Refusal
 
 END = b"\r\n\r\n"
@@ -17,7 +17,7 @@ _METHODS_WITH_BODY = frozenset({"PUT", "POST"})
 
 
 @dataclass(slots=True)
-class Head:
+class RequestHead:
     """One request without its body."""
 
     method: str
@@ -33,7 +33,7 @@ class Head:
     expects_continue: bool
 
 
-def parse(raw: bytes, limits: Limits) -> Head:
+def parse(raw: bytes, limits: GateLimits) -> RequestHead:
     """The head whose bytes are ``raw``, without the empty line at its end.
 
     Raises `Refusal` for what is no HTTP/1.1, for more than the limits allow, and for a body without a declared length.
@@ -65,7 +65,7 @@ def parse(raw: bytes, limits: Limits) -> Head:
         raise Refusal("NotImplemented", "Transfer-Encoding is not served: declare a Content-Length")
     path, _, query = target.partition("?")
     connection = headers.get("connection", "").lower()
-    return Head(
+    return RequestHead(
         method,
         path,
         query,
@@ -83,7 +83,7 @@ def _name(text: str) -> str:
     return text.lower()
 
 
-def _body_bytes(method: str, headers: dict[str, str], limits: Limits) -> int:
+def _body_bytes(method: str, headers: dict[str, str], limits: GateLimits) -> int:
     declared = headers.get("content-length")
     if declared is None:
         if method in _METHODS_WITH_BODY and "x-amz-copy-source" not in headers:

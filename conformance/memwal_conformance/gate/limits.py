@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class GateLimits:
     """Bounds of one gate. What goes beyond them is refused with an S3 error, and never dropped in silence."""
 
     connections: int = 256

@@ -9,12 +9,12 @@ from xml.sax.saxutils import escape
 
 from memwal_sim.store import Contents
 
-from .calls import Page
+from .calls import ListingPage
 from .conditions import Stamp
 from .replies import Reply, xml_reply
 
 
-def listing(page: Page, contents: Contents, stamp_of: Callable[[str, bytes], Stamp]) -> Reply:
+def listing(page: ListingPage, contents: Contents, stamp_of: Callable[[str, bytes], Stamp]) -> Reply:
     """One page: objects by name in order of their UTF-8 bytes, and where there is a delimiter the folders among them.
 
     A page shows the store at one moment; the next page shows it at another.
@@ -49,7 +49,7 @@ def listing(page: Page, contents: Contents, stamp_of: Callable[[str, bytes], Sta
     return xml_reply("ListBucketResult", "".join(head + lines))
 
 
-def _page(page: Page, names: list[str]) -> tuple[list[tuple[str, bool]], bool]:
+def _page(page: ListingPage, names: list[str]) -> tuple[list[tuple[str, bool]], bool]:
     """Names of one page and whether each is a folder; and whether there is another page."""
     found: list[tuple[str, bool]] = []
     last = ""
@@ -68,7 +68,7 @@ def _page(page: Page, names: list[str]) -> tuple[list[tuple[str, bool]], bool]:
     return found, False
 
 
-def _shown(name: str, page: Page) -> str:
+def _shown(name: str, page: ListingPage) -> str:
     return quote(name, safe="/") if page.encode else escape(name)
 
 

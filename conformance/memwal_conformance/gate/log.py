@@ -8,10 +8,10 @@ from enum import StrEnum
 from typing import Any
 
 from .replies import Answer, Half, Reply, Unanswered
-from .requests import Request
+from .requests import GateRequest
 
 
-class Fate(StrEnum):
+class RequestFate(StrEnum):
     """What became of a request. The first five are those of `memwal_sim.outcomes.Fate`."""
 
     NORMAL = "normal"
@@ -39,7 +39,7 @@ class Fate(StrEnum):
 
 
 @dataclass(slots=True)
-class Entry:
+class LogEntry:
     """One line of the log. Two requests are in the order in which they were carried out."""
 
     order: int
@@ -53,7 +53,7 @@ class Entry:
     others: tuple[str, ...]
     """Further keys, of a request for several objects; class, name and key are those of the first."""
     operation: str
-    fate: Fate
+    fate: RequestFate
     status: int
     """Of the reply that the store gave, even if the client did not get it; 0 if there was none."""
     request_bytes: int
@@ -74,15 +74,15 @@ class Entry:
         return found
 
     @staticmethod
-    def from_json(saved: Mapping[str, Any]) -> Entry:
+    def from_json(saved: Mapping[str, Any]) -> LogEntry:
         """Inverse of `to_json`."""
         fields = {name: value for name, value in saved.items() if name != "class"}
-        return Entry(
-            **{**fields, "class_": saved["class"], "fate": Fate(saved["fate"]), "others": tuple(saved["others"])}
+        return LogEntry(
+            **{**fields, "class_": saved["class"], "fate": RequestFate(saved["fate"]), "others": tuple(saved["others"])}
         )
 
 
-def fate(answer: Answer, applied: Reply | None, *, gone: bool) -> Fate:
+def fate(answer: Answer, applied: Reply | None, *, gone: bool) -> RequestFate:
     """The fate of a request that was carried out with the reply ``applied`` (None: not), and answered ``answer``.
 
     ``gone``: the client had closed its connection before.
@@ -90,16 +90,16 @@ def fate(answer: Answer, applied: Reply | None, *, gone: bool) -> Fate:
     if applied is None:
         if isinstance(answer, Reply):
             throttled, failed = answer.status == 503, answer.status >= 500
-            return Fate.THROTTLED if throttled else Fate.FAILED if failed else Fate.REFUSED
-        return Fate.SILENT if answer is Unanswered.NEVER else Fate.LOST
+            return RequestFate.THROTTLED if throttled else RequestFate.FAILED if failed else RequestFate.REFUSED
+        return RequestFate.SILENT if answer is Unanswered.NEVER else RequestFate.LOST
     if gone:
-        return Fate.LATE
+        return RequestFate.LATE
     if isinstance(answer, Half):
-        return Fate.HALF
-    return Fate.NORMAL if answer is applied else Fate.APPLIED
+        return RequestFate.HALF
+    return RequestFate.NORMAL if answer is applied else RequestFate.APPLIED
 
 
-def text_of(entries: Iterable[Entry]) -> str:
+def text_of(entries: Iterable[LogEntry]) -> str:
     """The log for people: one line per entry."""
     return "".join(
         f"{e.order:5d}  {e.actor:<12} {e.operation:<11} {e.name:<32} {e.status:3d} {e.fate:<9} "
@@ -109,9 +109,11 @@ def text_of(entries: Iterable[Entry]) -> str:
     )
 
 
-def entry(request: Request, order: int, found: Fate, status: int, reply: tuple[int, str], store: str) -> Entry:
+def entry(
+    request: GateRequest, order: int, found: RequestFate, status: int, reply: tuple[int, str], store: str
+) -> LogEntry:
     """The entry for ``request``; ``reply``: size and digest of the reply's body."""
-    return Entry(
+    return LogEntry(
         order,
         request.actor,
         request.class_,

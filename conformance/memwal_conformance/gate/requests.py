@@ -9,7 +9,7 @@ from functools import lru_cache
 from memwal import paths
 from memwal_sim.names import symbolic
 
-from .calls import GROUP_OF, Call, Operation
+from .calls import GROUP_OF, S3Call, S3Operation
 
 CLASSES = ("wal", "manifest", "hint", "generation", "base", "region")
 """Kinds of objects. ``region`` is the folder of a region, or of all regions, as such; only listings have it."""
@@ -20,19 +20,19 @@ _INNER = re.compile(
 
 
 @dataclass(slots=True)
-class Request:
+class GateRequest:
     """One request of an actor. ``number`` counts arrivals at the gate from 1."""
 
     actor: str
     number: int
-    call: Call
+    call: S3Call
     digest: str
     """16 hexadecimal digits of the payload's SHA-256."""
     bytes_: int
     """Size of the payload."""
 
     @property
-    def operation(self) -> Operation:
+    def operation(self) -> S3Operation:
         """What is asked for."""
         return self.call.operation
 

@@ -16,7 +16,7 @@ from memwal.errors import MemwalError
 from .address import Address
 from .faults import Apply
 from .replies import Answer, Unanswered
-from .requests import Request
+from .requests import GateRequest
 from .server import Gate
 
 T = TypeVar("T")
@@ -34,10 +34,10 @@ class Diverged(MemwalError):
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class HeldRequest:
     """A request that waits for the schedule."""
 
-    request: Request
+    request: GateRequest
     _decision: asyncio.Future[Answer | None]
 
     @property
@@ -48,8 +48,8 @@ class Held:
 
 
 @dataclass(slots=True)
-class _Actor:
-    held: list[Held] = field(default_factory=list)
+class _ScheduledActor:
+    held: list[HeldRequest] = field(default_factory=list)
     running: int = 0
     dead: bool = False
 
@@ -77,12 +77,12 @@ class Schedule:
         self.steps: list[Step] = []
         self._gate, self._gated = gate, tuple(gated)
         self._settle_s, self._limit_s = settle_ms / 1000, limit_s
-        self._actors: dict[str, _Actor] = {}
+        self._actors: dict[str, _ScheduledActor] = {}
         self._changed = threading.Condition()
         self._events = 0
         gate.use(self._hook)
 
-    def waiting(self, actor: str | None = None) -> tuple[Held, ...]:
+    def waiting(self, actor: str | None = None) -> tuple[HeldRequest, ...]:
         """Requests that are held: of one actor, or of all, in order of arrival."""
         with self._changed:
             chosen = [each for name, each in self._actors.items() if actor in (None, name)]
@@ -118,7 +118,7 @@ class Schedule:
         self._settle(actor)
         return done
 
-    def release(self, held: Held | str, answer: Answer | None = None) -> None:
+    def release(self, held: HeldRequest | str, answer: Answer | None = None) -> None:
         """Let a request through, the first one of an actor where only that is named.
 
         ``answer``: given instead, and the request is not carried out.
@@ -203,10 +203,10 @@ class Schedule:
         else:
             self.release(next(held for held in self.waiting() if held.step == step))
 
-    async def _hook(self, request: Request, apply: Apply) -> Answer | None:  # noqa: ARG002 - a hook's signature
+    async def _hook(self, request: GateRequest, apply: Apply) -> Answer | None:  # noqa: ARG002 - a hook's signature
         if not any(address.fits(request) for address in self._gated):
             return None
-        held = Held(request, asyncio.get_running_loop().create_future())
+        held = HeldRequest(request, asyncio.get_running_loop().create_future())
         with self._changed:
             self._of(request.actor).held.append(held)
             self._notify()
@@ -215,8 +215,8 @@ class Schedule:
     def _gate_knows(self, number: int) -> bool:
         return any(entry.number == number for entry in reversed(self._gate.log))
 
-    def _of(self, actor: str) -> _Actor:
-        return self._actors.setdefault(actor, _Actor())
+    def _of(self, actor: str) -> _ScheduledActor:
+        return self._actors.setdefault(actor, _ScheduledActor())
 
     def _finished(self, actor: str) -> None:
         with self._changed:

@@ -16,11 +16,11 @@ from memwal_sim.store import Contents
 
 from .address import Address
 from .connection import Connection
-from .faults import Rule
+from .faults import FaultRule
 from .history import CrashState, CrashStates
-from .limits import Limits
-from .log import Entry
-from .requests import Request
+from .limits import GateLimits
+from .log import LogEntry
+from .requests import GateRequest
 from .service import GateService, Hook
 from .signing import Credentials
 
@@ -52,9 +52,9 @@ class Gate:
         bucket: str = "memwal",
         region: str = "us-east-1",
         hook: Hook | None = None,
-        rules: Iterable[Rule] = (),
-        asleep: Iterable[Rule] = (),
-        limits: Limits | None = None,
+        rules: Iterable[FaultRule] = (),
+        asleep: Iterable[FaultRule] = (),
+        limits: GateLimits | None = None,
         clock: Callable[[], float] = time.time,
         drain: Callable[[str], None] | None = None,
         kill: Callable[[str], None] | None = None,
@@ -65,7 +65,14 @@ class Gate:
         self._actors: dict[str, Credentials] = {}
         self._lock = threading.Lock()
         self._service = GateService(
-            contents or Contents(), bucket, region, self._keys, tuple(rules), limits or Limits(), clock, tuple(asleep)
+            contents or Contents(),
+            bucket,
+            region,
+            self._keys,
+            tuple(rules),
+            limits or GateLimits(),
+            clock,
+            tuple(asleep),
         )
         self._service.hook, self._service.drain, self._service.killer = hook, drain, kill
         self._wanted_port = port
@@ -160,7 +167,7 @@ class Gate:
         return len(self._service.connections)
 
     @property
-    def log(self) -> tuple[Entry, ...]:
+    def log(self) -> tuple[LogEntry, ...]:
         """Every request, in order of linearization."""
         return tuple(self._service.log)
 
@@ -189,15 +196,15 @@ class Gate:
         """Never answer ``actor`` again: what a crash of it looks like from the store."""
         self.call(lambda: self._service.silence(actor))
 
-    def held(self, rule: Rule) -> tuple[Request, ...]:
+    def held(self, rule: FaultRule) -> tuple[GateRequest, ...]:
         """Requests that a rule holds now."""
         return tuple(request for request, going in list(self._service.held[rule.label]) if not going.done())
 
-    def release(self, rule: Rule) -> None:
+    def release(self, rule: FaultRule) -> None:
         """Let go what a rule holds, now and later."""
         self.call(lambda: self._service.release(rule.label))
 
-    def arm(self, rule: Rule) -> None:
+    def arm(self, rule: FaultRule) -> None:
         """Wake a rule that was asleep: it counts requests from now on."""
         self.call(lambda: self._service.rules.asleep.discard(rule.label))
 
@@ -242,7 +249,7 @@ class Gate:
             if self.running:
                 self.call(lambda: self._service.watchers.remove(look))
 
-    def wait_held(self, rule: Rule, limit_s: float = 10.0) -> None:
+    def wait_held(self, rule: FaultRule, limit_s: float = 10.0) -> None:
         """Wait until a rule holds a request. Raises TimeoutError."""
         self.wait(lambda: bool(self._service.held[rule.label]), limit_s)
 

@@ -12,16 +12,16 @@ from memwal_sim.store import Contents
 
 from . import calls, payload, signing
 from .connection import Connection
-from .faults import Apply, Rule, Rules, act
+from .faults import Apply, FaultRule, Rules, act
 from .history import CrashStates
-from .http import Head
-from .limits import Limits
-from .log import Entry, Fate, entry, fate
+from .http import RequestHead
+from .limits import GateLimits
+from .log import LogEntry, RequestFate, entry, fate
 from .replies import Answer, Framing, Refusal, Reply, Unanswered
-from .requests import Request
+from .requests import GateRequest
 from .shelf import Shelf
 
-Hook: TypeAlias = Callable[[Request, Apply], "Answer | Awaitable[Answer | None] | None"]
+Hook: TypeAlias = Callable[[GateRequest, Apply], "Answer | Awaitable[Answer | None] | None"]
 """Decides about a request: an answer, or None for what the rules say, which is the honest reply if they say nothing."""
 
 STRANGERS_MAX = 1000
@@ -36,20 +36,20 @@ class GateService:
         bucket: str,
         region: str,
         keys: dict[str, signing.Credentials],
-        rules: tuple[Rule, ...],
-        limits: Limits,
+        rules: tuple[FaultRule, ...],
+        limits: GateLimits,
         clock: Callable[[], float],
-        asleep: tuple[Rule, ...] = (),
+        asleep: tuple[FaultRule, ...] = (),
     ) -> None:
         self.limits, self.clock, self.framing = limits, clock, Framing()
         self.shelf = Shelf(contents, limits, clock, region)
         self.history = CrashStates(contents)
         self.rules = Rules(rules, asleep)
-        self.log: list[Entry] = []
+        self.log: list[LogEntry] = []
         self.strangers: list[str] = []
         self.silenced: set[str] = set()
         self.connections: set[Connection] = set()
-        self.held: dict[str, list[tuple[Request, asyncio.Future[None]]]] = {rule.label: [] for rule in rules}
+        self.held: dict[str, list[tuple[GateRequest, asyncio.Future[None]]]] = {rule.label: [] for rule in rules}
         self.released: set[str] = set()
         self.exhausted = ""
         self.failure: BaseException | None = None
@@ -77,7 +77,7 @@ class GateService:
         self.connections.discard(connection)
         self._happened()
 
-    def serve(self, connection: Connection, head: Head, body: bytes) -> None:
+    def serve(self, connection: Connection, head: RequestHead, body: bytes) -> None:
         """Answer a request: at once, or when a hook or a rule lets it go."""
         try:
             request = self._understood(head, body)
@@ -101,7 +101,7 @@ class GateService:
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
-    def _understood(self, head: Head, body: bytes) -> Request:
+    def _understood(self, head: RequestHead, body: bytes) -> GateRequest:
         known, signed = signing.verify(head.method, head.path, head.query, head.headers, self._keys, self.clock())
         data = payload.decode(head.headers, body, signed, sums=calls.sums_are_of_body(head))
         call = calls.read(head, data, self._bucket, self.limits)
@@ -109,7 +109,7 @@ class GateService:
         if len(self.log) >= self.limits.log_entries:
             self.exhausted = f"more than {self.limits.log_entries} requests"
             raise Refusal("InsufficientStorage", f"this gate logs {self.limits.log_entries} requests")
-        return Request(known.actor, self._arrived, call, _digest(data), len(data))
+        return GateRequest(known.actor, self._arrived, call, _digest(data), len(data))
 
     async def _decide(self, course: _Course) -> None:
         answer: Answer | None = None
@@ -137,8 +137,8 @@ class GateService:
         last = course.entries[-1] if course.entries else None
         if last is None:
             status = answer.status if isinstance(answer, Reply) else 0
-            last = self._noted(course, Fate.PENDING, status, b"")
-        if last.fate is Fate.PENDING:
+            last = self._noted(course, RequestFate.PENDING, status, b"")
+        if last.fate is RequestFate.PENDING:
             last.fate = fate(answer, course.honest, gone=course.gone)
         course.connection.answer(answer)
         self._happened()
@@ -152,9 +152,9 @@ class GateService:
         if reply.status == 507:
             self.exhausted = "more bytes, objects or uploads than the gate keeps"
         for earlier in course.entries:
-            if earlier.fate is Fate.PENDING:
-                earlier.fate = Fate.NORMAL
-        kind = Fate.DUPLICATE if course.entries else Fate.PENDING
+            if earlier.fate is RequestFate.PENDING:
+                earlier.fate = RequestFate.NORMAL
+        kind = RequestFate.DUPLICATE if course.entries else RequestFate.PENDING
         made = self._noted(course, kind, reply.status, reply.body)
         for mutation in self.shelf.mutations:
             self.history.record(mutation, made.order)
@@ -163,14 +163,14 @@ class GateService:
             self._count_until(rule, course.request)
         return reply
 
-    def _count_until(self, rule: Rule, request: Request) -> None:
+    def _count_until(self, rule: FaultRule, request: GateRequest) -> None:
         assert rule.until is not None
         if rule.until.fits(request):
             self._until_met[rule.label] += 1
             if rule.until.occurrence in (None, self._until_met[rule.label]):
                 self.release(rule.label)
 
-    def _noted(self, course: _Course, kind: Fate, status: int, body: bytes) -> Entry:
+    def _noted(self, course: _Course, kind: RequestFate, status: int, body: bytes) -> LogEntry:
         shown = (len(body), _digest(body))
         made = entry(course.request, len(self.log) + 1, kind, status, shown, self.shelf.contents.digest)
         made.rule = course.rule.label if course.rule else ""
@@ -178,7 +178,7 @@ class GateService:
         self.log.append(made)
         return made
 
-    async def hold(self, rule: Rule, request: Request) -> None:
+    async def hold(self, rule: FaultRule, request: GateRequest) -> None:
         """Wait until the rule is released; a rule that was released holds nothing any more."""
         if rule.label in self.released:
             return
@@ -229,10 +229,10 @@ class _Course:
     __slots__ = ("_service", "connection", "entries", "gone", "honest", "request", "rule")
 
     def __init__(
-        self, service: GateService, request: Request, connection: Connection, rule: Rule | None = None
+        self, service: GateService, request: GateRequest, connection: Connection, rule: FaultRule | None = None
     ) -> None:
         self._service, self.request, self.connection, self.rule = service, request, connection, rule
-        self.entries: list[Entry] = []
+        self.entries: list[LogEntry] = []
         self.honest: Reply | None = None
         self.gone = False
 

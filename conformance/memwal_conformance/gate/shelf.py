@@ -15,9 +15,9 @@ from memwal.errors import AlreadyExists
 from memwal.stores.memory import Raised, Returned
 from memwal_sim.store import Contents, perform
 
-from .calls import Call, Operation
+from .calls import S3Call, S3Operation
 from .conditions import Stamp, of_reading, of_source, of_writing
-from .limits import Limits
+from .limits import GateLimits
 from .listing import listing
 from .ranges import part_of
 from .replies import Refusal, Reply, http_date, xml_reply
@@ -30,7 +30,7 @@ Mutation = tuple[str, bytes | None]
 class Shelf:
     """Objects of one bucket, as S3 shows them. Not safe for threads: one call at a time, which is the point."""
 
-    def __init__(self, contents: Contents, limits: Limits, clock: Callable[[], float], region: str) -> None:
+    def __init__(self, contents: Contents, limits: GateLimits, clock: Callable[[], float], region: str) -> None:
         self.contents = contents
         self.mutations: list[Mutation] = []
         """Changes of the store since the last time that somebody emptied this list."""
@@ -40,17 +40,17 @@ class Shelf:
         self._kept_bytes = sum(map(len, contents.objects.values()))
         self._uploads = Uploads(limits)
 
-    def carry_out(self, call: Call) -> Reply:
+    def carry_out(self, call: S3Call) -> Reply:
         """The honest reply to ``call``; afterwards it is done, or refused and nothing has changed."""
         try:
             return _CARRY_OUT[call.operation](self, call)
         except Refusal as refusal:
             return refusal.reply()
 
-    def _bucket(self, _call: Call) -> Reply:
+    def _bucket(self, _call: S3Call) -> Reply:
         return Reply(200, {"x-amz-bucket-region": self._region})
 
-    def _get(self, call: Call) -> Reply:
+    def _get(self, call: S3Call) -> Reply:
         data = self._read(call.key)
         stamp = self._stamp(call.key, data)
         headers = self._described(stamp)
@@ -62,19 +62,19 @@ class Shelf:
         first, end = whole
         return Reply(206, {**headers, "Content-Range": f"bytes {first}-{end - 1}/{len(data)}"}, data[first:end])
 
-    def _head(self, call: Call) -> Reply:
+    def _head(self, call: S3Call) -> Reply:
         reply = self._get(call)
         return Reply(reply.status, reply.headers, b"", None if reply.status == 304 else len(reply.body))
 
-    def _list(self, call: Call) -> Reply:
+    def _list(self, call: S3Call) -> Reply:
         assert call.page is not None
         return listing(call.page, self.contents, self._stamp)
 
-    def _put(self, call: Call) -> Reply:
+    def _put(self, call: S3Call) -> Reply:
         of_writing(call.conditions, self._stamp_if_there(call.key))
         return Reply(200, {"ETag": self._write(call, call.key, call.data, call.kept)})
 
-    def _copy(self, call: Call) -> Reply:
+    def _copy(self, call: S3Call) -> Reply:
         data = self._read(call.source)
         stamp = self._stamp(call.source, data)
         of_source(call.conditions, stamp)
@@ -86,39 +86,39 @@ class Shelf:
         inner = f"<ETag>{escape(new.etag)}</ETag><LastModified>{new.iso}</LastModified>"
         return xml_reply("CopyObjectResult", inner)
 
-    def _delete(self, call: Call) -> Reply:
+    def _delete(self, call: S3Call) -> Reply:
         if call.conditions:
             of_writing(call.conditions, self._stamp_if_there(call.key))
         self._remove(call.key)
         return Reply(204)
 
-    def _delete_many(self, call: Call) -> Reply:
+    def _delete_many(self, call: S3Call) -> Reply:
         for key in call.keys:
             self._remove(key)
         told = () if call.quiet else call.keys
         inner = "".join(f"<Deleted><Key>{escape(key)}</Key></Deleted>" for key in told)
         return xml_reply("DeleteResult", inner)
 
-    def _upload(self, call: Call) -> Reply:
+    def _upload(self, call: S3Call) -> Reply:
         identity = self._uploads.begin(call.key, call.kept)
         return xml_reply("InitiateMultipartUploadResult", _named(call.key) + f"<UploadId>{identity}</UploadId>")
 
-    def _part(self, call: Call) -> Reply:
+    def _part(self, call: S3Call) -> Reply:
         self._count(len(call.data))
         return Reply(200, {"ETag": self._uploads.put(call.key, call.upload, call.part, call.data)})
 
-    def _complete(self, call: Call) -> Reply:
+    def _complete(self, call: S3Call) -> Reply:
         joined = self._uploads.joined(call.key, call.upload, call.parts, call.sums)
         of_writing(call.conditions, self._stamp_if_there(call.key))
         self._write(call, call.key, joined.data, joined.kept, joined.etag)
         self._uploads.end(call.key, call.upload)
         return xml_reply("CompleteMultipartUploadResult", _named(call.key) + f"<ETag>{escape(joined.etag)}</ETag>")
 
-    def _abort(self, call: Call) -> Reply:
+    def _abort(self, call: S3Call) -> Reply:
         self._uploads.end(call.key, call.upload)
         return Reply(204)
 
-    def _parts(self, call: Call) -> Reply:
+    def _parts(self, call: S3Call) -> Reply:
         parts = self._uploads.parts(call.key, call.upload)
         inner = "".join(
             f"<Part><PartNumber>{number}</PartNumber><ETag>{escape(etag)}</ETag><Size>{size}</Size></Part>"
@@ -134,7 +134,7 @@ class Shelf:
         assert isinstance(reply.value, bytes)
         return reply.value
 
-    def _write(self, call: Call, key: str, data: bytes, kept: Mapping[str, str], etag: str = "") -> str:
+    def _write(self, call: S3Call, key: str, data: bytes, kept: Mapping[str, str], etag: str = "") -> str:
         """Write an object; its ETag."""
         self._room(key, len(data))
         absent_only = "if-none-match" in call.conditions
@@ -201,19 +201,19 @@ def _named(key: str) -> str:
     return f"<Key>{escape(key)}</Key>"
 
 
-_CARRY_OUT: dict[Operation, Callable[[Shelf, Call], Reply]] = {
-    Operation.GET: Shelf._get,
-    Operation.HEAD: Shelf._head,
-    Operation.LIST: Shelf._list,
-    Operation.PUT: Shelf._put,
-    Operation.CREATE: Shelf._put,
-    Operation.COPY: Shelf._copy,
-    Operation.DELETE: Shelf._delete,
-    Operation.DELETE_MANY: Shelf._delete_many,
-    Operation.UPLOAD: Shelf._upload,
-    Operation.PART: Shelf._part,
-    Operation.COMPLETE: Shelf._complete,
-    Operation.ABORT: Shelf._abort,
-    Operation.PARTS: Shelf._parts,
-    Operation.BUCKET: Shelf._bucket,
+_CARRY_OUT: dict[S3Operation, Callable[[Shelf, S3Call], Reply]] = {
+    S3Operation.GET: Shelf._get,
+    S3Operation.HEAD: Shelf._head,
+    S3Operation.LIST: Shelf._list,
+    S3Operation.PUT: Shelf._put,
+    S3Operation.CREATE: Shelf._put,
+    S3Operation.COPY: Shelf._copy,
+    S3Operation.DELETE: Shelf._delete,
+    S3Operation.DELETE_MANY: Shelf._delete_many,
+    S3Operation.UPLOAD: Shelf._upload,
+    S3Operation.PART: Shelf._part,
+    S3Operation.COMPLETE: Shelf._complete,
+    S3Operation.ABORT: Shelf._abort,
+    S3Operation.PARTS: Shelf._parts,
+    S3Operation.BUCKET: Shelf._bucket,
 }

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .limits import Limits
+from .limits import GateLimits
 from .payload import compare
 from .replies import Refusal
 
@@ -33,7 +33,7 @@ class Joined:
 class Uploads:
     """All uploads of a gate. They are no part of the store's contents, and no crash state has them."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: GateLimits) -> None:
         self._limits = limits
         self._begun = 0
         self._open: dict[str, Upload] = {}

@@ -12,7 +12,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from .wire import Damaged, Message
+from .wire import DamagedBytes, WireMessage
 
 _NAME = re.compile(r"[01]{64}")
 
@@ -89,20 +89,20 @@ def _generation_view(generation: Generation) -> dict[str, str]:
     return {"generation": str(generation.number), "path": generation.path, **set_counts}
 
 
-def region_uuid(message: Message | None) -> str:
-    """Text form of a UUID message. Raises `Damaged` if it is absent or not 16 bytes."""
+def region_uuid(message: WireMessage | None) -> str:
+    """Text form of a UUID message. Raises `DamagedBytes` if it is absent or not 16 bytes."""
     data = message.blob(1) if message is not None else None
     if data is None or len(data) != 16:
-        raise Damaged("a region id is absent or not 16 bytes long")
+        raise DamagedBytes("a region id is absent or not 16 bytes long")
     return str(uuid.UUID(bytes=data))
 
 
 def manifest(data: bytes, region_id: str | None = None, version: int | None = None) -> Manifest:
     """Decode a region manifest and hold it against the id and the version that its path says.
 
-    Raises `Damaged`. What its generations may be is looked at by `structure`, which says more of what is wrong.
+    Raises `DamagedBytes`. What its generations may be is looked at by `structure`, which says more of what is wrong.
     """
-    message = Message.of(data)
+    message = WireMessage.of(data)
     generations = []
     for entry in message.messages(8):
         generations.append(
@@ -128,23 +128,23 @@ def manifest(data: bytes, region_id: str | None = None, version: int | None = No
         numbers=frozenset(field.number for field in message.fields),
     )
     if not decoded.version:
-        raise Damaged("the manifest says version 0, and versions are numbered from 1")
+        raise DamagedBytes("the manifest says version 0, and versions are numbered from 1")
     if region_id is not None and decoded.region_id != region_id:
-        raise Damaged(f"the manifest is of region {decoded.region_id}, its path says {region_id}")
+        raise DamagedBytes(f"the manifest is of region {decoded.region_id}, its path says {region_id}")
     if version is not None and decoded.version != version:
-        raise Damaged(f"the manifest says version {decoded.version}, its name says {version}")
+        raise DamagedBytes(f"the manifest says version {decoded.version}, its name says {version}")
     return decoded
 
 
 def hint(data: bytes) -> int:
-    """The version in a version hint. Raises `Damaged` unless it is a JSON object with a positive whole ``version``."""
+    """The version in a version hint. Raises `DamagedBytes` unless it is a JSON object whose ``version`` is positive."""
     try:
         decoded = json.loads(data)
     except ValueError as error:
-        raise Damaged("the hint is not JSON") from error
+        raise DamagedBytes("the hint is not JSON") from error
     version = decoded.get("version") if isinstance(decoded, dict) else None
     if not isinstance(version, int) or isinstance(version, bool) or not 0 < version < 1 << 64:
-        raise Damaged(f"the hint names no version: {decoded!r}")
+        raise DamagedBytes(f"the hint names no version: {decoded!r}")
     return version
 
 
@@ -183,14 +183,14 @@ def _merged_view(region_id: str, generation: int) -> dict[str, str]:
     return {"region_id": region_id, "generation": str(generation)}
 
 
-def _pairs(messages: list[Message]) -> tuple[tuple[str, int], ...]:
+def _pairs(messages: list[WireMessage]) -> tuple[tuple[str, int], ...]:
     pairs = tuple((region_uuid(m.message(1)), m.uint(2)) for m in messages)
     if len(dict(pairs)) != len(pairs):
-        raise Damaged("a region has two progress entries")
+        raise DamagedBytes("a region has two progress entries")
     return pairs
 
 
-def _field_view(message: Message) -> dict[str, Any]:
+def _field_view(message: WireMessage) -> dict[str, Any]:
     view: dict[str, Any] = {
         "field_id": message.text(1),
         "source_ids": [str(i) for i in message.packed_sints(2)],
@@ -205,8 +205,8 @@ def _field_view(message: Message) -> dict[str, Any]:
 
 
 def index_details(data: bytes) -> IndexDetails:
-    """Decode the details of the MemWAL index. Raises `Damaged`, also for the unrelated message of revision 0."""
-    message = Message.of(data)
+    """Decode the details of the MemWAL index. Raises `DamagedBytes`, also for the unrelated message of revision 0."""
+    message = WireMessage.of(data)
     return IndexDetails(
         snapshot_ts_millis=message.sint(1),
         num_regions=message.uint(2, bits=32),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .wire import Damaged
+from .wire import DamagedBytes
 
 _SALTS = (0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31)
 """Parquet format, "Bloom Filter"."""
@@ -13,9 +13,9 @@ _BLOCK_BYTES = 32
 
 
 def denied(data: bytes, keys: Sequence[int]) -> list[int]:
-    """The keys that the filter denies. Raises `Damaged` unless ``data`` is whole blocks of 32 bytes."""
+    """The keys that the filter denies. Raises `DamagedBytes` unless ``data`` is whole blocks of 32 bytes."""
     if not data or len(data) % _BLOCK_BYTES:
-        raise Damaged(f"{len(data)} bytes are not whole blocks of {_BLOCK_BYTES}")
+        raise DamagedBytes(f"{len(data)} bytes are not whole blocks of {_BLOCK_BYTES}")
     return [key for key in keys if not _holds(data, key)]
 
 

@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from .wire import Damaged, Message
+from .wire import DamagedBytes, WireMessage
 
 STATES = ("open", "sealed", "flushed", "merged")
 
 
 def records(data: bytes) -> list[dict[str, Any]]:
-    """The records as the protocol shows them. Raises `Damaged`."""
-    found = [_record(record) for record in Message.of(data).messages(1)]
+    """The records as the protocol shows them. Raises `DamagedBytes`."""
+    found = [_record(record) for record in WireMessage.of(data).messages(1)]
     for (region, generation), count in Counter((record["region"], record["generation"]) for record in found).items():
         if count > 1:
-            raise Damaged(f"generation {generation} of region {region} has {count} records")
+            raise DamagedBytes(f"generation {generation} of region {region} has {count} records")
     for region, count in Counter(record["region"] for record in found if record["state"] == "open").items():
         if count > 1:
-            raise Damaged(f"region {region} has {count} open generations")
+            raise DamagedBytes(f"region {region} has {count} open generations")
     return found
 
 
-def _record(record: Message) -> dict[str, Any]:
+def _record(record: WireMessage) -> dict[str, Any]:
     identity, state = record.message(1), record.uint(5)
     if identity is None:
-        raise Damaged("a record without an id")
+        raise DamagedBytes("a record without an id")
     if state >= len(STATES):
-        raise Damaged(f"state {state} is none")
+        raise DamagedBytes(f"state {state} is none")
     return {
         "region": identity.text(1),
         "generation": str(identity.uint(2)),
@@ -42,7 +42,7 @@ def _record(record: Message) -> dict[str, Any]:
 
 def entries(data: bytes) -> list[int]:
     """The numbers in a U64Segment: a range, a range with holes, or a sorted array of 64-bit numbers."""
-    segment = Message.of(data)
+    segment = WireMessage.of(data)
     whole, holed, array = segment.message(1), segment.message(2), segment.message(4)
     if whole is not None:
         return list(_range(whole))
@@ -52,18 +52,18 @@ def entries(data: bytes) -> list[int]:
     if array is not None:
         return _array(array)
     if data:
-        raise Damaged("a segment of a kind that the judge does not read")
+        raise DamagedBytes("a segment of a kind that the judge does not read")
     return []
 
 
-def _range(message: Message) -> range:
+def _range(message: WireMessage) -> range:
     first, end = message.uint(1), message.uint(2)
     if end < first:
-        raise Damaged(f"a range from {first} to {end}")
+        raise DamagedBytes(f"a range from {first} to {end}")
     return range(first, end)
 
 
-def _array(message: Message | None) -> list[int]:
+def _array(message: WireMessage | None) -> list[int]:
     """Numbers of an EncodedU64Array: 16- or 32-bit offsets from a base, or 64-bit values."""
     for number, size in ((1, 2), (2, 4), (3, 8)):
         found = message.message(number) if message is not None else None
@@ -72,6 +72,6 @@ def _array(message: Message | None) -> list[int]:
         base = found.uint(1) if size < 8 else 0
         data = found.blob(2) or b""
         if len(data) % size:
-            raise Damaged(f"{len(data)} bytes are no whole number of {size}-byte values")
+            raise DamagedBytes(f"{len(data)} bytes are no whole number of {size}-byte values")
         return [base + int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)]
     return []

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from . import table
-from .store import Store, generation_number
+from .store import JudgedStore, generation_number
 from .table import TableManifest
-from .wire import Damaged
+from .wire import DamagedBytes
 
 
-def steps(store: Store) -> Iterator[str | None]:
+def steps(store: JudgedStore) -> Iterator[str | None]:
     """A version in which the progress of a region rises has other data than the version before it.
 
     Only generations that are still there and have rows are looked at: one without rows changes nothing when merged.
     """
     try:
         versions = [table.table_manifest(path.read_bytes()) for path in table.versions(store.root).values()]
-    except Damaged:
+    except DamagedBytes:
         return  # of older versions: the newest one has been read before
     for before, after in pairwise(versions):
         if after.version != before.version + 1:
@@ -34,10 +34,10 @@ def _progress(manifest: TableManifest) -> dict[str, int]:
     return {region_id: generation for details in manifest.memwal for region_id, generation in details.merged}
 
 
-def _has_rows(store: Store, region_id: str, generation: int) -> bool:
+def _has_rows(store: JudgedStore, region_id: str, generation: int) -> bool:
     region = store.regions.get(region_id)
     folders = [name for name in region.generations if generation_number(name) == generation] if region else []
     try:
         return region is not None and any(table.rows(region.folder / name, store.storage).num_rows for name in folders)
-    except Damaged:
+    except DamagedBytes:
         return False

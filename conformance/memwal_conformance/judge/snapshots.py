@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from . import wal
 from .artifacts import Manifest
-from .store import Store
-from .wire import Damaged
+from .store import JudgedStore
+from .wire import DamagedBytes
 
 POINTERS = {
     "A": ("replay_after_wal_id", "wal_id_last_seen"),
@@ -29,7 +29,7 @@ TYPES = (pa.binary(16), pa.uint64(), pa.uint32(), pa.uint64(), pa.uint64(), pa.u
 """Types of the columns but for the last one, flushed_generations."""
 
 
-def files(store: Store) -> Iterator[bytes]:
+def files(store: JudgedStore) -> Iterator[bytes]:
     """The snapshot of the newest table version: from the index details, or else from the files that there are."""
     for details in store.table.memwal:
         if details.inline_snapshots:
@@ -38,7 +38,7 @@ def files(store: Store) -> Iterator[bytes]:
             yield from (Path(file).read_bytes() for file in sorted(store.root.glob(FILES)))
 
 
-def there(store: Store) -> Iterator[str | None]:
+def there(store: JudgedStore) -> Iterator[str | None]:
     """A snapshot that is counted is there, and a Lance file; without regions there is none, or one without rows."""
     for details in store.table.memwal:
         if details.inline_snapshots == b"" and not details.num_regions:
@@ -48,19 +48,19 @@ def there(store: Store) -> Iterator[str | None]:
     for data in files(store):
         try:
             wal.lance_table(data)
-        except Damaged as error:
+        except DamagedBytes as error:
             yield f"a region snapshot: {error}"
         else:
             yield None
 
 
-def column(at: int, store: Store) -> Iterator[str | None]:
+def column(at: int, store: JudgedStore) -> Iterator[str | None]:
     """Every snapshot has the column ``at`` of `names`, in its type."""
     for found in _readable(store):
         yield _column_fault(found, at, store.layout.revision)
 
 
-def rows(store: Store) -> Iterator[str | None]:
+def rows(store: JudgedStore) -> Iterator[str | None]:
     """One row per region, as many as num_regions says, each as the manifest version that it names (or later hints)."""
     revision = store.layout.revision
     for found in _readable(store):
@@ -81,8 +81,8 @@ def rows(store: Store) -> Iterator[str | None]:
                 yield f"{region_id}, version {manifest.version}: {wrong}" if wrong else None
 
 
-def hints(store: Store) -> dict[str, int]:
-    """Region id -> the last-seen hint of its row. Raises `Damaged` for a snapshot that cannot be read."""
+def hints(store: JudgedStore) -> dict[str, int]:
+    """Region id -> the last-seen hint of its row. Raises `DamagedBytes` for a snapshot that cannot be read."""
     found: dict[str, int] = {}
     revision = store.layout.revision
     region, seen = "region_id", POINTERS[revision][1]
@@ -90,15 +90,15 @@ def hints(store: Store) -> dict[str, int]:
         table = wal.lance_table(data)
         for name in (region, seen):
             if fault := _column_fault(table, names(revision).index(name), revision):
-                raise Damaged(f"a region snapshot: {fault}")
+                raise DamagedBytes(f"a region snapshot: {fault}")
         ids = [str(uuid.UUID(bytes=value)) for value in table[region].to_pylist()]
         found |= dict(zip(ids, table[seen].to_pylist(), strict=True))
     return found
 
 
-def _readable(store: Store) -> Iterator[pa.Table]:
+def _readable(store: JudgedStore) -> Iterator[pa.Table]:
     for data in files(store):
-        with contextlib.suppress(Damaged):
+        with contextlib.suppress(DamagedBytes):
             yield wal.lance_table(data)
 
 

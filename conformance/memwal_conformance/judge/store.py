@@ -11,14 +11,14 @@ from . import artifacts, table, wal
 from .artifacts import Manifest, number_of
 from .table import TableManifest
 from .wal import WalEntry
-from .wire import Damaged
+from .wire import DamagedBytes
 
 _REGION = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _GENERATION = re.compile(r"[0-9a-fA-F]{8}_gen_([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class StoreLayout:
     """What differs between revisions on the store."""
 
     revision: str
@@ -31,9 +31,9 @@ class Layout:
 
 
 LAYOUTS = {
-    "A": Layout(revision="A", first_position=1, container="lance", self_contained=False),
-    "B": Layout(revision="B", first_position=0, container="arrow", self_contained=True),
-    "R": Layout(revision="R", first_position=1, container="arrow", self_contained=True, overtaken_barriers=True),
+    "A": StoreLayout(revision="A", first_position=1, container="lance", self_contained=False),
+    "B": StoreLayout(revision="B", first_position=0, container="arrow", self_contained=True),
+    "R": StoreLayout(revision="R", first_position=1, container="arrow", self_contained=True, overtaken_barriers=True),
 }
 """MemWAL revisions A and B, "WAL Entry" and "Storage Layout"; revision R as the native implementation writes it."""
 
@@ -60,7 +60,7 @@ class Region:
         """The newest manifest; None if there is none."""
         return self.manifests[max(self.manifests)] if self.manifests else None
 
-    def first_unflushed(self, layout: Layout) -> int:
+    def first_unflushed(self, layout: StoreLayout) -> int:
         """Position where replay starts (AMB-07: in revision B pointer 0 means none as long as nothing was flushed)."""
         manifest = self.newest
         if manifest is None:
@@ -68,7 +68,7 @@ class Region:
         return replay_start(manifest, layout)
 
 
-def replay_start(manifest: Manifest, layout: Layout) -> int:
+def replay_start(manifest: Manifest, layout: StoreLayout) -> int:
     """Position of the first WAL entry that no flushed generation of ``manifest`` covers."""
     if manifest.current_generation <= 1 and manifest.replay_after == 0:
         return layout.first_position
@@ -76,11 +76,11 @@ def replay_start(manifest: Manifest, layout: Layout) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Store:
+class JudgedStore:
     """One table's folder."""
 
     root: Path
-    layout: Layout
+    layout: StoreLayout
     key: tuple[str, ...]
     """Primary key columns of the table."""
     table: TableManifest
@@ -105,15 +105,15 @@ def generation_number(folder: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def read(root: Path, revision: str, key: Sequence[str], storage: Mapping[str, str] | None = None) -> Store:
-    """Read the whole folder; ``key`` names the primary key columns, ``storage`` is that of `Store`.
+def read(root: Path, revision: str, key: Sequence[str], storage: Mapping[str, str] | None = None) -> JudgedStore:
+    """Read the whole folder; ``key`` names the primary key columns, ``storage`` is that of `JudgedStore`.
 
-    Raises `Damaged` if there is no table; damage inside regions is kept in them.
+    Raises `DamagedBytes` if there is no table; damage inside regions is kept in them.
     """
     layout = LAYOUTS[revision]
     folder = root / "_mem_wal"
     names = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
-    return Store(
+    return JudgedStore(
         root=root,
         layout=layout,
         key=tuple(key),
@@ -124,7 +124,7 @@ def read(root: Path, revision: str, key: Sequence[str], storage: Mapping[str, st
     )
 
 
-def region(folder: Path, layout: Layout) -> Region:
+def region(folder: Path, layout: StoreLayout) -> Region:
     """Read one region folder."""
     damaged: list[tuple[str, str]] = []
     manifests: dict[int, Manifest] = {}
@@ -134,7 +134,7 @@ def region(folder: Path, layout: Layout) -> Region:
             continue
         try:
             manifests[version] = artifacts.manifest(path.read_bytes(), folder.name, version)
-        except Damaged as error:
+        except DamagedBytes as error:
             damaged.append((f"manifest/{path.name}", str(error)))
     entries: dict[int, WalEntry] = {}
     names = tuple(path.name for path in _files(folder / "wal") if ".tmp" not in path.name)
@@ -144,14 +144,14 @@ def region(folder: Path, layout: Layout) -> Region:
             continue
         try:
             entries[position] = wal.decode((folder / "wal" / name).read_bytes(), layout.container)
-        except Damaged as error:
+        except DamagedBytes as error:
             damaged.append((f"wal/{name}", str(error)))
     hint: int | None = None
     hint_file = folder / "manifest" / "version_hint.json"
     if hint_file.exists():
         try:
             hint = artifacts.hint(hint_file.read_bytes())
-        except Damaged as error:
+        except DamagedBytes as error:
             damaged.append(("manifest/version_hint.json", str(error)))
     inside = sorted(p.name for p in folder.iterdir())
     generations = tuple(name for name in inside if generation_number(name) is not None)

@@ -13,8 +13,8 @@ from itertools import pairwise
 
 from . import content, progress, snapshots, table
 from .artifacts import Manifest
-from .store import Region, Store, generation_number, replay_start
-from .wire import Damaged
+from .store import JudgedStore, Region, generation_number, replay_start
+from .wire import DamagedBytes
 
 WAL_COLLECTION = "memwal.wal_collection"
 """Config key of a table whose WAL entries may be collected: a stalled put may then fill one place below the pointer."""
@@ -39,11 +39,11 @@ class Check:
     name: str
     clauses: Mapping[str, tuple[str, ...]]
     """Clauses by revision; a revision without any is not checked."""
-    look: Callable[[Store], Seen]
+    look: Callable[[JudgedStore], Seen]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class CheckResult:
     """What one check found."""
 
     check: str
@@ -53,7 +53,7 @@ class Result:
     choices: tuple[Choice, ...] = ()
 
 
-def run(store: Store) -> list[Result]:
+def run(store: JudgedStore) -> list[CheckResult]:
     """All checks that the store's revision has."""
     results = []
     for check in CHECKS:
@@ -63,7 +63,7 @@ def run(store: Store) -> list[Result]:
             faults = tuple(one for one in seen if isinstance(one, str))
             choices = tuple(one for one in seen if isinstance(one, Choice))
             results.append(
-                Result(check=check.name, clauses=clauses, looked_at=len(seen), faults=faults, choices=choices)
+                CheckResult(check=check.name, clauses=clauses, looked_at=len(seen), faults=faults, choices=choices)
             )
     return results
 
@@ -72,14 +72,14 @@ def _everywhere(*clauses: str) -> dict[str, tuple[str, ...]]:
     return {"A": clauses, "B": clauses, "R": clauses}
 
 
-def objects_decode(store: Store) -> Seen:
+def objects_decode(store: JudgedStore) -> Seen:
     """Every manifest, hint and WAL entry decodes, and says what its path says."""
     for region in store.regions.values():
         yield from (f"{region.region_id}/{name}: {reason}" for name, reason in region.damaged)
         yield from (None for _ in (*region.manifests, *region.wal))
 
 
-def region_folders(store: Store) -> Seen:
+def region_folders(store: JudgedStore) -> Seen:
     """Region folders are named by version 4 UUIDs and hold manifest/, wal/ and generation folders only."""
     yield from (f"_mem_wal/{name} is no region id" for name in store.strangers)
     for region in store.regions.values():
@@ -87,7 +87,7 @@ def region_folders(store: Store) -> Seen:
         yield from (f"{region.region_id}/{name} has no place in the layout" for name in region.strangers)
 
 
-def wal_names(store: Store) -> Seen:
+def wal_names(store: JudgedStore) -> Seen:
     """WAL files are named by 64 binary digits and the one suffix of the revision."""
     suffix = store.layout.container
     for region in store.regions.values():
@@ -97,7 +97,7 @@ def wal_names(store: Store) -> Seen:
             yield None if good else f"{region.region_id}/wal/{name} is not 64 binary digits and .{suffix}"
 
 
-def wal_positions(store: Store) -> Seen:
+def wal_positions(store: JudgedStore) -> Seen:
     """Positions are contiguous from the first one; only collected entries below the replay pointer may be missing."""
     for region in store.regions.values():
         if not region.wal:
@@ -111,7 +111,7 @@ def wal_positions(store: Store) -> Seen:
             yield f"{region.region_id}: the WAL begins at {positions[0]}, replay at {start}"
 
 
-def wal_epochs(store: Store) -> Seen:
+def wal_epochs(store: JudgedStore) -> Seen:
     """Epochs along the WAL never decrease, and none is above the epoch that the manifest stores.
 
     Revision R has barriers of claims that were overtaken there. They have no rows, and so override nothing; each costs
@@ -132,7 +132,7 @@ def wal_epochs(store: Store) -> Seen:
             highest = max(highest, entry.epoch)
 
 
-def wal_generations(store: Store) -> Seen:
+def wal_generations(store: JudgedStore) -> Seen:
     """Generations along the WAL, where entries carry them, never decrease."""
     for region in store.regions.values():
         highest = 0
@@ -143,7 +143,7 @@ def wal_generations(store: Store) -> Seen:
                 highest = max(highest, entry.generation)
 
 
-def manifest_versions(store: Store) -> Seen:
+def manifest_versions(store: JudgedStore) -> Seen:
     """Retained manifest versions are one block; every region with data has a manifest."""
     for region in store.regions.values():
         versions = sorted(region.manifests)
@@ -157,7 +157,7 @@ def manifest_versions(store: Store) -> Seen:
             yield f"{region.region_id}: there is a manifest version 0"
 
 
-def _steps(store: Store) -> Iterator[tuple[Region, Manifest, Manifest]]:
+def _steps(store: JudgedStore) -> Iterator[tuple[Region, Manifest, Manifest]]:
     for region in store.regions.values():
         known = list(region.manifests.values())
         yield from ((region, before, after) for before, after in pairwise(known))
@@ -167,14 +167,14 @@ def _where(region: Region, after: Manifest) -> str:
     return f"{region.region_id} manifest {after.version}"
 
 
-def epoch_steps(store: Store) -> Seen:
+def epoch_steps(store: JudgedStore) -> Seen:
     """writer_epoch never decreases, and rises by one at most."""
     for region, before, after in _steps(store):
         good = before.epoch <= after.epoch <= before.epoch + 1
         yield None if good else f"{_where(region, after)}: epoch {before.epoch} -> {after.epoch}"
 
 
-def retired_field(store: Store) -> Seen:
+def retired_field(store: JudgedStore) -> Seen:
     """Merge progress, once field 7, is in no manifest."""
     for region in store.regions.values():
         for manifest in region.manifests.values():
@@ -182,14 +182,14 @@ def retired_field(store: Store) -> Seen:
             yield f"{region.region_id}: version {manifest.version} has the retired field 7" if there else None
 
 
-def pointer_steps(store: Store) -> Seen:
+def pointer_steps(store: JudgedStore) -> Seen:
     """The replay pointer never moves back."""
     for region, before, after in _steps(store):
         back = after.replay_after < before.replay_after
         yield f"{_where(region, after)}: pointer {before.replay_after} -> {after.replay_after}" if back else None
 
 
-def generation_steps(store: Store) -> Seen:
+def generation_steps(store: JudgedStore) -> Seen:
     """current_generation never decreases and is above every listed generation."""
     for region in store.regions.values():
         before = 0
@@ -201,14 +201,14 @@ def generation_steps(store: Store) -> Seen:
             before = now
 
 
-def spec_steps(store: Store) -> Seen:
+def spec_steps(store: JudgedStore) -> Seen:
     """The region spec id is the same in every version."""
     for region, before, after in _steps(store):
         same = before.spec_id == after.spec_id
         yield None if same else f"{_where(region, after)}: spec {before.spec_id} -> {after.spec_id}"
 
 
-def triggers(store: Store) -> Seen:
+def triggers(store: JudgedStore) -> Seen:
     """Every new version changes the fields of exactly one trigger; the last-seen hint may always rise."""
     for region, before, after in _steps(store):
         yield None if trigger(before, after) else f"{_where(region, after)}: no trigger makes this change"
@@ -234,7 +234,7 @@ def trigger(before: Manifest, after: Manifest) -> str | None:
     return "hint" if now == numbers and after.last_seen > before.last_seen else None
 
 
-def generation_list(store: Store) -> Seen:
+def generation_list(store: JudgedStore) -> Seen:
     """Each generation is listed once, under a folder name of its own number that exists."""
     for region in store.regions.values():
         newest = region.newest
@@ -253,7 +253,7 @@ def generation_list(store: Store) -> Seen:
                 yield None
 
 
-def generation_tables(store: Store) -> Seen:
+def generation_tables(store: JudgedStore) -> Seen:
     """A listed generation is a Lance table with V2 manifest names that pylance opens, and has its bloom filter."""
     for region in store.regions.values():
         for generation in region.newest.generations if region.newest is not None else ():
@@ -264,13 +264,13 @@ def generation_tables(store: Store) -> Seen:
             try:
                 table.newest(folder)
                 table.rows(folder, store.storage)
-            except Damaged as error:
+            except DamagedBytes as error:
                 yield f"{name}: {error}"
                 continue
             yield None if (folder / "bloom_filter.bin").is_file() else f"{name} has no bloom_filter.bin"
 
 
-def generation_content(store: Store) -> Seen:
+def generation_content(store: JudgedStore) -> Seen:
     """A generation holds the last row of each key of exactly the WAL entries that its flush covered."""
     for region, before, after in _steps(store):
         if trigger(before, after) != "flush":
@@ -287,14 +287,14 @@ def generation_content(store: Store) -> Seen:
             continue
         try:
             found = content.fold(content.generation_rows(store, region, path), store.key)
-        except Damaged as error:
+        except DamagedBytes as error:
             yield f"{_where(region, after)}: {error}"
             continue
         expected = content.fold(content.wal_rows(region, first, last), store.key)
         yield None if found == expected else f"{_where(region, after)}: {path} is not the rows of {first} to {last}"
 
 
-def hints(store: Store) -> Seen:
+def hints(store: JudgedStore) -> Seen:
     """A version hint names a version that exists or existed: never one above the newest."""
     for region in store.regions.values():
         if region.hint is not None:
@@ -302,7 +302,7 @@ def hints(store: Store) -> Seen:
             yield f"{region.region_id}: the hint says {region.hint}" if ahead else None
 
 
-def one_index(store: Store) -> Seen:
+def one_index(store: JudgedStore) -> Seen:
     """The table has one MemWAL index, with one progress entry per region, below the generation being filled."""
     yield None if len(store.table.memwal) == 1 else f"the table has {len(store.table.memwal)} MemWAL indexes"
     for details in store.table.memwal:
@@ -317,7 +317,7 @@ def one_index(store: Store) -> Seen:
                 yield None
 
 
-def catch_up(store: Store) -> Seen:
+def catch_up(store: JudgedStore) -> Seen:
     """No index is said to have caught up with more than has been merged, nor twice with one region."""
     for details in store.table.memwal:
         for name, pairs in details.catchup:
@@ -329,13 +329,13 @@ def catch_up(store: Store) -> Seen:
         yield from (f"index_catchup has {name} twice" for name in sorted(set(names)) if names.count(name) > 1)
 
 
-def disjoint_regions(store: Store) -> Seen:
+def disjoint_regions(store: JudgedStore) -> Seen:
     """No key is in two regions."""
     owner: dict[content.Key, str] = {}
     for region in store.regions.values():
         try:
             found = content.region_keys(store, region) if store.key else set()
-        except Damaged as error:
+        except DamagedBytes as error:
             yield f"{region.region_id}: {error}"
             continue
         twice = sorted(repr(k) for k in found if k in owner)

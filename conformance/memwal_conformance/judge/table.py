@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from . import artifacts
 from .artifacts import IndexDetails
-from .wire import Damaged, Message, little_endian
+from .wire import DamagedBytes, WireMessage, little_endian
 
 _V2 = re.compile(r"([0-9]{20})\.manifest")
 _FOOTER_BYTES = 16
@@ -44,9 +44,9 @@ class TableManifest:
 
 
 def table_manifest(data: bytes) -> TableManifest:
-    """Decode a table manifest file. Raises `Damaged`."""
+    """Decode a table manifest file. Raises `DamagedBytes`."""
     if len(data) < _FOOTER_BYTES or data[-4:] != b"LANC":
-        raise Damaged("not a table manifest: no LANC mark at the end")
+        raise DamagedBytes("not a table manifest: no LANC mark at the end")
     message = _block(data, little_endian(data, len(data) - _FOOTER_BYTES, 8))
     section = message.optional_uint(6)
     indices = _block(data, section).messages(1) if section is not None else []
@@ -66,24 +66,24 @@ def table_manifest(data: bytes) -> TableManifest:
     )
 
 
-def _block(data: bytes, at: int) -> Message:
+def _block(data: bytes, at: int) -> WireMessage:
     size = little_endian(data, at, 4)
     if at + 4 + size > len(data):
-        raise Damaged("a block is cut", at)
-    return Message.of(data[at + 4 : at + 4 + size])
+        raise DamagedBytes("a block is cut", at)
+    return WireMessage.of(data[at + 4 : at + 4 + size])
 
 
 def versions(root: Path) -> dict[int, Path]:
-    """Table versions on the store, by number. Raises `Damaged` for a folder without any."""
+    """Table versions on the store, by number. Raises `DamagedBytes` for a folder without any."""
     folder = root / "_versions"
     found = {v: p for p in folder.iterdir() if (v := table_version(p.name)) is not None} if folder.is_dir() else {}
     if not found:
-        raise Damaged(f"{folder.name} of {root.name} holds no table manifest in the V2 scheme")
+        raise DamagedBytes(f"{folder.name} of {root.name} holds no table manifest in the V2 scheme")
     return dict(sorted(found.items()))
 
 
 def newest(root: Path) -> TableManifest:
-    """The newest table manifest. Raises `Damaged`."""
+    """The newest table manifest. Raises `DamagedBytes`."""
     return table_manifest(list(versions(root).values())[-1].read_bytes())
 
 
@@ -91,7 +91,7 @@ def rows(root: Path, storage: Mapping[str, str] | None = None) -> pa.Table:
     """All rows of a Lance table in row order, without its MemWAL regions, as pylance reads them.
 
     ``storage``: options under which pylance reaches files that the table names by URL (``base_paths``). Raises
-    `Damaged` if pylance cannot open or read the table.
+    `DamagedBytes` if pylance cannot open or read the table.
     """
     with _by_pylance("the table"):
         return _dataset(root, storage).to_table(scan_in_order=True)
@@ -100,7 +100,7 @@ def rows(root: Path, storage: Mapping[str, str] | None = None) -> pa.Table:
 def unindexed_rows(root: Path, index: str, storage: Mapping[str, str] | None = None) -> int:
     """How many rows of the base table are not in the index of that name, as pylance says.
 
-    Raises `Damaged` if it cannot say.
+    Raises `DamagedBytes` if it cannot say.
     """
     with _by_pylance(f"the index {index}"):
         found: int = _dataset(root, storage).stats.index_stats(index)["num_unindexed_rows"]
@@ -108,7 +108,7 @@ def unindexed_rows(root: Path, index: str, storage: Mapping[str, str] | None = N
 
 
 def indexed_rows(root: Path, storage: Mapping[str, str] | None = None) -> dict[str, int]:
-    """Index name -> rows of a Lance table that are in it, as pylance says. Raises `Damaged` if it cannot say."""
+    """Index name -> rows of a Lance table that are in it, as pylance says. Raises `DamagedBytes` if it cannot say."""
     with _by_pylance("the indexes of a table"):
         return {index.name: index.num_rows_indexed for index in _dataset(root, storage).describe_indices()}
 
@@ -124,7 +124,7 @@ def _by_pylance(what: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, KeyError, RuntimeError, pa.ArrowException) as error:
-        raise Damaged(f"pylance cannot read {what}: {str(error).splitlines()[0]}") from error
+        raise DamagedBytes(f"pylance cannot read {what}: {str(error).splitlines()[0]}") from error
 
 
 def plain(table: pa.Table) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 
 
-class Damaged(Exception):
+class DamagedBytes(Exception):
     """Bytes that are not what they should be; ``offset`` counts from the start of the object where it is known."""
 
     def __init__(self, reason: str, offset: int | None = None) -> None:
@@ -28,74 +28,76 @@ class Field:
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned varint of at most 64 bits and the place behind it. Raises `Damaged`."""
+    """An unsigned varint of at most 64 bits and the place behind it. Raises `DamagedBytes`."""
     value = 0
     for index in range(10):
         if at + index >= len(data):
-            raise Damaged("a varint is cut", at)
+            raise DamagedBytes("a varint is cut", at)
         byte = data[at + index]
         value |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             if value >= 1 << 64:
-                raise Damaged("a varint has more than 64 bits", at)
+                raise DamagedBytes("a varint has more than 64 bits", at)
             return value, at + index + 1
-    raise Damaged("a varint is longer than 10 bytes", at)
+    raise DamagedBytes("a varint is longer than 10 bytes", at)
 
 
 def fields(data: bytes) -> Iterator[Field]:
-    """All fields in stored order. Raises `Damaged` for a cut field, number 0, or a wire type that is none."""
+    """All fields in stored order. Raises `DamagedBytes` for a cut field, number 0, or a wire type that is none."""
     at = 0
     while at < len(data):
         start = at
         key, at = varint(data, at)
         number, wire_type = key >> 3, key & 7
         if number == 0:
-            raise Damaged("field number 0", start)
+            raise DamagedBytes("field number 0", start)
         value: int | bytes
         if wire_type == VARINT:
             value, at = varint(data, at)
         elif wire_type in (FIXED64, FIXED32):
             size = 8 if wire_type == FIXED64 else 4
             if at + size > len(data):
-                raise Damaged(f"field {number} is cut", start)
+                raise DamagedBytes(f"field {number} is cut", start)
             value = int.from_bytes(data[at : at + size], "little")
             at += size
         elif wire_type == LENGTH:
             size, at = varint(data, at)
             if at + size > len(data):
-                raise Damaged(f"field {number} is cut", start)
+                raise DamagedBytes(f"field {number} is cut", start)
             value = data[at : at + size]
             at += size
         else:
-            raise Damaged(f"wire type {wire_type}", start)
+            raise DamagedBytes(f"wire type {wire_type}", start)
         yield Field(number, wire_type, value, start)
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class WireMessage:
     """The fields of one message; the last value of a singular field counts."""
 
     fields: tuple[Field, ...]
 
     @staticmethod
-    def of(data: bytes) -> Message:
-        """Raises `Damaged`."""
-        return Message(tuple(fields(data)))
+    def of(data: bytes) -> WireMessage:
+        """Raises `DamagedBytes`."""
+        return WireMessage(tuple(fields(data)))
 
     def _of(self, number: int, wire_type: int) -> list[Field]:
         found = [f for f in self.fields if f.number == number]
         for field in found:
             if field.wire_type != wire_type:
-                raise Damaged(f"field {number} has wire type {field.wire_type}, expected {wire_type}", field.offset)
+                raise DamagedBytes(
+                    f"field {number} has wire type {field.wire_type}, expected {wire_type}", field.offset
+                )
         return found
 
     def uint(self, number: int, bits: int = 64) -> int:
-        """An unsigned field, 0 if absent. Raises `Damaged` if it has another wire type or more than ``bits`` bits."""
+        """An unsigned field, 0 if absent. Raises `DamagedBytes` for another wire type or more than ``bits`` bits."""
         found = self._of(number, VARINT)
         value = found[-1].value if found else 0
         assert isinstance(value, int)
         if value >= 1 << bits:
-            raise Damaged(f"field {number} does not fit {bits} bits", found[-1].offset)
+            raise DamagedBytes(f"field {number} does not fit {bits} bits", found[-1].offset)
         return value
 
     def sint(self, number: int) -> int:
@@ -124,11 +126,11 @@ class Message:
         """A repeated string field."""
         return [decoded(blob) for blob in self.blobs(number)]
 
-    def messages(self, number: int) -> list[Message]:
+    def messages(self, number: int) -> list[WireMessage]:
         """A repeated message field."""
-        return [Message.of(blob) for blob in self.blobs(number)]
+        return [WireMessage.of(blob) for blob in self.blobs(number)]
 
-    def message(self, number: int) -> Message | None:
+    def message(self, number: int) -> WireMessage | None:
         """A singular message field, None if absent."""
         found = self.messages(number)
         return found[-1] if found else None
@@ -154,15 +156,15 @@ class Message:
 
 
 def decoded(blob: bytes) -> str:
-    """Bytes as UTF-8. Raises `Damaged`."""
+    """Bytes as UTF-8. Raises `DamagedBytes`."""
     try:
         return blob.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Damaged("a string is not UTF-8") from error
+        raise DamagedBytes("a string is not UTF-8") from error
 
 
 def little_endian(data: bytes, at: int, size: int) -> int:
-    """An unsigned little-endian number of ``size`` bytes. Raises `Damaged` if it lies outside ``data``."""
+    """An unsigned little-endian number of ``size`` bytes. Raises `DamagedBytes` if it lies outside ``data``."""
     if at < 0 or at + size > len(data):
-        raise Damaged(f"{size} bytes are expected beyond the end", at)
+        raise DamagedBytes(f"{size} bytes are expected beyond the end", at)
     return int(struct.unpack_from({2: "<H", 4: "<I", 8: "<Q"}[size], data, at)[0])

@@ -167,7 +167,7 @@ def carried_out(asked: Program, url: str) -> tuple[Any, list[Row]]:
             else:
                 writer.close()
                 if what == "merge":
-                    native.merge_run(native_state.State(), {"table": url})
+                    native.merge_run(native_state.NativeState(), {"table": url})
                 writer = claim()
     except BaseException:
         with contextlib.suppress(*RAISED):

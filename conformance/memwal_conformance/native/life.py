@@ -20,11 +20,11 @@ from memwal_sim.store import Contents
 
 from ..adapters.harness import import_path
 from ..adapters.process import AdapterCrash, AdapterProcess, AdapterTimeout
-from ..gate import Address, CrashState, Do, Entry, Gate, Limits, Rule
+from ..gate import Address, CrashState, Do, FaultRule, Gate, GateLimits, LogEntry
 from ..judge import store as judged
 from ..judge import structure
 from ..judge import table as judged_table
-from ..judge.wire import Damaged
+from ..judge.wire import DamagedBytes
 from ..protocol import AdapterError, Json
 from ..running.scenarios import plain_rows, rows
 
@@ -63,13 +63,13 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Life:
+class RecordedLife:
     """One life as it was recorded."""
 
     kind: Kind
     states: tuple[CrashState, ...]
     """From the creation of the table on; promises are numbers of puts."""
-    log: tuple[Entry, ...]
+    log: tuple[LogEntry, ...]
     steps: tuple[str, ...]
     """What was asked, and how it ended."""
     inconclusive: str
@@ -87,7 +87,7 @@ class Loss:
 
 
 @dataclass(slots=True)
-class _Writer:
+class _LifeWriter:
     """The writer's side: goes on with a new claim after an error, as a service would."""
 
     process: AdapterProcess
@@ -164,7 +164,7 @@ def created(command: Sequence[str], kind: Kind) -> Contents:
         return gate.contents
 
 
-def live(command: Sequence[str], kind: Kind, start: Contents, rules: Sequence[Rule] = ()) -> Life:
+def live(command: Sequence[str], kind: Kind, start: Contents, rules: Sequence[FaultRule] = ()) -> RecordedLife:
     """Live through `STEPS` on ``start``, under faults. A rule that kills does so with SIGKILL, and that is the end."""
     process: AdapterProcess | None = None
 
@@ -173,19 +173,19 @@ def live(command: Sequence[str], kind: Kind, start: Contents, rules: Sequence[Ru
         os.killpg(process.number, signal.SIGKILL)
 
     settings = {**kind.settings, **_TIMEOUT, "storage.client_max_retries": str(kind.http_retries)}
-    with Gate(start, rules=rules, kill=kill, limits=Limits(life_s=600)) as gate:
+    with Gate(start, rules=rules, kill=kill, limits=GateLimits(life_s=600)) as gate:
         with adapter(command, {**settings, **_region(gate)}, environment(gate, WRITER)) as process:
-            writer = _Writer(process, f"s3://{gate.bucket}/t", gate)
+            writer = _LifeWriter(process, f"s3://{gate.bucket}/t", gate)
             try:
                 for step in STEPS:
                     writer.step(step)
             except (AdapterCrash, AdapterTimeout) as end:
                 writer.said.append(str(end).splitlines()[0])
             states, log = tuple(gate.prefixes), gate.log
-        return Life(kind=kind, states=states, log=log, steps=tuple(writer.said), inconclusive=gate.inconclusive)
+        return RecordedLife(kind=kind, states=states, log=log, steps=tuple(writer.said), inconclusive=gate.inconclusive)
 
 
-def changes(life: Life) -> list[Address]:
+def changes(life: RecordedLife) -> list[Address]:
     """Where the writer changed the store: an address for each of its puts."""
     met: Counter[tuple[str, str]] = Counter()
     found = []
@@ -208,7 +208,7 @@ def look(recoverer: AdapterProcess, kind: Kind, state: CrashState) -> list[Loss]
         try:
             for where, seen in recovered(recoverer, root, kind):
                 found += [Loss(order=state.order, where=where, what=w) for w in _miscounted(seen, promised)]
-        except (AdapterError, Damaged) as error:
+        except (AdapterError, DamagedBytes) as error:
             found.append(Loss(order=state.order, where="recovered", what=f"no recovery: {error}"))
         found += [Loss(order=state.order, where="flushed", what=what) for what in _structural(root, kind)]
         recoverer.call("configure", {"revision": "R", "settings": kind.settings})
@@ -234,7 +234,7 @@ def _appended(root: Path) -> list[int]:
 
 
 def table_of(root: Path) -> list[int]:
-    """Ids in one Lance table. Raises `Damaged`."""
+    """Ids in one Lance table. Raises `DamagedBytes`."""
     ids: list[int] = judged_table.rows(root)["id"].to_pylist()
     return ids
 
@@ -270,7 +270,7 @@ def _structural(root: Path, kind: Kind) -> list[str]:
 def _broken(root: Path, kind: Kind) -> Iterator[str]:
     try:
         results = structure.run(judged.read(root, "R", () if kind.append_only else ("id",)))
-    except Damaged as error:
+    except DamagedBytes as error:
         yield f"the judge cannot read the store: {error}"
         return
     for result in results:
@@ -286,7 +286,7 @@ def save(contents: Contents, folder: Path) -> None:
         file.write_bytes(data)
 
 
-def lost(recoverer: AdapterProcess, life: Life, first_order: int = 0) -> list[Loss]:
+def lost(recoverer: AdapterProcess, life: RecordedLife, first_order: int = 0) -> list[Loss]:
     """`look` at every state that a request from ``first_order`` on made."""
     found: list[Loss] = []
     for state in life.states:
@@ -295,18 +295,18 @@ def lost(recoverer: AdapterProcess, life: Life, first_order: int = 0) -> list[Lo
     return found
 
 
-def faults(life: Life) -> list[Rule]:
+def faults(life: RecordedLife) -> list[FaultRule]:
     """The four fates of a change that its sender cannot tell apart from a refusal, at each change of a life."""
     deeds = (Do.FAIL, Do.LOSE, Do.APPLY_THEN_FAIL, Do.APPLY_THEN_LOSE)
-    return [Rule(at=address, do=do) for address in changes(life) for do in deeds]
+    return [FaultRule(at=address, do=do) for address in changes(life) for do in deeds]
 
 
-def fault_order(life: Life, rule: Rule) -> int | None:
+def fault_order(life: RecordedLife, rule: FaultRule) -> int | None:
     """Order, in the log, of the request that the rule met; None if it met none."""
     return next((entry.order for entry in life.log if entry.rule == rule.label), None)
 
 
-def report(life: Life, losses: Sequence[Loss]) -> dict[str, Any]:
+def report(life: RecordedLife, losses: Sequence[Loss]) -> dict[str, Any]:
     """As JSON."""
     texts: dict[str, list[int]] = {}
     for loss in losses:

@@ -24,7 +24,7 @@ from memwal_sim.store import Contents
 
 from ..adapters import versions
 from ..adapters.process import AdapterProcess
-from ..gate import Address, Gate, Limits, Schedule
+from ..gate import Address, Gate, GateLimits, Schedule
 from ..gate.log import text_of
 from ..gate.schedule import Step, Stuck
 from ..protocol import AdapterError, Json
@@ -94,7 +94,7 @@ def run(
     about: dict[str, Any] = {"kind": str(kind), "seed": seed, **({} if number == 2 else {"writers": number})}
     promised: list[int] = []
     with ExitStack() as stack:
-        gate = stack.enter_context(Gate(start, limits=Limits(life_s=300)))
+        gate = stack.enter_context(Gate(start, limits=GateLimits(life_s=300)))
         settings = {**kind.settings, "storage.timeout": "30s", "storage.client_max_retries": "0"}
         settings["storage.aws_region"] = gate.region
         writers = {}

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..gate.log import Entry, text_of
+from ..gate.log import LogEntry, text_of
 from ..protocol import Hello
 from ..registry.levels import levels_of
 from ..reporting import failures, report
@@ -79,7 +79,7 @@ def logs(reports: Sequence[Path], summary: dict[str, Any]) -> dict[str, str]:
     for file in (file for folder in reports for file in sorted((folder / "failures").glob("*.json"))):
         packed = json.loads(file.read_text("utf-8"))
         if packed["case"] in failing and packed["requests"]:
-            found[_log(packed["case"])] = text_of(map(Entry.from_json, packed["requests"]))
+            found[_log(packed["case"])] = text_of(map(LogEntry.from_json, packed["requests"]))
     return found
 
 

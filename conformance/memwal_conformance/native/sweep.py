@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from ..adapters import versions
-from ..gate import Do, Rule
+from ..gate import Do, FaultRule
 from ..gate.log import text_of
-from .life import WRITER, Kind, Life, Loss, adapter, changes, created, fault_order, faults, live, lost, report
+from .life import WRITER, Kind, Loss, RecordedLife, adapter, changes, created, fault_order, faults, live, lost, report
 
 KINDS = (
     Kind(append_only=True, http_retries=3),
@@ -44,13 +44,15 @@ def killed(command: Sequence[str], kind: Kind, folder: Path, *, every: int = 1) 
     start = created(command, kind)
     with adapter(command, kind.settings, {}) as recoverer:
         addresses = changes(live(command, kind, start))[::every]
-        for rule in [Rule(at=at, do=do) for at in addresses for do in (Do.KILL_BEFORE, Do.KILL_AFTER)]:
+        for rule in [FaultRule(at=at, do=do) for at in addresses for do in (Do.KILL_BEFORE, Do.KILL_AFTER)]:
             life = live(command, kind, start, [rule])
             last = life.states[-1]
             yield _told(kind, rule, life, lost(recoverer, life, last.order), folder)
 
 
-def _told(kind: Kind, rule: Rule | None, life: Life, losses: Sequence[Loss], folder: Path) -> dict[str, Any]:
+def _told(
+    kind: Kind, rule: FaultRule | None, life: RecordedLife, losses: Sequence[Loss], folder: Path
+) -> dict[str, Any]:
     found: dict[str, Any] = {"fault": None if rule is None else rule.to_json(), **report(life, losses)}
     if life.inconclusive:
         found["inconclusive"] = life.inconclusive

@@ -17,13 +17,13 @@ from memwal.revisions import Interpretation
 from memwal_sim import bugs
 
 from memwal_conformance.adapters import reference
-from memwal_conformance.adapters.reference_state import State
+from memwal_conformance.adapters.reference_state import ReferenceState
 from memwal_conformance.adapters.serve import Handler
 from memwal_conformance.protocol import Json
 from memwal_conformance.proving.defects import DEFECTS, Handlers
 
 
-def handlers(defect: str, state: State | None = None) -> Handlers:
+def handlers(defect: str, state: ReferenceState | None = None) -> Handlers:
     """The reference's handlers with a defect planted; what it replaces in the engine is not a matter of this."""
     made = reference.handlers(state)
     DEFECTS[defect].plant(made)
@@ -57,7 +57,7 @@ def serve_with(name: str) -> None:
     """
     (bug,) = bugs.choose([name])
 
-    def made(state: State) -> Handlers:
+    def made(state: ReferenceState) -> Handlers:
         honest = reference.handlers(state)
         return honest | {"hello": functools.partial(_hello, honest["hello"], name)}
 

@@ -98,7 +98,7 @@ def cases(revision: str) -> list[str]:
     return [*asked, *played]
 
 
-def _here(scenario: scenarios.Scenario, revision: str) -> bool:
+def _here(scenario: scenarios.SuiteScenario, revision: str) -> bool:
     """Whether the scenario has the revision, and does not end the process that it runs in, which is this one."""
     sent = {step.get("send") for step in scenario.every_step(revision)}
     return revision in scenario.revisions and "sync.crash" not in sent

@@ -20,7 +20,7 @@ from memwal.errors import InvalidArgument
 
 from ..registry.clauses import ROOT
 from .entering import blocks
-from .mutants import Change
+from .mutants import SourceChange
 
 ROOMS = ("codec", "index", "jobs", "read", "region", "table")
 """The folders of the engine whose modules are changed."""
@@ -49,7 +49,7 @@ class Chance:
     """One random change."""
 
     operator: str
-    change: Change
+    change: SourceChange
     line: int
     """Where it is, from 1."""
     block: str
@@ -225,11 +225,11 @@ OPERATORS: Mapping[str, Callable[[ast.AST, str], Iterator[Replaced]]] = {
 }
 
 
-def _change(file: str, source: str, node: ast.expr | ast.stmt, new: str) -> Change:
+def _change(file: str, source: str, node: ast.expr | ast.stmt, new: str) -> SourceChange:
     """The lines of ``node`` with the new text in them, and as many lines before as make them stand there once."""
     (start, end), (lines, starts) = _span(node, source), _lines(source)
     first, last = node.lineno - 1, node.end_lineno
     while source.count(old := "".join(lines[first:last])) != 1 and first:
         first -= 1
     before = starts[first]
-    return Change(file=file, old=old, new=old[: start - before] + new + old[end - before :])
+    return SourceChange(file=file, old=old, new=old[: start - before] + new + old[end - before :])

@@ -23,7 +23,7 @@ SOURCES = ("reference/memwal", "simulator/memwal_sim", "conformance/memwal_confo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class SourceChange:
     """One exact change of a source file."""
 
     file: str
@@ -56,7 +56,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mutant(Change):
+class Mutant(SourceChange):
     """One change that breaks clauses on purpose."""
 
     name: str

@@ -22,9 +22,9 @@ from memwal.errors import InvalidArgument
 
 from ..registry.clauses import ROOT, entries
 from .chances import Chance
-from .mutants import Change
+from .mutants import SourceChange
 from .trials import Ran, Trying, changed, copy_of_the_checkout, run, warm
-from .watching import WITHOUT_LONG, Table
+from .watching import WITHOUT_LONG, TestsByBlock
 
 BUDGET_S = 60.0
 """Of CPU, for the tests of one mutant, as long as they took when they were recorded."""
@@ -34,7 +34,7 @@ EXPLAINED = Path("conformance/mutants/explained.toml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class TriedMutant:
     """What became of one random mutant."""
 
     name: str
@@ -57,17 +57,17 @@ class Seen:
         return self.verdict != "survived"
 
 
-def kept(file: Path) -> dict[str, Seen]:
+def kept(file: Path) -> dict[str, TriedMutant]:
     """Digest -> what an earlier pass saw. Raises `InvalidArgument` for a file that is none of ours."""
     if not file.is_file():
         return {}
     try:
-        return {each["digest"]: Seen(**each) for each in json.loads(file.read_text("utf-8"))["mutants"]}
+        return {each["digest"]: TriedMutant(**each) for each in json.loads(file.read_text("utf-8"))["mutants"]}
     except (ValueError, TypeError, KeyError) as error:
         raise InvalidArgument(f"{file}: not what a pass of mutants keeps: {error}") from error
 
 
-def keep(file: Path, seen: Sequence[Seen]) -> None:
+def keep(file: Path, seen: Sequence[TriedMutant]) -> None:
     """Write what was seen; the folder is made if need be."""
     file.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"mutants": [asdict(each) for each in seen]}, indent=1, ensure_ascii=False)
@@ -76,13 +76,13 @@ def keep(file: Path, seen: Sequence[Seen]) -> None:
 
 def tried(
     chosen: Sequence[Chance],
-    known: dict[str, Seen],
-    table: Table,
+    known: dict[str, TriedMutant],
+    table: TestsByBlock,
     *,
     minutes: float,
     budget_s: float = BUDGET_S,
     root: Path = ROOT,
-) -> Iterator[Seen]:
+) -> Iterator[TriedMutant]:
     """What becomes of each mutant, one after another, until the time is over; at once for ``known`` ones that died.
 
     Raises `InvalidArgument` at the end if a test that noticed one fails without any, too.
@@ -119,9 +119,9 @@ def _ran(chance: Chance, copy: Path, tests: Sequence[str], trying: Trying | None
     return ran
 
 
-def _seen(chance: Chance, copy: Path, tests: Sequence[str], ran: Ran, *, whole: bool) -> Seen:
+def _seen(chance: Chance, copy: Path, tests: Sequence[str], ran: Ran, *, whole: bool) -> TriedMutant:
     verdict = _verdict(ran)
-    return Seen(
+    return TriedMutant(
         name=chance.name,
         digest=chance.digest(copy),
         verdict=verdict,
@@ -141,7 +141,7 @@ def _verdict(ran: Ran) -> str:
     return "endless" if "TimeLimitError" in ran.message else "stumbled" if ran.verdict == "broken" else "killed"
 
 
-def diff(change: Change) -> str:
+def diff(change: SourceChange) -> str:
     """The lines that go and the lines that come."""
     old, new = change.old.splitlines(), change.new.splitlines()
     while len(old) > 1 and len(new) > 1 and old[0] == new[0]:
@@ -160,12 +160,12 @@ def explained(root: Path = ROOT) -> dict[tuple[str, str], str]:
         file, old, new, why = (entry.text(name) for name in ("file", "old", "new", "why"))
         entry.done()
         try:
-            found[made(Change(file=file, old=old, new=new), root)] = why
+            found[made(SourceChange(file=file, old=old, new=new), root)] = why
         except InvalidArgument as error:
             raise entry.wrong(str(error)) from error
     return found
 
 
-def made(change: Change, root: Path = ROOT) -> tuple[str, str]:
+def made(change: SourceChange, root: Path = ROOT) -> tuple[str, str]:
     """The file, and what the changed source says whatever its comments, line breaks and brackets."""
     return change.file, ast.dump(ast.parse(change.applied(root)))

@@ -29,7 +29,7 @@ from memwal.errors import InvalidArgument
 
 from ..registry.clauses import ROOT
 from .deaths import Death, digest
-from .mutants import Change, Mutant
+from .mutants import Mutant, SourceChange
 from .planted import of_mutant
 
 TRIAL_MAX_S = 180.0
@@ -138,7 +138,7 @@ def _digest(mutant: Mutant, root: Path) -> str:
 
 
 @contextmanager
-def changed(change: Change, copy: Path) -> Iterator[None]:
+def changed(change: SourceChange, copy: Path) -> Iterator[None]:
     """``copy`` with the change in it. Raises `InvalidArgument` if it does not apply."""
     file = copy / change.file
     as_it_was = file.with_name(f"{file.name}.as_it_was")
@@ -205,7 +205,7 @@ def _pytest(copy: Path, *arguments: str, **process: Any) -> subprocess.Popen[str
     )
 
 
-Trying = Callable[[Change, Sequence[str], float], Ran | None]
+Trying = Callable[[SourceChange, Sequence[str], float], Ran | None]
 """Runs tests with a change, for so many seconds; None where a process of its own has to do that, by `run`."""
 
 
@@ -233,7 +233,7 @@ def warm(copy: Path, files: Sequence[str], *options: str) -> Iterator[Trying]:
             said = log.read_text("utf-8").strip().rpartition("\n")[2]
             raise InvalidArgument(f"pytest has ended: {_line(said, copy)}")
 
-        def trying(change: Change, tests: Sequence[str], max_s: float) -> Ran | None:
+        def trying(change: SourceChange, tests: Sequence[str], max_s: float) -> Ran | None:
             began, file = time.monotonic(), copy / change.file
             before = file.read_text("utf-8")
             with changed(change, copy):

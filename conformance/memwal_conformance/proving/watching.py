@@ -29,7 +29,7 @@ WITHOUT_LONG = ("-m", "not long", f"--time-limit={TEST_S}")
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TestsByBlock:
     """What was recorded."""
 
     seconds: Mapping[str, float]
@@ -71,7 +71,7 @@ def _module(file: str) -> str:
     return file.removeprefix("reference/").removesuffix(".py").replace("/", ".").removesuffix(".__init__")
 
 
-def table(folder: Path, max_s: float, root: Path = ROOT) -> Table:
+def table(folder: Path, max_s: float, root: Path = ROOT) -> TestsByBlock:
     """The table of the tests as they are now; what ``folder`` lacks is recorded first, for ``max_s`` at most.
 
     Raises `InvalidArgument` if nothing can be recorded.
@@ -88,7 +88,7 @@ def table(folder: Path, max_s: float, root: Path = ROOT) -> Table:
     return _read(path for path in (record_of(each, folder) for each in files) if path.exists())
 
 
-def _read(records: Iterable[Path]) -> Table:
+def _read(records: Iterable[Path]) -> TestsByBlock:
     seconds: dict[str, float] = {}
     entering: dict[str, set[str]] = {}
     shares: dict[tuple[str, str], float] = {}
@@ -101,4 +101,4 @@ def _read(records: Iterable[Path]) -> Table:
         blocks = Counter(name.partition(":")[0] for name in found["blocks"])
         for file in {test.partition("::")[0] for test in found["tests"]}:
             shares |= {(file, module): count / blocks.total() for module, count in blocks.items()}
-    return Table(seconds, {name: frozenset(tests) for name, tests in entering.items()}, shares)
+    return TestsByBlock(seconds, {name: frozenset(tests) for name, tests in entering.items()}, shares)

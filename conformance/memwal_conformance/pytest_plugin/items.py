@@ -14,7 +14,7 @@ from ..adapters.process import BROKEN, AdapterCrash
 from ..protocol import Hello, roles_of
 from ..running import scenarios
 from ..running.playing import Player, parts
-from ..running.scenarios import Scenario
+from ..running.scenarios import SuiteScenario
 from ..running.stand import VECTOR, Served
 from ..vectors import BadCase, Vector
 from ..verdicts import FAILING, CaseResult, Finding, Verdict, agreed, level_of
@@ -248,7 +248,7 @@ class VectorItem(CaseItem):
 class ScenarioItem(CaseItem):
     """A scenario under one revision."""
 
-    scenario: Scenario
+    scenario: SuiteScenario
     part: str
     """One of `faulted.playing.parts`."""
 

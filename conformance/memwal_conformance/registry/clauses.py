@@ -129,7 +129,7 @@ class Ambiguity:
         return f"AMB-{self.number:02d}"
 
 
-class Entry:
+class TomlEntry:
     """Typed access to one TOML table; every complaint names the file and the entry."""
 
     def __init__(self, path: Path, name: str, table: Mapping[str, Any]) -> None:
@@ -176,7 +176,7 @@ class Entry:
             raise self.wrong(f"unknown keys: {', '.join(sorted(self._left))}")
 
 
-def entries(path: Path, array: str, name: str) -> Iterator[Entry]:
+def entries(path: Path, array: str, name: str) -> Iterator[TomlEntry]:
     """The tables of ``array``, each named by its value of ``name``; nothing else may be in the file."""
     try:
         document = tomllib.loads(path.read_text("utf-8"))
@@ -185,7 +185,7 @@ def entries(path: Path, array: str, name: str) -> Iterator[Entry]:
     if set(document) != {array}:
         raise InvalidArgument(f"{path.name}: holds {', '.join(document) or 'nothing'} instead of [[{array}]] only")
     for index, table in enumerate(document[array]):
-        yield Entry(path, str(table.get(name, f"entry {index + 1}")), table)
+        yield TomlEntry(path, str(table.get(name, f"entry {index + 1}")), table)
 
 
 def texts(folder: Path = CLAUSES) -> tuple[Text, ...]:
@@ -248,7 +248,7 @@ def clauses(folder: Path = CLAUSES) -> tuple[Clause, ...]:
     return tuple(found.values())
 
 
-def _clause(entry: Entry) -> Clause:
+def _clause(entry: TomlEntry) -> Clause:
     clause = Clause(
         id=entry.text("id"),
         level=entry.text("level"),

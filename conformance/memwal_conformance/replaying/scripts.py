@@ -9,7 +9,7 @@ from typing import Any
 from memwal.jobs.collector import Policy
 from memwal_sim.process import Process
 from memwal_sim.scenarios import ground
-from memwal_sim.scenarios.scripts import Following, Step, policy
+from memwal_sim.scenarios.scripts import Following, ScriptStep, policy
 
 from ..protocol import Json
 
@@ -49,7 +49,7 @@ _PUTTING = ("rows", "tombstone")
 """Words that write."""
 
 
-def _steps(process: Process) -> Sequence[Step]:
+def _steps(process: Process) -> Sequence[ScriptStep]:
     if not isinstance(process.start, Following):
         raise NotPortable(f"{process.name} does what no message of the protocol says")
     return process.start.script
@@ -117,7 +117,7 @@ def _read(name: str, answer: str, word: str, writer: str, *, told_all: bool) -> 
     return Doing(word="read", first=(opened,), message=scan, after=(seen,) if consistency == "strong" else ())
 
 
-def _doing(name: str, writer: str, step: Step) -> Doing:
+def _doing(name: str, writer: str, step: ScriptStep) -> Doing:
     handle = {"writer": f"${writer}.writer"}
     table, word = {"table": "$table"}, step.word
     if word == "rows":

@@ -23,7 +23,7 @@ from memwal_sim.world import World
 
 from ..protocol import Json
 from ..running import oracle, scenarios
-from ..running.scenarios import Scenario
+from ..running.scenarios import SuiteScenario
 from ..running.stand import FOLDER
 from .scripts import SCHEMA, Doing, NotPortable, actor, scripts
 
@@ -49,7 +49,7 @@ _SITES = (("jobs.collector", "collect"), ("index.regions", "snapshot"), ("index.
 class Told:
     """A recorded fault, ready to be played."""
 
-    scenario: Scenario
+    scenario: SuiteScenario
     contents: Contents
     history: History
     turns: tuple[tuple[str, ...], ...]

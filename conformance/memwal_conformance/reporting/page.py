@@ -62,7 +62,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class ClauseLine:
     """One clause of the matrix."""
 
     clause: Clause
@@ -111,7 +111,7 @@ def render(found: Finished) -> str:
     )
 
 
-def matrix(results: Iterable[CaseResult], revisions: Iterable[str], known: dict[str, Clause]) -> list[Line]:
+def matrix(results: Iterable[CaseResult], revisions: Iterable[str], known: dict[str, Clause]) -> list[ClauseLine]:
     """A line for each clause that some case looked at, in the registry's order."""
     counted: Counter[tuple[str, str, Verdict]] = Counter()
     for result in results:
@@ -125,7 +125,7 @@ def matrix(results: Iterable[CaseResult], revisions: Iterable[str], known: dict[
                 tuple((v, n) for v in reversed(Verdict) if (n := counted[id_, revision, v])) for revision in revisions
             )
             worst = next(v for v in reversed(Verdict) if any(v is one for cell in cells for one, _ in cell))
-            lines.append(Line(clause=described, cells=cells, worst=worst))
+            lines.append(ClauseLine(clause=described, cells=cells, worst=worst))
     return lines
 
 
@@ -137,7 +137,7 @@ def areas(results: Iterable[CaseResult]) -> tuple[list[Verdict], list[tuple[str,
     return shown, [(revision, area, [counted[revision, area, v] for v in shown]) for revision, area in places]
 
 
-def _of(lines: Iterable[Line], group: str) -> list[Line]:
+def _of(lines: Iterable[ClauseLine], group: str) -> list[ClauseLine]:
     return [line for line in lines if line.clause.group == group]
 
 

@@ -26,7 +26,7 @@ QUIET = ("configure", "hello", "shutdown")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class PictureRow:
     """One thing that happened."""
 
     kind: str
@@ -44,7 +44,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class Lifetime:
     """The time from an actor's first message to its last, or to its end by force."""
 
     actor: int
@@ -64,8 +64,8 @@ class Picture:
     words: float
     width: int
     height: int
-    rows: tuple[Row, ...]
-    lives: tuple[Life, ...]
+    rows: tuple[PictureRow, ...]
+    lives: tuple[Lifetime, ...]
 
 
 def draw(result: CaseResult) -> Picture | None:
@@ -74,7 +74,7 @@ def draw(result: CaseResult) -> Picture | None:
     if result.area != "scenario" or not steps:
         return None
     names = list(dict.fromkeys(_names([step for _, step in steps], result.requests)))
-    return _Drawing(names, steps, result.requests).picture()
+    return _Picture(names, steps, result.requests).picture()
 
 
 def _names(steps: Sequence[Json], requests: Sequence[Json]) -> list[str]:
@@ -82,12 +82,12 @@ def _names(steps: Sequence[Json], requests: Sequence[Json]) -> list[str]:
     return [name for name in [*asked, *(request["actor"] for request in requests)] if name is not None]
 
 
-class _Drawing:
+class _Picture:
     def __init__(self, names: list[str], steps: Sequence[tuple[int, Json]], requests: Sequence[Json]) -> None:
         self.names, self.steps, self.requests = names, steps, requests
         self.lane = max([LANE, *(len(name) * _CHARACTER + 24 for name in names)])
-        self.rows: list[Row] = []
-        self.lives: list[Life] = []
+        self.rows: list[PictureRow] = []
+        self.lives: list[Lifetime] = []
         self.alive: dict[int, list[int]] = {}
         """Actor -> where its present life begins, and where it was seen last."""
         self.shown = 0
@@ -150,7 +150,7 @@ class _Drawing:
         if actor is not None:
             self.alive.setdefault(actor, [y, y])[1] = y
         place = NUMBERS if actor is None else self.x(actor)
-        row = Row(
+        row = PictureRow(
             kind=kind,
             y=y,
             number=number,
@@ -164,7 +164,7 @@ class _Drawing:
 
     def _over(self, actor: int) -> None:
         start, end = self.alive.pop(actor)
-        self.lives.append(Life(actor, self.x(actor), start, end))
+        self.lives.append(Lifetime(actor, self.x(actor), start, end))
 
 
 def _grouped(steps: Sequence[tuple[int, Json]]) -> list[tuple[int, Json, int]]:

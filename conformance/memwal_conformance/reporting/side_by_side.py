@@ -25,7 +25,7 @@ CALM = (Verdict.PASS, Verdict.UNSUPPORTED)
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class CaseCell:
     """What one run says about one case."""
 
     verdict: Verdict
@@ -41,15 +41,15 @@ class Column:
     """Implementation and version."""
     says: tuple[str, ...]
     """The sentences at the end of the run."""
-    cases: dict[str, Cell]
+    cases: dict[str, CaseCell]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class CaseRow:
     """One case, or one area, in all runs."""
 
     name: str
-    cells: tuple[Cell | None, ...]
+    cells: tuple[CaseCell | None, ...]
     """None: the run does not have it."""
 
     @property
@@ -78,11 +78,11 @@ def load(path: Path) -> Column:
     return Column(label=label, says=tuple(map(str, says)), cases=dict(sorted(cells.items())))
 
 
-def _cell(case: Any) -> Cell:
+def _cell(case: Any) -> CaseCell:
     if isinstance(case, str):
-        return Cell(Verdict(case), "")
+        return CaseCell(Verdict(case), "")
     verdict = Verdict(case["verdict"])
-    return Cell(verdict, "" if verdict in CALM else _why(str(case["text"]), verdict.value))
+    return CaseCell(verdict, "" if verdict in CALM else _why(str(case["text"]), verdict.value))
 
 
 def _why(text: str, verdict: str) -> str:
@@ -102,10 +102,10 @@ def load_all(paths: Sequence[Path]) -> list[Column]:
     ]
 
 
-def rows(columns: Sequence[Column]) -> list[Row]:
+def rows(columns: Sequence[Column]) -> list[CaseRow]:
     """All cases that some run has, by name."""
     names = sorted({name for column in columns for name in column.cases})
-    return [Row(name=name, cells=tuple(column.cases.get(name) for column in columns)) for name in names]
+    return [CaseRow(name=name, cells=tuple(column.cases.get(name) for column in columns)) for name in names]
 
 
 def place(case: str) -> tuple[str, str]:
@@ -156,11 +156,11 @@ def _named(verdict: Verdict) -> str:
     return verdict.value if verdict in CALM else f"**{verdict.value.replace('_', ' ')}**"
 
 
-def _verdict(cell: Cell | None) -> str:
+def _verdict(cell: CaseCell | None) -> str:
     return "–" if cell is None else _named(cell.verdict)
 
 
-def _left_out(found: Sequence[Row], shown: Sequence[Row]) -> str:
+def _left_out(found: Sequence[CaseRow], shown: Sequence[CaseRow]) -> str:
     if len(found) == len(shown):
         return f"{len(found)} cases."
     alike = [row for row in found if row.calm]

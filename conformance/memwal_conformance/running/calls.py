@@ -24,7 +24,7 @@ class Answers(Protocol):
         """End it by force; whether it was running until then."""
 
 
-class Call:
+class PendingCall:
     """A message that was sent, in a thread that waits for its answer."""
 
     def __init__(self, process: Answers, message: str, params: Json) -> None:

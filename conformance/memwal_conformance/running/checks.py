@@ -13,7 +13,7 @@ from typing import Any
 from memwal_sim.histories.history import History
 
 from ..judge import content, snapshots, store, structure, table
-from ..judge.wire import Damaged
+from ..judge.wire import DamagedBytes
 from ..protocol import Json
 from ..vectors import BadCase, difference
 from ..verdicts import Finding
@@ -34,8 +34,8 @@ class Scene:
     storage: Mapping[str, str] = field(default_factory=dict)
     """Options under which pylance reaches files that tables name by URL."""
 
-    def store(self) -> store.Store:
-        """The table's folder as it is now. Raises `Damaged`."""
+    def store(self) -> store.JudgedStore:
+        """The table's folder as it is now. Raises `DamagedBytes`."""
         return store.read(self.root, self.revision, self.key, self.storage)
 
 
@@ -45,7 +45,7 @@ def look(scene: Scene, step: Json) -> list[Finding]:
         return _structure(scene, step)
     try:
         broken = CHECKS[step["check"]](scene, step)
-    except Damaged as error:
+    except DamagedBytes as error:
         broken = f"the judge cannot read the store: {error}"
     except NothingNamed as error:
         broken = str(error)
@@ -57,7 +57,7 @@ def _structure(scene: Scene, step: Json) -> list[Finding]:
     """All structural checks; with ``of`` the one of that name, under clauses and ambiguity of the step."""
     try:
         results = structure.run(scene.store())
-    except Damaged as error:
+    except DamagedBytes as error:
         return [Finding(clauses=("GEN-019",), broken=f"the judge cannot read the store: {error}")]
     if "of" in step:
         cited = tuple(step["clauses"])
@@ -156,7 +156,7 @@ def _caught_up(scene: Scene, step: Json) -> str | None:
     return f"{step['of']} has caught up with {wrong}, expected {step['is']}" if wrong else None
 
 
-def _recorded(found: store.Store, index: str) -> dict[str, int]:
+def _recorded(found: store.JudgedStore, index: str) -> dict[str, int]:
     """The recorded catch-up of an index with each region; one without an entry covers all that is merged."""
     recorded = {name: dict(pairs) for details in found.table.memwal for name, pairs in details.catchup}
     if index not in recorded:

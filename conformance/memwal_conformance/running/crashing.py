@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Literal, get_args
 
-from ..gate import Operation
+from ..gate import S3Operation
 from ..gate.calls import GROUP_OF
 from ..protocol import Json
 from ..verdicts import CaseResult, Finding, Verdict
 from . import scenarios
-from .scenarios import Scenario
+from .scenarios import SuiteScenario
 from .summing import summed
 
 When = Literal["before", "after"]
 WHEN: tuple[When, ...] = get_args(When)
-Play = Callable[[Scenario], CaseResult]
+Play = Callable[[SuiteScenario], CaseResult]
 """Runs a scenario that is neither a crash nor a race."""
 _CHANGES = {"PUT", "DELETE"}
 
@@ -30,7 +30,7 @@ def points(requests: Iterable[Json], actor: str) -> list[Json]:
     met: Counter[tuple[str, str]] = Counter()
     found = []
     for request in requests:
-        group = GROUP_OF[Operation(request["operation"])]
+        group = GROUP_OF[S3Operation(request["operation"])]
         if request["actor"] == actor and group in _CHANGES:
             met[request["class"], group] += 1
             number = met[request["class"], group]
@@ -38,7 +38,7 @@ def points(requests: Iterable[Json], actor: str) -> list[Json]:
     return found
 
 
-def crashed(scenario: Scenario, point: Json, when: When) -> Scenario:
+def crashed(scenario: SuiteScenario, point: Json, when: When) -> SuiteScenario:
     """The scenario in which the actor dies at one point, as data of its own."""
     label = f"crash {when} {point['class']} {point['operation'].lower()} {point['occurrence']}"
     described = {name: value for name, value in scenario.described.items() if name not in ("crash", "afterwards")}
@@ -47,7 +47,7 @@ def crashed(scenario: Scenario, point: Json, when: When) -> Scenario:
     return scenarios.made(described, scenario.file)
 
 
-def run(scenario: Scenario, when: When, play: Play, *, every: int, first: int = 0) -> CaseResult:
+def run(scenario: SuiteScenario, when: When, play: Play, *, every: int, first: int = 0) -> CaseResult:
     """Each ``every``-th point from the one with the index ``first`` on, and at least one."""
     assert scenario.crash is not None
     recorded = play(scenarios.made(_life(scenario), scenario.file))
@@ -68,5 +68,5 @@ def chosen_of(found: Sequence[Json], every: int, first: int) -> Sequence[Json]:
     return found[first % every :: every] or found[-1:]
 
 
-def _life(scenario: Scenario) -> Json:
+def _life(scenario: SuiteScenario) -> Json:
     return {name: value for name, value in scenario.described.items() if name not in ("crash", "afterwards")}

@@ -12,9 +12,9 @@ from ..protocol import Json
 from ..verdicts import CaseResult
 from . import crashing, racing, runner
 from .crashing import WHEN, When
-from .racing import Order, Raced
+from .racing import Order, RacedOrder
 from .runner import Run
-from .scenarios import Scenario
+from .scenarios import SuiteScenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class Amount:
     """Of random orders."""
 
 
-def parts(scenario: Scenario) -> tuple[str, ...]:
+def parts(scenario: SuiteScenario) -> tuple[str, ...]:
     """The cases that a scenario is, under each revision."""
     return WHEN if scenario.crash is not None else ("",)
 
@@ -52,7 +52,7 @@ class Player:
     keep: Path | None = None
     """Where the schedule, the log and the store of a race that fails go."""
 
-    def play(self, scenario: Scenario, part: str = "", amount: Amount | None = None) -> CaseResult:
+    def play(self, scenario: SuiteScenario, part: str = "", amount: Amount | None = None) -> CaseResult:
         """Play one of the `parts` of a scenario."""
         chosen = amount or Amount()
         if scenario.crash is not None:
@@ -69,7 +69,7 @@ class Player:
             )
         return self.once(scenario)
 
-    def once(self, scenario: Scenario, act: Callable[[Run], None] | None = None) -> CaseResult:
+    def once(self, scenario: SuiteScenario, act: Callable[[Run], None] | None = None) -> CaseResult:
         """Play a scenario that is neither a life nor a race; ``act`` is that of `runner.run`."""
         folder = self.folder / f"{sum(1 for _ in self.folder.iterdir())}"
         folder.mkdir()
@@ -89,7 +89,7 @@ class Player:
         )
         return replace(result, steps=self.taken())
 
-    def _raced(self, scenario: Scenario, order: Order) -> Raced:
-        race = racing.Running(scenario, order)
+    def _raced(self, scenario: SuiteScenario, order: Order) -> RacedOrder:
+        race = racing.RaceRun(scenario, order)
         result = self.once(scenario, race)
-        return Raced(result, race.steps, race.contents)
+        return RacedOrder(result, race.steps, race.contents)

@@ -19,7 +19,7 @@ from ..protocol import Json
 from ..verdicts import CaseResult, Finding, Verdict
 from . import turning
 from .runner import Run, Stop
-from .scenarios import Scenario
+from .scenarios import SuiteScenario
 from .summing import summed
 
 GATED = ("wal", "manifest", "hint")
@@ -84,7 +84,7 @@ def at_random(seed: str) -> Choose:
 
 
 @dataclass(frozen=True, slots=True)
-class Raced:
+class RacedOrder:
     """One order that was run."""
 
     result: CaseResult
@@ -92,14 +92,14 @@ class Raced:
     contents: Contents
 
 
-Race = Callable[[Order], Raced]
+Race = Callable[[Order], RacedOrder]
 """Runs one order."""
 
 
-class Running:
+class RaceRun:
     """One order under way: what `runner.run` calls between the steps and what comes afterwards."""
 
-    def __init__(self, scenario: Scenario, order: Order) -> None:
+    def __init__(self, scenario: SuiteScenario, order: Order) -> None:
         assert scenario.race is not None
         self._operations: dict[str, list[Json]] = scenario.race["operations"]
         self._order = order
@@ -127,9 +127,9 @@ class Running:
 
 
 def run(
-    scenario: Scenario,
+    scenario: SuiteScenario,
     race: Race,
-    play: Callable[[Scenario], CaseResult],
+    play: Callable[[SuiteScenario], CaseResult],
     *,
     most: int | None,
     seed: str,
@@ -139,7 +139,7 @@ def run(
     assert scenario.race is not None
     results: list[CaseResult] = []
 
-    def tried(order: Order) -> Raced:
+    def tried(order: Order) -> RacedOrder:
         raced = race(order)
         results.append(_told(raced, order, play, keep))
         return raced
@@ -171,7 +171,9 @@ def spread(found: Sequence[Order], most: int) -> Sequence[Order]:
     return [found[number * len(found) // most] for number in range(most)] if most < len(found) else found
 
 
-def _told(raced: Raced, order: Order, play: Callable[[Scenario], CaseResult], keep: Path | None) -> CaseResult:
+def _told(
+    raced: RacedOrder, order: Order, play: Callable[[SuiteScenario], CaseResult], keep: Path | None
+) -> CaseResult:
     """The result of an order. A failure is turned into faults by name, which are played, and kept if they fail too."""
     result = raced.result
     if result.verdict is Verdict.PASS or result.scenario is None:
@@ -186,7 +188,7 @@ def _told(raced: Raced, order: Order, play: Callable[[Scenario], CaseResult], ke
     return replace(again if same else result, text=f"{result.text}\n{told}{faults}")
 
 
-def _save(keep: Path, raced: Raced, order: Order, scenario: Json | None) -> None:
+def _save(keep: Path, raced: RacedOrder, order: Order, scenario: Json | None) -> None:
     folder = keep / "".join(c if c.isalnum() else "-" for c in order.name)
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder / "schedule.json", list(raced.steps))

@@ -16,9 +16,9 @@ from ..protocol import AdapterError, Json, ProtocolViolation
 from ..vectors import BadCase
 from ..verdicts import FAILING, CaseResult, Finding, Verdict, level_of, merged
 from . import checks, oracle
-from .calls import Call, Killed
+from .calls import Killed, PendingCall
 from .checks import Scene
-from .scenarios import Names, Scenario, plain_rows
+from .scenarios import Names, SuiteScenario, plain_rows
 from .stand import Stand
 
 WRITES = ("writer.put", "writer.delete")
@@ -44,7 +44,7 @@ class _Sent:
 
     step: Json
     params: Json
-    call: Call | None
+    call: PendingCall | None
     """None: the answer is waited for at once, without the gate."""
 
 
@@ -52,7 +52,7 @@ class _Sent:
 class Run:
     """One run of a scenario."""
 
-    scenario: Scenario
+    scenario: SuiteScenario
     revision: str
     scene: Scene
     start: Callable[[str], AdapterProcess]
@@ -139,7 +139,7 @@ class Run:
         params = self.scene.names.resolve(step.get("with", {}))
         call = None
         if self.stand is not None:
-            call = Call(self.actors[name], message, params)
+            call = PendingCall(self.actors[name], message, params)
             self.stand.under_way[name] = call
         sent = _Sent(step=step, params=params, call=call)
         if step.get("meanwhile"):
@@ -241,7 +241,7 @@ class Run:
 
 
 def run(
-    scenario: Scenario,
+    scenario: SuiteScenario,
     revision: str,
     *,
     folder: Path,

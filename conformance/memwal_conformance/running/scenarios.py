@@ -15,7 +15,7 @@ from .including import INCLUDE, expanded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
+class SuiteScenario:
     """One scenario; see ``schema/scenario.json`` for the steps."""
 
     file: Path
@@ -42,7 +42,7 @@ class Scenario:
         """Whether the table is behind the gate."""
         return self.rules is not None
 
-    def behind_gate(self) -> Scenario:
+    def behind_gate(self) -> SuiteScenario:
         """The same scenario with its table behind the gate, if it is not there already."""
         return self if self.gated else made({**self.described, "gate": {"rules": []}}, self.file)
 
@@ -70,7 +70,7 @@ class Scenario:
         return sorted([*(m for m in needed if not hello.answers(m)), *(given & set(hello.without)), *storage])
 
 
-def load(file: Path) -> Scenario:
+def load(file: Path) -> SuiteScenario:
     """The scenario in ``file``. Raises `BadCase`."""
     try:
         described = json.loads(file.read_text("utf-8"))
@@ -79,7 +79,7 @@ def load(file: Path) -> Scenario:
     return made(described, file)
 
 
-def made(described: Any, file: Path) -> Scenario:
+def made(described: Any, file: Path) -> SuiteScenario:
     """The scenario that ``described`` is, called as ``file``, with what it includes. Raises `BadCase`."""
     described = expanded(described, file)
     wrong = protocol.problem("urn:memwal:scenario#/$defs/scenario", described)
@@ -90,7 +90,7 @@ def made(described: Any, file: Path) -> Scenario:
     names = [column["name"] for column in described["schema"]]
     if missing := [name for name in described["primary_key"] if name not in names]:
         raise BadCase(f"{file}: the key column {missing[0]} is not in the schema")
-    return Scenario(
+    return SuiteScenario(
         file=file,
         title=described["title"],
         smoke=described.get("smoke", False),
@@ -140,7 +140,7 @@ class NothingNamed(BadCase):
 class Names:
     """What the names in a scenario's steps stand for while it runs."""
 
-    scenario: Scenario
+    scenario: SuiteScenario
     table: str
     answers: dict[str, Json]
 

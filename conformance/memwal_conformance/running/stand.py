@@ -15,17 +15,17 @@ from typing import Any, Self
 from memwal_sim.store import Contents, dump
 
 from ..adapters.process import AdapterProcess
-from ..gate import Gate, Limits, Rule
+from ..gate import FaultRule, Gate, GateLimits
 from ..gate.address import ANY
 from ..gate.folder import loaded
 from ..protocol import AdapterError, Json
-from .calls import Answers, Call
+from .calls import Answers, PendingCall
 
 FOLDER = "t"
 """The table's folder in the bucket."""
 VECTOR = "vector"
 """The actor that answers a vector."""
-LIMITS = Limits(life_s=600, log_entries=20_000)
+LIMITS = GateLimits(life_s=600, log_entries=20_000)
 """Of the gate. A scenario makes a few hundred requests; an adapter that goes round in circles is stopped here."""
 
 
@@ -43,7 +43,7 @@ class Stand:
         self.optional = {rule["label"] for rule in rules if rule.get("optional")}
         """Labels of rules that need not act."""
         self.processes: dict[str, Answers] = {}
-        self.under_way: dict[str, Call] = {}
+        self.under_way: dict[str, PendingCall] = {}
         self.killed: set[str] = set()
         """Actors that a rule has killed."""
         self._news = threading.Event()
@@ -141,6 +141,6 @@ class Served:
         self._process.call("configure", self._configured)
 
 
-def rule_of(described: Mapping[str, Any]) -> Rule:
+def rule_of(described: Mapping[str, Any]) -> FaultRule:
     """A rule of a scenario as the gate takes it."""
-    return Rule.from_json({name: value for name, value in described.items() if name not in ("asleep", "optional")})
+    return FaultRule.from_json({name: value for name, value in described.items() if name not in ("asleep", "optional")})

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..verdicts import CaseResult, Verdict, merged
-from .scenarios import Scenario
+from .scenarios import SuiteScenario
 
 
-def summed(scenario: Scenario, results: Sequence[CaseResult], told: str) -> CaseResult:
+def summed(scenario: SuiteScenario, results: Sequence[CaseResult], told: str) -> CaseResult:
     """One result of at least one run; ``told`` says how many there were of how many."""
     verdict = merged(result.verdict for result in results)
     worst = next(result for result in results if result.verdict is verdict)

@@ -9,10 +9,10 @@ from pathlib import Path
 from ..gate.schedule import Step
 from ..protocol import Json
 from . import scenarios
-from .scenarios import Scenario
+from .scenarios import SuiteScenario
 
 
-def addressed(described: Json, steps: Sequence[Step]) -> Scenario:
+def addressed(described: Json, steps: Sequence[Step]) -> SuiteScenario:
     """The scenario that makes the same turns as ``steps``, the schedule of a race, with rules that hold requests.
 
     Only where one actor stops in the middle of an operation and another one goes on is anything held.

@@ -16,7 +16,7 @@ from typing import Any
 
 from memwal_conformance.adapters.harness import Harness
 from memwal_conformance.judge import content, store, structure
-from memwal_conformance.judge.wire import Damaged
+from memwal_conformance.judge.wire import DamagedBytes
 from memwal_conformance.places import vector_files
 from memwal_conformance.protocol import AdapterError, Json
 
@@ -111,7 +111,7 @@ def judged(table: Path, revision: str, life: lives.Life) -> str | None:
         if faults:
             return faults[0]
         there = {(row["id"], row["v"]) for row in content.live(content.durable(found))}
-    except Damaged as error:
+    except DamagedBytes as error:
         return f"the judge cannot read it: {error}"
     return None if there == set(life.rows) else f"the judge finds {sorted(there)}, expected {sorted(life.rows)}"
 

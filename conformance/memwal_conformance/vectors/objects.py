@@ -10,7 +10,7 @@ from typing import Any
 from memwal_conformance import cells
 from memwal_conformance.judge import artifacts, bloom, legacy, wal
 from memwal_conformance.judge.store import LAYOUTS
-from memwal_conformance.judge.wire import Damaged
+from memwal_conformance.judge.wire import DamagedBytes
 from memwal_conformance.protocol import AdapterError, Json
 
 from .case import BadCase, Vector
@@ -87,7 +87,7 @@ def encode(vector: Vector, call: Call) -> str | None:
     data = base64.b64decode(written(vector, call))
     try:
         found = DECODERS[vector.kind](data, vector)
-    except Damaged as error:
+    except DamagedBytes as error:
         return f"what was written does not decode: {error}"
     return difference(vector.expected, found)
 
@@ -112,7 +112,7 @@ def _filter(vector: Vector, call: Call) -> str | None:
         return None
     try:
         missing = bloom.denied(base64.b64decode(data), [int(row[0]["v"]) for row in present["rows"]])
-    except Damaged as error:
+    except DamagedBytes as error:
         return f"what was written is no filter of revision R: {error}"
     return f"the judge finds no bits of the keys {missing}" if missing else None
 

@@ -17,7 +17,7 @@ from ..exploring.exploration import Bounds
 from ..outcomes import FATES, FAULTS, Fate
 from ..scenarios import scenario as scenarios
 from ..scenarios.scenario import Scenario
-from ..traces.study import Finding, Study, canary, carry_out, classes
+from ..traces.study import Study, StudyResult, canary, carry_out, classes
 from ..traces.trace import dumps
 from .terminal import (
     FOUND,
@@ -139,7 +139,7 @@ def _bound(scenario: Scenario, asked: int | None) -> int | None:
     return None if asked < 0 else asked
 
 
-def _export(finding: Finding, folder: Path) -> None:
+def _export(finding: StudyResult, folder: Path) -> None:
     """One trace for each class of histories, by number."""
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
@@ -156,7 +156,7 @@ def _kinds(names: list[str] | None) -> frozenset[Fate]:
     return frozenset(FATES[name] for name in names)
 
 
-def _print_finding(finding: Finding, bird: Finding | None) -> None:
+def _print_finding(finding: StudyResult, bird: StudyResult | None) -> None:
     run = finding.run
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     rows = [

@@ -17,7 +17,7 @@ from rich.table import Table
 from .. import bugs as planting
 from ..exploring.exploration import Bounds
 from ..scenarios import scenario as scenarios
-from ..strategies.hunting import DEPTH, NAMES, RUNS_MAX, Hunt, Progress
+from ..strategies.hunting import DEPTH, NAMES, RUNS_MAX, Hunt, HuntProgress
 from ..strategies.hunting import hunt as carry_out
 from ..traces.study import Study
 from ..traces.trace import dumps
@@ -40,14 +40,14 @@ def commands(app: typer.Typer) -> None:
 
 
 @contextmanager
-def _shown(doing: str, *, quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
+def _shown(doing: str, *, quiet: bool) -> Iterator[Callable[[HuntProgress], None] | None]:
     """A status line on the error stream that follows a hunt."""
     if quiet or not stderr.is_terminal:
         yield None
         return
     with Status(doing, console=stderr) as status:
 
-        def update(now: Progress) -> None:
+        def update(now: HuntProgress) -> None:
             rate = now.distinct / now.seconds if now.seconds else 0
             status.update(f"{doing}: {now.runs:,} runs, {now.distinct:,} distinct schedules, {rate:,.0f}/s")
 

@@ -15,7 +15,7 @@ from rich.status import Status
 from .terminal import FOUND, Json, mistakes_are_usage, print_json, stderr, stdout
 
 if TYPE_CHECKING:
-    from ..soak.processes.run import Follow, Outcome
+    from ..soak.processes.run import Follow, RunResult
 
 
 def commands(app: typer.Typer) -> None:
@@ -38,11 +38,11 @@ def soak_processes(
     """Let writers, a merger, a collector and a reader work as processes; kill and stop them, and fill their disk."""
     from memwal.api.place import named_revision
 
-    from ..soak.processes.run import Settings, run
+    from ..soak.processes.run import RunSettings, run
 
     with mistakes_are_usage():
         named_revision(revision)
-        settings = Settings(seconds=seconds, seed=seed, revision=revision, regions=regions, disk_mib=disk_mib)
+        settings = RunSettings(seconds=seconds, seed=seed, revision=revision, regions=regions, disk_mib=disk_mib)
         with _followed(seconds) as follow:
             outcome = run(settings, follow)
     if as_json:
@@ -61,7 +61,7 @@ def _followed(seconds: float) -> Iterator[Follow | None]:
         return
     with Status("soaking", console=stderr) as status:
 
-        def follow(passed_s: float, now: Outcome) -> None:
+        def follow(passed_s: float, now: RunResult) -> None:
             counts = now.counts
             status.update(
                 f"{passed_s:.0f} of {seconds:.0f} s: {counts['kills']} kills, {counts['stops']} stops, "
@@ -71,7 +71,7 @@ def _followed(seconds: float) -> Iterator[Follow | None]:
         yield follow
 
 
-def _print(outcome: Outcome) -> None:
+def _print(outcome: RunResult) -> None:
     for name, count in sorted(outcome.counts.items()):
         stdout.print(f"{count:>8,}  {name}", markup=False)
     for name, count in sorted(outcome.failures.items()):

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-from ..exploring.exploration import Progress
+from ..exploring.exploration import ExplorationProgress
 from ..traces.trace import Step
 
 FOUND = 1
@@ -37,14 +37,14 @@ def mistakes_are_usage() -> Iterator[None]:
 
 
 @contextmanager
-def exploring_shown(doing: str, *, quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
+def exploring_shown(doing: str, *, quiet: bool) -> Iterator[Callable[[ExplorationProgress], None] | None]:
     """A status line on the error stream that follows an exploration."""
     if quiet or not stderr.is_terminal:
         yield None
         return
     with Status(doing, console=stderr) as status:
 
-        def update(now: Progress) -> None:
+        def update(now: ExplorationProgress) -> None:
             status.update(
                 f"{doing}: depth {now.depth}, {now.states:,} states, {now.rate:,.0f}/s, "
                 f"{now.frontier:,} waiting, {now.stores:,} stores"

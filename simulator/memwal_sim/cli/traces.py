@@ -16,7 +16,7 @@ from rich.status import Status
 from rich.table import Table
 
 from .. import places
-from ..exploring.exploration import Bounds, Progress
+from ..exploring.exploration import Bounds, ExplorationProgress
 from ..traces import shrinking
 from ..traces.minimising import Minimised, minimise
 from ..traces.promoting import AREAS
@@ -32,7 +32,7 @@ Exhaustive = Annotated[
 Seconds = Annotated[float | None, typer.Option(min=0.1, help="Stop each exploration after this time.")]
 Memory = Annotated[int, typer.Option(min=64, help="Stop exploring at this much memory, in MiB.")]
 
-Follow = Callable[[shrinking.Progress | Progress], None]
+Follow = Callable[[shrinking.ShrinkProgress | ExplorationProgress], None]
 
 
 def commands(app: typer.Typer) -> None:
@@ -49,8 +49,8 @@ def _shown(file: Path, *, quiet: bool) -> Iterator[Follow | None]:
         return
     with Status(f"shrinking {file.name}", console=stderr) as status:
 
-        def update(now: shrinking.Progress | Progress) -> None:
-            if isinstance(now, Progress):
+        def update(now: shrinking.ShrinkProgress | ExplorationProgress) -> None:
+            if isinstance(now, ExplorationProgress):
                 status.update(f"exploring for {file.name}: depth {now.depth}, {now.states:,} states")
             else:
                 status.update(f"shrinking {file.name}: {now.tries:,} histories, {now.steps} steps")

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class DataTable:
     """A table of a file, and where it is."""
 
     where: str
@@ -62,20 +62,20 @@ class Table:
             raise InvalidArgument(f"{self.where}: {name} is no list of texts: {found!r}")
         return tuple(found)
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> DataTable:
         """The table ``name``; one without fields if there is none."""
-        return Table(f"{self.where}, {name}", self.take(name, dict, {}))
+        return DataTable(f"{self.where}, {name}", self.take(name, dict, {}))
 
-    def tables(self, name: str, called: str = "name") -> tuple[Table, ...]:
+    def tables(self, name: str, called: str = "name") -> tuple[DataTable, ...]:
         """The tables of the list ``name``, by number and their field ``called``; none if there is none."""
         return tuple(self._tables(name, called))
 
-    def _tables(self, name: str, called: str) -> Iterator[Table]:
+    def _tables(self, name: str, called: str) -> Iterator[DataTable]:
         for number, fields in enumerate(self.take(name, list, []), 1):
             if not isinstance(fields, dict):
                 raise InvalidArgument(f"{self.where}: {name.removesuffix('s')} {number} is no table: {fields!r}")
             known = f" ({fields[called]})" if called in fields else ""
-            yield Table(f"{self.where}, {name.removesuffix('s')} {number}{known}", fields)
+            yield DataTable(f"{self.where}, {name.removesuffix('s')} {number}{known}", fields)
 
     def close(self) -> None:
         """Refuse what nobody took."""
@@ -97,15 +97,15 @@ _KINDS: Mapping[type, str] = {
 }  # fmt: skip
 
 
-def parsed(name: str, text: str) -> Table:
+def parsed(name: str, text: str) -> DataTable:
     """The file ``name`` with this text."""
     try:
-        return Table(name, tomllib.loads(text))
+        return DataTable(name, tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise InvalidArgument(f"{name} is no TOML: {error}") from error
 
 
-def load(path: Path) -> Table:
+def load(path: Path) -> DataTable:
     """The file at ``path``; raises `InvalidArgument` if it is no UTF-8."""
     try:
         return parsed(str(path), path.read_text("utf-8"))
@@ -113,12 +113,12 @@ def load(path: Path) -> Table:
         raise InvalidArgument(f"{path} is not UTF-8 from byte {error.start} on") from error
 
 
-def read(name: str) -> Table:
+def read(name: str) -> DataTable:
     """The file ``name`` of this folder."""
     return parsed(name, resources.files(__package__).joinpath(name).read_text("utf-8"))
 
 
-def read_all(folder: str) -> Sequence[Table]:
+def read_all(folder: str) -> Sequence[DataTable]:
     """The files of a folder of this folder, by name."""
     found = sorted(file.name for file in resources.files(__package__).joinpath(folder).iterdir())
     return [read(f"{folder}/{name}") for name in found if name.endswith(".toml")]

@@ -17,7 +17,7 @@ from .. import parallel
 from ..exploring.exploration import Bounds
 from ..scenarios import scenario as scenarios
 from ..scenarios.scenario import Scenario
-from ..traces.study import Finding, Study, carry_out
+from ..traces.study import Study, StudyResult, carry_out
 
 FILE = "certificates.json"
 """Name of the file in the folder of faults."""
@@ -39,7 +39,7 @@ def certificate(key: Key) -> dict[str, Any]:
     return stable(carry_out(study(scenarios.find(name), revision)))
 
 
-def stable(finding: Finding) -> dict[str, Any]:
+def stable(finding: StudyResult) -> dict[str, Any]:
     """What a certificate keeps of ``finding``."""
     return {field: value for field, value in finding.certificate().items() if field not in VOLATILE}
 

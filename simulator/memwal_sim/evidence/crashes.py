@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import data, workloads
 from ..actor import Actor
-from ..data import Table
+from ..data import DataTable
 from ..names import operation, symbolic
 from ..process import Ended
 from ..scenarios import scenario as scenarios
@@ -51,7 +51,7 @@ class Workflow:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CrashPlace:
     """A place to crash."""
 
     number: int
@@ -64,10 +64,10 @@ class Place:
     """The next request, which is never made; None: the work is done."""
 
 
-def places(workflow: Workflow, revision: str = "B") -> Iterator[Place]:
+def places(workflow: Workflow, revision: str = "B") -> Iterator[CrashPlace]:
     """All places to crash, in order."""
     simulation = begun(workflow, revision)
-    yield Place(0, None, 0, _waiting(simulation, workflow))
+    yield CrashPlace(0, None, 0, _waiting(simulation, workflow))
     made: list[str] = []
     number = 0
     while (asked := _waiting(simulation, workflow)) is not None:
@@ -76,7 +76,7 @@ def places(workflow: Workflow, revision: str = "B") -> Iterator[Place]:
         made.append(asked)
         if simulation.contents != before:
             number += 1
-            yield Place(number, asked, made.count(asked), _waiting(simulation, workflow))
+            yield CrashPlace(number, asked, made.count(asked), _waiting(simulation, workflow))
     pause = simulation.running[workflow.worker.name].pause
     assert isinstance(pause, Ended), pause
     assert pause.failure is None, pause.failure
@@ -103,7 +103,7 @@ def examples(revision: str = "B") -> Iterator[Example]:
             yield example(workflow, place, revision)
 
 
-def example(workflow: Workflow, place: Place, revision: str = "B") -> Example:
+def example(workflow: Workflow, place: CrashPlace, revision: str = "B") -> Example:
     """The history of a crash at ``place``."""
     worker = workflow.worker.name
     where = "before anything is stored" if place.last is None else f"after {_spoken(place.last)}"
@@ -179,7 +179,7 @@ def _list(names: Iterator[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def _workflow(table: Table) -> Workflow:
+def _workflow(table: DataTable) -> Workflow:
     found = Workflow(
         area=table.text("area"),
         name=table.text("name"),

@@ -13,7 +13,7 @@ from memwal.errors import check_name
 from memwal.revisions import REVISIONS
 
 from .. import data, workloads
-from ..data import Table
+from ..data import DataTable
 from ..outcomes import FATES, Fate
 from ..workloads.clients import actor_of
 from .schedules import Advance, Example
@@ -29,7 +29,7 @@ def _read() -> tuple[Example, ...]:
     return tuple(example for file in data.read_all("examples") for example in examples(file))
 
 
-def examples(file: Table) -> Iterator[Example]:
+def examples(file: DataTable) -> Iterator[Example]:
     """The examples of one file, each under all its revisions; raises `InvalidArgument` for what it cannot say."""
     for table in file.tables("examples", "path"):
         for revision in table.texts("revisions") or ("B",):
@@ -38,7 +38,7 @@ def examples(file: Table) -> Iterator[Example]:
     file.close()
 
 
-def _example(table: Table, revision: str) -> Example:
+def _example(table: DataTable, revision: str) -> Example:
     """``{revision}``, and what ``by_revision`` names, stand for the values under ``revision``."""
     with table.placed():
         check_name("revision", revision, REVISIONS)
@@ -69,7 +69,7 @@ def _filled(text: str, values: Mapping[str, str]) -> str:
     return text
 
 
-def _advance(table: Table) -> Advance:
+def _advance(table: DataTable) -> Advance:
     state = {**table.take("state", dict, {}), **dict.fromkeys(table.texts("absent"))}
     label = table.text("fate", Fate.NORMAL.label)
     with table.placed():

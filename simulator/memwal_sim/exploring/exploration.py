@@ -36,7 +36,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class ExplorationProgress:
     """Where a running exploration stands."""
 
     depth: int

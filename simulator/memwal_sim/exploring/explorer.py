@@ -25,8 +25,8 @@ from ..simulation import broken
 from ..store import GO_ON
 from ..trie import AT_END, ROOT, Trie
 from ..world import World
-from .exploration import Bounds, Exploration, Move, Progress, Site
-from .interned import Array, Column, Interned, packed
+from .exploration import Bounds, Exploration, ExplorationProgress, Move, Site
+from .interned import Array, GrowingArray, Interned, packed
 from .reduction import Reduction
 from .steps import Behaviour, Landing
 from .successors import FIRST_NODE, GHOST, NO_ACTOR, ORPHANS, STORE, Steps, Successors
@@ -44,7 +44,7 @@ def explore(
     only: str | None = None,
     check: bool = False,
     every: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[ExplorationProgress], None] | None = None,
 ) -> Exploration:
     """Explore ``world`` within ``bounds`` until a violation, a limit or the end.
 
@@ -86,8 +86,8 @@ class _Search:
         self.reduction = Reduction(book, self.tries, self.stores, self.orphans, world.oracles) if reduced else None
         self.successors = Successors(self.behaviours, Landing(self.stores, self.orphans), bounds)
         self.states = Interned((self.successors.width + 1) // 2)
-        self.parents = Column(np.int64)
-        self.moves = Column(np.int16)
+        self.parents = GrowingArray(np.int64)
+        self.moves = GrowingArray(np.int16)
         """State -> process and fate of the step to it; ~place for the request at that place that landed."""
         self.judged = Interned(1)
         """(store, ghosts) that the oracles have seen."""
@@ -99,7 +99,7 @@ class _Search:
         self.met: set[tuple[int, int, int]] = set()
         """Process, node and fault of every request that has met one."""
         counted = not (bounds.reduce or bounds.merge or (bounds.faults and Fate.LATE in bounds.kinds))
-        self.ways = Column(object) if counted else None
+        self.ways = GrowingArray(object) if counted else None
         """State -> histories that lead to it: all have the same length, so that a state is done before it is used."""
         self.depth = 0
         self.limit: str | None = None
@@ -108,7 +108,7 @@ class _Search:
         """Number of the state that violates."""
         self.started = time.monotonic()
 
-    def run(self, progress: Callable[[Progress], None] | None) -> Exploration:
+    def run(self, progress: Callable[[ExplorationProgress], None] | None) -> Exploration:
         self.start()
         frontier = np.arange(len(self.states))
         due = _REPORT_EVERY
@@ -316,8 +316,8 @@ class _Search:
         elif bounds.seconds_max is not None and time.monotonic() - self.started >= bounds.seconds_max:
             self.limit = f"{bounds.seconds_max:g} seconds"
 
-    def progress(self, frontier: int) -> Progress:
-        return Progress(
+    def progress(self, frontier: int) -> ExplorationProgress:
+        return ExplorationProgress(
             depth=self.depth,
             states=len(self.states),
             frontier=frontier,

@@ -27,7 +27,7 @@ _FACTORS = (0x9E37_79B9_7F4A_7C15, 0xC2B2_AE3D_27D4_EB4F)
 _BATCH = 1 << 16
 
 
-class Column:
+class GrowingArray:
     """A growing array: a value, or a row of ``width`` values, per number."""
 
     def __init__(self, dtype: npt.DTypeLike, width: int | None = None) -> None:
@@ -86,7 +86,7 @@ class Interned:
 
     def __init__(self, words: int) -> None:
         self._words = words
-        self._rows = Column(np.uint64, words)
+        self._rows = GrowingArray(np.uint64, words)
         self._slots: Array = np.zeros(_FIRST_SLOTS, np.uint64)
         """Upper half: bits of the hash. Lower half: the row's number + 1; 0 for a free slot."""
 
@@ -202,7 +202,7 @@ class Memo:
     def __init__(self, compute: Callable[..., int | tuple[int, ...]], parameters: int, results: int = 1) -> None:
         self._compute = compute
         self._known = Interned((parameters + 1) // 2)
-        self._results = Column(np.int32, results)
+        self._results = GrowingArray(np.int32, results)
 
     def __call__(self, *columns: Array | int) -> Array:
         """The results for each row of ``columns``, see `packed`; shape ``(n, results)``, dtype int32."""

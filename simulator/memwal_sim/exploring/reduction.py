@@ -20,7 +20,7 @@ from ..outcomes import Fate
 from ..trie import AT_END, Trie
 from ..world import Oracle
 from .independence import Accesses
-from .interned import Array, Column, Interned, Memo, packed
+from .interned import Array, GrowingArray, Interned, Memo, packed
 from .tables import Orphans, Stores
 
 _WORD_BITS = 64
@@ -50,8 +50,8 @@ class Reduction:
         self._watching = [_Watching(requests) for requests in {id(r): r for r in asked if r is not None}.values()]
         self._watched = -1 if None in asked else 0
         """What the oracles were seen to touch; all bits if one of them does not say."""
-        self._chosen_states = Column(np.int64)
-        self._chosen_actors = Column(np.int32)
+        self._chosen_states = GrowingArray(np.int64)
+        self._chosen_actors = GrowingArray(np.int32)
 
     def alone(self, stores: Array, orphans: Array, nodes: Sequence[Array], requests: Array, actor: int) -> Array:
         """Whether the process ``actor`` may go on alone, for states given by columns; dtype bool.
@@ -123,7 +123,7 @@ class _Sets:
     """Sets of bits by number, as rows of 64-bit words; a set is an integer outside."""
 
     def __init__(self) -> None:
-        self._rows = Column(np.uint64, 1)
+        self._rows = GrowingArray(np.uint64, 1)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -146,7 +146,7 @@ class _Sets:
         words = _words(bits)
         width = self._rows.values.shape[1]
         if len(words) > width:
-            wider = Column(np.uint64, len(words))
+            wider = GrowingArray(np.uint64, len(words))
             wider.extend(np.pad(self._rows.values, ((0, 0), (0, len(words) - width))))
             self._rows = wider
             return words

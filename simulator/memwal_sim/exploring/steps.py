@@ -6,7 +6,7 @@ import numpy as np
 
 from ..outcomes import Fate, fates
 from ..trie import AT_END, Trie
-from .interned import Array, Column, Memo
+from .interned import Array, GrowingArray, Memo
 from .tables import FATE_BITS, GhostTable, Orphans, Stores
 
 FATES = 1 << FATE_BITS
@@ -20,9 +20,9 @@ class Behaviour:
         self._allowed = kinds | {Fate.SWITCH}
         self.switches = False
         """Whether the process was ever seen to have several coroutines that can go on."""
-        self._request = Column(np.int32)
-        self._meets = Column(np.bool_, FATES)
-        self._says = Column(np.bool_, 2)
+        self._request = GrowingArray(np.int32)
+        self._meets = GrowingArray(np.bool_, FATES)
+        self._says = GrowingArray(np.bool_, 2)
 
         def step(store: int, node: int, fate: int) -> tuple[int, int]:
             after, reply = stores.effect(store, trie.requests[node], fate)

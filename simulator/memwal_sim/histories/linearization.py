@@ -1,7 +1,7 @@
 """Linearization by search: an order of steps, each inside its own interval, that a sequential object allows.
 
-The object is whatever `Step.apply` makes of it: a register, a set of registers, a table. Exact for any object and any
-values; the time grows with how many steps are under way at once, and states that were seen are not searched again.
+The object is whatever `ObjectStep.apply` makes of it: a register, a set of registers, a table. Exact for any object and
+any values; the time grows with how many steps are under way at once, and states that were seen are not searched again.
 
 Source: Wing and Gong, "Testing and Verifying Concurrent Objects" (1993); Lowe, "Testing for Linearizability" (2017).
 """
@@ -16,7 +16,7 @@ State = TypeVar("State", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step(Generic[State]):
+class ObjectStep(Generic[State]):
     """One operation on the object."""
 
     name: str
@@ -32,28 +32,28 @@ class Step(Generic[State]):
     """The object after the step; None if the step cannot have happened, or answered, like that in this state."""
 
 
-def linearization(steps: Iterable[Step[State]], initial: State) -> tuple[Step[State], ...] | None:
+def linearization(steps: Iterable[ObjectStep[State]], initial: State) -> tuple[ObjectStep[State], ...] | None:
     """An order of the steps that starts at ``initial`` and respects their intervals; None if there is none.
 
     All steps that are not optional are in it, and some of the others.
     """
-    searching = _Search(sorted(steps, key=lambda step: (_end(step), step.invoked)))
+    searching = _DepthFirst(sorted(steps, key=lambda step: (_end(step), step.invoked)))
     return searching.run(initial)
 
 
-def _end(step: Step[State]) -> float:
+def _end(step: ObjectStep[State]) -> float:
     return float("inf") if step.returned is None else step.returned
 
 
-class _Search(Generic[State]):
+class _DepthFirst(Generic[State]):
     """Depth first over (steps done, object), steps by number in the order of their ends."""
 
-    def __init__(self, steps: list[Step[State]]) -> None:
+    def __init__(self, steps: list[ObjectStep[State]]) -> None:
         self.steps = steps
         self.ends = [_end(step) for step in steps]
         self.needed = sum(1 << number for number, step in enumerate(steps) if not step.optional)
 
-    def run(self, initial: State) -> tuple[Step[State], ...] | None:
+    def run(self, initial: State) -> tuple[ObjectStep[State], ...] | None:
         path: list[tuple[int, State, list[int]]] = [(0, initial, self.next(0, initial))]
         order: list[int] = []
         seen: set[tuple[int, State]] = {(0, initial)}

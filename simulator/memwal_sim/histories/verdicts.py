@@ -15,7 +15,7 @@ from memwal.errors import InvalidArgument
 
 from . import zones
 from .conflict import OF_ONE_READ, Conflict
-from .linearization import Step, linearization
+from .linearization import ObjectStep, linearization
 from .operations import Operation, Value
 
 __all__ = ["Conflict", "Operation", "Value", "check_batches", "check_history", "check_registers", "search_history"]
@@ -118,11 +118,11 @@ def _registers(values: Mapping[str, Value]) -> _Registers:
     return tuple(sorted((key, value) for key, value in values.items() if value is not None))
 
 
-def _steps(operations: Sequence[Operation]) -> list[Step[_Registers]]:
+def _steps(operations: Sequence[Operation]) -> list[ObjectStep[_Registers]]:
     return [_step(group) for group in _groups([op for op in operations if op.counts])]
 
 
-def _step(group: tuple[Operation, ...]) -> Step[_Registers]:
+def _step(group: tuple[Operation, ...]) -> ObjectStep[_Registers]:
     first, rows = group[0], {op.key: op.value for op in group}
     alike = {(op.kind, op.invoked, op.returned, op.outcome) for op in group}
     if len(alike) > 1 or len(rows) < len(group):
@@ -130,7 +130,7 @@ def _step(group: tuple[Operation, ...]) -> Step[_Registers]:
             f"batch {first.batch!r} is no single operation: kinds, outcomes or times differ, or a key"
         )
     reading = first.kind == "read"
-    return Step(
+    return ObjectStep(
         name=str(first),
         invoked=first.invoked,
         returned=None if first.outcome == "unknown" else first.returned,

@@ -17,7 +17,7 @@ from ..trie import ROOT, Trie
 from ..world import World
 
 
-class Remembered(Running):
+class RememberedProcess(Running):
     """A process under way that is looked up; engine code runs where nobody has been."""
 
     __slots__ = ("_book", "_node", "_trie")
@@ -65,4 +65,4 @@ class Memory:
         key = (revision, repr(actor))
         if key not in self._tries:
             self._tries[key] = Trie(process, self._book)
-        simulation.join(process.name, Remembered(self._tries[key], self._book))
+        simulation.join(process.name, RememberedProcess(self._tries[key], self._book))

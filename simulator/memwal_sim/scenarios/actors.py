@@ -39,7 +39,7 @@ EAGER = Policy(retain_versions=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Workplace:
     """Where processes work."""
 
     region: Region
@@ -54,7 +54,7 @@ class Place:
 class Acting:
     """A process under way."""
 
-    place: Place
+    place: Workplace
     name: str
     writer: Writer | None = None
     """Its writer, once it has opened the region."""
@@ -76,7 +76,7 @@ Action: TypeAlias = Callable[[Acting], Awaitable[None]]
 """One thing that a process does."""
 
 
-async def act(place: Place, name: str, steps: Sequence[Action], *, insists: bool = False) -> None:
+async def act(place: Workplace, name: str, steps: Sequence[Action], *, insists: bool = False) -> None:
     """The protocol of a process called ``name`` that does ``steps`` in order.
 
     ``insists``: it goes on to the next one where one fails with an `Outcome` or is refused, as a client may.
@@ -311,12 +311,12 @@ async def _begun(acting: Acting, *, strong: bool) -> str:
     return name
 
 
-async def seen(place: Place, *memory: MemoryView) -> pa.Table:
+async def seen(place: Workplace, *memory: MemoryView) -> pa.Table:
     """The rows of a strong read."""
     return await scan.scan(place.table, memory=memory)
 
 
-async def seen_at(place: Place, version: TableVersion) -> pa.Table:
+async def seen_at(place: Workplace, version: TableVersion) -> pa.Table:
     """The rows of a read of ``version`` and its snapshot."""
     state = await load(place.table, version)
     return await scan.scan(place.table, version=state)

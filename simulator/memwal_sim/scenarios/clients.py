@@ -12,7 +12,7 @@ from ..process import Process
 from ..store import Contents
 from ..world import Oracle, World, says
 from . import ground
-from .actors import Place
+from .actors import Workplace
 from .scenario import Setting
 from .scripts import process
 from .survivor import survives
@@ -28,9 +28,9 @@ FINISH = "everything can finish"
 """Name of the oracle for liveness."""
 
 
-def place(setting: Setting, *, collected: bool = False) -> Place:
+def place(setting: Setting, *, collected: bool = False) -> Workplace:
     """The one region, and the table around it; ``collected``: as `COLLECTED` says."""
-    return Place(region=ground.region(setting, wal_collection=collected, manifest_collection=collected))
+    return Workplace(region=ground.region(setting, wal_collection=collected, manifest_collection=collected))
 
 
 def world(
@@ -77,7 +77,7 @@ def after_all(contents: Contents, before: Sequence[Process], ghosts: History = N
     return contents, ghosts
 
 
-def everything_can_finish(here: Place) -> Oracle:
+def everything_can_finish(here: Workplace) -> Oracle:
     """The oracle that every kind of work still comes to its end, done by one process without faults (AMB-138)."""
     steps = ("open", {"rows": {"live": "1"}}, "flush", "snapshot", "merge", "collect", "read")
     finisher = process(here, "finisher", *steps)

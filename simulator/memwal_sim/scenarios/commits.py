@@ -31,7 +31,7 @@ async def _appending(io: Io, name: str, key: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenCommits:
     """What readers see after a crash."""
 
     unaware: TableVersion
@@ -49,16 +49,16 @@ async def rows(io: Io) -> pa.Table:
     return await reading.scan(io, await latest(io))
 
 
-async def _looking(io: Io) -> Seen:
+async def _looking(io: Io) -> SeenCommits:
     plain = replace(io, commits=Commits.PUT)
     before = (await versions.listing(plain)).versions[-1]
     newest = await latest(io)
     found = await reading.scan(io, newest)
-    return Seen(before, ground.pairs(found), newest.version, (await versions.listing(plain)).versions[-1])
+    return SeenCommits(before, ground.pairs(found), newest.version, (await versions.listing(plain)).versions[-1])
 
 
 @says(writes.SURVIVE, "each commit is applied once", "at most one version behind", "a reader finishes the commit")
-def _judge(seen: Seen, ghosts: History) -> Violation | None:
+def _judge(seen: SeenCommits, ghosts: History) -> Violation | None:
     violation = writes.judge(dict(seen.rows), ghosts)
     if len(dict(seen.rows)) < len(seen.rows):
         violation = Violation("TXN-002", "each commit is applied once", f"the table holds {seen.rows}")

@@ -10,16 +10,16 @@ from typing import Any
 from memwal.errors import check_name
 
 from .. import data
-from ..data import Table
+from ..data import DataTable
 from ..outcomes import FATES, FAULTS, Fate
 from ..process import Process
 from ..store import Contents, Traits
 from ..world import World
 from . import clients, columns, first_seconds, ground, indexed, late, one_region, scripts, sharded, specs
-from .actors import Place
+from .actors import Workplace
 from .questions import QUESTIONS
 from .scenario import Scenario, Setting
-from .scripts import Following, Step, Words
+from .scripts import Following, ScriptStep, Words
 from .writes import reads_are_explained
 
 Build = Callable[[Setting, Sequence[Process], Sequence[Process]], World]
@@ -30,12 +30,12 @@ Build = Callable[[Setting, Sequence[Process], Sequence[Process]], World]
 class Ground:
     """What a scenario stands on."""
 
-    place: Callable[[Setting], Place]
+    place: Callable[[Setting], Workplace]
     words: Words
     build: Build
 
 
-def _region(table: Table) -> Ground:
+def _region(table: DataTable) -> Ground:
     """One region: ``collected`` WAL and manifests, other ``config``, ``settled``, ``stale_reads``, ``questions``."""
     collected, settled = table.take("collected", bool, False), table.take("settled", bool, False)
     config = {**(clients.COLLECTED if collected else {}), **table.take("config", dict, {})}
@@ -55,7 +55,7 @@ def _region(table: Table) -> Ground:
     return Ground(place, scripts.WORDS, build)
 
 
-def _indexed(table: Table) -> Ground:
+def _indexed(table: DataTable) -> Ground:
     """A table with two indexes: those that MemTables carry are ``maintained``."""
     maintained = table.texts("maintained")
 
@@ -65,7 +65,7 @@ def _indexed(table: Table) -> Ground:
     return Ground(indexed.place, indexed.WORDS, build)
 
 
-def _specs(table: Table, words: Words) -> Ground:
+def _specs(table: DataTable, words: Words) -> Ground:
     """A table with ``specs``, the last one active, or ``plain_specs`` in a revision without SQL expressions (R).
 
     ``reads_are_explained``: strong reads are judged, too.
@@ -82,7 +82,7 @@ def _specs(table: Table, words: Words) -> Ground:
     return Ground(sharded.place, words, build)
 
 
-GROUNDS: Mapping[str, Callable[[Table], Ground]] = {
+GROUNDS: Mapping[str, Callable[[DataTable], Ground]] = {
     "region": _region,
     "indexed": _indexed,
     "specs": partial(_specs, words=specs.WORDS),
@@ -95,9 +95,9 @@ GROUNDS: Mapping[str, Callable[[Table], Ground]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Actor:
+class _FileActor:
     name: str
-    script: tuple[Step, ...]
+    script: tuple[ScriptStep, ...]
     insists: bool
 
     def process(self, on: Ground, setting: Setting) -> Process:
@@ -106,15 +106,15 @@ class _Actor:
         return Process(self.name, start)
 
 
-def _actor(words: Words, table: Table) -> _Actor:
+def _actor(words: Words, table: DataTable) -> _FileActor:
     with table.placed():
         script = scripts.steps(table.need("script", list), words)
-    found = _Actor(table.text("name"), script, table.take("insists", bool, False))
+    found = _FileActor(table.text("name"), script, table.take("insists", bool, False))
     table.close()
     return found
 
 
-def read(file: Table) -> tuple[Scenario, ...]:
+def read(file: DataTable) -> tuple[Scenario, ...]:
     """The scenarios of a file; raises `InvalidArgument` for what it cannot say."""
     found = tuple(map(_scenario, file.tables("scenarios")))
     file.close()
@@ -126,7 +126,7 @@ def of(area: str) -> tuple[Scenario, ...]:
     return read(data.read(f"scenarios/{area}.toml"))
 
 
-def _scenario(table: Table) -> Scenario:
+def _scenario(table: DataTable) -> Scenario:
     with table.placed():
         check_name("ground", on := table.text("on", "region"), sorted(GROUNDS))
         for label in table.texts("kinds"):

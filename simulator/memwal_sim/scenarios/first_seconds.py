@@ -16,7 +16,7 @@ from memwal.table import schema as schemas
 from ..process import Process
 from ..world import World
 from . import indexed, scripts, sharded
-from .actors import Acting, Place, read_by
+from .actors import Acting, Workplace, read_by
 from .ground import KEY, VALUE, rows_table
 from .one_region import world
 from .scenario import Setting
@@ -39,16 +39,16 @@ def _row(key: str, value: str) -> pa.Table:
     return pa.table([[key], [value], pa.array([[1.0]], SCHEMA.field(AT).type)], schema=SCHEMA)
 
 
-async def _streamed(place: Place) -> pa.Table:
+async def _streamed(place: Workplace) -> pa.Table:
     parts = [part async for part in scan.stream(place.table, Query())]
     return pa.concat_tables([SCHEMA.remove_metadata().empty_table(), *parts])
 
 
-async def _looked_up(place: Place) -> pa.Table:
+async def _looked_up(place: Workplace) -> pa.Table:
     return (await lookup.lookup(place.table, pa.table({KEY: WRITTEN}), Query()))[0]
 
 
-async def _searched(place: Place) -> pa.Table:
+async def _searched(place: Workplace) -> pa.Table:
     asked = vector.Nearest(column=AT, vector=[0.0], k=len(WRITTEN) + 1)
     return (await vector.search(place.table, asked, Query()))[0]
 

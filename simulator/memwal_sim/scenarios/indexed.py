@@ -31,7 +31,7 @@ from ..process import Process
 from ..store import Contents
 from ..world import Oracle, World, says
 from . import ground, scripts, searching
-from .actors import Acting, Action, Place, memory_of
+from .actors import Acting, Action, Workplace, memory_of
 from .clients import after_all
 from .ground import TABLE
 from .scenario import Setting
@@ -51,9 +51,9 @@ CREDIT = "an index covers what it is credited with"
 KEPT = "a generation stays until indexes cover it"
 
 
-def place(setting: Setting) -> Place:
+def place(setting: Setting) -> Workplace:
     """The one region, and the table around it."""
-    return Place(region=ground.region(setting))
+    return Workplace(region=ground.region(setting))
 
 
 def table(revision: Revision, *maintained: str) -> Contents:
@@ -80,7 +80,7 @@ async def opened(acting: Acting) -> None:
     acting.writer = await _opened(acting.place)
 
 
-async def _opened(place: Place) -> Writer:
+async def _opened(place: Workplace) -> Writer:
     maintained = await base_index.load(place.table, await latest(place.table))
     return await open_writer(place.region, maintained=maintained)
 
@@ -147,7 +147,7 @@ class Looked:
     """By searches for all values, sorted."""
 
 
-async def looking(place: Place) -> Looked:
+async def looking(place: Workplace) -> Looked:
     """Scan, and search by the index over values."""
     writer = await _opened(place)
     rows = ground.pairs(await scan.scan(place.table, memory=[memory_of(writer)]))
@@ -228,7 +228,7 @@ def audited() -> tuple[Oracle, ...]:
     return inspected(Process("auditor", partial(_audit, TABLE)), _AUDIT)
 
 
-def index_oracles(here: Place) -> tuple[Oracle, ...]:
+def index_oracles(here: Workplace) -> tuple[Oracle, ...]:
     """What must hold of the indexes: searches by them, and what they are credited with."""
     searcher = Process("searcher", partial(looking, here))
     return (after_crash(searcher, judge, clause="CATCHUP-012", name=SEARCH), *audited())

@@ -37,7 +37,7 @@ from .scenario import Setting
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenRegion:
     """What is found after a crash: (key, value) pairs, sorted."""
 
     remote: Pairs
@@ -48,7 +48,7 @@ class Seen:
     """The base table alone, after every region was flushed and merged."""
 
 
-async def surviving(io: Io) -> Seen:
+async def surviving(io: Io) -> SeenRegion:
     """Read, recover each region as a fresh writer, flush and merge it, and read the base."""
     remote = ground.pairs(await scan.scan(io))
     state = await latest(io)
@@ -65,11 +65,11 @@ async def surviving(io: Io) -> Seen:
         await writer.flush()
         await merge_region(io, region)
     merged = ground.pairs(await table_read.scan(io, await latest(io)))
-    return Seen(remote, tuple(held), merged)
+    return SeenRegion(remote, tuple(held), merged)
 
 
 @says("a key is in one region", "each key is there once", "a merge keeps all rows", writes.SURVIVE)
-def judge(found: Seen, ghosts: History) -> Violation | None:
+def judge(found: SeenRegion, ghosts: History) -> Violation | None:
     """No key is in two regions, or twice in a read; the writes explain the rows; and merging changes none."""
     owners: dict[str, str] = {}
     for region, keys in found.held:

@@ -16,13 +16,13 @@ from ..oracles import after_crash
 from ..process import Process
 from ..world import Oracle, says
 from . import ground
-from .actors import Place, seen, seen_at
+from .actors import Workplace, seen, seen_at
 
 TIME_TRAVEL = "retained versions are readable"
 FILTERS = "a filter picks from the merged rows"
 
 
-async def _read_all(place: Place) -> tuple[ground.Pairs, ...]:
+async def _read_all(place: Workplace) -> tuple[ground.Pairs, ...]:
     enabled = [number for number in await versions(place.table) if (await load(place.table, number)).mem_wal_entry]
     return tuple([ground.pairs(await seen_at(place, number)) for number in enabled])
 
@@ -33,12 +33,12 @@ def _judge(_found: tuple[ground.Pairs, ...], _ghosts: Any) -> Violation | None:
     return None
 
 
-def retained_versions_are_readable(place: Place) -> Oracle:
+def retained_versions_are_readable(place: Workplace) -> Oracle:
     """The oracle that reads every table version with the snapshot that it has."""
     return after_crash(Process("traveller", partial(_read_all, place)), _judge, clause="GC-003", name=TIME_TRAVEL)
 
 
-async def _filtered(place: Place, value: str) -> tuple[ground.Pairs, ground.Pairs]:
+async def _filtered(place: Workplace, value: str) -> tuple[ground.Pairs, ground.Pairs]:
     """All rows that have ``value``, by a read with a filter and by one without."""
 
     def matching(rows: pa.Table) -> pa.Table:
@@ -57,7 +57,7 @@ def _same(found: tuple[ground.Pairs, ground.Pairs], _ghosts: Any) -> Violation |
     return Violation("READ-006", FILTERS, reason)
 
 
-def filters_pick_from_merged_rows(place: Place, values: Sequence[str]) -> tuple[Oracle, ...]:
+def filters_pick_from_merged_rows(place: Workplace, values: Sequence[str]) -> tuple[Oracle, ...]:
     """Oracles that ask for the rows of each of ``values``, and compare with all rows."""
     return tuple(
         after_crash(Process("asker", partial(_filtered, place, value)), _same, clause="READ-006", name=FILTERS)
@@ -65,7 +65,7 @@ def filters_pick_from_merged_rows(place: Place, values: Sequence[str]) -> tuple[
     )
 
 
-QUESTIONS: Mapping[str, Callable[[Place, Any], Sequence[Oracle]]] = {
+QUESTIONS: Mapping[str, Callable[[Workplace, Any], Sequence[Oracle]]] = {
     "retained_versions": lambda place, _: (retained_versions_are_readable(place),),
     "filters": filters_pick_from_merged_rows,
 }

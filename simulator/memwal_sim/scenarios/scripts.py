@@ -19,14 +19,14 @@ from memwal.revisions import Revision
 
 from ..process import Process
 from . import actors
-from .actors import EAGER, Action, Place
+from .actors import EAGER, Action, Workplace
 
 Entry: TypeAlias = str | Mapping[str, Any]
 """A step as it is written: a word, or one word and its argument."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScriptStep:
     """One thing that a process does."""
 
     word: str
@@ -51,7 +51,7 @@ Words: TypeAlias = Mapping[str, Callable[[Given], Action]]
 """What a script may say, and what is done then."""
 
 
-def steps(script: Iterable[Entry], words: Words) -> tuple[Step, ...]:
+def steps(script: Iterable[Entry], words: Words) -> tuple[ScriptStep, ...]:
     """The steps of ``script``; raises `InvalidArgument` for an entry that is none, and for an unknown word."""
     return tuple(_step(entry, words) for entry in script)
 
@@ -61,25 +61,25 @@ def written(entry: Entry) -> Mapping[str, Any]:
     return {entry: None} if isinstance(entry, str) else entry
 
 
-def _step(entry: Entry, words: Words) -> Step:
+def _step(entry: Entry, words: Words) -> ScriptStep:
     told = written(entry)
     if not isinstance(told, Mapping) or len(told) != 1:
         raise InvalidArgument(f"a step of a script is one word, or one word with an argument, and not {entry!r}")
     ((word, argument),) = told.items()
     check_name("word of a script", word, words)
-    return Step(word, argument)
+    return ScriptStep(word, argument)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
     """How a process starts that follows a script."""
 
-    place: Place
+    place: Workplace
     name: str
     words: Words
-    first: Sequence[Step] = ()
+    first: Sequence[ScriptStep] = ()
     """What it does before the script."""
-    script: Sequence[Step]
+    script: Sequence[ScriptStep]
     insists: bool = False
     """It goes on to the next step where one fails, as a client may."""
 
@@ -89,11 +89,11 @@ class Following:
         made += (self._made(number, step) for number, step in enumerate(self.script, 1))
         return actors.act(self.place, self.name, tuple(made), insists=self.insists)
 
-    def _made(self, number: int, step: Step) -> Action:
+    def _made(self, number: int, step: ScriptStep) -> Action:
         return action(step, f"{self.name}.{number}", self.place.region.revision, self.words)
 
 
-def action(step: Step, value: str, revision: Revision, words: Words) -> Action:
+def action(step: ScriptStep, value: str, revision: Revision, words: Words) -> Action:
     """What is done for ``step``; see `Given` for the others."""
     return words[step.word](Given(argument=step.argument, value=value, revision=revision, words=words))
 
@@ -169,6 +169,6 @@ WORDS: Words = {
 """What a client of one region may do. ``rows`` and ``buffered`` write key -> value, and only the first durably."""
 
 
-def process(place: Place, name: str, *script: Entry, words: Words = WORDS, insists: bool = False) -> Process:
+def process(place: Workplace, name: str, *script: Entry, words: Words = WORDS, insists: bool = False) -> Process:
     """A process called ``name`` that follows ``script``; see `Following`. Raises `InvalidArgument` as `steps` does."""
     return Process(name, Following(place=place, name=name, words=words, script=steps(script, words), insists=insists))

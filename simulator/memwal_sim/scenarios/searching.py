@@ -44,7 +44,7 @@ Hit: TypeAlias = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
+class _SourceSearch:
     """How the sources are searched that are stored, and what is in memory."""
 
     sources: Sequence[tuple[Part, Coverage]]
@@ -72,7 +72,7 @@ async def hits(view: View, writer: Writer, table: Io, name: str) -> tuple[Hit, .
     return tuple(sorted(found))
 
 
-async def _planned(view: View, writer: Writer, table: Io, name: str) -> _Search:
+async def _planned(view: View, writer: Writer, table: Io, name: str) -> _SourceSearch:
     indexes = writer.memtable.index_up_to_date(maintained=True)
     assert indexes is not None
     held = {writer.memtable.generation: HeldIndexes(key_filter=indexes.key_filter)}
@@ -85,10 +85,10 @@ async def _planned(view: View, writer: Writer, table: Io, name: str) -> _Search:
     sources += [(part, await indexed.of_part(part, index)) for part in above if not isinstance(part, Held)]
     counts = writer.memtable.generation in plan.region(writer.region.region_id).memory
     rows = writer.memtable.table()
-    return _Search(sources, parts, Freshness(table, view, parts), (indexes, rows) if counts else None)
+    return _SourceSearch(sources, parts, Freshness(table, view, parts), (indexes, rows) if counts else None)
 
 
-async def _values(search: _Search) -> list[str]:
+async def _values(search: _SourceSearch) -> list[str]:
     """Every value that some source or index has."""
     found: set[str | None] = set()
     if search.memory is not None:
@@ -101,7 +101,7 @@ async def _values(search: _Search) -> list[str]:
     return sorted(value for value in found if value is not None)
 
 
-async def _rank(search: _Search, part: Part, coverage: Coverage, value: str) -> Ranked:
+async def _rank(search: _SourceSearch, part: Part, coverage: Coverage, value: str) -> Ranked:
     """The rows of a source that its indexes give for ``value``, or that have it where no index answers."""
     found = [np.empty(0, np.uint64)]
     for answered in coverage.answered:

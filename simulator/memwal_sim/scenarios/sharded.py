@@ -26,7 +26,7 @@ from ..histories.notes import WRITE_ACKNOWLEDGED, WRITE_INVOKED
 from ..process import Process
 from ..store import Contents
 from . import actors, ground
-from .actors import Acting, Action, Place
+from .actors import Acting, Action, Workplace
 from .ground import KEY, TABLE, VALUE
 from .scenario import Setting
 from .scripts import Given, Words
@@ -64,9 +64,9 @@ def by_engine(spec: RegionSpec, rows: pa.Table, state: TableState) -> Mapping[st
     return {name: found.column(name)[0].as_py() for name in found.schema.names}
 
 
-def place(setting: Setting) -> Place:
+def place(setting: Setting) -> Workplace:
     """Where clients of the table work. They choose regions themselves; the one of the place is nobody's."""
-    return Place(region=ground.region(setting))
+    return Workplace(region=ground.region(setting))
 
 
 def table(revision: Revision, *requests: SpecRequest, schema: pa.Schema = SCHEMA) -> Contents:

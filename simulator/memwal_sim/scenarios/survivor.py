@@ -17,12 +17,12 @@ from ..oracles import after_crash
 from ..process import Process
 from ..world import Oracle, says
 from . import ground, writes
-from .actors import Place, memory_of, seen
+from .actors import Workplace, memory_of, seen
 from .ground import Pairs
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenRows:
     """What readers see after a crash: (key, value) pairs, sorted."""
 
     remote: Pairs
@@ -35,7 +35,7 @@ class Seen:
     """The base table alone, after everything was merged."""
 
 
-async def surviving(place: Place) -> Seen:
+async def surviving(place: Workplace) -> SeenRows:
     """Read, recover the region as a fresh writer, read, flush, read, merge, and read the base."""
     remote = ground.pairs(await seen(place))
     writer = await open_writer(place.region)
@@ -44,7 +44,7 @@ async def surviving(place: Place) -> Seen:
     flushed = ground.pairs(await seen(place, memory_of(writer)))
     await merge_region(place.table, place.region.region_id)
     merged = ground.pairs(await table_read.scan(place.table, await latest(place.table)))
-    return Seen(remote, recovered, flushed, merged)
+    return SeenRows(remote, recovered, flushed, merged)
 
 
 _STAGES = (
@@ -67,7 +67,7 @@ Explained: TypeAlias = Callable[[Mapping[str, str], Any], Violation | None]
 
 
 @says(*_OBJECTIONS)
-def judge(found: Seen, ghosts: Any, explained: Explained = writes.judge) -> Violation | None:
+def judge(found: SeenRows, ghosts: Any, explained: Explained = writes.judge) -> Violation | None:
     """The writes explain the rows, each key is there once, and neither recovery, flush nor merge changes any."""
     for pairs in (found.remote, found.recovered, found.flushed, found.merged):
         twice = next((one for one, other in zip(pairs, pairs[1:], strict=False) if one[0] == other[0]), None)
@@ -84,7 +84,7 @@ def judge(found: Seen, ghosts: Any, explained: Explained = writes.judge) -> Viol
     return violation
 
 
-def survives(place: Place, explained: Explained = writes.judge) -> Oracle:
+def survives(place: Workplace, explained: Explained = writes.judge) -> Oracle:
     """The oracle that after a crash of everybody the region recovers, flushes and merges to what was written.
 
     ``explained``: by something else than the order of writes.

@@ -29,7 +29,7 @@ class Crashed(Exception):
 
 
 @dataclass(slots=True, kw_only=True)
-class Site:
+class ActorContext:
     """What all actors share."""
 
     env: simpy.Environment
@@ -60,7 +60,7 @@ class Actor:
 
     name: str
     role: str
-    site: Site
+    site: ActorContext
     random: np.random.Generator
     crash_at_ms: float = math.inf
     stall_at_ms: float = math.inf

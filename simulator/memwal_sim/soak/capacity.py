@@ -90,7 +90,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class LoadLine:
     """One operation under a load."""
 
     operation: str
@@ -121,7 +121,7 @@ class Capacity:
     """What the store sees of one table."""
 
     load: Load
-    lines: tuple[Line, ...]
+    lines: tuple[LoadLine, ...]
     prices: Prices
     details_bytes: int
     """Of the MemWAL index inside each table version: every commit writes them."""
@@ -239,7 +239,7 @@ def predict(load: Load, prices: Prices | None = None) -> Capacity:
     lines = []
     for operation, (per_day, each) in every.items():
         counted = known[operation].of({ONCE: 1.0, **each})
-        lines.append(Line(operation=operation, per_day=per_day, requests=_at_scale(load, operation, counted)))
+        lines.append(LoadLine(operation=operation, per_day=per_day, requests=_at_scale(load, operation, counted)))
     found = Capacity(
         load=load,
         lines=tuple(lines),
@@ -344,7 +344,7 @@ def _at_scale(load: Load, operation: str, counted: Mapping[str, float]) -> dict[
     return scaled
 
 
-def _with_bytes(found: Capacity, line: Line) -> Line:
+def _with_bytes(found: Capacity, line: LoadLine) -> LoadLine:
     """``line`` with the bytes of what it reads and writes."""
     load = found.load
     rows = load.row_bytes

@@ -21,15 +21,15 @@ from memwal.violations import Violation
 
 from .actor import Actor, Steps
 from .founding import INDEX, KEY, VALUE, opened, rows_of, table_of
-from .world import PUT_BEGUN, PUT_DONE, World
+from .world import PUT_BEGUN, PUT_DONE, SoakWorld
 
 WRITER, MERGER, SNAPSHOTS, INDEXER, COLLECTOR = "writer", "merger", "snapshot builder", "index builder", "collector"
 STRONG_READER, EVENTUAL_READER, DRAIN = "strong reader", "eventual reader", "drain"
 
-Job = Callable[[World], Protocol[Any]]
+Job = Callable[[SoakWorld], Protocol[Any]]
 
 
-async def write(world: World, row: RegionRow, actor: Actor) -> None:
+async def write(world: SoakWorld, row: RegionRow, actor: Actor) -> None:
     """Claim the region of ``row``, and put until the soak closes: what a client does with one writer."""
     settings, env, history = world.settings, world.env, world.history
     limits = Limits(memtable_entries=settings.flush_entries)
@@ -53,14 +53,14 @@ async def write(world: World, row: RegionRow, actor: Actor) -> None:
     await writer.close()
 
 
-async def _open(world: World, row: RegionRow, limits: Limits) -> Writer:
+async def _open(world: SoakWorld, row: RegionRow, limits: Limits) -> Writer:
     """Open a writer with the indexes that the table maintains now, as `memwal.Table.writer` does."""
     region = opened(world.io, world.table, row)
     maintained = await base_index.load(world.io, await latest(world.io))
     return await open_writer(region, limits=limits, maintained=maintained)
 
 
-def keep_writing(world: World, row: RegionRow) -> Steps[None]:
+def keep_writing(world: SoakWorld, row: RegionRow) -> Steps[None]:
     """One writer of a region after the other; a successor comes when one ends, or stalls and is taken for dead."""
     settings, env = world.settings, world.env
     number = 0
@@ -75,7 +75,7 @@ def keep_writing(world: World, row: RegionRow) -> Steps[None]:
             yield env.timeout(settings.failover_ms)
 
 
-def _mortal(world: World, actor: Actor, suspected: simpy.Event) -> None:
+def _mortal(world: SoakWorld, actor: Actor, suspected: simpy.Event) -> None:
     settings, now_ms = world.settings, world.env.now
     if settings.crash_every_ms:
         actor.crash_at_ms = now_ms + float(actor.random.exponential(settings.crash_every_ms))
@@ -85,7 +85,7 @@ def _mortal(world: World, actor: Actor, suspected: simpy.Event) -> None:
         actor.stalled = suspected.succeed
 
 
-def repeat(world: World, role: str, every_ms: int, job: Job, *, name: str = "") -> Steps[None]:
+def repeat(world: SoakWorld, role: str, every_ms: int, job: Job, *, name: str = "") -> Steps[None]:
     """Run ``job`` again and again, each time as a new process, until the soak closes; never where ``every_ms`` is 0."""
     if not every_ms:
         return
@@ -101,28 +101,28 @@ def repeat(world: World, role: str, every_ms: int, job: Job, *, name: str = "") 
         yield from world.lived(actor, actor.run(job(world)))
 
 
-async def merge_all(world: World) -> None:
+async def merge_all(world: SoakWorld) -> None:
     """Merge every region, as `memwal.Table.merge` does."""
     for region in sorted(await regions.discover(world.io, world.settings.revision_())):
         await merger.merge_region(world.io, region)
 
 
-async def build_snapshot(world: World) -> None:
+async def build_snapshot(world: SoakWorld) -> None:
     """Rebuild the region snapshot."""
     await regions.build_snapshot(world.io)
 
 
-async def catch_up(world: World) -> None:
+async def catch_up(world: SoakWorld) -> None:
     """Extend the index over what was merged."""
     await index_builder.catch_up(world.io, INDEX)
 
 
-async def collect(world: World) -> None:
+async def collect(world: SoakWorld) -> None:
     """Collect what nothing needs."""
     await collector.collect(world.io, world.settings.policy())
 
 
-def read_strongly(world: World) -> Steps[None]:
+def read_strongly(world: SoakWorld) -> Steps[None]:
     """Strong reads of the whole table by a process of its own, judged by the history."""
     every_ms = world.settings.strong_read_every_ms
     if not every_ms:
@@ -144,7 +144,7 @@ def read_strongly(world: World) -> Steps[None]:
         world.judge(world.history.end_read(handle, rows_of(found), world.env.now))
 
 
-async def eventual(world: World) -> tuple[dict[str, str], dict[str, str]]:
+async def eventual(world: SoakWorld) -> tuple[dict[str, str], dict[str, str]]:
     """Key -> value of the newest table version with its own region snapshot, and of its base table alone.
 
     The latter is not part of the read: it is looked up at once, for the oracle.
@@ -154,7 +154,7 @@ async def eventual(world: World) -> tuple[dict[str, str], dict[str, str]]:
     return rows_of(await scan.scan(world.io, version=newest)), base
 
 
-def read_eventually(world: World) -> Steps[None]:
+def read_eventually(world: SoakWorld) -> Steps[None]:
     """Eventual reads, each of the newest version; they never go back."""
     every_ms = world.settings.eventual_read_every_ms
     if not every_ms:
@@ -177,7 +177,7 @@ def read_eventually(world: World) -> Steps[None]:
             before = rows
 
 
-def everybody(world: World) -> list[Steps[None]]:
+def everybody(world: SoakWorld) -> list[Steps[None]]:
     """The processes of a soak."""
     settings = world.settings
     return [
@@ -194,7 +194,7 @@ def everybody(world: World) -> list[Steps[None]]:
     ]
 
 
-async def flush_all(world: World) -> None:
+async def flush_all(world: SoakWorld) -> None:
     """Recover every region and flush what its WAL holds."""
     for row in world.table.rows:
         writer = await _open(world, row, Limits())
@@ -202,11 +202,11 @@ async def flush_all(world: World) -> None:
         await writer.close()
 
 
-DRAINING: tuple[Callable[[World], Coroutine[Any, Any, Any]], ...] = (flush_all, merge_all, build_snapshot)
+DRAINING: tuple[Callable[[SoakWorld], Coroutine[Any, Any, Any]], ...] = (flush_all, merge_all, build_snapshot)
 """What is done after the last put, in order, so that every row is in the base table."""
 
 
-def drain(world: World) -> Steps[None]:
+def drain(world: SoakWorld) -> Steps[None]:
     """Carry out `DRAINING`, catch up, and collect; a failure here ends the soak, since there are no faults any more."""
     steps = [*DRAINING, *([catch_up] if world.settings.index_every_ms else []), collect]
     for step in steps:

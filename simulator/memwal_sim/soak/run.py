@@ -22,7 +22,7 @@ from .history import DRAINED
 from .prices import Prices
 from .samples import CONFLICTS, Row, Sampler, series
 from .settings import Settings
-from .world import Found, World
+from .world import OracleBroken, SoakWorld
 
 VERIFIED = "the store is sound"
 
@@ -30,7 +30,7 @@ _FOUNDER = "founder"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class SoakProgress:
     """How far a soak is, for a display."""
 
     virtual_ms: float
@@ -40,7 +40,7 @@ class Progress:
     wall_s: float
 
 
-Follow = Callable[[Progress], None]
+Follow = Callable[[SoakProgress], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ def soak(settings: Settings, *, prices: Prices | None = None, follow: Follow | N
 class _Soak:
     def __init__(self, settings: Settings, prices: Prices, follow: Follow | None) -> None:
         self.settings, self.prices, self.follow = settings, prices, follow
-        self.world = World(settings)
+        self.world = SoakWorld(settings)
         self.sampler = Sampler(self.world, prices)
         self.events = 0
         self.checks = 0
@@ -118,7 +118,7 @@ class _Soak:
             self._found()
             self._live()
             self._drain()
-        except Found as broken:
+        except OracleBroken as broken:
             violation = broken.violation
         return self._result(violation)
 
@@ -134,7 +134,7 @@ class _Soak:
         world.founded = process.value
         if world.founded is None:
             how = ", ".join(how for role, how in world.ends if role == _FOUNDER)
-            raise Found(Violation("FORMAT-001", "the table can be created", f"creating it ended in {how}"))
+            raise OracleBroken(Violation("FORMAT-001", "the table can be created", f"creating it ended in {how}"))
         world.history.acknowledge(number, world.env.now)
         world.network.calm = False
 
@@ -160,7 +160,7 @@ class _Soak:
         world.judge(world.history.end_read(handle, rows, world.env.now, DRAINED))
         report = world.at_once(invariants.verify(world.io))
         for finding in report.findings:
-            raise Found(replace(finding, oracle=VERIFIED, counterexample=(("invariant", finding.oracle),)))
+            raise OracleBroken(replace(finding, oracle=VERIFIED, counterexample=(("invariant", finding.oracle),)))
         self.checks += 1
         self.sampler.take()
 
@@ -180,7 +180,7 @@ class _Soak:
         world = self.world
         self.checks += 1
         for broken in world.at_once(invariants.check(world.io)):
-            raise Found(broken)
+            raise OracleBroken(broken)
         world.history.forget(world.env.now)
 
     def _step_until(self, event: simpy.Event) -> None:
@@ -195,7 +195,7 @@ class _Soak:
         if self.follow is not None:
             world = self.world
             self.follow(
-                Progress(
+                SoakProgress(
                     virtual_ms=world.env.now,
                     of_ms=self.settings.duration_ms,
                     requests=world.traffic.total,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from .prices import Prices
 from .roles import EVENTUAL_READER, STRONG_READER
 from .views import PLACES
-from .world import World
+from .world import SoakWorld
 
 Row = dict[str, float]
 """Name of a series -> value at one moment."""
@@ -20,7 +20,7 @@ HOUR_MS = 3_600_000
 class Sampler:
     """Takes samples of a world. Series that are rates are over the time since the last sample."""
 
-    world: World
+    world: SoakWorld
     prices: Prices
     rows: list[Row] = field(default_factory=list)
     _before: Mapping[str, float] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from memwal.stores.memory import Objects, Raised
 from memwal.violations import Violation
 
 from ..process import ENGINE_CLAUSE
-from .actor import Actor, Crashed, Site, Steps
+from .actor import Actor, ActorContext, Crashed, Steps
 from .founding import Founded
 from .guard import Guard
 from .history import SoakHistory
@@ -34,7 +34,7 @@ _JOB_LIFE_MS = 3000.0
 _JOBS_THAT_CRASH = 0.05
 
 
-class Found(Exception):
+class OracleBroken(Exception):
     """An oracle was broken. Ends the soak."""
 
     def __init__(self, violation: Violation) -> None:
@@ -42,7 +42,7 @@ class Found(Exception):
         self.violation = violation
 
 
-class World:
+class SoakWorld:
     """State of a soak: the store, the clock, what was written, what was counted."""
 
     def __init__(self, settings: Settings) -> None:
@@ -55,7 +55,7 @@ class World:
         self.views = Views(self.store, settings.revision_())
         self.guard = Guard(self.store, self.views)
         self.history = SoakHistory(settings.value_bytes)
-        self.site = Site(
+        self.site = ActorContext(
             env=self.env,
             store=self.store,
             network=self.network,
@@ -110,7 +110,7 @@ class World:
     def judge(self, violation: Violation | None) -> None:
         """End the soak if something is broken."""
         if violation is not None:
-            raise Found(violation)
+            raise OracleBroken(violation)
 
     def lived(self, actor: Actor, life: Steps[T]) -> Steps[T | None]:
         """Run ``life`` to its end, whatever that is; None if it failed. A break of the engine ends the soak."""
@@ -121,10 +121,10 @@ class World:
             self.ends[actor.role, "crashed"] += 1
         except Outcome as outcome:
             self.ends[actor.role, type(outcome).__name__] += 1
-        except Found:
+        except OracleBroken:
             raise
         except Exception as failure:
-            raise Found(_broken(actor, failure)) from failure
+            raise OracleBroken(_broken(actor, failure)) from failure
         else:
             self.ends[actor.role, "done"] += 1
             return result

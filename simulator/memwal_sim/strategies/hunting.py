@@ -38,7 +38,7 @@ _REPORT_EVERY = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class HuntProgress:
     """Where a hunt stands."""
 
     runs: int
@@ -124,7 +124,7 @@ class _Tally:
     study: Study
     runs_max: int
     seconds_max: float | None
-    progress: Callable[[Progress], None] | None
+    progress: Callable[[HuntProgress], None] | None
     started: float = field(default_factory=time.monotonic)
     runs: int = 0
     steps: int = 0
@@ -153,7 +153,7 @@ class _Tally:
         if memory_mib_max is not None and memory_mib() >= memory_mib_max:
             self.limit = f"{memory_mib_max:,} MiB of memory"
         elif self.progress is not None:
-            self.progress(Progress(runs=self.runs, distinct=len(self.schedules), seconds=self.seconds))
+            self.progress(HuntProgress(runs=self.runs, distinct=len(self.schedules), seconds=self.seconds))
 
 
 def hunt(
@@ -164,7 +164,7 @@ def hunt(
     runs_max: int = RUNS_MAX,
     seconds_max: float | None = None,
     depth: int = DEPTH,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[HuntProgress], None] | None = None,
     title: str = "",
     description: str = "",
     shrinking: bool = True,

@@ -26,7 +26,7 @@ from memwal.table.state import TableState, latest
 from ..histories.history import History
 from ..process import Ended, Process, run_alone
 from ..scenarios import ground, indexed
-from ..scenarios.actors import Place
+from ..scenarios.actors import Workplace
 from ..scenarios.scenario import Setting
 from ..simulation import Simulation
 
@@ -69,7 +69,7 @@ def _parsed(name: str) -> tuple[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LoadedTable:
     """A table whose newest version was loaded."""
 
     io: Io
@@ -84,10 +84,10 @@ class Seen:
 
 async def _stored(kind: str, region: RegionId) -> Any:
     io = ground.TABLE
-    return await STORED[kind](Seen(io, await latest(io), region))
+    return await STORED[kind](LoadedTable(io, await latest(io), region))
 
 
-async def _region(seen: Seen) -> Fields | None:
+async def _region(seen: LoadedTable) -> Fields | None:
     """The newest region manifest; None if there is none."""
     manifest = await manifests.newest_listed(seen.folder, seen.state.revision)
     if manifest is None:
@@ -103,27 +103,27 @@ async def _region(seen: Seen) -> Fields | None:
     )
 
 
-async def _manifests(seen: Seen) -> list[int]:
+async def _manifests(seen: LoadedTable) -> list[int]:
     """Versions of the region manifest that are stored."""
     return sorted(await manifests.versions(seen.folder))
 
 
-async def _hint(seen: Seen) -> int | None:
+async def _hint(seen: LoadedTable) -> int | None:
     """The version that the hint names; None without one."""
     return await manifests.hinted(seen.folder)
 
 
-async def _wal(seen: Seen) -> dict[str, int]:
+async def _wal(seen: LoadedTable) -> dict[str, int]:
     """Position of each WAL entry that is stored -> its epoch."""
     return {position: entry.epoch for position, entry in (await _entries(seen)).items()}
 
 
-async def _wal_rows(seen: Seen) -> dict[str, Any]:
+async def _wal_rows(seen: LoadedTable) -> dict[str, Any]:
     """Position of each WAL entry that is stored -> its rows; none for one without."""
     return {position: _rows(entry.rows) for position, entry in (await _entries(seen)).items()}
 
 
-async def _entries(seen: Seen) -> dict[str, wal.WalEntry]:
+async def _entries(seen: LoadedTable) -> dict[str, wal.WalEntry]:
     suffix, folder, found = seen.state.revision.wal_suffix, seen.folder, {}
     for path in await folder.list("wal"):
         name = path.removeprefix(f"{folder.root}/")
@@ -133,30 +133,30 @@ async def _entries(seen: Seen) -> dict[str, wal.WalEntry]:
     return {str(position): found[position] for position in sorted(found)}
 
 
-async def _generations(seen: Seen) -> dict[str, Any]:
+async def _generations(seen: LoadedTable) -> dict[str, Any]:
     """Each generation that the newest manifest lists -> its rows."""
     manifest = await manifests.newest_listed(seen.folder, seen.state.revision)
     listed = () if manifest is None else manifest.flushed
     return {str(each.generation): _rows(await open_generation(seen.folder, each.path)) for each in listed}
 
 
-async def _folders(seen: Seen) -> list[str]:
+async def _folders(seen: LoadedTable) -> list[str]:
     """Generation folders that are stored, listed or not, without their random prefixes."""
     names = [name for name in await seen.io.list_folders(paths.region(seen.region)) if "_gen_" in name]
     return sorted(name.partition("_")[2] for name in names)
 
 
-async def _merged(seen: Seen) -> int:
+async def _merged(seen: LoadedTable) -> int:
     """The last generation that is merged; 0 if none is."""
     return seen.state.mem_wal.progress(seen.region)
 
 
-async def _catch_up(seen: Seen) -> dict[str, int]:
+async def _catch_up(seen: LoadedTable) -> dict[str, int]:
     """Index -> the last generation of the region that it is credited with."""
     return {each.index_name: dict(each.generations).get(seen.region, 0) for each in seen.state.mem_wal.catchup}
 
 
-async def _snapshot(seen: Seen) -> Fields | None:
+async def _snapshot(seen: LoadedTable) -> Fields | None:
     """The region's row in the snapshot of the newest table version; None if it has none."""
     for row in await snapshot.load(seen.io, seen.state):
         if row.region_id == seen.region and row.manifest is not None:
@@ -165,42 +165,42 @@ async def _snapshot(seen: Seen) -> Fields | None:
     return None
 
 
-async def _specs(seen: Seen) -> list[int]:
+async def _specs(seen: LoadedTable) -> list[int]:
     """Ids of the region specs."""
     return [spec.spec_id for spec in seen.state.mem_wal.specs]
 
 
-async def _region_values(seen: Seen) -> list[dict[str, Any]]:
+async def _region_values(seen: LoadedTable) -> list[dict[str, Any]]:
     """Region values of the regions that are registered, in order."""
     known = await regions.known(seen.io, seen.state)
     return sorted((dict(row.values) for row in known), key=str)
 
 
-async def _columns(seen: Seen) -> list[str]:
+async def _columns(seen: LoadedTable) -> list[str]:
     """Names of the table's columns."""
     return list(seen.state.schema.names)
 
 
-async def _version(seen: Seen) -> int:
+async def _version(seen: LoadedTable) -> int:
     """The newest table version."""
     return seen.state.version
 
 
-async def _base(seen: Seen) -> Any:
+async def _base(seen: LoadedTable) -> Any:
     """Rows of the base table alone."""
     return _rows(await table_read.scan(seen.io, seen.state))
 
 
-async def _all(seen: Seen) -> Any:
+async def _all(seen: LoadedTable) -> Any:
     """Rows that a strong read finds."""
     return _rows(await scan.scan(seen.io))
 
 
-async def _found_by_index(seen: Seen) -> dict[str, list[str]]:
+async def _found_by_index(seen: LoadedTable) -> dict[str, list[str]]:
     """Each value of the scenario's index -> the keys that a search by it finds, in the process of a fresh writer."""
     region = ground.region(Setting(revision=seen.state.revision))
     found: dict[str, list[str]] = {}
-    for _, key, value in (await indexed.looking(Place(region=region))).found:
+    for _, key, value in (await indexed.looking(Workplace(region=region))).found:
         found.setdefault(value, []).append(key)
     return found
 
@@ -214,7 +214,7 @@ def _rows(found: Any) -> Any:
     return {str(key): value for key, value in sorted(pairs)}
 
 
-StoredFact: TypeAlias = Callable[[Seen], Coroutine[Any, Any, Any]]
+StoredFact: TypeAlias = Callable[[LoadedTable], Coroutine[Any, Any, Any]]
 STORED: Mapping[str, StoredFact] = {
     "region": _region,
     "manifests": _manifests,

@@ -11,14 +11,14 @@ from memwal.errors import InvalidArgument
 from .. import workloads
 from ..bugs import planted
 from ..exploring.exploration import Bounds, Move
-from ..exploring.exploration import Progress as Exploring
+from ..exploring.exploration import ExplorationProgress as Exploring
 from ..exploring.explorer import explore
 from ..outcomes import FATES, FAULTS, FREE
 from ..simulation import Simulation, StepTaken
 from .recording import engine_digest, record
 from .references import Recorded, opened, resolved
 from .replay import replay_in
-from .shrinking import TRIES_MAX, Moves, Progress, Size, shrink, size
+from .shrinking import TRIES_MAX, Moves, ShrinkProgress, Size, shrink, size
 from .study import Study
 from .trace import Found, Header, Trace
 
@@ -47,7 +47,7 @@ def minimise(
     found: Recorded,
     *,
     tries_max: int = TRIES_MAX,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[ShrinkProgress], None] | None = None,
     exhaustive: Bounds | None = None,
     exploring: Callable[[Exploring], None] | None = None,
 ) -> Minimised:

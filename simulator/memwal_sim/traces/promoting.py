@@ -10,12 +10,12 @@ from pathlib import Path
 from memwal.errors import InvalidArgument, check_name
 
 from ..exploring.exploration import Bounds
-from ..exploring.exploration import Progress as Exploring
+from ..exploring.exploration import ExplorationProgress as Exploring
 from . import gallery
 from .minimising import Minimised, minimise
 from .references import recorded
 from .replay import replay
-from .shrinking import Progress
+from .shrinking import ShrinkProgress
 from .trace import Trace, dumps
 
 AREAS = ("fencing", "wal", "manifest", "flush", "merge", "index", "collect", "read", "region", "table")
@@ -44,7 +44,7 @@ def promote(
     description: str,
     folder: Path,
     force: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[ShrinkProgress], None] | None = None,
     exhaustive: Bounds | None = None,
     exploring: Callable[[Exploring], None] | None = None,
 ) -> Promoted:

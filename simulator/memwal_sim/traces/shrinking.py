@@ -33,7 +33,7 @@ Moves: TypeAlias = tuple[Move, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class ShrinkProgress:
     """Where shrinking stands."""
 
     tries: int
@@ -88,7 +88,7 @@ def shrink(
     clause: str,
     oracle: str,
     tries_max: int = TRIES_MAX,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[ShrinkProgress], None] | None = None,
 ) -> Shrunk:
     """A small history of ``world`` that ends in a violation of ``clause`` by ``oracle``, made of ``moves``.
 
@@ -119,7 +119,7 @@ class _Shrinking:
     best: _Played
 
     def __init__(
-        self, world: World, clause: str, oracle: str, tries_max: int, progress: Callable[[Progress], None] | None
+        self, world: World, clause: str, oracle: str, tries_max: int, progress: Callable[[ShrinkProgress], None] | None
     ) -> None:
         self.unfolding = Unfolding(world, frozenset(Fate) - {Fate.NORMAL}, oracle)
         self.lane = {process.name: lane for lane, process in enumerate(world.processes)}
@@ -150,7 +150,7 @@ class _Shrinking:
         self.tried.add(key)
         self.tries += 1
         if self.progress is not None and self.tries % _REPORT_EVERY == 0:
-            self.progress(Progress(tries=self.tries, steps=len(self.best[0])))
+            self.progress(ShrinkProgress(tries=self.tries, steps=len(self.best[0])))
         played = self.play(candidate)
         if played is None or size(played[0]) >= size(self.best[0]):
             return False

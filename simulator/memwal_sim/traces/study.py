@@ -14,7 +14,7 @@ from memwal.violations import Violation
 from .. import bugs as planting
 from .. import workloads
 from ..bugs import Bug
-from ..exploring.exploration import Bounds, Exploration, Progress
+from ..exploring.exploration import Bounds, Exploration, ExplorationProgress
 from ..exploring.explorer import explore
 from ..outcomes import FATES, FAULTS
 from ..refinement import Refinement
@@ -62,7 +62,7 @@ class Study:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class StudyResult:
     """What a study found."""
 
     study: Study
@@ -141,19 +141,19 @@ def carry_out(
     study: Study,
     *,
     check: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[ExplorationProgress], None] | None = None,
     title: str = "",
     description: str = "",
-) -> Finding:
+) -> StudyResult:
     """Explore, with the planted bugs in place; a violation is played again into a trace with ``title``."""
     with planting.planted(study.bugs):
         run = explore(study.world(), study.bounds, only=study.only, check=check, progress=progress)
         if run.violation is None:
-            return Finding(study, run, None)
+            return StudyResult(study, run, None)
         if study.bounds.reduce and study.bounds.preemptions is None:
             run = _shortest(study, run, run.violation)
         steps, violation = record(study.world(), run.trace, run.violation.oracle if run.violation else study.only)
-    return Finding(study, run, Trace(header(study, violation, title, description), steps))
+    return StudyResult(study, run, Trace(header(study, violation, title, description), steps))
 
 
 def _shortest(study: Study, found: Exploration, violation: Violation) -> Exploration:
@@ -204,7 +204,7 @@ def killing(bug: Bug) -> Study:
     return Study(scenario=scenario, revision=bug.revision, bugs=(bug,), bounds=bounds, only=bug.oracle)
 
 
-def classes(finding: Finding) -> Iterator[Trace]:
+def classes(finding: StudyResult) -> Iterator[Trace]:
     """A trace for each class of histories that the exploration returned, in order."""
     study = finding.study
     with planting.planted(study.bugs):
@@ -213,7 +213,7 @@ def classes(finding: Finding) -> Iterator[Trace]:
             yield Trace(header(study, violation, f"class {number} of {study.scenario.name}", ""), steps)
 
 
-def kill(bug: Bug, *, title: str = "", description: str = "") -> Finding:
+def kill(bug: Bug, *, title: str = "", description: str = "") -> StudyResult:
     """Carry out `killing`."""
     return carry_out(killing(bug), title=title, description=description)
 
@@ -229,7 +229,7 @@ def killed(bug: Bug, run: Exploration) -> bool:
     return run.violation is not None and run.violation.clause == bug.violated
 
 
-def canary(study: Study) -> Finding:
+def canary(study: Study) -> StudyResult:
     """``study`` without faults and with the canary in place: it has to be found, else ``study`` is void."""
     (bird,) = planting.choose([study.scenario.canary])
     bounds = replace(study.bounds, faults=0, reduce=False, merge=True)

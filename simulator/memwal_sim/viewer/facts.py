@@ -31,7 +31,7 @@ _SPECIAL = frozenset({"notes"})
 """Fields of a step that are shown otherwise than as a fact."""
 
 
-class Shelf:
+class Numbered:
     """Values by number: equal ones have one number."""
 
     def __init__(self) -> None:
@@ -52,8 +52,8 @@ class Facts:
     def __init__(self, film: Film, address: Addresses) -> None:
         self._film, self._address = film, address
         self._revision = REVISIONS[film.replayed.header.revision]
-        self._texts, self._nodes, self._blobs, self._paths = Shelf(), Shelf(), Shelf(), Shelf()
-        self._violations, self._verdicts, self._rows = Shelf(), Shelf(), Shelf()
+        self._texts, self._nodes, self._blobs, self._paths = Numbered(), Numbered(), Numbered(), Numbered()
+        self._violations, self._verdicts, self._rows = Numbered(), Numbered(), Numbered()
         self._ghosts: dict[Ghosts, int] = {}
         self._decoded: dict[tuple[str, bytes, int | None], int] = {}
 

@@ -27,7 +27,7 @@ _PLAIN = str.maketrans("○●─━▷▶┊│┼╋◆■✕✗≠⇢╌…�
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LaneLine:
     """One line."""
 
     text: str
@@ -40,7 +40,7 @@ def plain(text: str) -> str:
     return text.translate(_PLAIN)
 
 
-def lines(film: Film, address: Addresses) -> list[Line]:
+def lines(film: Film, address: Addresses) -> list[LaneLine]:
     """The lane view."""
     return _Lanes(film, address).lines()
 
@@ -66,13 +66,13 @@ class _Lanes:
         for remark in remarks(film, address):
             self.said.setdefault(remark.step, []).append(remark)
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[LaneLine]:
         found = []
         if self.names != self.film.actors:
             legend = (f"{number} {name}" for number, name in zip(self.names, self.film.actors, strict=True))
-            found.append(Line(", ".join(legend), ""))
+            found.append(LaneLine(", ".join(legend), ""))
         head = "".join(name.center(self.width) for name in self.names).ljust(self.store - 2)
-        found += [Line(f"{'':{self.digits}} {head}store", "bold"), *self._remarks(0)]
+        found += [LaneLine(f"{'':{self.digits}} {head}store", "bold"), *self._remarks(0)]
         for number in range(1, len(self.film.steps) + 1):
             found += [self._step(number), *self._remarks(number)]
         return found
@@ -90,7 +90,7 @@ class _Lanes:
         cells[self.store] = "│"
         return cells
 
-    def _step(self, number: int) -> Line:
+    def _step(self, number: int) -> LaneLine:
         film, step = self.film, self.film.steps[number - 1]
         taken = film.at(number)
         changed = film.changed(number)
@@ -109,9 +109,9 @@ class _Lanes:
         fate = f"  {step.outcome.upper()}" if is_fault(taken) else ""
         words = f"{name:{self.words}}  {step.answer}{fate}"
         style = "red" if is_fault(taken) else "" if changed else "dim"
-        return Line(f"{number:{self.digits}} {''.join(cells)} {words}".rstrip(), style)
+        return LaneLine(f"{number:{self.digits}} {''.join(cells)} {words}".rstrip(), style)
 
-    def _remarks(self, number: int) -> list[Line]:
+    def _remarks(self, number: int) -> list[LaneLine]:
         found = []
         for remark in self.said.get(number, ()):
             cells, sign = self._cells(number), SIGNS[remark.sign]
@@ -120,7 +120,7 @@ class _Lanes:
             if remark.sign in (Sign.END, Sign.CRASH) and remark.actor is not None:
                 self.over.add(remark.actor)
             lanes = f"{'':{self.digits}} {''.join(cells)}"
-            found.append(Line(f"{lanes} {sign} {remark.text}", _STYLES[remark.sign]))
+            found.append(LaneLine(f"{lanes} {sign} {remark.text}", _STYLES[remark.sign]))
             lanes = f"{'':{self.digits}} {''.join(self._cells(number))}"
-            found += [Line(f"{lanes}   {text}", _STYLES[remark.sign]) for text in remark.more]
+            found += [LaneLine(f"{lanes}   {text}", _STYLES[remark.sign]) for text in remark.more]
         return found

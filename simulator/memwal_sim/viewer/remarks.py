@@ -62,7 +62,7 @@ class Remark:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Gap:
     """A gap in which an actor waits while others move."""
 
     actor: int
@@ -136,7 +136,7 @@ def flights(film: Film) -> list[Flight]:
     return [Flight(film.actors.index(film.at(i).actor), i, landed) for i, landed in sorted(found.items())]
 
 
-def holds(film: Film) -> list[Held]:
+def holds(film: Film) -> list[Gap]:
     """All gaps between steps of each actor, and before its first."""
     enough = max(HELD_FROM, HELD_FROM * len(film.actors) // 2)
     found = []
@@ -145,7 +145,7 @@ def holds(film: Film) -> list[Held]:
         for before, after in zip(own, own[1:], strict=False):
             steps = after - before - 1
             if steps:
-                found.append(Held(actor, before, after, steps, before > 0 and steps >= enough))
+                found.append(Gap(actor, before, after, steps, before > 0 and steps >= enough))
     return found
 
 

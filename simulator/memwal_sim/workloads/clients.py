@@ -10,10 +10,10 @@ from memwal.effects import Protocol
 from memwal.errors import check_name
 
 from ..actor import Actor, Arguments
-from ..data import Table
-from ..scenarios.actors import Place
+from ..data import DataTable
+from ..scenarios.actors import Workplace
 from ..scenarios.scenario import Setting
-from ..scenarios.scripts import WORDS, Entry, Following, Step, Words, steps, written
+from ..scenarios.scripts import WORDS, Entry, Following, ScriptStep, Words, steps, written
 
 SCRIPT, INSISTS, REGION = "script", "insists", "region"
 """What a client may be told: what it does; that it goes on where a step fails; the number of the region, from 1."""
@@ -23,14 +23,14 @@ SCRIPT, INSISTS, REGION = "script", "insists", "region"
 class Client:
     """The role of a process that follows its argument ``script``, or its own one."""
 
-    place: Callable[[Setting, int], Place]
+    place: Callable[[Setting, int], Workplace]
     """Setting, number of the region -> where it works."""
     words: Words
     first: Sequence[Entry] = ()
     """Steps that it takes before the script."""
     script: Sequence[Entry] = ()
 
-    def steps(self, arguments: Arguments) -> tuple[Step, ...]:
+    def steps(self, arguments: Arguments) -> tuple[ScriptStep, ...]:
         """What it does; raises `InvalidArgument` for an unknown argument or word."""
         for name in arguments:
             check_name("argument of a client", name, (SCRIPT, INSISTS, REGION))
@@ -49,13 +49,13 @@ class Client:
 
 
 def client(
-    place: Callable[[Setting], Place], *script: Entry, words: Words = WORDS, first: Sequence[Entry] = ()
+    place: Callable[[Setting], Workplace], *script: Entry, words: Words = WORDS, first: Sequence[Entry] = ()
 ) -> Client:
     """The role of a client of one region, the same whatever it is told."""
     return Client(place=lambda setting, _: place(setting), words=words, first=first, script=script)
 
 
-def actor_of(table: Table) -> Actor:
+def actor_of(table: DataTable) -> Actor:
     """One process; its role is what its name begins with, up to a hyphen, if it has no other."""
     arguments: dict[str, Any] = {SCRIPT: [written(step) for step in table.take(SCRIPT, list, [])]}
     for name, kind in ((REGION, int), (INSISTS, bool)):

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from ..actor import Actor
 from ..scenarios import clients, ground
-from ..scenarios.actors import Place
+from ..scenarios.actors import Workplace
 from ..scenarios.questions import retained_versions_are_readable
 from ..scenarios.scenario import Setting
 from ..scenarios.survivor import survives
@@ -17,7 +17,7 @@ from .clients import client
 from .workload import Role, Workload
 
 
-def _place(setting: Setting) -> Place:
+def _place(setting: Setting) -> Workplace:
     return clients.place(setting, collected=True)
 
 

@@ -22,7 +22,7 @@ from memwal.violations import Violation
 
 from ..actor import Arguments
 from ..histories.history import Call, History, Rows
-from ..histories.linearization import Step, linearization
+from ..histories.linearization import ObjectStep, linearization
 from ..histories.notes import READ_INVOKED, READ_RETURNED, WRITE_ACKNOWLEDGED, WRITE_INVOKED, WRITE_REFUSED
 from ..oracles import after_crash
 from ..process import Process
@@ -191,8 +191,8 @@ def judge(found: Rows, history: History) -> Violation | None:
     return Violation("TXN-002", LOST, f"no order of the commits explains the rows {found}", shown)
 
 
-def _step(call: Call) -> Step[Rows]:
-    return Step(
+def _step(call: Call) -> ObjectStep[Rows]:
+    return ObjectStep(
         name=call.name,
         invoked=call.invoked,
         returned=call.returned,

@@ -36,13 +36,13 @@ from memwal.table.state import TableState
 from memwal.violations import Violation
 
 from .. import data
-from ..data import Table
+from ..data import DataTable
 from ..histories.history import History
 from ..histories.notes import WRITE_ACKNOWLEDGED, WRITE_INVOKED
 from ..oracles import Asking
 from ..process import Process
 from ..scenarios import actors, clients, commits, ground, indexed, scripts, sharded
-from ..scenarios.actors import Acting, Action, Place
+from ..scenarios.actors import Acting, Action, Workplace
 from ..scenarios.scenario import Setting
 from ..scenarios.scripts import Given, Words
 from ..store import Contents
@@ -208,10 +208,10 @@ NAMES = ("scribe", "writer", "reader", "merger", "collector", "snapshotter", "in
 """Roles, which all know the same words: names are for people."""
 
 
-def _in_region(setting: Setting, number: int, *, collected: bool) -> Place:
+def _in_region(setting: Setting, number: int, *, collected: bool) -> Workplace:
     region, wanted = clients.place(setting, collected=collected).region, ground.region_id(number)
     io = setting.table.child(paths.region(wanted))
-    return Place(region=replace(region, region_id=wanted, io=io))
+    return Workplace(region=replace(region, region_id=wanted, io=io))
 
 
 def _roles(*, collected: bool = False, words: Words = WORDS) -> Mapping[str, Role]:
@@ -368,7 +368,7 @@ _SPECS = replace(
 _BEGINNINGS = {"specs": _SPECS, **{workload.name: workload for workload in (EMPTY, COLLECTED, INDEXED)}}
 
 
-def _begun(table: Table) -> Workload:
+def _begun(table: DataTable) -> Workload:
     """A workload after processes that are no part of a history: what somebody crashes on top of."""
     with table.placed():
         check_name("beginning", of := table.text("of"), sorted(_BEGINNINGS))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from ..actor import Actor
 from ..scenarios import clients, ground, indexed
-from ..scenarios.actors import Place
+from ..scenarios.actors import Workplace
 from ..scenarios.scenario import Setting
 from ..scenarios.survivor import survives
 from ..world import Oracle
@@ -15,11 +15,11 @@ from .clients import client
 from .workload import Role, Workload
 
 
-def _place(setting: Setting) -> Place:
+def _place(setting: Setting) -> Workplace:
     return clients.place(setting, collected=True)
 
 
-def roles(place: Callable[[Setting], Place] = _place) -> Mapping[str, Role]:
+def roles(place: Callable[[Setting], Workplace] = _place) -> Mapping[str, Role]:
     """Whoever works on a region and its base table."""
     return {
         "writer": client(place, words=indexed.WORDS, first=("open",)),

@@ -7,7 +7,7 @@ from memwal.errors import InvalidArgument
 from memwal_sim.process import Process
 from memwal_sim.scenarios import clients, ground
 from memwal_sim.scenarios.scenario import setting
-from memwal_sim.scenarios.scripts import WORDS, Following, Step, process, steps
+from memwal_sim.scenarios.scripts import WORDS, Following, ScriptStep, process, steps
 
 
 def written(process_: Process, revision: str) -> list[tuple[tuple[str, str | None], ...]]:
@@ -17,7 +17,7 @@ def written(process_: Process, revision: str) -> list[tuple[tuple[str, str | Non
 
 
 def test_a_step_is_a_word_or_a_word_with_an_argument() -> None:
-    assert steps(["flush", {"rows": {"k": "v"}}], WORDS) == (Step("flush"), Step("rows", {"k": "v"}))
+    assert steps(["flush", {"rows": {"k": "v"}}], WORDS) == (ScriptStep("flush"), ScriptStep("rows", {"k": "v"}))
 
 
 def test_an_unknown_word_is_refused_with_the_nearest_before_anything_runs() -> None:
@@ -46,4 +46,4 @@ def test_a_delete_is_a_put_where_the_revision_has_no_deletes(revision: str, valu
 def test_what_a_process_follows_can_be_read_without_starting_it() -> None:
     start = process(clients.place(setting()), "writer-1", {"collect": {"retain_versions": 1}}, insists=True).start
     assert isinstance(start, Following)
-    assert (start.script, start.insists) == ((Step("collect", {"retain_versions": 1}),), True)
+    assert (start.script, start.insists) == ((ScriptStep("collect", {"retain_versions": 1}),), True)

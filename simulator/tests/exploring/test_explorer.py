@@ -7,7 +7,7 @@ from kit.toys import IO, count_notes, counters, create, lockers, nothing_lost, p
 from memwal.effects import Note
 from memwal.errors import EngineBug
 from memwal.violations import Violation
-from memwal_sim.exploring.exploration import Bounds, Exploration, Progress
+from memwal_sim.exploring.exploration import Bounds, Exploration, ExplorationProgress
 from memwal_sim.exploring.explorer import explore
 from memwal_sim.outcomes import Fate
 from memwal_sim.store import Contents
@@ -204,7 +204,7 @@ def test_a_run_that_hits_a_limit_says_so_and_is_not_complete() -> None:
 
 def test_progress_is_reported_every_few_thousand_states() -> None:
     world = World(contents=Contents(), processes=processes(*(partial(write_many, name, 20) for name in "abc")))
-    reports: list[Progress] = []
+    reports: list[ExplorationProgress] = []
     run = explore(world, progress=reports.append)
     assert run.states == 21**3 == 9261
     assert [report.states // 4096 for report in reports] == [1, 2]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from memwal.errors import EngineBug
 from memwal_sim.exploring import interned
-from memwal_sim.exploring.interned import Array, Column, Interned, Memo, packed
+from memwal_sim.exploring.interned import Array, GrowingArray, Interned, Memo, packed
 
 SMALL = st.integers(0, 3)
 
@@ -82,7 +82,7 @@ def test_a_negative_number_is_packed_like_any_other() -> None:
 
 
 def test_a_column_keeps_what_was_put_in_while_it_grows() -> None:
-    column = Column(np.int64)
+    column = GrowingArray(np.int64)
     for value in range(3_000):
         column.append(value)
     column.extend(np.arange(3_000, 9_000))

@@ -10,7 +10,7 @@ import pytest
 from kit.commands import call
 from kit.random_histories import bent, simulated
 from memwal.errors import ArtifactError, InvalidArgument
-from memwal_sim.histories.linearization import Step, linearization
+from memwal_sim.histories.linearization import ObjectStep, linearization
 from memwal_sim.histories.operations import Operation, Outcome, Value, dumps, parse
 from memwal_sim.histories.verdicts import check_batches, check_history, check_registers, search_history
 from memwal_sim.histories.zones import conflict_of
@@ -195,8 +195,8 @@ def test_any_object_can_be_searched() -> None:
     def pop(state: tuple[int, ...], value: int) -> tuple[int, ...] | None:
         return state[:-1] if state and state[-1] == value else None
 
-    def step(name: str, apply: object, invoked: int, returned: int) -> Step[tuple[int, ...]]:
-        return Step(name=name, invoked=invoked, returned=returned, apply=apply)  # type: ignore[arg-type]
+    def step(name: str, apply: object, invoked: int, returned: int) -> ObjectStep[tuple[int, ...]]:
+        return ObjectStep(name=name, invoked=invoked, returned=returned, apply=apply)  # type: ignore[arg-type]
 
     pushes = [step("push 1", lambda s: push(s, 1), 0, 5), step("push 2", lambda s: push(s, 2), 0, 5)]
     order = linearization([*pushes, step("pop 1", lambda s: pop(s, 1), 6, 7)], ())

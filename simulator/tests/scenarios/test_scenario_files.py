@@ -11,7 +11,7 @@ from memwal_sim.outcomes import Fate
 from memwal_sim.process import Process
 from memwal_sim.scenarios import files
 from memwal_sim.scenarios.scenario import AREAS, known, of, setting
-from memwal_sim.scenarios.scripts import Following, Step
+from memwal_sim.scenarios.scripts import Following, ScriptStep
 
 GOOD = """
 [[scenarios]]
@@ -45,7 +45,7 @@ def test_a_scenario_is_what_its_file_says() -> None:
     assert (scenario.kinds, scenario.sometimes) == ({Fate.STALE, Fate.LOST}, ("collecting",))
     world = scenario.build(setting("A"))
     reader, collector = world.processes
-    assert (followed(reader).script, followed(reader).insists) == ((Step("read"), Step("read")), True)
+    assert (followed(reader).script, followed(reader).insists) == ((ScriptStep("read"), ScriptStep("read")), True)
     assert followed(collector).place.region.manifest_collection
     assert [(write.rows, write in world.ghosts.settled) for write in world.ghosts.invoked] == [((("k", "a"),), True)]  # type: ignore[attr-defined]
     (plain,) = files.read(data.parsed("a.toml", GOOD.replace('questions.filters = ["a", "b"]', "")))

@@ -15,7 +15,7 @@ from memwal_sim.process import Process
 from memwal_sim.scenarios import ground, sharded
 from memwal_sim.scenarios.actors import Acting
 from memwal_sim.scenarios.ground import TABLE
-from memwal_sim.scenarios.one_region import Seen, judge, surviving
+from memwal_sim.scenarios.one_region import SeenRegion, judge, surviving
 from memwal_sim.scenarios.scenario import Scenario, find, of, setting
 from memwal_sim.scenarios.scripts import Words, process
 from memwal_sim.scenarios.specs import BY_OTHER_ENGINE
@@ -43,11 +43,11 @@ def one_after_another(name: str, *order: str, revision: str = "B") -> Simulation
     return simulation
 
 
-def seen(contents: Contents) -> Seen:
+def seen(contents: Contents) -> SeenRegion:
     survivor = Process("survivor", lambda: surviving(setting().table))
     found = Recovery(survivor)(contents).end
     assert found.failure is None
-    assert isinstance(found.result, Seen)
+    assert isinstance(found.result, SeenRegion)
     return found.result
 
 
@@ -193,7 +193,7 @@ def test_the_canary_is_found(scenario: Scenario) -> None:
 
 
 def test_a_key_in_two_regions_is_a_violation_even_if_both_rows_are_equal() -> None:
-    twice = Seen(remote=(("k", "v1"),), held=(("r1", ("k",)), ("r2", ("k",))), merged=(("k", "v1"),))
+    twice = SeenRegion(remote=(("k", "v1"),), held=(("r1", ("k",)), ("r2", ("k",))), merged=(("k", "v1"),))
     found = judge(twice, V1.ended("one/1", "ok"))
     assert found is not None
     assert (found.clause, found.oracle) == ("REGION-002", "a key is in one region")
@@ -201,16 +201,16 @@ def test_a_key_in_two_regions_is_a_violation_even_if_both_rows_are_equal() -> No
 
 def test_a_key_that_is_read_twice_and_a_row_that_a_merge_changes_are_violations() -> None:
     apart = (("r1", ("k",)), ("r2", ()))
-    twice = judge(Seen(remote=(("k", "v1"), ("k", "v2")), held=apart, merged=(("k", "v2"),)), BOTH)
-    changed = judge(Seen(remote=(("k", "v1"),), held=apart, merged=(("k", "v2"),)), BOTH)
-    lost = judge(Seen(remote=(), held=apart, merged=()), BOTH.ended("one/1", "ok"))
+    twice = judge(SeenRegion(remote=(("k", "v1"), ("k", "v2")), held=apart, merged=(("k", "v2"),)), BOTH)
+    changed = judge(SeenRegion(remote=(("k", "v1"),), held=apart, merged=(("k", "v2"),)), BOTH)
+    lost = judge(SeenRegion(remote=(), held=apart, merged=()), BOTH.ended("one/1", "ok"))
     assert twice is not None
     assert twice.clause == "READ-002"
     assert changed is not None
     assert changed.clause == "MERGE-001"
     assert lost is not None
     assert lost.clause == "WAL-001"
-    assert judge(Seen(remote=(("k", "v1"),), held=apart, merged=(("k", "v1"),)), BOTH) is None
+    assert judge(SeenRegion(remote=(("k", "v1"),), held=apart, merged=(("k", "v1"),)), BOTH) is None
 
 
 def test_a_client_routes_anew_only_after_it_forgot_its_writer() -> None:

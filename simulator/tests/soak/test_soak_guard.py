@@ -14,7 +14,7 @@ from memwal_sim.soak.guard import Guard
 from memwal_sim.soak.roles import merge_all
 from memwal_sim.soak.settings import Settings
 from memwal_sim.soak.views import Views
-from memwal_sim.soak.world import World
+from memwal_sim.soak.world import SoakWorld
 
 REGION = "table/_mem_wal/{}"
 
@@ -34,7 +34,7 @@ class Ground:
             if number < 3:
                 self.counted.run(writer.flush())
             if number == 1:
-                self.counted.run(merge_all(World(settings)))
+                self.counted.run(merge_all(SoakWorld(settings)))
         self.views = Views(self.counted.store, REVISIONS[revision])
         self.guard = Guard(self.counted.store, self.views)
 

@@ -15,17 +15,19 @@ from memwal_sim.cli.processes import commands
 from memwal_sim.soak.processes import disk as disks
 from memwal_sim.soak.processes.crew import Crew, Member
 from memwal_sim.soak.processes.disk import Disk, small_disk
-from memwal_sim.soak.processes.run import Settings, _Run, run
+from memwal_sim.soak.processes.run import RunSettings, _ProcessRun, run
 from typer.testing import CliRunner
 
 
 @pytest.fixture
-def driver(tmp_path: Path) -> _Run:
+def driver(tmp_path: Path) -> _ProcessRun:
     """A driver whose table is there, and nobody works on it."""
-    return _Run(Settings(seconds=1, seed=1), Disk(tmp_path, mounted=False), Crew(str(tmp_path / "t"), tmp_path))
+    return _ProcessRun(
+        RunSettings(seconds=1, seed=1), Disk(tmp_path, mounted=False), Crew(str(tmp_path / "t"), tmp_path)
+    )
 
 
-def member(driver: _Run, role: str, **state: Any) -> Member:
+def member(driver: _ProcessRun, role: str, **state: Any) -> Member:
     """A process that never runs."""
     ours, _ = multiprocessing.Pipe()
     region = driver.regions[0] if role == "writer" else None
@@ -34,7 +36,7 @@ def member(driver: _Run, role: str, **state: Any) -> Member:
     return made
 
 
-def acknowledged(driver: _Run, who: Member) -> dict[str, Any]:
+def acknowledged(driver: _ProcessRun, who: Member) -> dict[str, Any]:
     order = driver._next_order(who)
     while order["do"] != "put":
         order = driver._next_order(who)
@@ -47,7 +49,7 @@ def rows(*orders: dict[str, Any]) -> dict[str, list[str]]:
     return {"key": list(newest), "value": list(newest.values())}
 
 
-def test_acknowledged_rows_have_to_be_there_once(driver: _Run) -> None:
+def test_acknowledged_rows_have_to_be_there_once(driver: _ProcessRun) -> None:
     order = acknowledged(driver, member(driver, "writer", epoch=1))
     driver._judge(rows(order), driver.history.start_read(driver.now_ms), "judge")
     assert driver.outcome.broken == []
@@ -58,7 +60,7 @@ def test_acknowledged_rows_have_to_be_there_once(driver: _Run) -> None:
     assert "was written and acknowledged, and is not there" in driver.outcome.broken[-1]
 
 
-def test_a_put_that_began_after_a_successor_had_opened_must_not_be_acknowledged(driver: _Run) -> None:
+def test_a_put_that_began_after_a_successor_had_opened_must_not_be_acknowledged(driver: _ProcessRun) -> None:
     old, new = member(driver, "writer"), member(driver, "writer")
     driver._done(new, {"do": "open"}, 4)
     driver._done(old, {"do": "open"}, 3)  # claimed first, heard last
@@ -86,7 +88,7 @@ def test_a_put_that_began_after_a_successor_had_opened_must_not_be_acknowledged(
     ],
 )
 def test_an_error_has_to_be_explained_by_what_was_done(
-    driver: _Run, role: str, failed: str, state: dict[str, Any], broken: bool
+    driver: _ProcessRun, role: str, failed: str, state: dict[str, Any], broken: bool
 ) -> None:
     outcome = failed not in ("ArtifactError", "InvalidArgument", "NoSuchError")
     driver._failed(
@@ -95,7 +97,7 @@ def test_an_error_has_to_be_explained_by_what_was_done(
     assert bool(driver.outcome.broken) == broken
 
 
-def test_replies_are_read_in_the_pieces_in_which_they_come(driver: _Run) -> None:
+def test_replies_are_read_in_the_pieces_in_which_they_come(driver: _ProcessRun) -> None:
     ours, theirs = multiprocessing.Pipe()
     one = Member("w", "writer", None, multiprocessing.Process(), ours, Path("errors.txt"))
     os.write(theirs.fileno(), b'{"done": 1}\n{"do')
@@ -126,7 +128,7 @@ def test_a_full_disk_is_one_that_the_kernel_calls_full(tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize("revision", ["A", "B", "R"])
 def test_a_short_run_keeps_every_promise(revision: str) -> None:
-    outcome = run(Settings(seconds=2, seed=1, revision=revision, disk_mib=0))
+    outcome = run(RunSettings(seconds=2, seed=1, revision=revision, disk_mib=0))
     assert outcome.broken == []
     assert outcome.counts["verifications"] >= 2
     assert outcome.counts["acknowledged puts"] <= outcome.counts["begun puts"]
@@ -137,7 +139,7 @@ def test_the_command_reports_counts_and_says_what_was_broken(monkeypatch: pytest
 
     app = typer.Typer()
     commands(app)
-    outcome = running.Outcome(disk="filled up")
+    outcome = running.RunResult(disk="filled up")
     outcome.counts["kills"] = 7
     monkeypatch.setattr(running, "run", lambda settings, follow: outcome)
     shown = CliRunner().invoke(app, ["--seconds", "1", "--json"])

@@ -18,7 +18,7 @@ from memwal_sim.outcomes import FAULTS
 from memwal_sim.scenarios.scenario import Scenario, find
 from memwal_sim.strategies import by_hypothesis
 from memwal_sim.strategies.by_hypothesis import search
-from memwal_sim.strategies.hunting import NAMES, Hunt, Progress, hunt
+from memwal_sim.strategies.hunting import NAMES, Hunt, HuntProgress, hunt
 from memwal_sim.strategies.strategy import Terms
 from memwal_sim.strategies.walking import Walk
 from memwal_sim.traces.replay import replay
@@ -110,7 +110,7 @@ def test_a_hunt_stops_at_its_time_and_at_the_memory_of_its_study() -> None:
 
 
 def test_progress_is_reported_on_the_way() -> None:
-    reports: list[Progress] = []
+    reports: list[HuntProgress] = []
     hunt(toy(counters(3)), "uniform", runs_max=600, progress=reports.append)
     assert [report.runs for report in reports] == [256, 512]
 

@@ -30,7 +30,7 @@ from memwal_sim.traces import study
 from memwal_sim.traces.minimising import minimise
 from memwal_sim.traces.references import Recorded, recorded
 from memwal_sim.traces.replay import replay
-from memwal_sim.traces.shrinking import Progress, Shrunk, Size, shrink, size
+from memwal_sim.traces.shrinking import ShrinkProgress, Shrunk, Size, shrink, size
 from memwal_sim.traces.study import Study, carry_out, kill
 from memwal_sim.traces.trace import Trace, dumps
 from memwal_sim.world import World
@@ -171,7 +171,7 @@ def test_shrinking_stops_at_its_limit_and_says_so() -> None:
 
 
 def test_progress_is_reported_on_the_way() -> None:
-    reports: list[Progress] = []
+    reports: list[ShrinkProgress] = []
     moves = moves_of(" ".join(f"p{number}" for number in [*range(16), *range(15, -1, -1)]))
     world = watched_counters(16)
     shrink(world, moves, clause="TOY", oracle="nothing lost", progress=reports.append)

@@ -16,7 +16,7 @@ from memwal_sim.store import Contents
 from memwal_sim.traces.trace import Found, Trace
 from memwal_sim.viewer.addresses import Addresses
 from memwal_sim.viewer.film import Film, film_of
-from memwal_sim.viewer.remarks import Flight, Held, Path, Sign, flights, holds, is_fault, path_of, remarks, verdict
+from memwal_sim.viewer.remarks import Flight, Gap, Path, Sign, flights, holds, is_fault, path_of, remarks, verdict
 from memwal_sim.world import World
 
 NO_NAMES = Addresses(())
@@ -115,7 +115,7 @@ def test_an_actor_that_never_moves_is_told_before_the_first_step() -> None:
 def test_gaps_in_which_an_actor_waits_are_told() -> None:
     world = scenes.busy(2)
     film = scenes.filmed(world, *[("writer-0", NORMAL)] * 2, *[("writer-1", NORMAL)] * 6, ("writer-0", NORMAL))
-    assert holds(film) == [Held(0, 2, 9, 6, long=True), Held(1, 0, 3, 2, long=False)]
+    assert holds(film) == [Gap(0, 2, 9, 6, long=True), Gap(1, 0, 3, 2, long=False)]
 
 
 @pytest.mark.parametrize(

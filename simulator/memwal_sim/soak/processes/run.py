@@ -43,7 +43,7 @@ _GAPS_S = {"kill": 4.0, "stop": 5.0, "full": 20.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class RunSettings:
     """What a run is made of."""
 
     seconds: float
@@ -55,7 +55,7 @@ class Settings:
 
 
 @dataclass(slots=True)
-class Outcome:
+class RunResult:
     """What a run counted, and what it found."""
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -74,26 +74,26 @@ class Outcome:
         }
 
 
-Follow = Callable[[float, Outcome], None]
+Follow = Callable[[float, RunResult], None]
 """Called now and then with the seconds that have passed."""
 
 
-def run(settings: Settings, follow: Follow | None = None) -> Outcome:
-    """Let processes work on a new table for some time, disturb them, and judge; see `Outcome`."""
+def run(settings: RunSettings, follow: Follow | None = None) -> RunResult:
+    """Let processes work on a new table for some time, disturb them, and judge; see `RunResult`."""
     with tempfile.TemporaryDirectory(prefix="memwal-soak-") as folder:
         texts, table = Path(folder) / "stderr", Path(folder) / "disk"
         texts.mkdir()
         table.mkdir()
         with small_disk(table, settings.disk_mib) as disk, Crew(str(table / "t"), texts) as crew:
-            return _Run(settings, disk, crew).to_the_end(follow)
+            return _ProcessRun(settings, disk, crew).to_the_end(follow)
 
 
-class _Run:
-    def __init__(self, settings: Settings, disk: Disk, crew: Crew) -> None:
+class _ProcessRun:
+    def __init__(self, settings: RunSettings, disk: Disk, crew: Crew) -> None:
         self.settings, self.disk, self.crew = settings, disk, crew
         self.random = random.Random(settings.seed)
         self.history = SoakHistory(VALUE_BYTES)
-        self.outcome = Outcome(disk="filled up" if disk.mounted else "not filled: no file system could be mounted")
+        self.outcome = RunResult(disk="filled up" if disk.mounted else "not filled: no file system could be mounted")
         self.location = str(disk.folder / "t")
         made = memwal.create(self.location, SCHEMA, primary_key=["key"], revision=settings.revision)
         several = settings.regions > 1
@@ -112,7 +112,7 @@ class _Run:
     def _after(self, gap_s: float) -> float:
         return (time.monotonic() - self.begun_s) * 1000 + self.random.expovariate(1 / gap_s) * 1000
 
-    def to_the_end(self, follow: Follow | None) -> Outcome:
+    def to_the_end(self, follow: Follow | None) -> RunResult:
         shown = 0.0
         while self.now_ms < self.settings.seconds * 1000 and not self.outcome.broken:
             self._staff()
