@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from memwal.errors import InvalidArgument
 from memwal.read.cut import CutGone, Split
 from pyspark.sql.datasource import InputPartition
@@ -39,10 +40,13 @@ def spark_schema(options: ReadOptions) -> StructType:
     return from_arrow_schema(plain)
 
 
-def plan(options: ReadOptions, schema: StructType) -> Sequence[Part]:
-    """The partitions of a read of the columns of ``schema``: one cut through the table, in splits."""
-    table = open_table(options.place)
-    splits = table.plan_read(schema.fieldNames(), splits=options.partitions, consistency=options.consistency)
+def plan(options: ReadOptions, schema: StructType, condition: pc.Expression | None) -> Sequence[Part]:
+    """The partitions of a read of the columns of ``schema``: one cut through the table, in splits.
+
+    ``condition``: of the rows; regions and fragments that cannot have such rows are in no partition.
+    """
+    table, names = open_table(options.place), schema.fieldNames()
+    splits = table.plan_read(names, condition, splits=options.partitions, consistency=options.consistency)
     return [Part(split) for split in splits]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +12,15 @@ from typing import TYPE_CHECKING
 from memwal.errors import InvalidArgument, Outcome
 from memwal.region import sequences
 from memwal.region.sequences import SequenceBy
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceReader, InputPartition, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceReader,
+    Filter,
+    InputPartition,
+    WriterCommitMessage,
+)
 
+from .filters import pushed
 from .options import WriteOptions, for_reading, for_writing
 from .place import open_table
 from .read import Part, plan, read_part, spark_schema
@@ -21,6 +29,7 @@ from .write import RegionTask, TaskWritten
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.compute as pc
     from memwal import Table
     from pyspark.sql.types import StructType
 
@@ -146,15 +155,38 @@ class MemWalReader(DataSourceReader):  # type: ignore[misc] # pyspark's own type
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options = for_reading(options)
         self._schema = schema
+        self._condition: pc.Expression | None = None
 
     def partitions(self) -> list[InputPartition]:
         """Splits of one cut through the table; see `memwal_spark.read`."""
-        return list(plan(self._options, self._schema))
+        return list(plan(self._options, self._schema, self._condition))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition; see `memwal_spark.read`."""
         assert isinstance(partition, Part), "Spark hands out what partitions() gave"
         return read_part(self._options, self._schema, partition)
+
+
+class FilteringReader(MemWalReader):
+    """A reader to which Spark hands filters. Spark refuses it where filters are not pushed, so `reader` chooses."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Take the filters that the engine applies as Spark would; returns the others, for Spark."""
+        self._condition, left = pushed(filters, open_table(self._options.place).schema)
+        return left
+
+
+PUSHING = "pyspark.sql.worker.data_source_pushdown_filters"
+"""Spark's program that pushes filters. It runs only if ``spark.sql.python.filterPushdown.enabled`` is true."""
+
+
+def reader(options: Mapping[str, str], schema: StructType) -> MemWalReader:
+    """The reader that fits the process: one that takes filters in Spark's program that pushes them, else a plain one.
+
+    Spark tells a data source in no other way whether a reader may take filters, and refuses one that may not.
+    """
+    pushing = PUSHING in sys.modules or getattr(sys.modules["__main__"].__spec__, "name", None) == PUSHING
+    return FilteringReader(options, schema) if pushing else MemWalReader(options, schema)
 
 
 def read_schema(options: Mapping[str, str]) -> StructType:

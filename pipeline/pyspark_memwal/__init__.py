@@ -43,9 +43,9 @@ class DefaultSource(DataSource):  # type: ignore[misc] # pyspark's own types are
 
     def reader(self, schema: StructType) -> MemWalReader:
         """A reader of ``schema``, which may be the caller's own choice of columns."""
-        from memwal_spark.source import MemWalReader
+        from memwal_spark.source import reader
 
-        return MemWalReader(self.options, schema)
+        return reader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> MemWalWriter:
         """A writer of rows of ``schema``; raises InvalidArgument for ``overwrite``."""

@@ -153,6 +153,32 @@ def test_several_partitions_show_one_state_without_loss_or_repetition(spark: Spa
     assert sorted(row["text"] for row in only_text.collect()) == sorted(row["text"] for row in last(1100))
 
 
+def test_filters_are_pushed_where_spark_allows_it_and_applied_to_the_newest_rows(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    table = bucketed(tmp_path / "t")
+    with table.writer(values={"b": int(table.region_values(_row(7)).column("b")[0].as_py())}) as writer:
+        writer.put(_row(7, 1, "old"))
+        writer.flush()
+        writer.put(_row(7, 2, "new"))
+    read = spark.read.format("memwal").load(str(tmp_path / "t"))
+    asked = {
+        "text = 'old'": [],
+        "text = 'new' AND id = 7": [(7, 2, "new")],
+        "seq % 2 = 0 AND id IN (7)": [(7, 2, "new")],
+    }
+    for pushing in ("false", "true"):
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", pushing)
+        try:
+            for condition, expected in asked.items():
+                assert [tuple(row) for row in read.where(condition).collect()] == expected
+            capfd.readouterr()
+            read.where("text = 'new'").explain("formatted")
+            assert ("PushedFilters: [EqualTo(text,new)" in capfd.readouterr().out) == (pushing == "true")
+        finally:
+            spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
 def test_a_table_without_a_spec_is_written_by_region_ids(spark: SparkSession, tmp_path: Path) -> None:
     table = create(tmp_path / "t")
     even, odd = (str(table.register_region()) for _ in range(2))

@@ -117,6 +117,7 @@ CONDITIONS = [None, "id % 2 = 0", "v = 'step 2'", pc.field("id").isin([1, 2, 5])
     count=st.integers(1, 7),
     condition=st.integers(0, len(CONDITIONS) - 1),
     columns=st.sampled_from([None, ["v"], ["v", "id"]]),
+    fetched=st.sampled_from([0, read.FETCH_BYTES]),
 )
 def test_the_splits_of_a_read_are_one_scan_and_that_is_the_fold_of_all_writes(
     revision: str,
@@ -126,11 +127,13 @@ def test_the_splits_of_a_read_are_one_scan_and_that_is_the_fold_of_all_writes(
     count: int,
     condition: int,
     columns: list[str] | None,
+    fetched: int,
 ) -> None:
     history = History(revision, profile, kind)
     with pytest.MonkeyPatch.context() as small:
         small.setattr(read, "_FIRST_ROWS", 2)
         small.setattr(read, "BATCH_ROWS", 3)
+        small.setattr(read, "FETCH_BYTES", fetched)
         for step in steps:
             history.step(*step)
         table, asked = history.table, CONDITIONS[condition]
