@@ -75,7 +75,7 @@ LIVES = (
         words="Rows are put, flushed, read, merged, indexed, and what nothing needs any more is collected.",
         told="own w1, open_without_barrier w1, put w1 1, put w1 2, raise_hint 1, flushed w1 1 2, put w1 3,"
         "begin_read r, read_regions r, read_base r, read_generation r 1, read_entry r, read_end r, succeed r,"
-        "merged m1 1, indexed, load b, commit_snapshot b, expire 1, doom 1, unlist 1, delete_files 1,"
+        "merged m1 1, indexed, load b, commit_snapshot b, expire 1, doom 1, unlist 1 1, delete_files 1,"
         "delete_entry 1, delete_entry 2, delete_manifests 3, restore 3",
     ),
     History(
@@ -96,7 +96,7 @@ def _without(name: str, words: str, breaks: str, told: str, **setting: bool | in
 _PUT = "own w1, open_without_barrier w1, put w1 1,"
 _FENCED = f"{_PUT} own w2, replay w2, barrier w2 2,"
 _FLUSHED = f"{_PUT} flushed w1 1 1,"
-_COLLECTED = "merged m1 1, indexed, expire 1, doom 1, unlist 1,"
+_COLLECTED = "merged m1 1, indexed, expire 1, doom 1, unlist 1 1,"
 
 HAZARDS = (
     _without(

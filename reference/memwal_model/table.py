@@ -134,9 +134,10 @@ def doom(g: Term) -> Changes:
 
 
 @action
-def unlist(g: Term) -> Changes:
-    """It takes such a generation out of the manifest, and touches no other field."""
-    return doomed(g) & listed(g), (listed(g), FALSE), (version, version + 1)
+def unlist(g: Term, h: Term) -> Changes:
+    """It takes such generations, from g to h, out of the manifest, and touches no other field."""
+    left = everywhere(lambda gg: (listed(gg), listed(gg) & ~(doomed(gg) & (g <= gg) & (gg <= h))))
+    return doomed(g) & listed(g) & (g <= h), left, (version, version + 1)
 
 
 @action

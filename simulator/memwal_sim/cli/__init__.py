@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from . import evidence, explore, histories, hunt, processes, replay, soak, traces
+from . import evidence, explore, histories, hunt, model, processes, replay, soak, traces
 
 
 def commands(app: typer.Typer) -> None:
     """Add all of them to ``app``, in the order in which ``memwal --help`` shows them."""
-    for module in (explore, replay, evidence, histories, soak, processes, hunt, traces):
+    for module in (explore, replay, evidence, histories, soak, processes, hunt, traces, model):
         module.commands(app)

@@ -44,6 +44,11 @@ REFUSED = {
         ("one_writer --profile strikt", "strikt", "strict"),
         ("one_writer --reading claim_barier=false", "claim_barier", "claim_barrier"),
     ],
+    "model": [("from_put_to_bse", "from_put_to_bse", "from_put_to_base")],
+    "prove": [
+        ("--step merg", "merg", "merge"),
+        ("--without claim_barier", "claim_barier", "claim_barrier"),
+    ],
     "promote": [(f"{SHRUNK} --area wall --name abc --title t --description d", "wall", "wal")],
     "replay": [(f"{SHRUNK} --profile strikt", "strikt", "strict")],
     "soak": [

@@ -1,0 +1,54 @@
+"""`memwal explore prove` and `memwal explore model`."""
+
+import importlib.util
+import json
+
+import pytest
+from kit.commands import call
+from memwal_model.machine import ACTIONS
+
+
+def test_prove_says_how_much_is_proved():
+    code, said, _ = call("prove", "--step", "merge", "--step", "claim")
+    assert (code, "obligations proved, the slowest in" in said) == (0, True)
+
+
+def test_prove_ends_with_1_and_names_what_fails():
+    code, said, _ = call("prove", "--without", "absence_needs_coverage", "--step", "doom", "--json")
+    assert code == 1
+    told = json.loads(said)
+    assert not told["proved"]
+    assert [each["statement"] for each in told["obligations"] if each["answer"] != "proved"] == ["collected_is_covered"]
+
+
+def test_a_step_of_another_reading_is_refused():
+    code, _, said = call("prove", "--step", "skip_taken")
+    assert (code, "happens only --without stop_on_taken_position" in said) == (2, True)
+
+
+def test_without_a_solver_it_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    code, _, said = call("prove")
+    assert (code, "memwal[proofs]" in said) == (2, True)
+
+
+def test_model_lists_steps_and_statements():
+    told = json.loads(call("model", "--json")[1])
+    assert [each["name"] for each in told["steps"]] == list(ACTIONS)
+    assert all(each["words"] for kind in told.values() for each in kind)
+    assert "from_put_to_base" in call("model")[1]
+
+
+def test_model_shows_what_each_step_changes():
+    found = json.loads(call("model", "own_claim_needs_confirmation", "--json")[1])
+    assert found["broken"] == "one_owner"
+    assert found["steps"][2] == {
+        "step": "claim w1",
+        "changes": {"epoch": 1, "version": 1, "mine(w1)": 1, "begins(w1)": 1, "number(w1)": 1, "at(w1)": 1},
+    }
+    assert "broken: one_owner" in call("model", "own_claim_needs_confirmation")[1]
+
+
+@pytest.mark.parametrize(("flag", "begin"), [("--tla", "---- MODULE MemWAL ----"), ("--quint", "module memwal {")])
+def test_model_prints_other_notations(flag, begin):
+    assert call("model", flag)[1].startswith(begin)
