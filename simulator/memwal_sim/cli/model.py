@@ -12,6 +12,7 @@ import typer
 from memwal.errors import InvalidArgument, check_name
 from memwal_model import text
 from memwal_model.histories import HAZARDS, LIVES, run
+from memwal_model.invariants import INVARIANTS, RULES
 from memwal_model.machine import ACTIONS, ASSUMPTIONS, FIELDS
 from rich.table import Table
 
