@@ -90,6 +90,20 @@ def test_the_bits_are_those_that_pybloom_sets(rows: int) -> None:
     assert len(data) == 12 + struct.unpack_from("<I", data, 8)[0] + 4 + (theirs.num_bits + 7) // 8
 
 
+def test_a_stored_filter_may_set_more_bits_of_a_key_than_one_digest_has_words() -> None:
+    keys = pa.table({"id": [977]})
+    written = bloom.encode(keys, B)
+    header = json.loads(written[12 : 12 + struct.unpack_from("<I", written, 8)[0]])
+    theirs = BloomFilter(1, 2**-33)
+    theirs.add((struct.pack("<I", 8) + struct.pack("<q", 977)).decode("latin-1"), skip_check=True)
+    assert theirs.num_slices == 33  # a digest has 32 words
+    header |= {"hash": "sha512/u16", "m": theirs.num_bits, "k": 33, "error_rate": 2**-33}
+    said, bits = json.dumps(header).encode(), theirs.bitarray.tobytes()
+    check = struct.pack("<I", zlib.crc32(bits, zlib.crc32(said)))
+    found = bloom.decode(written[:8] + struct.pack("<I", len(said)) + said + check + bits, B, "f")
+    assert found.might_contain(pa.table({"id": [977, 978]})).tolist() == [True, False]
+
+
 def test_columns_of_a_key_do_not_run_into_each_other() -> None:
     one = pa.table({"a": ["ab"], "b": ["c"]})
     other = pa.table({"a": ["a"], "b": ["bc"]})

@@ -95,6 +95,22 @@ def test_a_deletion_file_has_as_many_entries_as_its_message_says(folder: Folder)
             folder.run(read.scan(T, current))
 
 
+@pytest.mark.clause("FORMAT-038")
+def test_a_run_of_deleted_rows_takes_a_few_bytes() -> None:
+    assert len(deletion.encode(spread(60_000, 1))[1]) < 30
+
+
+@pytest.mark.clause("FORMAT-037")
+@pytest.mark.parametrize("column", [pa.array(["1"]), pa.array([1.0]), pa.array([1, None], pa.uint32())])
+def test_a_column_of_a_deletion_file_that_is_not_of_row_offsets_is_damage(column: pa.Array) -> None:
+    sink = pa.BufferOutputStream()
+    rows = pa.table({"row_id": column})
+    with pa.ipc.new_file(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    with pytest.raises(ArtifactError, match=r"d: a column of \w+ with \d NULLs, not of row offsets \[FORMAT-037\]"):
+        deletion.decode(sink.getvalue().to_pybytes(), deletion.ARROW, 10, "d")
+
+
 @pytest.mark.parametrize("form", [deletion.ARROW, deletion.BITMAP])
 def test_a_truncated_deletion_file_is_damage(form: int) -> None:
     chosen, data = deletion.encode(spread(2 if form == deletion.ARROW else 5_000, 2))

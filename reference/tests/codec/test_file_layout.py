@@ -101,3 +101,53 @@ def test_files_of_several_pages_are_whole(version: data_file.FileVersion, monkey
         data = encoder.finish()
 
     assert data_file.decode(data, "f").num_rows == 4_000
+
+
+def test_pages_of_the_older_version_that_are_not_in_row_order_are_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_file, "PAGE_CACHE_BYTES", 1 << 10)
+    with data_file.Encoder(pa.schema([ROWS.schema.field("n")]), data_file.FLAT_VERSION) as encoder:
+        for _ in range(40):
+            encoder.write(ROWS.select(["n"]))
+        data = encoder.finish()
+
+    def starts(first: int, second: int) -> Callable[[file2_pb2.ColumnMetadata], None]:
+        def change(column: file2_pb2.ColumnMetadata) -> None:
+            del column.pages[2:]
+            column.pages[0].priority, column.pages[1].priority = first, second
+
+        return change
+
+    assert layout_of(with_column(data, starts(0, 1))).columns[0][0].end_row == 1
+    for first, second in ((1, 1), (0, 5_000)):
+        with pytest.raises(ArtifactError, match="f: the pages of a column are not in row order"):
+            layout_of(with_column(data, starts(first, second)))
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_position_in_the_footer_that_is_beyond_it_is_damage(place: int) -> None:
+    parts = [100, 100, 100, 1, 1, 2, 1, file_layout.MAGIC]
+    assert file_layout.footer(FOOTER.pack(*parts), 100 + FOOTER.size, "f", clause="FORMAT-024") == (100, 100, 100, 1, 1)
+    parts[place] = 101
+    with pytest.raises(ArtifactError, match=r"f at byte 100: a footer position lies beyond the file \[FORMAT-024\]"):
+        file_layout.footer(FOOTER.pack(*parts), 100 + FOOTER.size, "f", clause="FORMAT-024")
+
+
+def test_a_file_without_global_buffers_has_no_schema() -> None:
+    data = data_file.encode(ROWS)
+    parts = list(FOOTER.unpack(data[-FOOTER.size :]))
+    parts[3] = 0
+    with pytest.raises(ArtifactError, match=r"f: a file without a schema \[FORMAT-024\]"):
+        layout_of(data[: -FOOTER.size] + FOOTER.pack(*parts))
+
+
+def test_a_buffer_of_a_page_that_is_beyond_the_file_is_named_with_its_file() -> None:
+    data = data_file.encode(ROWS)
+
+    def change(column: file2_pb2.ColumnMetadata) -> None:
+        column.pages[0].ClearField("encoding")
+        column.pages[0].buffer_offsets[0] = len(data)
+
+    with pytest.raises(
+        ArtifactError, match=rf"f at byte {len(data)}: a part of \d+ bytes lies beyond .* \[FORMAT-024\]"
+    ):
+        layout_of(with_column(data, change))

@@ -85,7 +85,7 @@ def test_a_deletion_file_that_lies_is_refused() -> None:
     data = sink.getvalue().to_pybytes()
     assert len(deletion.decode(data, deletion.ARROW, 200_000, "d")) == 200_000
 
-    with pytest.raises(ArtifactError, match="say that they become 2199023255552"):
+    with pytest.raises(ArtifactError, match=r"d: .* say that they become 2199023255552, .*\[FORMAT-006\]"):
         deletion.decode(lying(data), deletion.ARROW, 200_000, "d")
 
 

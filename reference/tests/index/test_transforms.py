@@ -629,6 +629,11 @@ def test_a_region_value_of_revision_r_is_little_endian(value: Any, kind: pa.Data
     assert transforms.decode_scalar_r(data, kind) == scalar
 
 
+def test_revision_r_has_no_bytes_for_a_nested_region_value() -> None:
+    with pytest.raises(InvalidArgument, match=r"a region value of type struct<a: int64> has no bytes .*REGION-016"):
+        transforms.encode_scalar_r(pa.scalar({"a": 1}))
+
+
 def test_revision_r_has_no_bytes_for_a_null_region_value() -> None:
     with pytest.raises(InvalidArgument, match="AMB-57"):
         transforms.encode_scalar_r(pa.scalar(None, pa.int32()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+import struct
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -218,6 +219,11 @@ def test_a_list_of_terms_numbers_them_from_0(stored_terms: bytes) -> None:
     assert sorted(found.values()) == [0, 1, 2, 3, 4, 5]
     with pytest.raises(memwal.ArtifactError, match="says that it has 6 terms, of at most 5"):
         token_fst.decode(stored_terms, "x", 5)
+
+
+def test_a_list_of_the_empty_term_only_has_no_node() -> None:
+    bare = struct.pack("<4Q", 2, 0, 1, 0)  # version and type; one string, from the root that only ends it
+    assert token_fst.decode(bare, "x", 1) == {b"": 0}
 
 
 @given(data=st.data())

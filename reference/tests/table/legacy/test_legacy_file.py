@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from memwal.codec.pb.lance import file_pb2
+from memwal.codec.pb.lance import file_pb2, table_pb2
 from memwal.errors import ArtifactError
 from memwal.ids import FieldId
 from memwal.table.legacy import paging, structure
@@ -166,6 +166,31 @@ def test_a_file_without_a_schema_is_read_with_that_of_its_table_and_ids_may_have
         structure.decode(data, "f")
     file = structure.decode(data, "f", [field("a", 5, "int32"), field("c", 7, "int16")])
     assert structure.read(file).to_pydict() == {"a": [7, 8], "c": [1, 2]}
+
+
+@pytest.mark.clause("FORMAT-020", "FORMAT-021")
+@pytest.mark.parametrize("version", [(0, 0), (0, 1)])
+def test_the_page_table_of_the_oldest_files_begins_with_the_id_0(version: tuple[int, int]) -> None:
+    body = struct.pack("<2i", 7, 8) + struct.pack("<6q", 0, 0, 0, 0, 0, 2)
+    data = footer(file_pb2.Metadata(batch_offsets=[0, 2], page_table_position=8), body, version)
+    assert structure.read(structure.decode(data, "f", [field("a", 2, "int32")])).to_pydict() == {"a": [7, 8]}
+
+
+@pytest.mark.clause("FORMAT-028")
+def test_a_file_that_has_two_columns_of_one_name_is_named() -> None:
+    block = table_pb2.Manifest(fields=[field("a", 0, "int32"), field("a", 1, "int32")]).SerializeToString()
+    body = bytes(8) + struct.pack("<I", len(block)) + block
+    data = footer(file_pb2.Metadata(batch_offsets=[0], manifest_position=8), body)
+    with pytest.raises(ArtifactError, match=re.escape("f at byte 8: column names are not unique: ['a', 'a']")):
+        structure.decode(data, "f")
+
+
+@pytest.mark.clause("FORMAT-026")
+def test_a_column_of_nulls_has_no_more_values_than_a_page_may_have() -> None:
+    lists = 2**30
+    data = footer(file_pb2.Metadata(batch_offsets=[0, lists]), struct.pack("<2q", 0, lists))
+    with pytest.raises(ArtifactError, match=f"column 'z' has {3 * lists} values without bytes"):
+        structure.read(structure.decode(data, "f", [field("z", 0, "fixed_size_list:null:3")]))
 
 
 @pytest.mark.clause("FORMAT-026", "FORMAT-030", "FORMAT-032")

@@ -219,6 +219,15 @@ class Counting:
         self.store.close()
 
 
+def test_a_small_file_is_asked_for_once(tmp_path: Path) -> None:
+    rows = pa.table({"i": [1, 2, 3], "s": ["a", "b", "c"]})
+    lance.write_dataset(rows, str(tmp_path / "t"), data_storage_version="legacy")
+    counting = Counting(tmp_path / "t")
+    io = Io("", interpretation=STRICT)
+    assert drive(read.scan(io, drive(latest(io), counting)), counting).to_pydict() == rows.to_pydict()
+    assert len(counting.gets) == 1
+
+
 @pytest.mark.clause("FORMAT-029")
 def test_any_value_is_reached_with_two_reads_once_the_file_is_open(tmp_path: Path) -> None:
     """And what is read is what holds the value, not the file: each page is larger than the gap that joins two."""
