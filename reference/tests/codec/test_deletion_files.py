@@ -111,6 +111,16 @@ def test_a_column_of_a_deletion_file_that_is_not_of_row_offsets_is_damage(column
         deletion.decode(sink.getvalue().to_pybytes(), deletion.ARROW, 10, "d")
 
 
+@pytest.mark.clause("FORMAT-010")
+def test_a_version_with_a_deletion_file_says_so_to_readers_and_writers(folder: Folder) -> None:
+    folder.run(write.create(T, pa.schema([("id", pa.int64())]), pa.table({"id": np.arange(3)})))
+    before = folder.run(state.latest(T)).manifest.message
+    folder.run(write.delete(T, lambda rows: rows.column("id").to_numpy() == 1, "id = 1"))
+    after = folder.run(state.latest(T)).manifest.message
+    assert (before.reader_feature_flags & 1, before.writer_feature_flags & 1) == (0, 0)
+    assert (after.reader_feature_flags & 1, after.writer_feature_flags & 1) == (1, 1)
+
+
 @pytest.mark.parametrize("form", [deletion.ARROW, deletion.BITMAP])
 def test_a_truncated_deletion_file_is_damage(form: int) -> None:
     chosen, data = deletion.encode(spread(2 if form == deletion.ARROW else 5_000, 2))

@@ -615,6 +615,18 @@ def test_a_manual_region_that_is_claimed_while_a_spec_is_added_is_kept_out_or_ke
         assert isinstance(change, Changed | ChangeLost | InvalidArgument)
 
 
+@pytest.mark.clause("AMB-54", "AMB-56")
+def test_a_manual_region_is_asked_for_the_active_spec_unless_it_is_registered(ground: Ground) -> None:
+    table(ground)
+    ground.run(spec_change.add_spec(IO, ONE))
+    manual = regions.RegionRow(
+        region_id=RegionId("5c1d9a52-1111-4111-8111-111111111111"), spec_id=SpecId(0), values=(), manifest=None
+    )
+    ground.run(spec_change.admit(IO, manual))
+    with pytest.raises(InvalidArgument, match=r"is of spec 0, and spec 1 governs new writes.*AMB-54"):
+        ground.run(spec_change.admit(IO, manual, registered=False))
+
+
 # --- columns that regions depend on ----------------------------------------------------------------------------------
 
 

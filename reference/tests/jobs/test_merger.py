@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from memwal.cli.main import app
 from memwal.cli.merge import Display
+from memwal.codec import table_manifest
 from memwal.drive import drive
 from memwal.effects import Get, Io, List
 from memwal.errors import ArtifactError, Conflict, InvalidArgument, Unmergeable
@@ -76,6 +77,24 @@ def test_the_base_receives_the_last_row_of_each_key_of_a_generation(table: memwa
     report = table.merge()
     assert (report.rows, report.deleted) == (3, 0)
     assert values(tmp_path) == [(1, "b", 2), (2, "base", 0), (3, "c", 3), (4, "d", 4)]
+
+
+@pytest.mark.clause("READ-005", "MERGE-002", "AMB-46")
+@pytest.mark.parametrize("revision", ["A", "B"])
+def test_of_a_generation_of_an_older_native_writer_the_first_row_of_a_key_is_the_newest(
+    table: memwal.Table, tmp_path: Path
+) -> None:
+    table.append(rows((1, "base", 0), (2, "base", 0)))
+    flushed(table, [rows((1, "b", 2), (3, "c", 1), (1, "a", 1))])
+    (path,) = (tmp_path / "t" / "_mem_wal").rglob("*_gen_1/_versions/*.manifest")
+    stored = table_manifest.decode(path.read_bytes(), "m")
+    stored.message.writer_version.library, stored.message.writer_version.version = "lance", "7.0.0"
+    stored.message.config.clear()
+    path.write_bytes(table_manifest.encode(stored))
+    expected = [(1, "b", 2), (2, "base", 0), (3, "c", 1)]
+    assert sorted(map(tuple, (each.values() for each in table.scan().to_pylist()))) == expected
+    table.merge()
+    assert values(tmp_path) == expected
 
 
 def test_a_merge_goes_up_to_the_generation_that_it_is_asked_for_and_not_back(

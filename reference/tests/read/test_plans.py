@@ -64,6 +64,12 @@ def test_a_scan_gives_of_each_key_the_row_of_the_highest_generation_and_of_that_
     assert {each["v"] for each in durable} == {"base"}, "no snapshot has been built"
 
 
+def test_a_lookup_that_is_only_planned_finds_nothing(reference: Scene) -> None:
+    plan = reference.table.explain(keys=one(reference.keys_a[0]), writers=reference.writers)
+    assert plan.startswith("CoalesceFirst")
+    assert "rows" not in plan
+
+
 @pytest.mark.clause("PLAN-014")
 def test_of_several_rows_of_a_key_in_a_generation_a_scan_gives_the_last() -> None:
     made = scene()

@@ -290,6 +290,15 @@ def test_of_two_time_limits_the_deadline_is_the_one_that_is_reached_first(
 
 
 @pytest.mark.clause("FLUSH-001", "WRITER-012")
+def test_the_age_of_a_recovered_memtable_is_counted_from_its_recovery(there: Scene) -> None:
+    limits = Limits(memtable_age_ms=Milliseconds(100), wal_interval_ms=None)
+    there.run(there.open(limits).put(rows((1, "a"))))
+    there.now_ms += 60
+    again = there.open(limits)
+    assert again.deadline_ms() == there.now_ms + 100
+
+
+@pytest.mark.clause("FLUSH-001", "WRITER-012")
 def test_the_age_of_a_memtable_is_that_of_its_own_first_row_and_not_of_the_one_before(there: Scene) -> None:
     writer = there.open(Limits(memtable_age_ms=Milliseconds(100), wal_interval_ms=None))
     there.run(writer.put(rows((1, "a"))))

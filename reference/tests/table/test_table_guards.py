@@ -8,12 +8,13 @@ import lance
 import memwal
 import pyarrow as pa
 import pytest
+from memwal.effects import Io
 from memwal.errors import AlreadyMerged, Conflict, InvalidArgument
 from memwal.ids import Generation, RegionId, TableVersion
 from memwal.index import guards
 from memwal.jobs import merger
 from memwal.revisions import STRICT
-from memwal.table import cloning, collected, columns, compaction, read, state, whole, write
+from memwal.table import cloning, collected, columns, compaction, fragments, read, state, whole, write
 from memwal.table.commit import commit
 from memwal.table.transactions import Transaction
 
@@ -263,6 +264,26 @@ def test_a_compaction_leaves_mem_wal_and_its_unmerged_rows_alone(folder: Folder,
     assert merged_rows(table) == {1: "w", 2: "w", 3: "w"}
     table.merge()
     assert seen(folder) == {1: "w", 2: "w", 3: "w"}
+
+
+def test_a_compaction_takes_in_what_was_appended_while_it_reserved_numbers(
+    folder: Folder, table: memwal.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = [rows(3, 4, 5)]
+    reserve = compaction.reserve
+
+    async def late(io: Io, count: int) -> tuple[state.TableState, range]:
+        if more:
+            await write.append(T, more.pop())
+        return await reserve(io, count)
+
+    for module in (compaction, fragments):
+        monkeypatch.setattr(module, "FRAGMENT_ROWS", 2)
+    monkeypatch.setattr(compaction, "reserve", late)
+    folder.run(write.append(T, rows(6)))
+    folder.run(compaction.compact(T))
+    assert sorted(seen(folder)) == [1, 2, 3, 4, 5, 6]
+    assert [each.physical_rows for each in latest(folder).fragments] == [2, 2, 2]
 
 
 @pytest.mark.parametrize(("deleted", "left"), [((1,), {2: "w", 3: "w"}), ((2,), {1: "x", 2: "w", 3: "w"})])

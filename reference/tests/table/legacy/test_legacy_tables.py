@@ -228,6 +228,19 @@ def test_a_small_file_is_asked_for_once(tmp_path: Path) -> None:
     assert len(counting.gets) == 1
 
 
+def test_a_scan_in_parts_reads_a_large_file_about_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pa.table({"i": pa.array(range(10_000), pa.int64())})
+    lance.write_dataset(rows, str(tmp_path / "t"), data_storage_version="legacy", max_rows_per_group=100)
+    monkeypatch.setattr(stored_file, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(reading, "END_BYTES", 64)
+    monkeypatch.setattr(read, "FETCH_BYTES", 8_000)
+    counting = Counting(tmp_path / "t")
+    io = Io("", interpretation=STRICT)
+    assert drive(read.scan(io, drive(latest(io), counting)), counting).to_pydict() == rows.to_pydict()
+    assert len(counting.gets) > 10
+    assert 80_000 < sum(get.length or 0 for get in counting.gets) < 120_000
+
+
 @pytest.mark.clause("FORMAT-029")
 def test_any_value_is_reached_with_two_reads_once_the_file_is_open(tmp_path: Path) -> None:
     """And what is read is what holds the value, not the file: each page is larger than the gap that joins two."""
