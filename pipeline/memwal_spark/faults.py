@@ -150,7 +150,7 @@ def _tasks(events: Iterable[Mapping[str, Any]], job_group: str) -> Iterator[tupl
                 event["Stage ID"],
                 info.get("Partition ID", info["Index"]),
                 TaskAttempt(
-                    number=info["TaskAttempt"],
+                    number=info["Attempt"],
                     failed=info["Failed"],
                     seconds=(info["Finish Time"] - info["Launch Time"]) / 1000,
                     reason=_reason(reason),

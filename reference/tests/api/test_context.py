@@ -145,6 +145,7 @@ def _drained(scene: Scene) -> memwal.BaseTable:
 TABLE: dict[str, Callable[[Scene], Any]] = {
     "refresh": lambda s: s.table().refresh(),
     "regions": lambda s: s.table().regions(),
+    "done": lambda s: s.table().done(s.region),
     "register_region": lambda s: s.table().register_region({"b": 0}),
     "register_regions": lambda s: s.table().register_regions([{"b": 0}]),
     "add_spec": lambda s: s.table().add_spec(memwal.bucket("c", "id", 2), drain=True),
@@ -197,6 +198,8 @@ WRITER: dict[str, Callable[[Scene], Any]] = {
     "refresh_indexes": lambda s: s.writing(lambda w: w.refresh_indexes()),
     "flush": lambda s: s.writing(lambda w: w.flush()),
     "memory": lambda s: s.writing(lambda w: s.table().scan(writers=[w])),
+    "finish": lambda s: s.writing(lambda w: w.finish("job", 1, 0)),
+    "done": lambda s: s.writing(lambda w: w.done()),
     "close": lambda s: s.writing(lambda w: w.close(flush=True)),
 }
 PLACES: dict[str, Callable[[Scene], Any]] = {

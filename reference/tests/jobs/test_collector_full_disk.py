@@ -83,7 +83,7 @@ def test_a_disk_that_stays_full_says_so_after_everything_that_can_go_is_gone(gro
 def test_what_a_full_disk_refuses_is_noted_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     ground = Ground()
     collectable(ground, "B")
-    ground.fault = Disk(room=1)
+    ground.before = Disk(room=1)
     ground.run(collect(IO, Policy(retain_versions=1)))
     noted = [event["reason"] for event in ground.events("collector_refused")]
     assert len(noted) == 2

@@ -35,7 +35,7 @@ def test_a_reader_that_ignores_the_wal_is_found(tmp_path: Path, monkeypatch: pyt
     ("bug", "clauses", "steps"),
     [
         ("plain_wal_put", ("WAL-001", "WAL-013", "FENCE-015"), 39),
-        ("pointer_too_far", ("WRITER-013", "WAL-001"), 60),
+        ("pointer_too_far", ("WRITER-013", "WAL-001", "FLUSH-009"), 60),
         ("oldest_row_kept", ("FLUSH-004", "WAL-001"), 40),
     ],
 )

@@ -47,7 +47,7 @@ def test_a_scenario_is_what_its_file_says() -> None:
     reader, collector = world.processes
     assert (followed(reader).script, followed(reader).insists) == ((ScriptStep("read"), ScriptStep("read")), True)
     assert followed(collector).place.region.manifest_collection
-    assert [(write.rows, write in world.ghosts.settled) for write in world.ghosts.invoked] == [((("k", "a"),), True)]  # type: ignore[attr-defined]
+    assert [(write.rows, write.name in world.ghosts.settled) for write in world.ghosts.writes] == [((("k", "a"),), True)]  # type: ignore[attr-defined]
     (plain,) = files.read(data.parsed("a.toml", GOOD.replace('questions.filters = ["a", "b"]', "")))
     assert len(world.oracles) == len(plain.build(setting("A")).oracles) + 2
 
