@@ -15,6 +15,7 @@ from .form import Action, Update
 from .machine import ACTIONS, FIELDS, INITIAL
 from .states import Step
 from .terms import Field, Sort, Term
+from .text import PLAIN, parts
 
 SEEN = frozenset(
     {"epoch", "version", "pointer", "hint", "current", "listed", "entry", "written", "newest", "progress", "retained"}
@@ -146,8 +147,6 @@ def _candidates(action: Action, before: Partial, after: Partial) -> Iterator[tup
 
 def _misfits(action: Action, env: Mapping[str, Any], before: Partial, after: Partial) -> list[str]:
     """What does not fit: conjuncts of the guard that are false, and fields that are not as the step makes them."""
-    from .text import PLAIN, parts
-
     state = _learned(action, env, before, after)
     wrong = [f"{PLAIN.of(each)} does not hold" for each in parts(action.when) if known(each, state, env) is False]
     updates = {update.field.name: update for update in action.updates}

@@ -13,7 +13,7 @@ from memwal.errors import InvalidArgument, check_name
 from memwal_model import text
 from memwal_model.histories import HAZARDS, LIVES, run
 from memwal_model.invariants import INVARIANTS, RULES
-from memwal_model.machine import ACTIONS, ASSUMPTIONS, FIELDS
+from memwal_model.machine import ACTIONS, ASSUMPTIONS, FIELDS, INITIAL
 from rich.table import Table
 
 from .terminal import FOUND, Json, mistakes_are_usage, print_json, stderr, stdout
@@ -120,7 +120,7 @@ def _show(name: str, *, as_json: bool) -> None:
             f"{each.name}({', '.join(map(str, place))})" if place else each.name: value
             for each in FIELDS
             for place, value in after[each.name].items()
-            if value != before[each.name].get(place, type(value)())
+            if value != before[each.name].get(place, INITIAL[each])
         }
         rows.append((" ".join((step, *map(str, parameters))), changes))
     if as_json:
