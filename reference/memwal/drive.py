@@ -147,8 +147,8 @@ class Threads:
                         return request
                     case Note():
                         notes.append(request)
-                    case Spawn(spawned):
-                        reply = self._spawn(spawned)
+                    case Spawn(start):
+                        reply = self._spawn(start)
                     case Join(task):
                         reply = self._join(task)
                     case Until():
@@ -158,17 +158,17 @@ class Threads:
             except BaseException as raised:  # noqa: BLE001 - it is handed on to the coroutine
                 failure = raised
 
-    def _spawn(self, coroutine: Protocol[T]) -> Task[T]:
+    def _spawn(self, start: Callable[[], Protocol[T]]) -> Task[T]:
         self._count += 1
-        thread = threading.Thread(target=self._work, args=(self._count, coroutine), name=self._name, daemon=False)
+        thread = threading.Thread(target=self._work, args=(self._count, start), name=self._name, daemon=False)
         self._spawned[self._count] = _Spawned(thread)
         thread.start()
         return Task(self._count)
 
-    def _work(self, number: int, coroutine: Protocol[Any]) -> None:
+    def _work(self, number: int, start: Callable[[], Protocol[Any]]) -> None:
         spawned = self._spawned[number]
         try:
-            spawned.result = self.run(coroutine)
+            spawned.result = self.run(start())
         except BaseException as failure:  # noqa: BLE001 - it is handed on, to the coroutine that joins
             spawned.failure = failure
         with self.changed:

@@ -142,9 +142,12 @@ class Task(Generic[Reply]):
 
 @dataclass(frozen=True, slots=True)
 class Spawn(Request["Task[T]"], Generic[T]):
-    """Let one more coroutine of this process run; it begins at any later moment. It should be joined."""
+    """Let one more coroutine of this process run; it begins at any later moment. It should be joined.
 
-    coroutine: Protocol[T]
+    The driver calls ``start`` when the coroutine begins: what ends before then leaves no coroutine that nobody awaited.
+    """
+
+    start: Callable[[], Protocol[T]]
 
 
 @dataclass(frozen=True, slots=True)

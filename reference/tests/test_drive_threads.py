@@ -45,7 +45,7 @@ def test_who_joins_gets_the_result_or_the_failure(threads: Threads) -> None:
         raise InvalidArgument("no")
 
     async def both() -> int:
-        good, bad = await Spawn(result()), await Spawn(fails())
+        good, bad = await Spawn(result), await Spawn(fails)
         with pytest.raises(InvalidArgument, match="no"):
             await Join(bad)
         return await Join(good)
@@ -62,7 +62,7 @@ def test_who_waits_for_memory_goes_on_once_another_one_has_changed_it(threads: T
             order.append("second")
 
     async def works() -> None:
-        task = await Spawn(waits())
+        task = await Spawn(waits)
         await IO.put("a", b"")
         order.append("first")
         turn.taken = False

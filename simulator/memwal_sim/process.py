@@ -11,7 +11,8 @@ What a coroutine waits for besides the store is the request `GO_ON`.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import PurePath
@@ -90,24 +91,40 @@ def _deferred(notes: tuple[Note, ...]) -> tuple[tuple[Note, ...], tuple[Note, ..
     return notes[:told], notes[told:]
 
 
+_BEGIN = Sleep(Milliseconds(0))
+"""What a coroutine waits for that was spawned and has not begun."""
+
+
 @dataclass(slots=True)
 class _Coroutine:
     """One coroutine of a process."""
 
-    runs: Protocol[Any]
-    waits_for: Request[Any] | None
+    start: Callable[[], Protocol[Any]]
+    waits_for: Request[Any] | None = _BEGIN
     """None at its end."""
+    runs: Protocol[Any] | None = None
+    """None before its beginning: nobody has to close what is not there, in whatever order Python takes things down."""
     result: object = None
     error: Exception | None = None
     joined: bool = False
 
-    def __del__(self) -> None:
-        """Python complains of a coroutine that never began, unless it is closed before it is taken down itself."""
-        self.runs.close()
+    def begun(self) -> Protocol[Any]:
+        self.runs = self.runs or self.start()
+        return self.runs
 
+    @contextmanager
+    def standing(self) -> Iterator[Protocol[Any]]:
+        """The coroutine, to be looked at where it stands; one that has not begun is there for as long as that."""
+        runs = self.runs or self.start()
+        try:
+            yield runs
+        finally:
+            if self.runs is None:
+                runs.close()
 
-_BEGIN = Sleep(Milliseconds(0))
-"""What a coroutine waits for that was spawned and has not begun."""
+    def close(self) -> None:
+        if self.runs is not None:
+            self.runs.close()
 
 
 class Running:
@@ -117,7 +134,7 @@ class Running:
 
     def __init__(self, process: Process) -> None:
         self._name = process.name
-        self._all = [_Coroutine(process.start(), _BEGIN)]
+        self._all = [_Coroutine(process.start)]
         self._front = 0
         """Number of the coroutine that is asked."""
         self._looks = 0
@@ -153,14 +170,15 @@ class Running:
 
         A function inside of another one goes by the name of the outer one.
         """
-        coroutine: Any = self._all[self._front].runs
         site = ""
-        while isinstance(coroutine, CoroutineType) and coroutine.cr_frame is not None:
-            module = coroutine.cr_frame.f_globals["__name__"]
-            if module == effects.__name__:
-                break
-            site = f"{module}.{coroutine.__qualname__.partition('.<locals>')[0]}"
-            coroutine = coroutine.cr_await
+        with self._all[self._front].standing() as runs:
+            coroutine: Any = runs
+            while isinstance(coroutine, CoroutineType) and coroutine.cr_frame is not None:
+                module = coroutine.cr_frame.f_globals["__name__"]
+                if module == effects.__name__:
+                    break
+                site = f"{module}.{coroutine.__qualname__.partition('.<locals>')[0]}"
+                coroutine = coroutine.cr_await
         return site.removeprefix("memwal.")
 
     def fingerprint(self, heard: Container[str] | None = None) -> bytes:
@@ -169,25 +187,28 @@ class Running:
         ``heard``: the events of notes that anybody listens to; None: all.
         """
         notes = [note for note in (*self.notes, *self.announced) if heard is None or note.event in heard]
-        first, *others = self._all
-        more = [
-            (each.runs, each.waits_for, each.result, each.error, each.joined)
-            for each in (first if others else None, *others)
-            if each is not None
-        ]
-        return fingerprint(first.runs, self._looks, self._rolls, notes, self.pause, *([self._front, more] * bool(more)))
+        with ExitStack() as looking:
+            standing = [looking.enter_context(each.standing()) for each in self._all]
+            more: list[object] = [
+                (runs, each.waits_for, each.result, each.error, each.joined)
+                for runs, each in zip(standing, self._all, strict=True)
+                if len(self._all) > 1
+            ]
+            front = [self._front, more] if more else []
+            return fingerprint(standing[0], self._looks, self._rolls, notes, self.pause, *front)
 
     def close(self) -> None:
         """Let go of the coroutines where they stand."""
         for each in self._all:
-            each.runs.close()
+            each.close()
 
     def _advance(self, current: _Coroutine, value: Any, error: Exception | None) -> None:
         """Run ``current`` to its next request during which others may go on, or to its end."""
         notes: tuple[Note, ...] = ()
+        runs = current.begun()
         for _ in range(LOCAL_LIMIT):
             try:
-                request = current.runs.throw(error) if error is not None else current.runs.send(value)
+                request = runs.throw(error) if error is not None else runs.send(value)
             except StopIteration as stop:
                 current.waits_for, current.result = None, stop.value
                 break
@@ -265,8 +286,8 @@ class Running:
             case RandomHex(digits=digits):
                 self._rolls += 1
                 return _random_hex(f"{self._name}/{self._rolls}", digits), None
-            case Spawn(coroutine):
-                self._all.append(_Coroutine(coroutine, _BEGIN))
+            case Spawn(start):
+                self._all.append(_Coroutine(start))
                 return Task(len(self._all) - 1), None
         return self._awaited(request)
 

@@ -316,7 +316,7 @@ class Writer(WriterState):
         if self.closing:
             self.tending = False
         else:
-            self.tender = await Spawn(self._tend())
+            self.tender = await Spawn(self._tend)
 
     async def _join_tender(self) -> None:
         """Wait until the background has ended that was begun last. What failed there is kept, and raised here."""

@@ -110,7 +110,7 @@ def together(*branches: Sequence[Action]) -> Action:
     """The step that does the steps of each branch in a coroutine of its own, and waits for all, whatever fails."""
 
     async def step(acting: Acting) -> None:
-        tasks = [await Spawn(_in_turn(acting, branch)) for branch in branches]
+        tasks = [await Spawn(partial(_in_turn, acting, branch)) for branch in branches]
         failures = []
         for task in tasks:
             try:
