@@ -29,22 +29,32 @@ def commands(app: typer.Typer) -> None:
 
 
 def certify(
+    names: Annotated[list[str] | None, typer.Argument(help="Scenarios; all if none is named.")] = None,
+    *,
     check: Annotated[bool, typer.Option(help="Write nothing; fail if a certificate differs from the file.")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Scenarios that are explored at the same time.")] = 1,
 ) -> None:
-    """Explore every scenario under every revision, and write faults/certificates.json."""
+    """Explore scenarios under every revision, and write what was covered to faults/certificates.json.
+
+    Certificates of scenarios that are not named stay as they are; those of scenarios that are gone go.
+    """
     with mistakes_are_usage():
         folder = places.faults()
-        with counting("exploring", len(certificates.keys()), quiet=False) as done:
-            found = list(certificates.renewed(jobs, done))
+        keys = certificates.keys(names or None)
         before = certificates.load(folder)
-        changed = [each for each in found if before.get((each["scenario"], each["revision"])) != each]
-        if not check:
-            (folder / certificates.FILE).write_text(certificates.dumps(iter(found)), "utf-8")
+        kept = {key: each for key, each in before.items() if key[0] in scenarios.known()}
+        found = {}
+        with counting("exploring", len(keys), quiet=False) as done:
+            for key, each in certificates.renewed(keys, jobs):
+                found[key] = each
+                if not check:  # at once: who stops this loses nothing that is done
+                    (folder / certificates.FILE).write_text(certificates.dumps({**kept, **found}), "utf-8")
+                done(key)
+    changed = [each for key, each in found.items() if before.get(key) != each]
     for each in changed if check else ():
         stderr.print(f"{each['scenario']} under {each['revision']} is not what the file says")
     stdout.print(f"{len(found)} certificates, {len(changed)} of them changed")
-    wrong = [each for each in found if not each["complete"]]
+    wrong = [each for each in found.values() if not each["complete"]]
     for each in wrong:
         stderr.print(f"[bold red]incomplete:[/] {each['scenario']} under {each['revision']}: {each['violation']}")
     if wrong or (check and changed):

@@ -7,7 +7,7 @@ engine, of a scenario or of the explorer that changes what is covered shows ther
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +44,10 @@ def stable(finding: StudyResult) -> dict[str, Any]:
     return {field: value for field, value in finding.certificate().items() if field not in VOLATILE}
 
 
-def keys() -> list[Key]:
-    """Every scenario under every revision."""
-    return [(name, revision) for name in sorted(scenarios.known()) for revision in REVISIONS]
+def keys(names: Iterable[str] | None = None) -> list[Key]:
+    """The scenarios of these names, or all, under every revision. Raises as `memwal_sim.scenarios.scenario.find`."""
+    wanted = sorted(scenarios.known() if names is None else {scenarios.find(name).name for name in names})
+    return [(name, revision) for name in wanted for revision in REVISIONS]
 
 
 def load(folder: Path) -> Mapping[Key, dict[str, Any]]:
@@ -56,14 +57,12 @@ def load(folder: Path) -> Mapping[Key, dict[str, Any]]:
     return {(each["scenario"], each["revision"]): each for each in known}
 
 
-def renewed(jobs: int, done: Callable[[Key], None]) -> Iterator[dict[str, Any]]:
-    """All certificates anew, ``jobs`` at a time; ``done`` is told of each."""
-    for key, found in parallel.each(certificate, keys(), jobs):
-        done(key)
-        yield found
+def renewed(wanted: Sequence[Key], jobs: int) -> Iterator[tuple[Key, dict[str, Any]]]:
+    """The certificates of ``wanted`` anew, ``jobs`` at a time, each as soon as it is there."""
+    return parallel.each(certificate, wanted, jobs)
 
 
-def dumps(certificates: Iterator[dict[str, Any]]) -> str:
+def dumps(certificates: Mapping[Key, dict[str, Any]]) -> str:
     """The text of the file, ordered."""
-    ordered = sorted(certificates, key=lambda each: (each["scenario"], each["revision"]))
+    ordered = [certificates[key] for key in sorted(certificates)]
     return json.dumps(ordered, indent=1, ensure_ascii=False) + "\n"
