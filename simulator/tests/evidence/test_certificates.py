@@ -40,9 +40,8 @@ def test_an_exploration_gives_the_certificate_again(key: Key) -> None:
 def test_certifying_one_scenario_leaves_the_certificates_of_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "certificates.json").write_text(
-        dumps({key: each | {"states": 0} for key, each in CERTIFICATES.items()})
-    )
+    emptied = {key: each | {"states": 0} for key, each in CERTIFICATES.items()}
+    (tmp_path / "certificates.json").write_text(dumps(emptied))
     monkeypatch.setattr(places, "faults", lambda: tmp_path)
     certify(["base_delete"])
     assert load(tmp_path) == emptied | {key: each for key, each in CERTIFICATES.items() if key[0] == "base_delete"}
