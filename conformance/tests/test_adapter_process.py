@@ -4,6 +4,7 @@ import os
 import selectors
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,9 @@ import pytest
 from memwal_conformance.adapters import process as processes
 from memwal_conformance.adapters.process import AdapterCrash, AdapterMissing, AdapterProcess, AdapterTimeout, Exchange
 from memwal_conformance.protocol import AdapterError, ProtocolViolation
+from memwal_conformance.pytest_plugin.session import noted
+from memwal_conformance.reporting.picture import answered
+from memwal_conformance.running.calls import PendingCall
 
 SKELETON = Path(__file__).parents[1] / "memwal_conformance" / "adapters" / "skeleton.py"
 READ = "import sys, json, os, signal; line = sys.stdin.readline(); "
@@ -123,6 +127,20 @@ def test_an_adapter_that_kills_itself_is_a_crash_with_its_signal() -> None:
     process = adapter("os.kill(os.getpid(), 11)")
     with pytest.raises(AdapterCrash, match="signal 11"):
         process.greet()
+
+
+def test_a_kill_while_a_message_is_under_way_is_its_outcome_and_the_report_says_so() -> None:
+    log: list[Exchange] = []
+    process = AdapterProcess([sys.executable, "-c", "import signal; signal.pause()"], limit_s=20, log=log.append)
+    call = PendingCall(process, "hello", {"protocol": "1"})
+    while process.waited_for is None:
+        threading.Event().wait(0.01)
+    assert process.kill()
+    call.ended(20)
+    with pytest.raises(AdapterCrash, match="signal 9"):
+        call.result()
+    assert [list(each.outcome) for each in log] == [["killed"]]
+    assert answered(noted(log[0])) == ("killed before it answered", False)
 
 
 def test_an_adapter_that_never_reads_is_a_timeout_even_for_a_long_request() -> None:

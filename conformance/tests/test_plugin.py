@@ -68,6 +68,15 @@ def test_a_selection_of_cases_shows_no_conformance(skeleton: Run) -> None:
     assert skeleton.summary["revisions"]["B"]["conforms"] is None
 
 
+def test_a_report_that_cannot_be_written_takes_no_verdict_along(tmp_path: Path) -> None:
+    (tmp_path / "summary.json").mkdir()
+    run = run_suite(tmp_path, NAMES, "--memwal-adapter", SKELETON, "--memwal-revision", "B")
+    *_, report, said, _closing = run.text.splitlines()
+    assert report == f"report: not written: Is a directory: {tmp_path / 'summary.json'}"
+    assert said.startswith("skeleton was not shown to conform to revision B")
+    assert run.status == pytest.ExitCode.USAGE_ERROR
+
+
 def test_junit_has_every_case(skeleton: Run) -> None:
     junit = (skeleton.folder / "junit.xml").read_text("utf-8")
     assert junit.count("<testcase") == 6

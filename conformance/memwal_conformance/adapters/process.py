@@ -59,7 +59,8 @@ class Exchange:
     message: str
     params: Json
     outcome: Json
-    """``{"result": …}``, ``{"error": …}``, or ``{"broken": text}`` if there was no valid answer."""
+    """``{"result": …}``; ``{"error": …}``; ``{"killed": text}`` if the suite killed the process before it answered; or
+    ``{"broken": text}`` if there was no valid answer."""
     seconds: float
     trace: tuple[Json, ...] = ()
     """Requests to the store that the adapter told of meanwhile."""
@@ -84,6 +85,11 @@ class AdapterProcess:
         self._log = log
         self._number = 0
         self._buffer = b""
+        self._lock = threading.Lock()
+        self.waited_for: int | None = None
+        """Number of the thread that waits for an answer. It closes the pipes, so that it never reads from others'."""
+        self._interrupted = False
+        """Another thread has killed the process while this one waited."""
         self._stderr: IO[bytes] = tempfile.TemporaryFile(prefix="memwal-stderr-")  # noqa: SIM115 - closed in _close
         try:
             self._process = subprocess.Popen(
@@ -147,8 +153,9 @@ class AdapterProcess:
         """
         self._number += 1
         started = time.monotonic()
-        outcome: Json = {}
+        outcome: Json = {"broken": "the suite was interrupted before there was an answer"}
         trace: list[Json] = []
+        self.waited_for = threading.get_ident()
         try:
             line = protocol.request(self._number, message, params)
             self._send(line, message, started)
@@ -163,10 +170,14 @@ class AdapterProcess:
             outcome = {"error": {"kind": error.kind, "message": error.native}}
             raise
         except (AdapterCrash, AdapterTimeout, ProtocolViolation) as error:
-            outcome = {"broken": str(error)}
+            outcome = {"killed" if self._interrupted else "broken": str(error)}
             self.kill()
             raise
         finally:
+            with self._lock:
+                self.waited_for = None
+                if self._process.returncode is not None:
+                    self._close()
             if self._log is not None:
                 seconds = round(time.monotonic() - started, 4)
                 self._log(
@@ -238,13 +249,17 @@ class AdapterProcess:
 
     def kill(self) -> bool:
         """SIGKILL the process and everything that it started; whether the process was running until then."""
-        if self._process.returncode is not None:
-            return False
-        was_running = self.alive
-        os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._close()
-        return was_running and self._process.returncode == -signal.SIGKILL
+        with self._lock:
+            if self._process.returncode is not None:
+                return False
+            was_running = self.alive
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            if self.waited_for is None:
+                self._close()
+            elif self.waited_for != threading.get_ident():
+                self._interrupted = True
+            return was_running and self._process.returncode == -signal.SIGKILL
 
     def end(self) -> None:
         """Ask the process to shut down, and kill it if it does not; the log says so then."""

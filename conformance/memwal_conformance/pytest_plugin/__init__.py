@@ -26,6 +26,8 @@ from .session import AMOUNTS, TIMEOUT_S, existing_session, suite_size
 
 CARRIED = "memwal"
 """Attribute of a test report, and member of a worker's output, under which results travel."""
+_NO_REPORT = pytest.StashKey[bool]()
+"""The folder of the report did not take it."""
 _NO_HELLO = pytest.StashKey[str]()
 """Why no worker got an answer to ``hello``."""
 
@@ -130,6 +132,8 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
     yield
     if used is not None:
         used.close()
+    if config.stash.get(_NO_REPORT, False):
+        session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -162,7 +166,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
     if found is not None:
         folder: Path | None = config.getoption("--memwal-report")
         if folder is not None:
-            terminalreporter.line(f"report: {reporting.write(found, folder)}")
+            _write(terminalreporter, found, folder)
         for tallied in found.tallies:
             terminalreporter.line(report.sentence(found.hello, tallied))
         return
@@ -170,6 +174,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
     no_hello = config.stash.get(_NO_HELLO, None) if used is None else used.no_hello
     if no_hello is not None:
         terminalreporter.line(f"no verdict: {no_hello}")
+
+
+def _write(terminalreporter: pytest.TerminalReporter, found: Finished, folder: Path) -> None:
+    """Write the report and say where it is. A folder that does not take it fails the run, and loses no verdict."""
+    try:
+        terminalreporter.line(f"report: {reporting.write(found, folder)}")
+    except OSError as error:
+        terminalreporter.config.stash[_NO_REPORT] = True
+        terminalreporter.line(f"report: not written: {error.strerror}: {error.filename}", red=True)
 
 
 def _table(terminalreporter: pytest.TerminalReporter, found: Finished) -> None:

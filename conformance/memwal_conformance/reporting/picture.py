@@ -183,6 +183,8 @@ def answered(step: Json) -> tuple[str, bool]:
     outcome = step["outcome"]
     if "error" in outcome:
         return str(outcome["error"]["kind"]), False
+    if "killed" in outcome:
+        return "killed before it answered", False
     if "broken" in outcome:
         return str(outcome["broken"]).partition("\n")[0], True
     return _short(outcome["result"]), False

@@ -51,6 +51,10 @@ class PendingCall:
         with suppress(InvalidStateError):
             self._answer.set_exception(Killed())
 
+    def ended(self, limit_s: float) -> None:
+        """Wait until the thread has noted what came of the message; at most ``limit_s``."""
+        self._thread.join(limit_s)
+
     def _run(self) -> None:
         try:
             result = self._process.call(self._message, self._params)

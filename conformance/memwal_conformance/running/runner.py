@@ -27,7 +27,7 @@ SYNCS = ("writer.flush_wal", "writer.flush_memtable", "writer.close")
 
 
 REACHED_S = 30.0
-"""Limit for a rule to act while messages are under way."""
+"""Limit for a rule to act while messages are under way, and for a message to end whose process was killed."""
 
 
 ENDED_ITSELF = (-signal.SIGKILL, 137)
@@ -97,13 +97,17 @@ class Run:
                 self.log.append(f"check {step['check']}: {finding.broken}")
 
     def _kill(self, name: str) -> None:
+        call = None
         if name in self.sent:
             sent = self.sent.pop(name)
-            assert sent.call is not None
-            if sent.call.over:
+            call = sent.call
+            assert call is not None
+            if call.over:
                 self._answered(sent)
-            sent.call.abandon()
         died = self.actors.pop(name).kill()
+        if call is not None:
+            call.abandon()
+            call.ended(REACHED_S)
         self.log.append(f"kill {name}")
         self.note({"kill": name, "died": died})
         broken = None if died else f"{name} did not run any more"
