@@ -5,6 +5,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -137,6 +138,20 @@ def test_a_case_gives_each_clause_the_most_severe_of_its_findings() -> None:
         "WAL-013": Verdict.PASS,
         "FENCE-001": Verdict.OBSERVED,
     }
+
+
+def test_what_is_broken_or_open_comes_with_the_notes_that_it_may_be_about() -> None:
+    broken = Finding(clauses=("MANIFEST-008",), broken="0 was taken for a position")
+    open_to = Finding(clauses=("WAL-001",), broken="no rows", ambiguity="AMB-27")
+    judged = partial(result, "scenarios/c.json::B", Verdict.FAIL)
+    held, seen = Finding(clauses=("WAL-004",), broken=None), Finding(clauses=(), broken="x", witness=True)
+    found = report.with_notes(judged(broken, open_to, held, seen, text="why\nsteps:\n  a put"))
+    lines = found.text.splitlines()
+    assert lines[:2] == ["why", "notes:"]
+    assert lines[-2:] == ["steps:", "  a put"]
+    assert [line.partition(" (")[0] for line in lines[2:-2]] == ["  AMB-07", "  AMB-41", "  AMB-27"]
+    assert 'Zero means both "nothing flushed" and "entry 0 flushed" in B): ' in lines[2]
+    assert report.with_notes(judged(held)).text == ""
 
 
 def test_a_case_that_did_not_come_to_an_end_says_so_of_all_of_its_clauses() -> None:

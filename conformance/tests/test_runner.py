@@ -280,6 +280,12 @@ def test_rows_are_held_against_an_order_or_against_what_is_possible(
     assert (expected or "") in result.text
 
 
+def test_rows_that_differ_are_told_as_what_is_missing_and_what_was_not_expected(tmp_path: Path) -> None:
+    check = {"check": "rows", "is": [[1, "a"], [2, "other"], [9, "base"]], "of": "$seen.rows", "clauses": ["READ-001"]}
+    result = run(tmp_path, *SCANNED, check)
+    assert 'of 3 expected rows, missing: {"id": 2, "v": "other"}; not expected: {"id": 2, "v": "b"}\n' in result.text
+
+
 def test_a_row_that_comes_twice_is_not_one_of_several(tmp_path: Path) -> None:
     class Doubling(Model):
         def newest(self) -> Rows:

@@ -12,6 +12,7 @@ import pytest
 from .. import vectors
 from ..adapters.process import BROKEN, AdapterCrash
 from ..protocol import Hello, roles_of
+from ..reporting.report import with_notes
 from ..running import scenarios
 from ..running.playing import Player, parts
 from ..running.scenarios import SuiteScenario
@@ -152,7 +153,7 @@ class CaseItem(pytest.Item):
             session.smoke_ran.add(self.nodeid)
             if result.verdict in FAILING:
                 session.smoke_failed[self.revision] = self.name
-        return replace(result, command=session.reproduce(self.nodeid))
+        return replace(with_notes(result), command=session.reproduce(self.nodeid))
 
     def _judged(self, session: Session) -> CaseResult:
         session.taken()

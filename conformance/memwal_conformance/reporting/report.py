@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..protocol import ROLES, Hello
+from ..registry.levels import notes_of, words
 from ..verdicts import BY_LEVEL, CaseResult, Finding, Verdict, level_of, merged
 
 UNSETTLED = (Verdict.UNSUPPORTED, Verdict.INCONCLUSIVE, Verdict.CRASH, Verdict.HARNESS_ERROR)
@@ -85,6 +86,20 @@ def tally(revision: str, results: Sequence[CaseResult], levels: Mapping[str, str
     )
 
 
+def with_notes(result: CaseResult) -> CaseResult:
+    """The result, whose text says what the notes have to say that each broken finding may be about.
+
+    They are those under which the finding is open, or else those that limit its clauses: where the texts are silent or
+    contradict each other, an implementer may have read them in another way.
+    """
+    broken = [finding for finding in result.findings if finding.broken is not None and not finding.witness]
+    found = dict.fromkeys(note for f in broken for note in ((f.ambiguity,) if f.ambiguity else notes_of(f.clauses)))
+    if not found:
+        return result
+    why, steps, log = result.text.partition("\nsteps:\n")
+    return replace(result, text="\n".join([why, "notes:", *(f"  {words(note)}" for note in found)]) + steps + log)
+
+
 def by_clause(result: CaseResult, levels: Mapping[str, str]) -> dict[str, Verdict]:
     """What one case says about each clause that it looked at: the most severe of its findings."""
     found: dict[str, list[Verdict]] = {}
@@ -119,7 +134,8 @@ def sentence(hello: Hello, tallied: Tally) -> str:
         f"{len(tallied.held)} of {len(tallied.must)} MUST, {counts[Verdict.WARN]} warnings, "
         f"{counts[Verdict.INCONCLUSIVE]} inconclusive"
     )
-    for verdict, name in ((Verdict.UNSUPPORTED, "unsupported"), (Verdict.CRASH, "crashed")):
+    named = ((Verdict.OBSERVED, "observed"), (Verdict.UNSUPPORTED, "unsupported"), (Verdict.CRASH, "crashed"))
+    for verdict, name in named:
         if counts[verdict]:
             text += f", {counts[verdict]} {name}"
     if counts[Verdict.HARNESS_ERROR]:

@@ -96,8 +96,10 @@ def _named(scene: Scene, plain: list[list[Any]]) -> list[Json]:
 
 
 def _same_rows(found: list[Json], expected: list[Json]) -> str | None:
-    ours, theirs = (sorted(json.dumps(row, sort_keys=True) for row in rows) for rows in (expected, found))
-    return None if ours == theirs else f"the rows are {theirs}, expected {ours}"
+    ours, theirs = (Counter(json.dumps(row, sort_keys=True) for row in rows) for rows in (expected, found))
+    differing = (("missing", ours - theirs), ("not expected", theirs - ours))
+    told = [f"{what}: {', '.join(sorted(rows.elements()))}" for what, rows in differing if rows]
+    return f"of {len(expected)} expected rows, {'; '.join(told)}" if told else None
 
 
 def _rows(scene: Scene, step: Json) -> str | None:
