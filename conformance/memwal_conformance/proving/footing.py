@@ -16,7 +16,7 @@ from pathlib import Path
 
 from memwal.errors import InvalidArgument
 
-PATHS = ("simulator/tests",)
+PATHS = ("simulator/tests", "conformance/tests")
 """Folders below the root from which tests of other folders import, too: ``pythonpath`` of pyproject.toml."""
 OURS = ("memwal", "memwal_sim", "memwal_conformance")
 """The packages whose modules a test can use."""

@@ -13,7 +13,7 @@ import pytest
 lance = pytest.importorskip("lance", reason="the native package is not installed")
 
 import pyarrow as pa  # noqa: E402
-from conformance_runs import Run, run_suite  # noqa: E402
+from kit.runs import Run, run_suite  # noqa: E402
 from memwal_conformance.adapters import native, native_errors, native_package, native_reads, native_state, versions  # noqa: E402
 from memwal_conformance.adapters.process import AdapterProcess  # noqa: E402
 from memwal_conformance.gate import Address, CrashState, Do, FaultRule  # noqa: E402
@@ -29,7 +29,7 @@ from memwal_sim.store import Contents  # noqa: E402
 if not hasattr(lance.LanceDataset, "mem_wal_writer"):
     pytest.skip("the installed native package is from before MemWAL", allow_module_level=True)
 
-HERE = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parents[2]
 COMMAND = versions.command()
 APPENDED = Kind(append_only=True, http_retries=3)
 

@@ -20,7 +20,7 @@ from memwal_conformance.running.checks import Scene
 from memwal_conformance.vectors import BadCase, Vector, objects
 from memwal_sim.histories.history import History
 
-HERE = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parents[2]
 REGION = "6ba7b814-9dad-41d1-80b4-00c04fd430c8"
 OTHER = "0f8fad5b-d9cb-469f-a165-70867728950e"
 SCHEMA = pa.schema(

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conformance_runs import run_suite
+from kit.runs import run_suite
 from memwal.region import claim, transitions
 from memwal_conformance import vectors
 from memwal_conformance.adapters import reference
@@ -19,7 +19,7 @@ from memwal_conformance.registry.levels import levels_of
 from memwal_conformance.running import runner, scenarios
 from memwal_conformance.verdicts import Finding, Verdict, level_of
 
-HERE = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parents[2]
 BROKEN = (sys.executable, "-m", "memwal_conformance.proving.broken")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conformance_runs import Run, changed_skeleton, run_suite
+from kit.runs import Run, changed_skeleton, run_suite
 from memwal_conformance import document
 from memwal_conformance.protocol import Hello
 from memwal_conformance.pytest_plugin.session import suite_size
@@ -15,7 +15,7 @@ from memwal_conformance.registry.levels import levels_of
 from memwal_conformance.reporting import report
 from memwal_conformance.verdicts import CaseResult, Finding, Verdict, agreed, level_of, merged
 
-HERE = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parents[2]
 SKELETON = f"{sys.executable} {HERE / 'memwal_conformance' / 'adapters' / 'skeleton.py'}"
 NAMES = "conformance/vectors/B/name"
 LEVELS = {"WAL-001": "MUST", "WAL-002": "MAY", "WAL-016": "SHOULD", "FENCE-001": "MUST"}

@@ -11,8 +11,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from conformance_runs import Run, changed_skeleton, run_suite
 from kit.browser import Tab, browsing, installed
+from kit.runs import Run, changed_skeleton, run_suite
 from memwal_conformance import vectors
 from memwal_conformance.adapters.process import Exchange
 from memwal_conformance.protocol import Hello, Json
@@ -24,7 +24,7 @@ from memwal_conformance.running import scenarios
 from memwal_conformance.vectors import BadCase
 from memwal_conformance.verdicts import CaseResult, Finding, Verdict
 
-HERE = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parents[2]
 HELLO = Hello(
     implementation="example <1>",
     version="7",

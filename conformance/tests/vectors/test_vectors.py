@@ -13,7 +13,7 @@ from memwal_conformance.registry.clauses import ambiguities, clauses
 from memwal_conformance.running import scenarios
 from memwal_conformance.vectors import BadCase, Vector
 
-HERE = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parents[2]
 VECTORS = [vectors.load(file) for file in places.vector_files()]
 SCENARIOS = [scenarios.load(file) for file in places.scenario_files()]
 

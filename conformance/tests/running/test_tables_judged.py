@@ -8,13 +8,13 @@ import lance
 import memwal
 import pyarrow as pa
 import pytest
-from conformance_runs import run_suite
+from kit.runs import run_suite
 from memwal_conformance.judge import store, structure
 from memwal_conformance.protocol import Json
 from memwal_conformance.running import checks, scenarios
 from memwal_conformance.running.checks import Scene
 
-SMOKE = Path(__file__).resolve().parents[1] / "scenarios" / "smoke.json"
+SMOKE = Path(__file__).resolve().parents[2] / "scenarios" / "smoke.json"
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("n", pa.int64()), pa.field("t", pa.string())])
 
 

@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from conformance_runs import Run, run_suite
+from kit.runs import Run, run_suite
 from memwal_conformance.adapters import process as processes
 from memwal_conformance.adapters.process import AdapterProcess
 from memwal_conformance.cli.vectors import app
 from typer.testing import CliRunner
 
-HERE = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parents[2]
 SKELETONS = HERE / "skeletons"
 NODE = shutil.which("node")
 

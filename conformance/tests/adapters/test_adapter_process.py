@@ -16,7 +16,7 @@ from memwal_conformance.pytest_plugin.session import noted
 from memwal_conformance.reporting.picture import answered
 from memwal_conformance.running.calls import PendingCall
 
-SKELETON = Path(__file__).parents[1] / "memwal_conformance" / "adapters" / "skeleton.py"
+SKELETON = Path(__file__).parents[2] / "memwal_conformance" / "adapters" / "skeleton.py"
 READ = "import sys, json, os, signal; line = sys.stdin.readline(); "
 
 
