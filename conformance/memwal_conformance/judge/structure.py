@@ -295,11 +295,12 @@ def generation_content(store: JudgedStore) -> Seen:
 
 
 def hints(store: JudgedStore) -> Seen:
-    """A version hint names a version that exists or existed: never one above the newest."""
+    """A hint names a version that exists or existed, or the next one, which may be lost if both are stored at once."""
     for region in store.regions.values():
-        if region.hint is not None:
-            ahead = region.newest is None or region.hint > region.newest.version
-            yield f"{region.region_id}: the hint says {region.hint}" if ahead else None
+        hint, newest = region.hint, 0 if region.newest is None else region.newest.version
+        if hint is not None:
+            told = f"{region.region_id}: the hint says {hint}, and the newest version is {newest}"
+            yield (Choice(what=told, ambiguity="AMB-31") if hint == newest + 1 else told) if hint > newest else None
 
 
 def one_index(store: JudgedStore) -> Seen:

@@ -293,7 +293,7 @@ def row_of_the_wal_changed(root: Path) -> None:
 
 
 def hint_ahead(root: Path) -> None:
-    (root / "_mem_wal" / REGION / "manifest" / "version_hint.json").write_text(json.dumps({"version": 6}))
+    (root / "_mem_wal" / REGION / "manifest" / "version_hint.json").write_text(json.dumps({"version": 9}))
 
 
 def key_in_two_regions(root: Path) -> None:
@@ -327,6 +327,16 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
     "a key in two regions": (key_in_two_regions, "disjoint regions"),
     "a file that does not belong": (stranger_in_the_region, "region folders"),
 }
+
+
+def test_a_hint_of_the_next_version_is_a_choice_and_one_of_a_later_version_is_wrong(copied: Path) -> None:
+    newest = store.read(copied, "R", ("id",)).regions[REGION].newest
+    assert newest is not None
+    for ahead, faulty, notes in ((0, 0, []), (1, 0, ["AMB-31"]), (2, 1, [])):
+        hint = json.dumps({"version": newest.version + ahead})
+        (copied / "_mem_wal" / REGION / "manifest" / "version_hint.json").write_text(hint)
+        (found,) = (r for r in structure.run(store.read(copied, "R", ("id",))) if r.check == "hints")
+        assert (len(found.faults), [each.ambiguity for each in found.choices]) == (faulty, notes)
 
 
 @pytest.mark.parametrize("name", DAMAGE)
