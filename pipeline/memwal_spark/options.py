@@ -20,6 +20,8 @@ READ: Mapping[str, str] = {
     "of the base table, and for each 8 generations",
     "consistency": "strong (default) or eventual",
     "version": "table version to read; default: the newest",
+    "timestamp": "moment in ISO 8601, in UTC if it has no time zone: reads the newest version at or before it",
+    "tag": "tag of the table version to read",
     "revision": "revision A, B or R that the table must have",
 }
 """Options for reading: name -> meaning."""
@@ -49,6 +51,8 @@ class TableOption:
     path: str
     revision: str | None = None
     version: int | None = None
+    timestamp: str | None = None
+    tag: str | None = None
     storage: dict[str, str] = field(default_factory=dict)
 
 
@@ -139,7 +143,17 @@ def _place(given: Mapping[str, str], storage: dict[str, str]) -> TableOption:
     revision = given.get("revision")
     if revision is not None and revision not in REVISIONS:
         raise _wrong("revision", revision, ", ".join(REVISIONS))
-    return TableOption(path=given["path"], revision=revision, version=_number(given, "version"), storage=storage)
+    moments = [name for name in ("version", "timestamp", "tag") if name in given]
+    if len(moments) > 1:
+        raise InvalidArgument(f"[MEMWAL_OPTION] one of version, timestamp, tag is given, not {', '.join(moments)}")
+    return TableOption(
+        path=given["path"],
+        revision=revision,
+        version=_number(given, "version"),
+        timestamp=given.get("timestamp"),
+        tag=given.get("tag"),
+        storage=storage,
+    )
 
 
 def _batch(given: Mapping[str, str]) -> tuple[str, int] | None:

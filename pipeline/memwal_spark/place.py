@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import memwal
@@ -17,8 +18,18 @@ if TYPE_CHECKING:
 def open_table(place: TableOption) -> Table:
     """Open the table; raises InvalidArgument if there is none, or if its revision is another than wanted."""
     try:
-        table = memwal.open(place.path, version=place.version, storage_options=place.storage or None)
+        table = memwal.open(
+            place.path,
+            version=place.version,
+            timestamp=place.timestamp,
+            tag=place.tag,
+            storage_options=place.storage or None,
+        )
     except NotFound as missing:
+        if place.version is not None and open_table(replace(place, version=None)):
+            raise InvalidArgument(
+                f"[MEMWAL_NO_VERSION] the table at {place.path!r} has no version {place.version}, or not any more"
+            ) from missing
         raise InvalidArgument(
             f"[MEMWAL_NO_TABLE] there is no table at {place.path!r} ({missing}); create it first with "
             "memwal.create(path, schema, primary_key=[…], spec=memwal.bucket('bucket', […], n))"

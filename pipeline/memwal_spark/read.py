@@ -7,6 +7,7 @@ of the regions (`memwal.Table.plan_read`). A task reads its share and the keys a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -53,8 +54,10 @@ def plan(options: ReadOptions, schema: StructType, condition: pc.Expression | No
 def read_part(options: ReadOptions, schema: StructType, part: Part) -> Iterator[pa.RecordBatch]:
     """The rows of one partition with the columns of ``schema``."""
     wanted = to_arrow_schema(schema, timezone="UTC")
+    # What a moment or a tag names may be another version by now: the cut says which it was.
+    place = replace(options.place, version=part.value.cut.version, timestamp=None, tag=None)
     try:
-        for rows in open_table(options.place).batches_of(part.value):
+        for rows in open_table(place).batches_of(part.value):
             yield from rows.cast(wanted).to_batches(max_chunksize=BATCH_ROWS)
     except CutGone as gone:
         raise InvalidArgument(f"[MEMWAL_CUT_GONE] {gone}") from gone

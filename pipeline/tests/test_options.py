@@ -22,6 +22,13 @@ def test_columns_are_a_list_and_partitions_a_number() -> None:
     )
 
 
+def test_a_version_is_named_by_its_number_a_moment_or_a_tag() -> None:
+    given = {"path": "t", "timestamp": "2026-11-23 12:00"}, {"path": "t", "TAG": "kept"}
+    assert [for_reading(options).place for options in given] == [
+        TableOption(path="t", timestamp="2026-11-23 12:00"), TableOption(path="t", tag="kept"),
+    ]  # fmt: skip
+
+
 def test_an_unknown_option_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(InvalidArgument) as error:
         for_writing({"path": "t", "sequenceBy": "seq", "flushRows": "10"})
@@ -46,6 +53,7 @@ def test_a_write_without_a_sequence_says_why_it_is_needed() -> None:
     [
         ({}, r"MEMWAL_NO_PATH"),
         ({"path": "t", "numPartitions": "0"}, r"MEMWAL_OPTION.*numPartitions must be a whole number from 1, not '0'"),
+        ({"path": "t", "tag": "v", "timestamp": "2026"}, r"MEMWAL_OPTION.*version, timestamp, tag.*not timestamp, tag"),
         ({"path": "t", "version": "-1"}, r"MEMWAL_OPTION.*version must be a whole number from 1, not '-1'"),
         ({"path": "t", "revision": "C"}, r"MEMWAL_OPTION.*revision must be A, B, R, not 'C'"),
         ({"path": "t", "consistency": "weak"}, r"MEMWAL_OPTION.*consistency must be strong or eventual, not 'weak'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -151,6 +152,47 @@ def test_several_partitions_show_one_state_without_loss_or_repetition(spark: Spa
         spark.read.format("memwal").option("numPartitions", 2).option("columns", "text").load(str(tmp_path / "t"))
     )
     assert sorted(row["text"] for row in only_text.collect()) == sorted(row["text"] for row in last(1100))
+
+
+def test_a_table_is_read_as_it_was_at_a_version_a_moment_or_a_tag(spark: SparkSession, tmp_path: Path) -> None:
+    table = create(tmp_path / "t")
+    table.append(_row(1, 1, "first"))
+    base = memwal.base_table(tmp_path / "t")
+    base.tag("kept")
+    then, version = datetime.now(UTC), table.version
+    while datetime.now(UTC) - then < timedelta(milliseconds=2):
+        pass  # versions are told apart by milliseconds
+    table.append(_row(2, 1, "second"))
+    for options in ({"version": version}, {"timestamp": then.isoformat()}, {"tag": "kept"}):
+        read = spark.read.format("memwal").options(**options).load(str(tmp_path / "t"))
+        assert [row["text"] for row in read.collect()] == ["first"], options
+    for options, message in (
+        ({"version": 99}, r"\[MEMWAL_NO_VERSION\] the table at .* has no version 99"),
+        ({"timestamp": "2000-01-01"}, "no version of 2000-01-01T00:00:00.*the oldest one kept is of"),
+        ({"tag": "other"}, "no tag 'other'; there are kept"),
+    ):
+        with pytest.raises(AnalysisException, match=message):
+            spark.read.format("memwal").options(**options).load(str(tmp_path / "t"))
+
+
+def test_an_eventual_read_shows_the_regions_of_the_last_snapshot(spark: SparkSession, tmp_path: Path) -> None:
+    table = create(tmp_path / "t")
+    with table.writer() as writer:
+        writer.put(_row(1, 1, "in a snapshot"))
+        writer.flush()
+        table.snapshot()
+        writer.put(_row(1, 2, "in the WAL"))
+    shown = {
+        consistency: [
+            row["text"]
+            for row in spark.read.format("memwal")
+            .option("consistency", consistency)
+            .load(str(tmp_path / "t"))
+            .collect()
+        ]
+        for consistency in ("strong", "eventual")
+    }
+    assert shown == {"strong": ["in the WAL"], "eventual": ["in a snapshot"]}
 
 
 def test_filters_are_pushed_where_spark_allows_it_and_applied_to_the_newest_rows(

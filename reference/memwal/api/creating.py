@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from ..codec.index_details import IndexDetails, RegionSpec
 from ..drive import Listener, _no_listener
 from ..effects import Commits
 from ..errors import InvalidArgument
-from ..ids import SpecId, TableVersion
+from ..ids import SpecId
 from ..index import mem_wal, transforms
 from ..index.transforms import SpecRequest
 from ..keys import newest
@@ -20,7 +21,7 @@ from ..maintained import base_index
 from ..revisions import CONFIG_COMMITS, CONFIG_MANIFEST_COLLECTION, CONFIG_REVISION, CONFIG_WAL_COLLECTION, Revision
 from ..stores import ManifestStore
 from ..stores.base import Store
-from ..table import door, read, state, write
+from ..table import door, read, state, time_travel, write
 from ..table import schema as schemas
 from ..table.state import TableState
 from .place import PROFILE, Place, Profile, check_mechanism, find, found, named_revision
@@ -166,6 +167,8 @@ def open(  # noqa: A001 - the name that users of a storage library expect
     url: str | Path,
     *,
     version: int | None = None,
+    timestamp: str | datetime | None = None,
+    tag: str | None = None,
     revision: str | Revision | None = None,
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
@@ -173,18 +176,20 @@ def open(  # noqa: A001 - the name that users of a storage library expect
     listener: Listener = _no_listener,
     profile: Profile = PROFILE,
 ) -> Table:
-    """Open a table on which MemWAL is enabled; with ``version`` an older version of it, for eventual reads.
+    """Open a table on which MemWAL is enabled; with one of the next three an older version of it, for eventual reads.
 
+    ``version``: its number. ``timestamp``: the newest version at or before that moment, a datetime or a text in ISO
+    8601, in UTC if it has no time zone, as far as clocks of committers agree. ``tag``: the version that it names.
     ``manifest_store``: the external manifest store that the table was created or enabled with; without it such a table
     is read, a version late at most, and not committed to. Raises `NotFound`, `ArtifactError` for damaged bytes, and
-    `InvalidArgument` when MemWAL is not enabled, the recorded revision is not ``revision``, or the table records no
-    external manifest store.
+    `InvalidArgument` when MemWAL is not enabled, the recorded revision is not ``revision``, the table records no
+    external manifest store, or ``timestamp`` and ``tag`` say no version.
     """
     place = find(url, storage_options, store, listener, profile, manifest_store)
-    current = found(place, state.latest(place.io) if version is None else state.load(place.io, TableVersion(version)))
+    current = found(place, time_travel.chosen(place.io, version, timestamp, tag))
     _ = current.mem_wal
     check_mechanism(place, current)
     if revision is not None and named_revision(revision) != current.revision:
         asked = named_revision(revision).name
         raise InvalidArgument(f"{url}: the table is of revision {current.revision.name}, not {asked}", clause="AMB-06")
-    return Table(place, current, pinned=version is not None)
+    return Table(place, current, pinned=any(given is not None for given in (version, timestamp, tag)))

@@ -11,10 +11,10 @@ from ..effects import Io
 from ..ids import RegionId, SpecId, TableVersion
 from ..index import snapshot
 from ..index.snapshot import RegionRow
-from ..jobs.collector.versions import BRANCHES, TAGS, named, timestamp_ms
+from ..jobs.collector.versions import BRANCHES, TAGS, named
 from ..table import versions as naming
 from ..table.commit import transaction_of
-from ..table.state import TableState
+from ..table.state import TableState, timestamp_ms
 from ..table.transactions import operation
 from ..violations import Violation
 from . import files, index, snapshots, table

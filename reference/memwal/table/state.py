@@ -18,7 +18,7 @@ from ..codec.pb.lance import file_pb2, table_pb2
 from ..codec.table_manifest import TableManifest
 from ..effects import Io
 from ..errors import ArtifactError, InvalidArgument, NotFound
-from ..ids import FieldId, TableVersion
+from ..ids import FieldId, Milliseconds, TableVersion
 from ..revisions import CONFIG_MANIFEST_COLLECTION, CONFIG_REVISION, CONFIG_WAL_COLLECTION, REVISIONS, R, Revision
 from . import reuse
 from . import schema as schemas
@@ -138,6 +138,13 @@ class TableState:
     def collects_manifests(self) -> bool:
         """Whether the collector may delete region manifest versions; then each commit of one is confirmed (AMB-30)."""
         return self.config.get(CONFIG_MANIFEST_COLLECTION) == "on"
+
+
+def timestamp_ms(state: TableState) -> Milliseconds | None:
+    """When the version was committed, as its committer's clock said; None if it does not say."""
+    message = state.manifest.message
+    stamp = message.timestamp.ToMilliseconds() if message.HasField("timestamp") else 0
+    return Milliseconds(stamp) if stamp > 0 else None
 
 
 @implements("FORMAT-008", "FORMAT-027")

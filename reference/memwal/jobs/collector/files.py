@@ -28,12 +28,12 @@ from ...codec.table_manifest import TableManifest
 from ...effects import Io
 from ...errors import NotFound
 from ...ids import Milliseconds, TableVersion
-from ...table.state import TableState
+from ...table.state import TableState, timestamp_ms
 from . import names
 from .decision import Eligibility, Kind, Rule, lasting
 from .ledger import Ledger
 from .policy import Policy
-from .versions import detached_manifests, expired_manifests, timestamp_ms
+from .versions import detached_manifests, expired_manifests
 
 FOLDERS: Mapping[str, Kind] = {
     paths.DATA: "data",

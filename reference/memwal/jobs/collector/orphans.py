@@ -23,12 +23,11 @@ from ...codec.region_manifest import RegionManifest
 from ...effects import Io
 from ...errors import NotFound
 from ...ids import Generation, Milliseconds, RegionId
-from ...table.state import latest
+from ...table.state import latest, timestamp_ms
 from .decision import Eligibility, Rule, lasting
 from .generations import RULES as GENERATIONS
 from .generations import Candidate, Folders, Needs
 from .policy import Policy
-from .versions import timestamp_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ from ...effects import Commits, Io
 from ...errors import AlreadyExists, ArtifactError, NotFound, StorageError
 from ...ids import Milliseconds, TableVersion
 from ...table import versions as naming
-from ...table.state import TableState, load
+from ...table.state import TableState, load, timestamp_ms
 from . import names
 from .decision import Decision, Eligibility, Rule, lasting
 from .ledger import Ledger
@@ -116,13 +116,6 @@ RULES: Eligibility[Held] = Eligibility(
              reason=_in_grace),
     ),
 )  # fmt: skip
-
-
-def timestamp_ms(state: TableState) -> Milliseconds | None:
-    """When the version was committed, as its committer's clock said; None if it does not say."""
-    message = state.manifest.message
-    stamp = message.timestamp.ToMilliseconds() if message.HasField("timestamp") else 0
-    return Milliseconds(stamp) if stamp > 0 else None
 
 
 @implements("AMB-98")
