@@ -71,8 +71,12 @@ class Refinement:
         old, new = self._regions(before), self._regions(after)
         for region, now in new.items():
             then = old.get(region) or self._region(region, [], before, self._tables(before))
-            # The machine remembers the progress of versions that have expired.
-            found = explained(then, {**now, "progress": {**then["progress"], **now["progress"]}})
+            # The machine remembers the progress of expired versions, and nobody takes their numbers anew: against that
+            # the collector has its grace time. Where there is none, a late commit may; readers go by the newest.
+            late = {t for t in now["retained"] if t not in then["retained"] and t < (then["newest"].get((), 0),)}
+            retained = {t: True for t in now["retained"] if t not in late}
+            progress = {**then["progress"], **{t: value for t, value in now["progress"].items() if t not in late}}
+            found = explained(then, {**now, "retained": retained, "progress": progress})
             if isinstance(found, Refused):
                 near = f"; nearest is {found.nearest[0]}, but {found.because}" if found.nearest else ""
                 reason = f"no step of the machine makes {'; '.join(found.changed)} of region {region}{near}"

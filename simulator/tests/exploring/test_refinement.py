@@ -3,11 +3,14 @@
 from dataclasses import replace
 
 import pytest
+from memwal import paths
+from memwal.effects import PutIfAbsent
 from memwal_sim import bugs as planting
 from memwal_sim.exploring.exploration import Bounds
 from memwal_sim.exploring.explorer import explore
 from memwal_sim.outcomes import FAULTS
 from memwal_sim.scenarios import scenario as scenarios
+from memwal_sim.simulation import Simulation
 from memwal_sim.traces.replay import replay
 from memwal_sim.traces.study import Study, carry_out, killing
 from memwal_sim.traces.trace import dumps
@@ -42,6 +45,25 @@ def test_a_planted_bug_makes_another(bug, nearest, tmp_path):
     file = tmp_path / "bug.trace.json"
     file.write_text(dumps(found.trace))
     assert replay(file).violation == found.run.violation
+
+
+def test_a_late_commit_that_takes_the_number_of_an_expired_version_is_nothing_that_the_machine_sees():
+    run = Simulation(Study(scenario=scenarios.find("merger_and_collector"), refine=True).world())
+
+    def commits():
+        request = run.waiting("merger")
+        return isinstance(request, PutIfAbsent) and paths.table_version(request.path) is not None
+
+    while not commits():
+        run.step("merger")
+    while run.waiting("others") is not None:
+        run.step("others")
+    number = paths.table_version(run.waiting("merger").path)
+    versions = [paths.table_version(name) for name in run.contents.below(paths.VERSIONS)]
+    assert number not in versions
+    assert number < max(versions)
+    run.step("merger")
+    assert run.violation() is None
 
 
 def test_nobody_asks_unless_it_is_wanted():
