@@ -47,7 +47,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class OracleComparison:
     """What differs between one reading of the table and the oracle."""
 
     name: str
@@ -114,7 +114,7 @@ def compare(
     key: Sequence[str],
     sequence: str,
     expected_fingerprint: Fingerprint | None = None,
-) -> Comparison:
+) -> OracleComparison:
     """Compare ``actual`` with ``expected``: both have the columns of ``log``, in any order.
 
     ``expected_fingerprint``: of ``expected``, if the caller has it already. Neither frame is cached here; give frames
@@ -130,7 +130,7 @@ def compare(
     differences: tuple[Difference, ...] = ()
     if duplicates or any(kind != "same" for kind in counts):
         differences = _differences(joined, twice, log, key, sequence)
-    return Comparison(
+    return OracleComparison(
         name=name,
         expected=expected_fingerprint or fingerprint(expected.select(*columns), key),
         actual=summary,

@@ -23,7 +23,7 @@ from .place import open_table
 BATCH_ROWS = 65_536
 
 
-class Part(InputPartition):  # type: ignore[misc] # pyspark's own types are not read
+class ReadPartition(InputPartition):  # type: ignore[misc] # pyspark's own types are not read
     """One split of a planned read."""
 
     def __init__(self, split: Split) -> None:
@@ -41,17 +41,17 @@ def spark_schema(options: ReadOptions) -> StructType:
     return from_arrow_schema(plain)
 
 
-def plan(options: ReadOptions, schema: StructType, condition: pc.Expression | None) -> Sequence[Part]:
+def plan(options: ReadOptions, schema: StructType, condition: pc.Expression | None) -> Sequence[ReadPartition]:
     """The partitions of a read of the columns of ``schema``: one cut through the table, in splits.
 
     ``condition``: of the rows; regions and fragments that cannot have such rows are in no partition.
     """
     table, names = open_table(options.place), schema.fieldNames()
     splits = table.plan_read(names, condition, splits=options.partitions, consistency=options.consistency)
-    return [Part(split) for split in splits]
+    return [ReadPartition(split) for split in splits]
 
 
-def read_part(options: ReadOptions, schema: StructType, part: Part) -> Iterator[pa.RecordBatch]:
+def read_part(options: ReadOptions, schema: StructType, part: ReadPartition) -> Iterator[pa.RecordBatch]:
     """The rows of one partition with the columns of ``schema``."""
     wanted = to_arrow_schema(schema, timezone="UTC")
     # What a moment or a tag names may be another version by now: the cut says which it was.

@@ -53,7 +53,7 @@ def base_read(folder: Folder) -> int:
 
 def compare_all(
     spark: SparkSession, folder: Folder, names: Sequence[str], progress: PhaseProgress
-) -> tuple[oracle.Comparison, ...]:
+) -> tuple[oracle.OracleComparison, ...]:
     """Compare each stored reading with the last row of each key of the stored change log."""
     log = spark.read.parquet(str(folder.log))
     with progress.phase("oracle: last write wins in Spark") as phase:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .faults import Proof
-from .oracle import Comparison
+from .oracle import OracleComparison
 
 WRITE = "write through Spark"
 BEFORE = "merged read, before the last merge"
@@ -70,7 +70,7 @@ class JobReport:
     seed: int
     flights: int
     upserts: int
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[OracleComparison, ...]
     phases: tuple[Phase, ...]
     faults: tuple[Proof, ...] = ()
     regions: tuple[RegionResult, ...] = ()

@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
 from .filters import pushed
 from .options import WriteOptions, for_reading, for_writing
 from .place import open_table
-from .read import Part, plan, read_part, spark_schema
+from .read import ReadPartition, plan, read_part, spark_schema
 from .route import bucket_count
 from .write import RegionTask, TaskWritten
 
@@ -163,7 +163,7 @@ class MemWalReader(DataSourceReader):  # type: ignore[misc] # pyspark's own type
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition; see `memwal_spark.read`."""
-        assert isinstance(partition, Part), "Spark hands out what partitions() gave"
+        assert isinstance(partition, ReadPartition), "Spark hands out what partitions() gave"
         return read_part(self._options, self._schema, partition)
 
 

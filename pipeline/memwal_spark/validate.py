@@ -31,7 +31,7 @@ from .folder import Folder
 from .memory import PeakMemory
 from .merging import BackgroundMerger, MergerProgress
 from .options import TableOption
-from .oracle import Comparison
+from .oracle import OracleComparison
 from .progress import PhaseProgress, RunningPhase
 from .report import AFTER, BASE, BEFORE, WRITE, JobReport, MergerReport, RegionResult
 from .route import route
@@ -164,7 +164,7 @@ def _run(
 
 def _read_and_compare(
     spark: SparkSession, folder: Folder, progress: PhaseProgress, *stored: str
-) -> tuple[Comparison, ...]:
+) -> tuple[OracleComparison, ...]:
     """Read the table as it is now in both ways, and compare that and the readings stored earlier."""
     with progress.phase(AFTER) as phase:
         phase.rows = readings.spark_read(spark, folder)

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from memwal_spark import html, report, terminal
 from memwal_spark.faults import Fault, Proof, TaskAttempt
-from memwal_spark.oracle import Comparison, Difference, Fingerprint
+from memwal_spark.oracle import Difference, Fingerprint, OracleComparison
 from memwal_spark.report import JobReport, MergerReport, Phase, RegionResult
 from rich.console import Console
 
 SUM = Fingerprint(rows=3, keys=3, hash_sum=-5, hash_xor=7)
-EQUAL = Comparison(name="base table", expected=SUM, actual=SUM, missing=0, extra=0, changed=0, duplicates=0)
+EQUAL = OracleComparison(name="base table", expected=SUM, actual=SUM, missing=0, extra=0, changed=0, duplicates=0)
 CHANGED = replace(
     EQUAL,
     changed=1,

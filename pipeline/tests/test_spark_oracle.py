@@ -27,7 +27,7 @@ def log(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame(LOG, COLUMNS)
 
 
-def compare(spark: SparkSession, log: DataFrame, rows: list[tuple[Any, ...]]) -> oracle.Comparison:
+def compare(spark: SparkSession, log: DataFrame, rows: list[tuple[Any, ...]]) -> oracle.OracleComparison:
     expected = oracle.last_rows(log, KEY, "seq")
     actual = spark.createDataFrame(rows, COLUMNS)
     return oracle.compare("reading", expected, actual, log=log, key=KEY, sequence="seq")

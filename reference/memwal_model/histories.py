@@ -23,7 +23,7 @@ SPANS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class MachineHistory:
     """Steps from the initial state, and the statement that the last one breaks; empty if none is broken."""
 
     name: str
@@ -57,7 +57,7 @@ class Run:
     """The statement that is broken after the last step that happened; empty if none."""
 
 
-def run(history: History, setting: Setting | None = None) -> Run:
+def run(history: MachineHistory, setting: Setting | None = None) -> Run:
     """Take the steps one after another, until one cannot happen or breaks a statement."""
     states = [(setting or history.setting).initial()]
     for step in history.steps():
@@ -70,7 +70,7 @@ def run(history: History, setting: Setting | None = None) -> Run:
 
 
 LIVES = (
-    History(
+    MachineHistory(
         name="from_put_to_base",
         words="Rows are put, flushed, read, merged, indexed, and what nothing needs any more is collected.",
         told="own w1, open_without_barrier w1, put w1 1, put w1 2, raise_hint 1, flushed w1 1 2, put w1 3,"
@@ -78,7 +78,7 @@ LIVES = (
         "merged m1 1, indexed, load b, commit_snapshot b, expire 1, doom 1, unlist 1 1, delete_files 1,"
         "delete_entry 1, delete_entry 2, delete_manifests 3, restore 3",
     ),
-    History(
+    MachineHistory(
         name="fenced_twice",
         words="A writer is fenced while it puts, its successor while it recovers; a reader asks the owner's memory.",
         told="own w1, open_without_barrier w1, put w1 1, send w1, own w2, own w3, replay w3, barrier w3 2,"
@@ -88,9 +88,9 @@ LIVES = (
 )
 
 
-def _without(name: str, words: str, breaks: str, told: str, **setting: bool | int) -> History:
+def _without(name: str, words: str, breaks: str, told: str, **setting: bool | int) -> MachineHistory:
     chosen = Setting(without=frozenset({name}), **setting)  # type: ignore[arg-type]
-    return History(name=name, words=words, told=told, breaks=breaks, setting=chosen)
+    return MachineHistory(name=name, words=words, told=told, breaks=breaks, setting=chosen)
 
 
 _PUT = "own w1, open_without_barrier w1, put w1 1,"

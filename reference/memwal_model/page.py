@@ -7,7 +7,7 @@ from pathlib import Path
 
 from . import state
 from .form import Action, Update
-from .histories import HAZARDS, LIVES, History, run
+from .histories import HAZARDS, LIVES, MachineHistory, run
 from .invariants import INVARIANTS, RULES
 from .machine import ACTIONS, ASSUMPTIONS, FIELDS
 from .terms import TRUE
@@ -146,7 +146,7 @@ def _histories() -> Iterator[str]:
         yield from _history(history)
 
 
-def _history(history: History) -> Iterator[str]:
+def _history(history: MachineHistory) -> Iterator[str]:
     found = run(history)
     end = f" Broken: `{found.broken}`." if found.broken else ""
     yield f"**{history.name}**: {history.words}{end}\n"

@@ -16,7 +16,7 @@ Params = dict[str, Any]
 Result = dict[str, Any]
 
 
-class Refused(Exception):
+class ErrorReply(Exception):
     """An error reply: one of the nine kinds, and the implementation's own text, word for word."""
 
     def __init__(self, kind: str, native: str) -> None:
@@ -52,7 +52,7 @@ def shutdown(_: Params) -> Result:
 def eval_name(params: Params) -> Result:
     number = int(params["number"])  # 64-bit numbers are decimal strings
     if number >= 2**64:
-        raise Refused("invalid_argument", f"{number} is no unsigned 64-bit number")
+        raise ErrorReply("invalid_argument", f"{number} is no unsigned 64-bit number")
     if params["kind"] == "table_manifest":
         return {"name": f"{2**64 - 1 - number:020d}.manifest"}
     suffix = "binpb" if params["kind"] == "manifest" else SUFFIXES[SETTINGS["revision"]]
@@ -73,7 +73,7 @@ def main() -> None:
         answer: dict[str, Any] = {"id": request["id"]}
         try:
             answer["result"] = MESSAGES[request["message"]](request["params"])
-        except Refused as refused:
+        except ErrorReply as refused:
             answer["error"] = {"kind": refused.kind, "message": refused.native}
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()

@@ -149,7 +149,7 @@ def hint(data: bytes) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexDetails:
+class JudgedIndexDetails:
     """The details message of the MemWAL index."""
 
     snapshot_ts_millis: int
@@ -204,10 +204,10 @@ def _field_view(message: WireMessage) -> dict[str, Any]:
     return view
 
 
-def index_details(data: bytes) -> IndexDetails:
+def index_details(data: bytes) -> JudgedIndexDetails:
     """Decode the details of the MemWAL index. Raises `DamagedBytes`, also for the unrelated message of revision 0."""
     message = WireMessage.of(data)
-    return IndexDetails(
+    return JudgedIndexDetails(
         snapshot_ts_millis=message.sint(1),
         num_regions=message.uint(2, bits=32),
         inline_snapshots=message.blob(3),

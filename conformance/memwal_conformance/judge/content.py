@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from . import table
-from .store import JudgedStore, Region, replay_start
+from .store import JudgedRegion, JudgedStore, replay_start
 
 TOMBSTONE = "_tombstone"
 """Column of revision R: true marks a delete."""
@@ -28,13 +28,13 @@ def fold(rows: Iterable[Row], key: Sequence[str], into: State | None = None) -> 
     return state
 
 
-def wal_rows(region: Region, first: int, last: int) -> list[Row]:
+def wal_rows(region: JudgedRegion, first: int, last: int) -> list[Row]:
     """Rows of the WAL entries ``first`` to ``last`` that exist, in order."""
     entries = (region.wal[position] for position in range(first, last + 1) if position in region.wal)
     return [row for entry in entries if entry.rows.num_rows for row in table.plain(entry.rows)]
 
 
-def generation_rows(store: JudgedStore, region: Region, path: str) -> list[Row]:
+def generation_rows(store: JudgedStore, region: JudgedRegion, path: str) -> list[Row]:
     """Rows of a generation in write order, read by pylance. Raises `Damaged`.
 
     Revision R hides older rows of a key since its second release. A generation of the first one, which has neither
@@ -52,7 +52,7 @@ def keys(rows: Iterable[Row], key: Sequence[str]) -> set[Key]:
     return {tuple(row[name] for name in key) for row in rows}
 
 
-def region_keys(store: JudgedStore, region: Region) -> set[Key]:
+def region_keys(store: JudgedStore, region: JudgedRegion) -> set[Key]:
     """Every key in a region's WAL and generations. Raises `Damaged` if a listed generation cannot be read."""
     found: set[Key] = set()
     for entry in region.wal.values():

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from . import table
 from .store import JudgedStore, generation_number
-from .table import TableManifest
+from .table import JudgedTableManifest
 from .wire import DamagedBytes
 
 
@@ -30,7 +30,7 @@ def steps(store: JudgedStore) -> Iterator[str | None]:
                 yield told if after.data == before.data else None
 
 
-def _progress(manifest: TableManifest) -> dict[str, int]:
+def _progress(manifest: JudgedTableManifest) -> dict[str, int]:
     return {region_id: generation for details in manifest.memwal for region_id, generation in details.merged}
 
 

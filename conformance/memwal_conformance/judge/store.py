@@ -9,8 +9,8 @@ from pathlib import Path
 
 from . import artifacts, table, wal
 from .artifacts import Manifest, number_of
-from .table import TableManifest
-from .wal import WalEntry
+from .table import JudgedTableManifest
+from .wal import JudgedWalEntry
 from .wire import DamagedBytes
 
 _REGION = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -39,13 +39,13 @@ LAYOUTS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Region:
+class JudgedRegion:
     """One region folder. Faults found while reading are kept, so that a check can report them under its clause."""
 
     region_id: str
     folder: Path
     manifests: dict[int, Manifest]
-    wal: dict[int, WalEntry]
+    wal: dict[int, JudgedWalEntry]
     wal_names: tuple[str, ...]
     generations: tuple[str, ...]
     """Folders that match the generation pattern, listed or not."""
@@ -83,8 +83,8 @@ class JudgedStore:
     layout: StoreLayout
     key: tuple[str, ...]
     """Primary key columns of the table."""
-    table: TableManifest
-    regions: dict[str, Region]
+    table: JudgedTableManifest
+    regions: dict[str, JudgedRegion]
     strangers: tuple[str, ...]
     """Names under ``_mem_wal`` that are no region ids."""
     storage: Mapping[str, str] = field(default_factory=dict)
@@ -124,7 +124,7 @@ def read(root: Path, revision: str, key: Sequence[str], storage: Mapping[str, st
     )
 
 
-def region(folder: Path, layout: StoreLayout) -> Region:
+def region(folder: Path, layout: StoreLayout) -> JudgedRegion:
     """Read one region folder."""
     damaged: list[tuple[str, str]] = []
     manifests: dict[int, Manifest] = {}
@@ -136,7 +136,7 @@ def region(folder: Path, layout: StoreLayout) -> Region:
             manifests[version] = artifacts.manifest(path.read_bytes(), folder.name, version)
         except DamagedBytes as error:
             damaged.append((f"manifest/{path.name}", str(error)))
-    entries: dict[int, WalEntry] = {}
+    entries: dict[int, JudgedWalEntry] = {}
     names = tuple(path.name for path in _files(folder / "wal") if ".tmp" not in path.name)
     for name in names:
         position = number_of(name, layout.container)
@@ -155,7 +155,7 @@ def region(folder: Path, layout: StoreLayout) -> Region:
             damaged.append(("manifest/version_hint.json", str(error)))
     inside = sorted(p.name for p in folder.iterdir())
     generations = tuple(name for name in inside if generation_number(name) is not None)
-    return Region(
+    return JudgedRegion(
         region_id=folder.name,
         folder=folder,
         manifests=dict(sorted(manifests.items())),

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from . import content, progress, snapshots, table
 from .artifacts import Manifest
-from .store import JudgedStore, Region, generation_number, replay_start
+from .store import JudgedRegion, JudgedStore, generation_number, replay_start
 from .wire import DamagedBytes
 
 WAL_COLLECTION = "memwal.wal_collection"
@@ -157,13 +157,13 @@ def manifest_versions(store: JudgedStore) -> Seen:
             yield f"{region.region_id}: there is a manifest version 0"
 
 
-def _steps(store: JudgedStore) -> Iterator[tuple[Region, Manifest, Manifest]]:
+def _steps(store: JudgedStore) -> Iterator[tuple[JudgedRegion, Manifest, Manifest]]:
     for region in store.regions.values():
         known = list(region.manifests.values())
         yield from ((region, before, after) for before, after in pairwise(known))
 
 
-def _where(region: Region, after: Manifest) -> str:
+def _where(region: JudgedRegion, after: Manifest) -> str:
     return f"{region.region_id} manifest {after.version}"
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from . import artifacts
-from .artifacts import IndexDetails
+from .artifacts import JudgedIndexDetails
 from .wire import DamagedBytes, WireMessage, little_endian
 
 _V2 = re.compile(r"([0-9]{20})\.manifest")
@@ -28,13 +28,13 @@ def table_version(name: str) -> int | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableManifest:
+class JudgedTableManifest:
     """What the judge needs of a table manifest."""
 
     version: int
     fragments: int
     base_paths: tuple[str, ...]
-    memwal: tuple[IndexDetails, ...]
+    memwal: tuple[JudgedIndexDetails, ...]
     """Details of every MemWAL index: more than one is a fault."""
     config: dict[str, str]
     data: tuple[bytes, ...] = ()
@@ -43,7 +43,7 @@ class TableManifest:
     """Field id -> name, of top-level columns."""
 
 
-def table_manifest(data: bytes) -> TableManifest:
+def table_manifest(data: bytes) -> JudgedTableManifest:
     """Decode a table manifest file. Raises `DamagedBytes`."""
     if len(data) < _FOOTER_BYTES or data[-4:] != b"LANC":
         raise DamagedBytes("not a table manifest: no LANC mark at the end")
@@ -55,7 +55,7 @@ def table_manifest(data: bytes) -> TableManifest:
         described = index.message(6)
         if described is not None and described.text(1).endswith(_DETAILS):
             details.append(artifacts.index_details(described.blob(2) or b""))
-    return TableManifest(
+    return JudgedTableManifest(
         version=message.uint(3),
         fragments=len(message.blobs(2)),
         base_paths=tuple(base.text(4) for base in message.messages(18)),
@@ -82,7 +82,7 @@ def versions(root: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def newest(root: Path) -> TableManifest:
+def newest(root: Path) -> JudgedTableManifest:
     """The newest table manifest. Raises `DamagedBytes`."""
     return table_manifest(list(versions(root).values())[-1].read_bytes())
 

@@ -19,7 +19,7 @@ _LANCE_FOOTER_BYTES = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WalEntry:
+class JudgedWalEntry:
     """One WAL entry."""
 
     epoch: int
@@ -29,14 +29,14 @@ class WalEntry:
     """All columns as stored, in write order."""
 
 
-def decode(data: bytes, container: str) -> WalEntry:
+def decode(data: bytes, container: str) -> JudgedWalEntry:
     """Decode an entry; ``container`` is ``arrow`` or ``lance``. Raises `DamagedBytes`."""
     rows = lance_table(data) if container == "lance" else _arrow(data)
     metadata = rows.schema.metadata or {}
     epoch = _decimal(metadata, EPOCH_KEY)
     if epoch is None:
         raise DamagedBytes("the schema metadata have no writer_epoch")
-    return WalEntry(epoch=epoch, generation=_decimal(metadata, GENERATION_KEY), rows=rows)
+    return JudgedWalEntry(epoch=epoch, generation=_decimal(metadata, GENERATION_KEY), rows=rows)
 
 
 def _decimal(metadata: dict[bytes, bytes], key: bytes) -> int | None:

@@ -18,7 +18,7 @@ class DamagedBytes(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class WireField:
     """One field as stored: ``value`` is an int for the wire types 0, 1 and 5, bytes for 2."""
 
     number: int
@@ -42,7 +42,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
     raise DamagedBytes("a varint is longer than 10 bytes", at)
 
 
-def fields(data: bytes) -> Iterator[Field]:
+def fields(data: bytes) -> Iterator[WireField]:
     """All fields in stored order. Raises `DamagedBytes` for a cut field, number 0, or a wire type that is none."""
     at = 0
     while at < len(data):
@@ -68,21 +68,21 @@ def fields(data: bytes) -> Iterator[Field]:
             at += size
         else:
             raise DamagedBytes(f"wire type {wire_type}", start)
-        yield Field(number, wire_type, value, start)
+        yield WireField(number, wire_type, value, start)
 
 
 @dataclass(frozen=True, slots=True)
 class WireMessage:
     """The fields of one message; the last value of a singular field counts."""
 
-    fields: tuple[Field, ...]
+    fields: tuple[WireField, ...]
 
     @staticmethod
     def of(data: bytes) -> WireMessage:
         """Raises `DamagedBytes`."""
         return WireMessage(tuple(fields(data)))
 
-    def _of(self, number: int, wire_type: int) -> list[Field]:
+    def _of(self, number: int, wire_type: int) -> list[WireField]:
         found = [f for f in self.fields if f.number == number]
         for field in found:
             if field.wire_type != wire_type:

@@ -13,7 +13,7 @@ from ..verdicts import CaseResult
 from . import crashing, racing, runner
 from .crashing import WHEN, When
 from .racing import Order, RacedOrder
-from .runner import Run
+from .runner import ScenarioRun
 from .scenarios import SuiteScenario
 
 
@@ -69,7 +69,7 @@ class Player:
             )
         return self.once(scenario)
 
-    def once(self, scenario: SuiteScenario, act: Callable[[Run], None] | None = None) -> CaseResult:
+    def once(self, scenario: SuiteScenario, act: Callable[[ScenarioRun], None] | None = None) -> CaseResult:
         """Play a scenario that is neither a life nor a race; ``act`` is that of `runner.run`."""
         folder = self.folder / f"{sum(1 for _ in self.folder.iterdir())}"
         folder.mkdir()

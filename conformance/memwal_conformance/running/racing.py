@@ -18,7 +18,7 @@ from ..gate.schedule import Step
 from ..protocol import Json
 from ..verdicts import CaseResult, Finding, Verdict
 from . import turning
-from .runner import Run, Stop
+from .runner import ScenarioRun, Stop
 from .scenarios import SuiteScenario
 from .summing import summed
 
@@ -106,7 +106,7 @@ class RaceRun:
         self.steps: tuple[Step, ...] = ()
         self.contents = Contents()
 
-    def __call__(self, running: Run) -> None:
+    def __call__(self, running: ScenarioRun) -> None:
         """Run the operations. What they raise is raised; an order that comes to no end shows nothing."""
         assert running.stand is not None
         gate = running.stand.gate

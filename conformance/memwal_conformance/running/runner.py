@@ -49,7 +49,7 @@ class _Sent:
 
 
 @dataclass(slots=True)
-class Run:
+class ScenarioRun:
     """One run of a scenario."""
 
     scenario: SuiteScenario
@@ -258,7 +258,7 @@ def run(
     settings: Mapping[str, str] | None = None,
     contents: Contents | None = None,
     history: History | None = None,
-    act: Callable[[Run], None] | None = None,
+    act: Callable[[ScenarioRun], None] | None = None,
 ) -> CaseResult:
     """Run a scenario in an empty folder and give its result; ``note`` is told of each check and kill.
 
@@ -276,7 +276,7 @@ def run(
         if stand is not None:
             scene.storage = stand.gate.storage_options("judge")
             watch(lambda: len(stand.gate.log))
-        running = Run(scenario, revision, scene, start, stand, settings or {}, note=note)
+        running = ScenarioRun(scenario, revision, scene, start, stand, settings or {}, note=note)
         broken = _played(running, act)
         requests = _witnessed(running, stand) if stand is not None else ()
         for name, actor in running.actors.items():
@@ -285,7 +285,7 @@ def run(
         return replace(found, requests=requests, scenario=scenario.described if scenario.gated else None)
 
 
-def _played(running: Run, act: Callable[[Run], None] | None) -> tuple[Verdict, str] | None:
+def _played(running: ScenarioRun, act: Callable[[ScenarioRun], None] | None) -> tuple[Verdict, str] | None:
     """Do all steps; a verdict and a text if an adapter, or the case, is broken."""
     try:
         for step in running.scenario.steps_of(running.revision):
@@ -305,14 +305,14 @@ def _played(running: Run, act: Callable[[Run], None] | None) -> tuple[Verdict, s
     return None
 
 
-def _witnessed(running: Run, stand: Stand) -> tuple[Json, ...]:
+def _witnessed(running: ScenarioRun, stand: Stand) -> tuple[Json, ...]:
     """The log of the gate. A rule that never acted, and whatever else makes the run void, is a broken witness."""
     if void := stand.gate.inconclusive_without(stand.optional):
         running.findings.append(Finding(clauses=(), broken=void, witness=True))
     return tuple(entry.to_json() for entry in stand.gate.log)
 
 
-def _leave(running: Run, name: str, finish: Callable[[AdapterProcess], None]) -> None:
+def _leave(running: ScenarioRun, name: str, finish: Callable[[AdapterProcess], None]) -> None:
     """Take an actor back, while the gate still answers what it has to say when everything that is open is dropped."""
     process = running.actors[name]
     if running.stand is None:
@@ -328,7 +328,7 @@ def _leave(running: Run, name: str, finish: Callable[[AdapterProcess], None]) ->
             finish(process)
 
 
-def result(running: Run, levels: dict[str, str], case: str, broken: tuple[Verdict, str] | None) -> CaseResult:
+def result(running: ScenarioRun, levels: dict[str, str], case: str, broken: tuple[Verdict, str] | None) -> CaseResult:
     """Add up the findings of a run. What the scenario is about holds if nothing went wrong."""
     verdicts = [level_of(finding, levels) for finding in running.findings]
     if broken is None and not FAILING & set(verdicts):

@@ -334,7 +334,7 @@ def test_an_accepted_write_under_other_names_counts_by_place(tmp_path: Path) -> 
     spec = scenarios.load(HERE / "scenarios" / "bad_rows_are_refused.json")
     scene = Scene(tmp_path, "R", scenarios.Names(spec, str(tmp_path), {"writer": {"writer": "w"}}), spec.primary_key)
     actor: Any = SimpleNamespace(call=lambda _message, _params: {})
-    running = runner.Run(spec, "R", scene, lambda _name: actor)
+    running = runner.ScenarioRun(spec, "R", scene, lambda _name: actor)
     named_otherwise = next(step for step in spec.steps if "other" in str(step))
     running.step(named_otherwise)
     assert oracle.why_not(scene.history, spec.primary_key, [{"id": 3, "v": "x"}]) is None

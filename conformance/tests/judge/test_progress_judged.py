@@ -7,15 +7,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from memwal_conformance.judge import progress, table
-from memwal_conformance.judge.artifacts import IndexDetails
-from memwal_conformance.judge.store import LAYOUTS, JudgedStore, Region
-from memwal_conformance.judge.table import TableManifest
+from memwal_conformance.judge.artifacts import JudgedIndexDetails
+from memwal_conformance.judge.store import LAYOUTS, JudgedRegion, JudgedStore
+from memwal_conformance.judge.table import JudgedTableManifest
 
 REGION = "0f8fad5b-d9cb-469f-a165-70867728950e"
 
 
-def manifest(version: int, data: tuple[bytes, ...], merged: int) -> TableManifest:
-    details = IndexDetails(
+def manifest(version: int, data: tuple[bytes, ...], merged: int) -> JudgedTableManifest:
+    details = JudgedIndexDetails(
         snapshot_ts_millis=0,
         num_regions=0,
         inline_snapshots=None,
@@ -24,7 +24,9 @@ def manifest(version: int, data: tuple[bytes, ...], merged: int) -> TableManifes
         merged=((REGION, merged),) if merged else (),
         catchup=(),
     )
-    return TableManifest(version=version, fragments=len(data), base_paths=(), memwal=(details,), config={}, data=data)
+    return JudgedTableManifest(
+        version=version, fragments=len(data), base_paths=(), memwal=(details,), config={}, data=data
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,7 +54,7 @@ def test_progress_rises_in_the_version_that_has_the_rows(
     monkeypatch.setattr(table, "versions", lambda _root: files)
     monkeypatch.setattr(table, "table_manifest", known.__getitem__)
     monkeypatch.setattr(table, "rows", lambda _folder, _storage: pa.table({"id": list(range(rows))}))
-    region = Region(
+    region = JudgedRegion(
         region_id=REGION,
         folder=tmp_path,
         manifests={},

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from lance.file import LanceFileWriter
 from memwal_conformance.judge import snapshots, structure
-from memwal_conformance.judge.artifacts import Generation, IndexDetails, Manifest
-from memwal_conformance.judge.store import LAYOUTS, JudgedStore, Region
-from memwal_conformance.judge.table import TableManifest
+from memwal_conformance.judge.artifacts import Generation, JudgedIndexDetails, Manifest
+from memwal_conformance.judge.store import LAYOUTS, JudgedRegion, JudgedStore
+from memwal_conformance.judge.table import JudgedTableManifest
 from memwal_conformance.judge.wire import DamagedBytes
 
 REGION = "0f8fad5b-d9cb-469f-a165-70867728950e"
@@ -54,7 +54,7 @@ def lance_file(rows: pa.Table) -> bytes:
 
 
 def stored(root: Path, inline: bytes | None, num_regions: int = 1, revision: str = "B") -> JudgedStore:
-    details = IndexDetails(
+    details = JudgedIndexDetails(
         snapshot_ts_millis=0,
         num_regions=num_regions,
         inline_snapshots=inline,
@@ -63,7 +63,7 @@ def stored(root: Path, inline: bytes | None, num_regions: int = 1, revision: str
         merged=(),
         catchup=(),
     )
-    region = Region(
+    region = JudgedRegion(
         region_id=REGION,
         folder=root / "_mem_wal" / REGION,
         manifests={3: MANIFEST},
@@ -73,7 +73,7 @@ def stored(root: Path, inline: bytes | None, num_regions: int = 1, revision: str
         strangers=(),
         hint=None,
     )
-    table = TableManifest(version=1, fragments=0, base_paths=(), memwal=(details,), config={})
+    table = JudgedTableManifest(version=1, fragments=0, base_paths=(), memwal=(details,), config={})
     return JudgedStore(root=root, layout=LAYOUTS[revision], key=(), table=table, regions={REGION: region}, strangers=())
 
 

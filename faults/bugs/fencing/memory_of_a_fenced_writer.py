@@ -15,7 +15,7 @@ _held = parts._held
 
 def _of_anybody(
     io: Io, view: View, region: RegionId, manifest: RegionManifest | None, memory: MemoryView | None
-) -> list[parts.Held]:
+) -> list[parts.MemTablePart]:
     """In place of comparing the epoch under which the rows were written with the manifest's."""
     unfenced = None if memory is None else replace(memory, epoch=Epoch(UINT64_MAX))
     return _held(io, view, region, manifest, unfenced)

@@ -13,7 +13,7 @@ _held = parts._held
 
 def _active_only(
     io: Io, view: View, region: RegionId, manifest: RegionManifest | None, memory: MemoryView | None
-) -> list[parts.Held]:
+) -> list[parts.MemTablePart]:
     """In place of all MemTables that are not flushed."""
     return _held(io, view, region, manifest, memory)[-1:]
 

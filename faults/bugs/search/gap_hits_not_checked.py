@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from memwal.ids import FragmentId
 from memwal.read import indexed
-from memwal.read.parts import Addresses, Stored
+from memwal.read.parts import Addresses, TablePart
 from memwal.table.coverage import fragment_ids
 from memwal_sim.bugs import Bug
 
@@ -12,7 +12,7 @@ _in_base = indexed.in_base
 
 
 async def _anywhere(
-    base: Stored, generation: Stored, _fragments: frozenset[FragmentId], key: Sequence[str]
+    base: TablePart, generation: TablePart, _fragments: frozenset[FragmentId], key: Sequence[str]
 ) -> tuple[Addresses, Addresses]:
     """In place of looking for the rows of a generation in the fragments that its merge made."""
     return await _in_base(base, generation, fragment_ids(base.base), key)

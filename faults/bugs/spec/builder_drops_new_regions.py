@@ -10,7 +10,7 @@ from memwal_sim.bugs import Bug
 async def _build(io: Io, *, inline_most: int | None = None) -> TableState:
     """In place of building the region snapshot."""
 
-    async def derive(state: TableState, details: IndexDetails) -> snapshot.Stored:
+    async def derive(state: TableState, details: IndexDetails) -> snapshot.StoredSnapshot:
         _, live = await regions._scan(io, state)
         return await snapshot.store(io, state, details, live, most=inline_most)
 

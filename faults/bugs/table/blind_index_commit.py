@@ -1,14 +1,14 @@
 """A commit of the MemWAL index goes on top of whatever came since."""
 
-from memwal.table.conflict_table import Verdict
+from memwal.table.conflict_table import ConflictVerdict
 from memwal.table.state import TableState
 from memwal.table.transactions import Transaction
 from memwal_sim.bugs import Bug
 
 
-def _compatible(_ours: Transaction, _theirs: Transaction | None) -> tuple[Verdict, str]:
+def _compatible(_ours: Transaction, _theirs: Transaction | None) -> tuple[ConflictVerdict, str]:
     """In place of the table of conflicts."""
-    return Verdict.REBASE, ""
+    return ConflictVerdict.REBASE, ""
 
 
 def _unchanged(_ours: Transaction, _winner: TableState) -> None:

@@ -10,7 +10,7 @@ from ..drive import Listener, _no_listener
 from ..ids import TableVersion
 from ..revision_0 import entries
 from ..revision_0 import migrate as migrating
-from ..revision_0.migrate import Moved
+from ..revision_0.migrate import MovedMemWal
 from ..revisions import Revision
 from ..stores import ManifestStore
 from ..stores.base import Store
@@ -28,7 +28,7 @@ class MigrationReport:
     version_before: TableVersion
     version: TableVersion
     """The newest table version afterwards."""
-    moved: tuple[Moved, ...]
+    moved: tuple[MovedMemWal, ...]
     """MemWALs whose rows this call merged, in that order."""
     rewritten: bool
     """Whether all rows were written anew, since the table had data files of a version that is not written here."""

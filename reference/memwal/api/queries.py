@@ -15,7 +15,7 @@ from ..read import scan as reading
 from ..read import text as text_search
 from ..read import vector as vector_search
 from ..read.cut import Split
-from ..read.nodes import Node, explain
+from ..read.nodes import PlanNode, explain
 from ..read.query import Query
 from ..table import door, state
 from ..table.state import TableState
@@ -250,7 +250,7 @@ class Queries:
         writers: Sequence[Writer],
         *,
         run: bool = True,
-    ) -> tuple[pa.Table, Node]:
+    ) -> tuple[pa.Table, PlanNode]:
         query = self._query(columns, None, "eventual" if self._pinned else "strong", writers)
         wanted = door.admitted(keys, pa.schema([self.schema.field(name) for name in self.primary_key]))
         return self._run(lookup.lookup(self._io, wanted, query, run=run))

@@ -10,7 +10,7 @@ from ..drive import Listener, _no_listener
 from ..invariants import INVARIANTS, Report, Violation
 from ..invariants import verify as run_invariants
 from ..jobs import repair as repairing
-from ..jobs.repair import Step
+from ..jobs.repair import RepairStep
 from ..revisions import Revision
 from ..stores import ManifestStore
 from ..stores.base import Store
@@ -21,13 +21,13 @@ from .place import PROFILE, Place, Profile, find, found, named_revision
 class RepairReport:
     """What one call of `repair` did, and what it left."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[RepairStep, ...]
     left: tuple[Violation, ...]
     """Findings that no step is about."""
     dry_run: bool
 
     @property
-    def changed(self) -> tuple[Step, ...]:
+    def changed(self) -> tuple[RepairStep, ...]:
         """Steps that wrote something; in a dry run nothing was written."""
         return tuple(step for step in self.steps if step.changes)
 

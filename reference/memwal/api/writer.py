@@ -17,7 +17,7 @@ from ..keys import among
 from ..read.sources import HeldIndexes, MemoryView
 from ..region import writer as writing
 from ..region.memtable import MemTable
-from ..region.sequences import Put
+from ..region.sequences import PutResult
 from .place import Place
 
 
@@ -88,7 +88,9 @@ class Writer:
         """Generations that wait to be flushed, or are being flushed, oldest first."""
         return tuple(memtable.generation for memtable in self._writer.frozen)
 
-    def put(self, rows: pa.Table | pa.RecordBatch, *, durable: bool | None = None, indexed: bool | None = None) -> Put:
+    def put(
+        self, rows: pa.Table | pa.RecordBatch, *, durable: bool | None = None, indexed: bool | None = None
+    ) -> PutResult:
         """Write rows as one atomic write, which readers of this writer's memory see at once.
 
         Returns how many, and how many were late: a writer with ``sequence_by`` leaves those out (AMB-148).
@@ -104,7 +106,7 @@ class Writer:
         self._writer.check_open()
         return self._write(self._writer.region.rows.upserts(rows), durable, indexed)
 
-    def delete(self, keys: pa.Table, *, durable: bool | None = None, indexed: bool | None = None) -> Put:
+    def delete(self, keys: pa.Table, *, durable: bool | None = None, indexed: bool | None = None) -> PutResult:
         """Delete rows by key; options and answer as for `put`. Revision R only.
 
         ``keys``: a table of exactly the key columns, and of the sequence column for a writer with ``sequence_by``.
@@ -135,7 +137,7 @@ class Writer:
                 found = pa.concat_tables([found, among(suspects, memtable.table().select(keys.schema.names))])
         return found
 
-    def _write(self, rows: pa.Table, durable: bool | None, indexed: bool | None) -> Put:
+    def _write(self, rows: pa.Table, durable: bool | None, indexed: bool | None) -> PutResult:
         self._check_apart(rows)
         durable = self._durable if durable is None else durable
         indexed = self._indexed if indexed is None else indexed

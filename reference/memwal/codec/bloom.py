@@ -48,7 +48,7 @@ _NULL_LENGTH = 0xFFFFFFFF
 _BATCH_ROWS = 65_536
 
 
-class Filter(Protocol):
+class DecodedFilter(Protocol):
     """A decoded filter."""
 
     def might_contain(self, keys: pa.Table) -> Mask:
@@ -104,7 +104,7 @@ def encode(keys: pa.Table, revision: Revision) -> bytes:
 
 
 @implements("GEN-010", "PLAN-003", "AMB-47")
-def decode(data: bytes, revision: Revision, path: str) -> Filter:
+def decode(data: bytes, revision: Revision, path: str) -> DecodedFilter:
     """The filter in ``data``; one that always answers "perhaps" if its format or a parameter is not known.
 
     Raises `ArtifactError` for a file with our magic that is cut or damaged, and in revision R for a length that no

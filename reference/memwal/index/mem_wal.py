@@ -21,14 +21,14 @@ from ..table.commit import commit
 from ..table.state import TableState
 from ..table.write import retried
 from . import snapshot
-from .snapshot import Stored
+from .snapshot import StoredSnapshot
 
 Transaction = transaction_pb2.Transaction
 
-Change = Callable[[TableState, IndexDetails], Coroutine[Any, Any, "IndexDetails | Stored | None"]]
+Change = Callable[[TableState, IndexDetails], Coroutine[Any, Any, "IndexDetails | StoredSnapshot | None"]]
 """Derives new details from those of the given version; None means that nothing is to be changed.
 
-`Stored` details carry a new snapshot; without it the snapshot stays as it is, wherever it is.
+`StoredSnapshot` details carry a new snapshot; without it the snapshot stays as it is, wherever it is.
 """
 
 
@@ -59,7 +59,7 @@ async def change(io: Io, derive: Change) -> TableState:
 
     ``derive`` changes only the fields that its caller owns, so that nobody's progress is lost.
     """
-    first: list[IndexDetails | Stored | None] = []
+    first: list[IndexDetails | StoredSnapshot | None] = []
 
     async def attempt(state: TableState) -> TableState:
         if io.interpretation.rebase_index_fields or not first:
@@ -69,7 +69,7 @@ async def change(io: Io, derive: Change) -> TableState:
             return state
         before = state.mem_wal_entry
         assert before is not None
-        if isinstance(derived, Stored):
+        if isinstance(derived, StoredSnapshot):
             details, index = derived.details, derived.index
         else:
             # A snapshot file is found by the UUID of the index, so that both stay together.

@@ -21,7 +21,7 @@ from ..table.state import TableState
 from . import mem_wal, snapshot
 from .discovery import active_spec, discover, folders, known, spec_of, unregistered
 from .registration import Registered, register, register_all, the_manual_region
-from .snapshot import RegionRow, Stored, Written
+from .snapshot import RegionRow, StoredSnapshot, Written
 
 __all__ = [
     "Registered",
@@ -53,7 +53,7 @@ async def build_snapshot(io: Io, *, inline_most: int | None = None) -> TableStat
     scanned: list[tuple[Milliseconds, tuple[RegionRow, ...]]] = []
     written = Written()
 
-    async def derive(state: TableState, details: IndexDetails) -> Stored:
+    async def derive(state: TableState, details: IndexDetails) -> StoredSnapshot:
         if not scanned:
             scanned.append(await _scan(io, state))
         ((started, live),) = scanned

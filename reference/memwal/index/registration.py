@@ -18,7 +18,7 @@ from ..region import manifest as manifests
 from ..table.state import TableState
 from . import discovery, mem_wal, snapshot
 from .region_values import RegionKey, Values, checked, values_key
-from .snapshot import RegionRow, Stored, Written
+from .snapshot import RegionRow, StoredSnapshot, Written
 
 Wanted = Mapping[str, object] | None
 """Region value by field id of the active spec; None: a new manual region."""
@@ -88,7 +88,7 @@ async def _registered(
     """Commit the rows that ``choose`` wants where others are registered, of each version anew; it fills ``chosen``."""
     written = Written()
 
-    async def derive(state: TableState, details: IndexDetails) -> Stored | None:
+    async def derive(state: TableState, details: IndexDetails) -> StoredSnapshot | None:
         wanted, before = await choose(state, details)
         if wanted == before:
             return None

@@ -22,14 +22,14 @@ from ..table.state import TableState
 from . import snapshot_file
 from .snapshot_file import RegionRow
 
-__all__ = ["RegionRow", "Stored", "Written", "external", "inline_most", "is_external", "load", "store"]
+__all__ = ["RegionRow", "StoredSnapshot", "Written", "external", "inline_most", "is_external", "load", "store"]
 
 INLINE_REGIONS = 100
 """Most regions whose snapshot is inline where the table says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredSnapshot:
     """Details whose snapshot was written anew."""
 
     details: IndexDetails
@@ -105,7 +105,7 @@ async def store(
     *,
     most: int | None = None,
     written: Written | None = None,
-) -> Stored:
+) -> StoredSnapshot:
     """``details`` with the snapshot ``rows``: inline for up to ``most`` of them (None: as the table says), else a file.
 
     The file is written before the commit that names it. ``written``: what an attempt that is known to have failed left
@@ -116,16 +116,16 @@ async def store(
     if len(rows) <= (inline_most(state) if most is None else most) or not revision.snapshot_files:
         # Native writers count the shards that they were configured with (R).
         counted = len(rows) if revision.snapshot_files else max(len(rows), details.num_regions)
-        return Stored(replace(details, num_regions=counted, inline_snapshots=data), None)
+        return StoredSnapshot(replace(details, num_regions=counted, inline_snapshots=data), None)
     named = replace(details, num_regions=len(rows), inline_snapshots=None)
     entry = state.mem_wal_entry
     if not table.interpretation.snapshot_uuid_per_build and entry is not None:
         await table.put(external(entry.uuid.uuid), data)
-        return Stored(named, entry.uuid.uuid)
+        return StoredSnapshot(named, entry.uuid.uuid)
     if written is not None and written.data == data:
-        return Stored(named, written.index)
+        return StoredSnapshot(named, written.index)
     index = uuid.UUID(hex=await table.random_hex(32), version=4).bytes
     await confirm.create_fresh(table, external(index), data)
     if written is not None:
         written.data, written.index = data, index
-    return Stored(named, index)
+    return StoredSnapshot(named, index)

@@ -28,7 +28,7 @@ WIDTH_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class TransformParameters:
     """A field's parameters, parsed."""
 
     profile: Profile
@@ -58,24 +58,24 @@ class Transform:
     """Named when a source type is refused."""
     result_type: Callable[[Sequence[pa.DataType]], pa.DataType]
     """Type of the region value from the types of the sources."""
-    apply: Callable[[Sequence[pa.Array], Settings], pa.Array]
+    apply: Callable[[Sequence[pa.Array], TransformParameters], pa.Array]
     """Region values from `flat` source columns; a column of the null type stands for a missing one."""
     monotone: bool
     """Whether the region value never falls while the source value rises."""
 
 
-def _bucketed(columns: Sequence[pa.Array], settings: Settings) -> pa.Array:
+def _bucketed(columns: Sequence[pa.Array], settings: TransformParameters) -> pa.Array:
     return bucket(murmur3(columns[0], settings.profile), settings.number, settings.profile)
 
 
-def _multi_bucketed(columns: Sequence[pa.Array], settings: Settings) -> pa.Array:
+def _multi_bucketed(columns: Sequence[pa.Array], settings: TransformParameters) -> pa.Array:
     return bucket(murmur3_multi(columns, settings.profile), settings.number, settings.profile)
 
 
 def _part(of: Callable[[pa.Array], pa.Array], *, date_has_none: bool = False) -> Callable[..., pa.Array]:
     """A date part in the wall-clock time of the column's zone (AMB-63)."""
 
-    def apply(columns: Sequence[pa.Array], _: Settings) -> pa.Array:
+    def apply(columns: Sequence[pa.Array], _: TransformParameters) -> pa.Array:
         (column,) = columns
         if pa.types.is_null(column.type):
             return pa.nulls(len(column), pa.int32())
@@ -87,7 +87,7 @@ def _part(of: Callable[[pa.Array], pa.Array], *, date_has_none: bool = False) ->
 
 
 @implements("REGION-033", "REGION-034", "AMB-62")
-def _truncated(columns: Sequence[pa.Array], settings: Settings) -> pa.Array:
+def _truncated(columns: Sequence[pa.Array], settings: TransformParameters) -> pa.Array:
     (column,) = columns
     kind, width = column.type, settings.number
     if pa.types.is_null(kind):
@@ -262,17 +262,17 @@ def profile_of(field: RegionField, revision: Revision) -> Profile:
 
 
 @implements("AMB-61", "AMB-62")
-def settings(transform: Transform, field: RegionField, revision: Revision, rows: int) -> Settings:
+def settings(transform: Transform, field: RegionField, revision: Revision, rows: int) -> TransformParameters:
     """The parameters of ``field``; decimal texts. Raises `InvalidArgument` if one is missing or out of range."""
     profile = profile_of(field, revision)
     if transform.parameter is None:
-        return Settings(profile=profile, number=0, rows=rows)
+        return TransformParameters(profile=profile, number=0, rows=rows)
     text = dict(field.parameters).get(transform.parameter)
     clause, largest = ("AMB-61", BUCKETS_MAX[profile]) if transform.parameter == NUM_BUCKETS else ("AMB-62", WIDTH_MAX)
     if text is None or not re.fullmatch(r"[0-9]{1,19}", text) or not 1 <= int(text) <= largest:
         reason = f"{transform.name} of field {field.field_id!r} needs {transform.parameter} from 1 to {largest}"
         raise InvalidArgument(f"{reason}, not {text!r}", clause=clause)
-    return Settings(profile=profile, number=int(text), rows=rows)
+    return TransformParameters(profile=profile, number=int(text), rows=rows)
 
 
 def source(column: pa.Array | pa.ChunkedArray | None, rows: int) -> pa.Array:

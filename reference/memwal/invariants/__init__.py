@@ -15,7 +15,7 @@ from ..ids import region_id
 from ..table.state import TableState, latest, load, versions
 from ..violations import Violation
 from .files import index_files_are_there, look_at_files, named_files_are_there
-from .finding import ABOUT, INVARIANTS, Invariant
+from .finding import ABOUT, INVARIANTS, StoreInvariant
 from .generations import listed_generations_open, listed_row_counts_are_right
 from .index import merge_progress_never_goes_back
 from .manifests import (
@@ -37,16 +37,16 @@ __all__ = [
     "INVARIANTS",
     "REGION_INVARIANTS",
     "TABLE_INVARIANTS",
-    "Invariant",
     "RegionView",
     "Report",
+    "StoreInvariant",
     "Violation",
     "check",
     "verify",
     "view",
 ]
 
-REGION_INVARIANTS: dict[str, Invariant] = {
+REGION_INVARIANTS: dict[str, StoreInvariant] = {
     found.__name__: INVARIANTS[found.__name__]
     for found in (
         manifest_versions_are_dense,
@@ -64,7 +64,7 @@ REGION_INVARIANTS: dict[str, Invariant] = {
 """The invariants of one region that `check` looks at, by name."""
 
 
-TABLE_INVARIANTS: dict[str, Invariant] = {
+TABLE_INVARIANTS: dict[str, StoreInvariant] = {
     found.__name__: INVARIANTS[found.__name__]
     for found in (merge_progress_never_goes_back, named_files_are_there, index_files_are_there)
 }

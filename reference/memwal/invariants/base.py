@@ -20,7 +20,7 @@ from ..violations import Violation
 from . import files, index, snapshots, table
 from .finding import attempted
 from .loading import opened
-from .report import Ledger
+from .report import FindingsLedger
 from .seen import RegionView
 
 
@@ -53,7 +53,7 @@ async def details_of(state: TableState) -> IndexDetails | None:
 
 
 async def look_at_versions(
-    io: Io, regions: Mapping[RegionId, RegionView], ledger: Ledger, *, rows: bool, recent: int | None
+    io: Io, regions: Mapping[RegionId, RegionView], ledger: FindingsLedger, *, rows: bool, recent: int | None
 ) -> Base:
     """Look at every retained version, or at the ``recent`` newest ones, ascending."""
     listing = await naming.listing(io)
@@ -89,7 +89,7 @@ async def look_at_versions(
     return found
 
 
-def add_files(found: files.Files, ledger: Ledger) -> None:
+def add_files(found: files.Files, ledger: FindingsLedger) -> None:
     """Enter what `files.look_at_files` found."""
     ledger.looked_at["files"] += found.looked_at
     ledger.add(files.named_files_are_there(found))
@@ -97,7 +97,7 @@ def add_files(found: files.Files, ledger: Ledger) -> None:
     ledger.add(files.named_files_are_whole(found))
 
 
-async def _references(io: Io, listing: naming.Listing, ledger: Ledger) -> None:
+async def _references(io: Io, listing: naming.Listing, ledger: FindingsLedger) -> None:
     """Look at tags and branches, and at whether the versions that they do not keep are one block."""
     tags, branches = [
         {io.path(name): await attempted(named(io, name, word), io.path(name)) for name in await io.list(folder)}
@@ -127,7 +127,7 @@ async def _from_the_future(io: Io, listing: naming.Listing) -> set[TableVersion]
     return {version for version, stamp in stamps.items() if stamp is not None and until and stamp > until}
 
 
-async def _look_at_version(io: Io, state: TableState, transactions: frozenset[str], ledger: Ledger) -> None:
+async def _look_at_version(io: Io, state: TableState, transactions: frozenset[str], ledger: FindingsLedger) -> None:
     transaction = await attempted(transaction_of(io, state), state.path)
     ledger.add(table.transactions_are_there(state, transactions, transaction))
     ledger.add(table.fragment_ids_are_unique(state))
@@ -137,7 +137,7 @@ async def _look_at_version(io: Io, state: TableState, transactions: frozenset[st
 
 
 async def _look_at_details(
-    io: Io, state: TableState, before: Base, regions: Mapping[RegionId, RegionView], ledger: Ledger
+    io: Io, state: TableState, before: Base, regions: Mapping[RegionId, RegionView], ledger: FindingsLedger
 ) -> Base:
     """The MemWAL index of one version, and the region snapshot in it; ``before`` may have read the same snapshot."""
     details = await attempted(details_of(state), state.path)
@@ -166,7 +166,7 @@ def _is_same_snapshot(a: IndexDetails, b: IndexDetails) -> bool:
     return (a.num_regions, a.specs) == (b.num_regions, b.specs)
 
 
-async def _look_at_step(io: Io, before: Base, after: Base, ledger: Ledger) -> None:
+async def _look_at_step(io: Io, before: Base, after: Base, ledger: FindingsLedger) -> None:
     if before.details is None or before.newest is None or after.newest is None:
         return
     found = [

@@ -28,8 +28,8 @@ from . import rows as checks
 from .base import Base
 from .files import Files, named_files_are_whole
 from .finding import attempted
-from .report import Ledger
-from .seen import Entry, GenerationView, RegionView
+from .report import FindingsLedger
+from .seen import GenerationView, RegionView, SeenEntry
 
 _Values = dict[RegionKey, int]
 
@@ -43,14 +43,16 @@ class _Context:
     spec: RegionSpec | None
     known: RegionKey | None
     columns: Mapping[FieldId, str]
-    ledger: Ledger
+    ledger: FindingsLedger
 
 
-async def look_at_rows(io: Io, regions: Mapping[RegionId, RegionView], base: Base, rows: Rows, ledger: Ledger) -> None:
+async def look_at_rows(
+    io: Io, regions: Mapping[RegionId, RegionView], base: Base, rows: Rows, ledger: FindingsLedger
+) -> None:
     """Look at all rows that can be read."""
     state = base.newest
     assert state is not None
-    parts: list[keys.Part] = []
+    parts: list[keys.KeyedRows] = []
     values: dict[RegionId, tuple[SpecId, RegionKey]] = {}
     for region, view in sorted(regions.items()):
         await io.note("verifying", rows_of=region)
@@ -76,7 +78,7 @@ async def look_at_rows(io: Io, regions: Mapping[RegionId, RegionView], base: Bas
     await _look_at_base(io, state, ledger)
 
 
-def _context(view: RegionView, base: Base, state: TableState, rows: Rows, ledger: Ledger) -> _Context:
+def _context(view: RegionView, base: Base, state: TableState, rows: Rows, ledger: FindingsLedger) -> _Context:
     spec_id = view.newest.spec_id if view.newest is not None else SpecId(0)
     specs = base.details.specs if base.details is not None else ()
     spec = next((s for s in specs if s.spec_id == spec_id), None)
@@ -170,21 +172,21 @@ def _add_values(context: _Context, rows: pa.Table, path: str, values: _Values) -
         values.setdefault(one, at)
 
 
-def _tail(view: RegionView) -> list[Entry]:
+def _tail(view: RegionView) -> list[SeenEntry]:
     return [e for e in view.entries if e.position >= view.first_unflushed and e.rows and not e.misfit]
 
 
-async def _entry_rows(context: _Context, entry: Entry) -> pa.Table:
+async def _entry_rows(context: _Context, entry: SeenEntry) -> pa.Table:
     found = await read_entry(context.view.io, entry.position, context.view.revision, context.rows.schema)
     return context.rows.restored(found.rows, entry.path)
 
 
-async def _entry_keys(context: _Context, entry: Entry) -> pa.Table:
+async def _entry_keys(context: _Context, entry: SeenEntry) -> pa.Table:
     return (await _entry_rows(context, entry)).select(list(context.rows.key))
 
 
-def _entry_part(context: _Context, entry: Entry) -> keys.Part:
-    return keys.Part(context.view.region_id, entry.path, entry.rows, partial(_entry_keys, context, entry))
+def _entry_part(context: _Context, entry: SeenEntry) -> keys.KeyedRows:
+    return keys.KeyedRows(context.view.region_id, entry.path, entry.rows, partial(_entry_keys, context, entry))
 
 
 async def _generation_keys(generation: GenerationView, key: tuple[str, ...]) -> pa.Table:
@@ -192,13 +194,13 @@ async def _generation_keys(generation: GenerationView, key: tuple[str, ...]) -> 
     return await read.scan(generation.io, generation.state, list(key))
 
 
-def _generation_part(context: _Context, generation: GenerationView) -> keys.Part:
+def _generation_part(context: _Context, generation: GenerationView) -> keys.KeyedRows:
     assert generation.state is not None
     reading = partial(_generation_keys, generation, context.rows.key)
-    return keys.Part(context.view.region_id, generation.io.root, generation.state.rows, reading)
+    return keys.KeyedRows(context.view.region_id, generation.io.root, generation.state.rows, reading)
 
 
-async def _merged_parts(io: Io, state: TableState, regions: Mapping[RegionId, RegionView]) -> list[keys.Part]:
+async def _merged_parts(io: Io, state: TableState, regions: Mapping[RegionId, RegionView]) -> list[keys.KeyedRows]:
     """The base rows that manual regions merged, as far as that can be told, where there are several such regions."""
     manual = {region for region, view in regions.items() if view.newest is not None and not view.newest.spec_id}
     if len(manual) < 2:
@@ -212,14 +214,14 @@ async def _merged_parts(io: Io, state: TableState, regions: Mapping[RegionId, Re
         if owner in manual and owner is not None:
             path = io.path(read.file_path(io, state, fragment.files[0]))
             reading = partial(_fragment_keys, io, state, fragment, key)
-            parts.append(keys.Part(owner, path, fragment.physical_rows, reading))
+            parts.append(keys.KeyedRows(owner, path, fragment.physical_rows, reading))
     return parts
 
 
-async def _look_at_base(io: Io, state: TableState, ledger: Ledger) -> None:
+async def _look_at_base(io: Io, state: TableState, ledger: FindingsLedger) -> None:
     """Keys of the base table: unique, and not NULL."""
     key = list(state.primary_key)
-    parts: list[keys.Part] = []
+    parts: list[keys.KeyedRows] = []
     nulls: list[tuple[str, str, int]] = []
     for fragment in state.fragments:
         path = io.path(read.file_path(io, state, fragment.files[0])) if fragment.files else state.path
@@ -230,7 +232,7 @@ async def _look_at_base(io: Io, state: TableState, ledger: Ledger) -> None:
         ledger.looked_at["rows"] += found.num_rows
         nulls += [(path, name, found.column(name).null_count) for name in key if found.column(name).null_count]
         reading = partial(_fragment_keys, io, state, fragment, key)
-        parts.append(keys.Part("base", path, found.num_rows, reading))
+        parts.append(keys.KeyedRows("base", path, found.num_rows, reading))
     ledger.add(keys.base_keys_are_not_null(nulls))
     await io.note("verifying", keys="of the base table")
     twice = await attempted(keys.repeated(parts, across_owners=False), io.root)

@@ -25,7 +25,7 @@ ABOUT: tuple[About, ...] = ("table", "index", "snapshot", "region", "manifest", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Invariant:
+class StoreInvariant:
     """One row of the list that ``memwal verify --list`` prints."""
 
     name: str
@@ -41,7 +41,7 @@ class Invariant:
     """Whether rows have to be read; ``--fast`` leaves such invariants out."""
 
 
-INVARIANTS: dict[str, Invariant] = {}
+INVARIANTS: dict[str, StoreInvariant] = {}
 """Every invariant by name."""
 
 Check = Callable[P, list[Violation]]
@@ -58,7 +58,7 @@ def invariant(
         if name in INVARIANTS:
             raise EngineBug(f"two invariants are called {name}")
         says = (function.__doc__ or "").partition("\n")[0]
-        INVARIANTS[name] = Invariant(
+        INVARIANTS[name] = StoreInvariant(
             name=name, about=about, clauses=clauses, says=says, remedy=remedy, severity=severity, rows=rows
         )
 

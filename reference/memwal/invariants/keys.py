@@ -32,7 +32,7 @@ Source = Callable[[], Awaitable[pa.Table]]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class KeyedRows:
     """Some of the rows whose keys are compared."""
 
     owner: str
@@ -64,7 +64,7 @@ def hashes(keys: pa.Table) -> Hashes:
     return mixed
 
 
-async def repeated(parts: Sequence[Part], *, across_owners: bool) -> tuple[Repeated, ...]:
+async def repeated(parts: Sequence[KeyedRows], *, across_owners: bool) -> tuple[Repeated, ...]:
     """Keys that occur more than once in ``parts``, or, ``across_owners``, in parts of more than one owner.
 
     At most `EXAMPLES` of them. Rows with NULL in the key are left out: they are equal to nothing.
@@ -99,7 +99,7 @@ def _rows(keys: pa.Table) -> list[dict[str, object]]:
         return list(pa.table(columns, names=keys.schema.names).to_pylist())
 
 
-async def _hashed(part: Part, owner: int, number: int, passes: int) -> tuple[Hashes, npt.NDArray[np.int32]]:
+async def _hashed(part: KeyedRows, owner: int, number: int, passes: int) -> tuple[Hashes, npt.NDArray[np.int32]]:
     found = hashes(_without_null(await part.read()))
     found = found[found % np.uint64(passes) == number]
     return found, np.full(len(found), owner, np.int32)

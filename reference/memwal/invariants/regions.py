@@ -13,7 +13,7 @@ from . import generations, index, manifests, progress, registration
 from .base import Base, add_files
 from .contents import known_values
 from .files import look_at_files
-from .report import Ledger
+from .report import FindingsLedger
 from .rows import registered_values
 from .seen import RegionView
 from .view import view
@@ -25,7 +25,7 @@ async def load_regions(
     folders: tuple[str, ...],
     revision: Revision | None,
     rows: Rows | None,
-    ledger: Ledger,
+    ledger: FindingsLedger,
     recent: int | None,
 ) -> dict[RegionId, RegionView]:
     """What is found of each region; empty if the revision is not known."""
@@ -44,7 +44,13 @@ async def load_regions(
 
 
 async def look_at_regions(
-    table: Io, regions: Mapping[RegionId, RegionView], base: Base, rows: Rows | None, ledger: Ledger, *, fast: bool
+    table: Io,
+    regions: Mapping[RegionId, RegionView],
+    base: Base,
+    rows: Rows | None,
+    ledger: FindingsLedger,
+    *,
+    fast: bool,
 ) -> None:
     """Judge every region by itself, against the base table, and against the others."""
     state, details = base.newest, base.details
@@ -79,14 +85,14 @@ async def look_at_regions(
         ledger.add(index.enabling_was_finished(state, configured=configured, enabled=base.enabled))
 
 
-def _count(seen: RegionView, ledger: Ledger) -> None:
+def _count(seen: RegionView, ledger: FindingsLedger) -> None:
     ledger.looked_at["regions"] += 1
     ledger.looked_at["region manifests"] += len(seen.numbers)
     ledger.looked_at["WAL entries"] += len(seen.entries)
     ledger.looked_at["generations"] += len(seen.generations)
 
 
-def _look_at_manifests(seen: RegionView, ledger: Ledger, *, collected: bool) -> None:
+def _look_at_manifests(seen: RegionView, ledger: FindingsLedger, *, collected: bool) -> None:
     ledger.add(registration.regions_with_data_have_a_manifest(seen))
     ledger.add(registration.regions_have_a_manifest(seen))
     ledger.add(registration.regions_hold_nothing_else(seen))
@@ -98,7 +104,7 @@ def _look_at_manifests(seen: RegionView, ledger: Ledger, *, collected: bool) -> 
     ledger.add(seen.found_in_manifests)
 
 
-def _look_at_generations(seen: RegionView, base: Base, rows: Rows | None, ledger: Ledger) -> None:
+def _look_at_generations(seen: RegionView, base: Base, rows: Rows | None, ledger: FindingsLedger) -> None:
     ledger.add(generations.listed_generations_open(seen))
     ledger.add(generations.listed_generations_are_dense(seen))
     ledger.add(generations.generation_ranges_are_contiguous(seen))
@@ -113,7 +119,7 @@ def _look_at_generations(seen: RegionView, base: Base, rows: Rows | None, ledger
         ledger.add(generations.unmerged_generations_fit_the_table(seen, base.newest, merged))
 
 
-def _look_at_values(table: Io, regions: Mapping[RegionId, RegionView], base: Base, ledger: Ledger) -> None:
+def _look_at_values(table: Io, regions: Mapping[RegionId, RegionView], base: Base, ledger: FindingsLedger) -> None:
     """Regions with equal recorded values; registered ones count before they have a manifest."""
     specs = {spec.spec_id: spec for spec in base.details.specs} if base.details is not None else {}
     values = {}

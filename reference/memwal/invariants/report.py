@@ -43,7 +43,7 @@ class Report:
 
 
 @dataclass(slots=True)
-class Ledger:
+class FindingsLedger:
     """Findings and counts while they are collected."""
 
     findings: list[Violation] = field(default_factory=list)

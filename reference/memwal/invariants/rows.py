@@ -32,7 +32,7 @@ from ..table import read
 from ..violations import Violation, objection
 from .finding import invariant
 from .generations import recorded_range
-from .seen import Entry, GenerationView, RegionView
+from .seen import GenerationView, RegionView, SeenEntry
 
 _SHOWN = 60
 
@@ -104,7 +104,7 @@ async def _logged(view: RegionView, generation: GenerationView, rows: Rows) -> p
     return pa.concat_tables(parts)
 
 
-def _entries_of(view: RegionView, generation: GenerationView) -> list[Entry] | str:
+def _entries_of(view: RegionView, generation: GenerationView) -> list[SeenEntry] | str:
     """The entries whose rows the generation has to hold, or why that is not known."""
     number, found = generation.listed.generation, recorded_range(generation)
     readable = {entry.position: entry for entry in view.entries}

@@ -20,7 +20,7 @@ from .base import Base, look_at_versions, newest_readable
 from .contents import look_at_rows
 from .finding import ABOUT, INVARIANTS, attempted
 from .regions import load_regions, look_at_regions
-from .report import Ledger, Report
+from .report import FindingsLedger, Report
 from .table import table_versions_open
 
 FAST_VERSIONS = 100
@@ -61,7 +61,7 @@ async def _moment(table: Io) -> Moment:
 
 
 async def _look(table: Io, wanted: Revision | None, fast: bool) -> Report:
-    ledger = Ledger()
+    ledger = FindingsLedger()
     recent = FAST_VERSIONS if fast else None
     folders = await table.list_folders(paths.MEM_WAL)
     listed = (await naming.listing(table)).versions
@@ -81,7 +81,7 @@ async def _look(table: Io, wanted: Revision | None, fast: bool) -> Report:
     return _report(table, ledger, revision, base, fast)
 
 
-async def _revision(table: Io, state: TableState | None, ledger: Ledger) -> Revision | None:
+async def _revision(table: Io, state: TableState | None, ledger: FindingsLedger) -> Revision | None:
     """The recorded revision, or what the WAL files of a table without a readable version show."""
     if state is not None:
         recorded = await attempted(_recorded(state), state.path)
@@ -113,7 +113,7 @@ def _rows(state: TableState | None, revision: Revision | None) -> Rows | None:
     return Rows(table=state.schema, key=state.primary_key, revision=revision, field_ids=tuple(state.field_ids.items()))
 
 
-def _report(table: Io, ledger: Ledger, revision: Revision | None, base: Base, fast: bool) -> Report:
+def _report(table: Io, ledger: FindingsLedger, revision: Revision | None, base: Base, fast: bool) -> Report:
     about = {name: ABOUT.index(one.about) for name, one in INVARIANTS.items()}
     ordered = sorted(
         (replace(one, path=_relative(table, one.path)) for one in ledger.findings),

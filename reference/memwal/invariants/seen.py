@@ -14,7 +14,7 @@ from ..violations import Violation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class SeenEntry:
     """A WAL entry that can be read, without its rows."""
 
     position: WalPosition
@@ -63,7 +63,7 @@ class RegionView:
     """The version that the hint names; None if there is none, or none that can be read."""
     positions: tuple[WalPosition, ...]
     """WAL positions, readable or not, ascending."""
-    entries: tuple[Entry, ...]
+    entries: tuple[SeenEntry, ...]
     """WAL entries that were read, by position."""
     damaged_entries: tuple[Violation, ...]
     generations: tuple[GenerationView, ...]

@@ -23,7 +23,7 @@ from ..violations import Violation, objection
 from .finding import attempted
 from .loading import opened
 from .manifests import look_at, look_at_step
-from .seen import Entry, GenerationView, RegionView
+from .seen import GenerationView, RegionView, SeenEntry
 
 
 async def view(
@@ -98,8 +98,8 @@ async def _hint(io: Io, names: tuple[str, ...]) -> ManifestVersion | None:
 
 async def _entries(
     io: Io, positions: Iterable[WalPosition], revision: Revision, rows: Rows | None
-) -> tuple[list[Entry], list[Violation]]:
-    entries: list[Entry] = []
+) -> tuple[list[SeenEntry], list[Violation]]:
+    entries: list[SeenEntry] = []
     damaged: list[Violation] = []
     for position in positions:
         name = paths.wal(position, revision.wal_suffix)
@@ -111,7 +111,7 @@ async def _entries(
     return entries, damaged
 
 
-async def _entry(io: Io, name: str, position: WalPosition, revision: Revision, rows: Rows | None) -> Entry:
+async def _entry(io: Io, name: str, position: WalPosition, revision: Revision, rows: Rows | None) -> SeenEntry:
     entry = wal.decode(await io.get(name), revision, io.path(name))
     misfit = ""
     if rows is not None:
@@ -119,7 +119,7 @@ async def _entry(io: Io, name: str, position: WalPosition, revision: Revision, r
             rows.restored(entry.rows, io.path(name))
         except ArtifactError as error:
             misfit = error.reason
-    return Entry(
+    return SeenEntry(
         position=position,
         path=io.path(name),
         epoch=entry.epoch,

@@ -22,7 +22,7 @@ from ..index import snapshot
 from ..revisions import R
 from ..table import reuse, vector_models
 from ..table.commit import commit, transaction_of
-from ..table.conflicts import Verdict, verdict
+from ..table.conflicts import ConflictVerdict, verdict
 from ..table.coverage import index_names, segments, uncovered, with_credit
 from ..table.mirror import Mirror, fill, index_folder
 from ..table.state import TableState, check_writable, latest, load, versions
@@ -247,6 +247,6 @@ async def _still_right(io: Io, build: _Build, newest: TableState) -> bool:
         except NotFound:
             return False
         # A transaction that cannot be read may have been any.
-        if theirs is None or verdict(ours, theirs)[0] is not Verdict.REBASE:
+        if theirs is None or verdict(ours, theirs)[0] is not ConflictVerdict.REBASE:
             return False
     return True

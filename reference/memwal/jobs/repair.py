@@ -47,7 +47,7 @@ Kind = Literal["hint", "entry", "left", "unfinished", "refused"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class RepairStep:
     """What was done about one thing, or would be in a dry run, or why nothing was."""
 
     kind: Kind
@@ -63,7 +63,7 @@ class Step:
 
 
 @implements("AMB-15", "AMB-31", "AMB-143")
-async def repair(io: Io, *, dry_run: bool = False) -> tuple[Step, ...]:
+async def repair(io: Io, *, dry_run: bool = False) -> tuple[RepairStep, ...]:
     """Repair what can be repaired without losing anything; returns what was done, or would be.
 
     Raises `NotFound` without a table, `ArtifactError` if its newest version cannot be read, and the store's outcomes.
@@ -71,29 +71,29 @@ async def repair(io: Io, *, dry_run: bool = False) -> tuple[Step, ...]:
     state = await latest(io)
     if state.mem_wal_entry is None:
         return _without_mem_wal(state)
-    steps: list[Step] = []
+    steps: list[RepairStep] = []
     for folder in await io.list_folders(paths.MEM_WAL):
         try:
             region = region_id(folder)
         except ValueError:
-            steps.append(Step(kind="left", path=io.path(f"{paths.MEM_WAL}/{folder}"), reason="not a region"))
+            steps.append(RepairStep(kind="left", path=io.path(f"{paths.MEM_WAL}/{folder}"), reason="not a region"))
             continue  # nobody knows what it is, so that nothing in it is touched
         await io.note("repairing", region=region)
         steps += await _repair_region(io, region, state, dry_run)
     return tuple(steps)
 
 
-def _without_mem_wal(state: TableState) -> tuple[Step, ...]:
+def _without_mem_wal(state: TableState) -> tuple[RepairStep, ...]:
     if CONFIG_REVISION not in state.config:
         return ()
     reason = (
         f"revision {state.config[CONFIG_REVISION]} is recorded, and there is no MemWAL index: call memwal.enable with "
         "this revision and the region spec that was meant, which is recorded nowhere"
     )
-    return (Step(kind="unfinished", path=state.path, reason=reason),)
+    return (RepairStep(kind="unfinished", path=state.path, reason=reason),)
 
 
-async def _repair_region(table: Io, region: RegionId, state: TableState, dry_run: bool) -> list[Step]:
+async def _repair_region(table: Io, region: RegionId, state: TableState, dry_run: bool) -> list[RepairStep]:
     io = manifests.folder(table, region)
     listed = await manifests.versions(io)
     path = io.path("manifest")
@@ -101,17 +101,23 @@ async def _repair_region(table: Io, region: RegionId, state: TableState, dry_run
         folders = await io.list_folders()
         if "wal" in folders or any(paths.generation_number(name) is not None for name in folders):
             return [
-                Step(kind="refused", path=path, reason="the region has data and no manifest: restore its manifests")
+                RepairStep(
+                    kind="refused", path=path, reason="the region has data and no manifest: restore its manifests"
+                )
             ]
-        return [Step(kind="left", path=path, reason="the region was never claimed; its next writer makes its manifest")]
+        return [
+            RepairStep(
+                kind="left", path=path, reason="the region was never claimed; its next writer makes its manifest"
+            )
+        ]
     if listed[-1] - listed[0] >= len(listed):
         reason = "manifest versions are missing between others: restore them; which state is the newest is not certain"
-        return [Step(kind="refused", path=path, reason=reason)]
+        return [RepairStep(kind="refused", path=path, reason=reason)]
     try:
         newest = await manifests.read(io, listed[-1], state.revision)
     except ArtifactError as error:
         reason = f"the newest manifest cannot be read, restore it: {error.reason}"
-        return [Step(kind="refused", path=error.path, reason=reason)]
+        return [RepairStep(kind="refused", path=error.path, reason=reason)]
     row = RegionRow(region_id=region, spec_id=newest.spec_id, values=(), manifest=newest)
     return [
         *await _repair_hint(io, newest, dry_run),
@@ -120,7 +126,7 @@ async def _repair_region(table: Io, region: RegionId, state: TableState, dry_run
     ]
 
 
-async def _repair_hint(io: Io, newest: RegionManifest, dry_run: bool) -> list[Step]:
+async def _repair_hint(io: Io, newest: RegionManifest, dry_run: bool) -> list[RepairStep]:
     """Point a hint that cannot be read, or names no version, at the newest one. No hint, or an older one, is right."""
     name = paths.VERSION_HINT
     try:
@@ -133,7 +139,9 @@ async def _repair_hint(io: Io, newest: RegionManifest, dry_run: bool) -> list[St
     if not dry_run:
         await confirm.create_unconditionally(io, name, hint.encode(newest.version))
     before = f"version {named}, which is not there" if named is not None else "nothing that can be read"
-    return [Step(kind="hint", path=io.path(name), reason=f"named {before}; the newest version is {newest.version}")]
+    return [
+        RepairStep(kind="hint", path=io.path(name), reason=f"named {before}; the newest version is {newest.version}")
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +183,7 @@ async def _unreadable(region: Region, manifest: RegionManifest) -> tuple[list[_S
     return found, WalPosition(start + len(listed)) if whole else None
 
 
-async def _repair_values(region: Region, newest: RegionManifest, dry_run: bool) -> list[Step]:
+async def _repair_values(region: Region, newest: RegionManifest, dry_run: bool) -> list[RepairStep]:
     """Set entries aside that hold values that their types do not have, and leave their other rows where they are.
 
     Writers of before there was a check of values were acknowledged for such entries, and for what lies behind them.
@@ -185,18 +193,22 @@ async def _repair_values(region: Region, newest: RegionManifest, dry_run: bool) 
         return []
     path = region.io.path(_name(region, found[0].position))
     if following is None:
-        return [Step(kind="refused", path=path, reason="entries are missing beside an unreadable one: restore them")]
+        return [
+            RepairStep(kind="refused", path=path, reason="entries are missing beside an unreadable one: restore them")
+        ]
     if dry_run:
         return [
-            Step(kind="entry", path=region.io.path(_name(region, each.position)), reason=_said(each, "would stay"))
+            RepairStep(
+                kind="entry", path=region.io.path(_name(region, each.position)), reason=_said(each, "would stay")
+            )
             for each in found
         ]
     try:
         return await _set_aside(region)
     except InvalidArgument as sealed:
-        return [Step(kind="refused", path=path, reason=str(sealed))]
+        return [RepairStep(kind="refused", path=path, reason=str(sealed))]
     except Fenced as fenced:
-        return [Step(kind="refused", path=path, reason=f"another process claimed the region meanwhile: {fenced}")]
+        return [RepairStep(kind="refused", path=path, reason=f"another process claimed the region meanwhile: {fenced}")]
 
 
 def _said(each: _Salvaged, stay: str) -> str:
@@ -208,7 +220,7 @@ def _said(each: _Salvaged, stay: str) -> str:
 
 
 @implements("AMB-15", "AMB-24")
-async def _set_aside(region: Region) -> list[Step]:
+async def _set_aside(region: Region) -> list[RepairStep]:
     """Claim, put a barrier behind the last entry, and replace each such entry by its readable rows, its bytes kept.
 
     An entry keeps its epoch, its generation and its position. Cut short anywhere, it can be run again.
@@ -231,7 +243,7 @@ async def _set_aside(region: Region) -> list[Step]:
         data = wal.encode(left, region.revision)
         await confirm.create_unconditionally(region.io, _name(region, each.position), data)
         reason = f"{_said(each, 'stay')}, and all {len(each.data)} bytes are in {region.io.path(kept)}"
-        steps.append(Step(kind="entry", path=region.io.path(_name(region, each.position)), reason=reason))
+        steps.append(RepairStep(kind="entry", path=region.io.path(_name(region, each.position)), reason=reason))
     return steps
 
 
@@ -267,30 +279,32 @@ class _Tail:
         return WalPosition(self.position + 1 + len(self.barriers))
 
 
-async def _repair_tail(region: Region, newest: RegionManifest, dry_run: bool) -> list[Step]:
+async def _repair_tail(region: Region, newest: RegionManifest, dry_run: bool) -> list[RepairStep]:
     found = await _tail(region, newest)
-    if isinstance(found, Step):
+    if isinstance(found, RepairStep):
         return [found]
     if found is None:
         return []
     path = region.io.path(_name(region, found.position))
     if dry_run:
         return [
-            Step(kind="entry", path=path, reason=f"entry {found.position} cannot be read, and would be moved aside")
+            RepairStep(
+                kind="entry", path=path, reason=f"entry {found.position} cannot be read, and would be moved aside"
+            )
         ]
     try:
         return [await _move_aside(region, found)]
     except InvalidArgument as sealed:
-        return [Step(kind="refused", path=path, reason=str(sealed))]
+        return [RepairStep(kind="refused", path=path, reason=str(sealed))]
     except Fenced as fenced:
-        return [Step(kind="refused", path=path, reason=f"another process claimed the region meanwhile: {fenced}")]
+        return [RepairStep(kind="refused", path=path, reason=f"another process claimed the region meanwhile: {fenced}")]
 
 
 def _name(region: Region, position: WalPosition) -> str:
     return paths.wal(position, region.revision.wal_suffix)
 
 
-async def _tail(region: Region, manifest: RegionManifest) -> _Tail | Step | None:
+async def _tail(region: Region, manifest: RegionManifest) -> _Tail | RepairStep | None:
     """The tail if it can be repaired, why it cannot, or None if every entry can be read."""
     start = replay_start(manifest, region.revision)
     listed = [p for p in wal_folder.positions(await region.io.list("wal"), region.revision) if p >= start]
@@ -302,7 +316,9 @@ async def _tail(region: Region, manifest: RegionManifest) -> _Tail | Step | None
         except ArtifactError as error:
             salvaged = await _salvaged(region, position) if error.clause == UNREADABLE else None
             if error.clause != UNREADABLE or (broken is not None and salvaged is None):
-                return Step(kind="refused", path=error.path, reason=f"not an unreadable last entry: {error.reason}")
+                return RepairStep(
+                    kind="refused", path=error.path, reason=f"not an unreadable last entry: {error.reason}"
+                )
             if salvaged is None:
                 broken = position
                 continue  # what stands behind it decides whether it may go
@@ -312,19 +328,21 @@ async def _tail(region: Region, manifest: RegionManifest) -> _Tail | Step | None
         if entry.rows.num_rows:
             path = region.io.path(_name(region, broken))
             reason = f"entry {broken} cannot be read, and entry {position} behind it has rows: restore it from a backup"
-            return Step(kind="refused", path=path, reason=reason)
+            return RepairStep(kind="refused", path=path, reason=reason)
         barriers.append(entry)
     if broken is None:
         return None
     if listed != list(range(start, start + len(listed))):
         path = region.io.path("wal")
-        return Step(kind="refused", path=path, reason="entries are missing below the unreadable one: restore them")
+        return RepairStep(
+            kind="refused", path=path, reason="entries are missing below the unreadable one: restore them"
+        )
     data = await region.io.get(_name(region, broken))
     return _Tail(position=broken, data=data, barriers=tuple(barriers))
 
 
 @implements("AMB-15", "AMB-24")
-async def _move_aside(region: Region, seen: _Tail) -> Step:
+async def _move_aside(region: Region, seen: _Tail) -> RepairStep:
     """Claim, put a barrier behind the entry, keep its bytes elsewhere, and put a data-less entry in its place.
 
     Cut short anywhere, it can be run again.
@@ -334,20 +352,20 @@ async def _move_aside(region: Region, seen: _Tail) -> Step:
     found = await _tail(region, manifest)
     if not isinstance(found, _Tail) or (found.position, found.data) != (seen.position, seen.data):
         reason = f"entry {seen.position} or what is behind it changed while it was looked at: a writer is at work"
-        return Step(kind="refused", path=path, reason=reason)
+        return RepairStep(kind="refused", path=path, reason=reason)
     barrier = _barrier(region, manifest)
     try:
         await confirm.create(region.io, _name(region, found.following), wal.encode(barrier, region.revision))
     except AlreadyExists:
         reason = f"entry {found.following} appeared behind it: a writer is still at work"
-        return Step(kind="refused", path=path, reason=reason)
+        return RepairStep(kind="refused", path=path, reason=reason)
     await verify_epoch(region, manifest)
     kept = await _quarantined(region, manifest, found.position, found.data)
     # Epochs along the WAL never decrease, so that the filler takes that of the entry behind it.
     filler = replace(barrier, epoch=_epoch_behind(found, manifest))
     await confirm.create_unconditionally(region.io, _name(region, found.position), wal.encode(filler, region.revision))
     reason = f"entry {found.position} could not be read; its {len(found.data)} bytes are in {region.io.path(kept)}"
-    return Step(kind="entry", path=path, reason=reason)
+    return RepairStep(kind="entry", path=path, reason=reason)
 
 
 def _epoch_behind(tail: _Tail, manifest: RegionManifest) -> Epoch:

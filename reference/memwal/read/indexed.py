@@ -24,7 +24,7 @@ from ..table.read import ROW_ADDRESS
 from ..table.state import TableState
 from .fragments import STABLE_ROW_IDS
 from .gap import IndexedPlan
-from .parts import Addresses, Mask, Part, Parts, Stored
+from .parts import Addresses, Mask, Part, Parts, TablePart
 
 Indexed = Callable[[Io, TableState, table_pb2.IndexMetadata], Awaitable[Addresses]]
 """Addresses that an index entry gives, in the order of what it gives with them."""
@@ -40,7 +40,7 @@ class Answered:
     entries: tuple[table_pb2.IndexMetadata, ...]
     fragments: frozenset[FragmentId]
     """Fragments of that table that count."""
-    merged: tuple[Stored, frozenset[FragmentId]] | None = None
+    merged: tuple[TablePart, frozenset[FragmentId]] | None = None
     """The generation itself, and the fragments of the base that its merge made; None: the table is the source."""
 
 
@@ -71,7 +71,7 @@ async def of_base(io: Io, parts: Parts, index: MaintainedIndex | None, plan: Ind
     for region in plan.regions:
         for used in region.gap:
             folder = manifests.folder(io, region.region_id).child(used.path)
-            generation = Stored(io=folder, generation=used.generation, region_id=region.region_id, base=state)
+            generation = TablePart(io=folder, generation=used.generation, region_id=region.region_id, base=state)
             own = await generation.opened()
             entries = segments(own, index.name)
             found.append(Answered(folder, own, entries, fragment_ids(own), (generation, used.fragments)))
@@ -81,7 +81,7 @@ async def of_base(io: Io, parts: Parts, index: MaintainedIndex | None, plan: Ind
 @implements("PLAN-011", "AMB-51")
 async def of_part(part: Part, index: MaintainedIndex | None) -> Coverage:
     """How a source above the base is searched: by its own index where that fits the base's, else row by row."""
-    if index is None or not isinstance(part, Stored):
+    if index is None or not isinstance(part, TablePart):
         return Coverage((), None)
     state = await part.opened()
     if not matches(index, state) or uncovered(state, index.name):
@@ -98,7 +98,7 @@ def counted(answered: Answered, entry: table_pb2.IndexMetadata, addresses: Addre
 
 @implements("AMB-88", "AMB-113")
 async def in_base(
-    base: Stored, generation: Stored, fragments: frozenset[FragmentId], key: Sequence[str]
+    base: TablePart, generation: TablePart, fragments: frozenset[FragmentId], key: Sequence[str]
 ) -> tuple[Addresses, Addresses]:
     """Rows of a merged generation that are rows of the base in ``fragments``: addresses there, ascending, and here.
 

@@ -33,7 +33,7 @@ _MOST_VALUES = 1_000
 """Most keys of one lookup that a btree is asked for; more are looked for in every fragment."""
 
 
-class Node(Protocol):
+class PlanNode(Protocol):
     """A node of a plan."""
 
     @property
@@ -41,21 +41,21 @@ class Node(Protocol):
         """The node in one line, without its inputs."""
 
     @property
-    def inputs(self) -> Sequence[Node]:
+    def inputs(self) -> Sequence[PlanNode]:
         """Its inputs, in the order in which they are listed."""
 
     outcome: str
     """What became of the node when the plan ran; empty if it has not run."""
 
 
-def explain(node: Node, depth: int = 0) -> str:
+def explain(node: PlanNode, depth: int = 0) -> str:
     """The plan below ``node``, one line per node; what became of each in brackets, once it ran."""
     said = f"  [{node.outcome}]" if node.outcome else ""
     lines = [f"{'  ' * depth}{node.text}{said}", *(explain(each, depth + 1) for each in node.inputs)]
     return "\n".join(lines)
 
 
-class Lookup(Node, Protocol):
+class Lookup(PlanNode, Protocol):
     """A node that is asked for keys."""
 
     async def find(self, keys: pa.Table) -> pa.Table:
@@ -69,7 +69,7 @@ class TakeLast:
     part: Part
     key: tuple[str, ...]
     columns: tuple[str, ...]
-    inputs: Sequence[Node] = ()
+    inputs: Sequence[PlanNode] = ()
     outcome: str = "not read"
     fragments_read: int = 0
 
@@ -110,7 +110,7 @@ class BloomFilterGuard:
         return f"BloomFilterGuardExec: bf[{self.part.name}]"
 
     @property
-    def inputs(self) -> Sequence[Node]:
+    def inputs(self) -> Sequence[PlanNode]:
         return (self.child,)
 
     @implements("PLAN-018", "PLAN-032")
@@ -136,7 +136,7 @@ class OfRegion:
         return self.child.text
 
     @property
-    def inputs(self) -> Sequence[Node]:
+    def inputs(self) -> Sequence[PlanNode]:
         return self.child.inputs
 
     @property
@@ -162,7 +162,7 @@ class CoalesceFirst:
     text: str = "CoalesceFirstExec: return_first_non_null"
 
     @property
-    def inputs(self) -> Sequence[Node]:
+    def inputs(self) -> Sequence[PlanNode]:
         return self.children
 
     @implements("PLAN-017", "PLAN-020", "PLAN-029", "AMB-111")
@@ -194,7 +194,7 @@ def _predicate(keys: pa.Table) -> Predicate:
     return found
 
 
-class Streamed(Node, Protocol):
+class Streamed(PlanNode, Protocol):
     """A node that gives its rows as they come."""
 
     def stream(self) -> AsyncIterator[pa.Table]:
@@ -211,7 +211,7 @@ class Scan:
     """A filter below deduplication (AMB-99, literal)."""
     more: str = ""
     """What else the plan says of it."""
-    inputs: Sequence[Node] = ()
+    inputs: Sequence[PlanNode] = ()
     outcome: str = ""
 
     @property
@@ -270,7 +270,7 @@ class Deduplicate:
         return f"DeduplicateExec: partition_by=[{key}], order_by=[_gen DESC, _rowaddr DESC]"
 
     @property
-    def inputs(self) -> Sequence[Node]:
+    def inputs(self) -> Sequence[PlanNode]:
         return (self.union,)
 
     @implements("PLAN-012", "PLAN-013", "PLAN-014")
@@ -336,7 +336,7 @@ class Filter:
     text: str = "FilterExec"
 
     @property
-    def inputs(self) -> Sequence[Node]:
+    def inputs(self) -> Sequence[PlanNode]:
         return (self.child,)
 
     async def stream(self) -> AsyncIterator[pa.Table]:

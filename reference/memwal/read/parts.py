@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from .. import paths
 from ..clauses import implements
 from ..codec import bloom
-from ..codec.bloom import Filter
+from ..codec.bloom import DecodedFilter
 from ..codec.pb.lance import table_pb2
 from ..codec.region_manifest import RegionManifest
 from ..effects import Io
@@ -73,7 +73,7 @@ class Part(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class Stored:
+class TablePart:
     """The base table, or a flushed generation, which is opened when it is asked for rows."""
 
     io: Io
@@ -85,7 +85,7 @@ class Stored:
     """A generation that is gone counts as empty: it is merged, or the reading is the literal one (AMB-100)."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Column of the base -> own column; known once it is opened."""
-    known: Filter | None = None
+    known: DecodedFilter | None = None
 
     @property
     def name(self) -> str:
@@ -200,7 +200,7 @@ class Stored:
 
 
 @dataclass(slots=True, kw_only=True)
-class Held:
+class MemTablePart:
     """A MemTable in memory, or what its writer left of it in the WAL, which is read when it is asked for rows."""
 
     generation: int
@@ -258,7 +258,7 @@ class Held:
 class Parts:
     """All sources of a query."""
 
-    base: Stored
+    base: TablePart
     regions: Mapping[RegionId, tuple[Part, ...]]
     """Sources of each region above the base, newest first."""
 
@@ -266,7 +266,7 @@ class Parts:
 @implements("PLAN-001", "PLAN-002", "PLAN-034", "AMB-88", "AMB-102", "AMB-104", "AMB-117", "AMB-118", "AMB-140")
 def collect(io: Io, view: View, memory: Sequence[MemoryView]) -> Parts:
     """The sources of ``view`` and of the ``memory`` of open writers. Raises `Fenced` for memory of an older epoch."""
-    base = Stored(io=io, generation=BASE_GENERATION, region_id=None, base=view.base, state=view.base)
+    base = TablePart(io=io, generation=BASE_GENERATION, region_id=None, base=view.base, state=view.base)
     held = {each.region_id: each for each in memory}
     found: dict[RegionId, tuple[Part, ...]] = {}
     for region in sorted({*view.manifests, *held}):
@@ -280,12 +280,12 @@ def collect(io: Io, view: View, memory: Sequence[MemoryView]) -> Parts:
     return Parts(base, found)
 
 
-def _stored(io: Io, view: View, region: RegionId, manifest: RegionManifest | None) -> list[Stored]:
+def _stored(io: Io, view: View, region: RegionId, manifest: RegionManifest | None) -> list[TablePart]:
     merged = view.base.mem_wal.progress(region)
     # AMB-118, merged generations: they are in the base, where others may have changed their rows since.
     floor = merged if io.interpretation.merged_out_of_resolution else Generation(0)
     return [
-        Stored(
+        TablePart(
             io=manifests.folder(io, region).child(listed.path),
             generation=listed.generation,
             region_id=region,
@@ -303,7 +303,7 @@ def _held(
     region: RegionId,
     manifest: RegionManifest | None,
     memory: MemoryView | None,
-) -> list[Held]:
+) -> list[MemTablePart]:
     current = manifest.generation_current if manifest is not None else Generation(0)
     tables: Sequence[tuple[Generation, pa.Table | None]] = ()
     if memory is not None:
@@ -316,7 +316,7 @@ def _held(
         # AMB-141, the WAL instead of memory: nobody lent the writer's, so that its durable rows are read there.
         tables = [(current, None)]
     return [
-        Held(
+        MemTablePart(
             generation=generation,
             region_id=region,
             base=view.base,

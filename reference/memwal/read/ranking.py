@@ -20,8 +20,8 @@ from ..effects import Io
 from ..ids import FragmentId, RegionId
 from ..keys import KeySet, last_of_each
 from ..table.read import ROW_ADDRESS
-from .nodes import Keep, Node
-from .parts import Addresses, Mask, Part, Parts, Stored
+from .nodes import Keep, PlanNode
+from .parts import Addresses, Mask, Part, Parts, TablePart
 from .pruning import targets
 from .view import View
 
@@ -89,7 +89,7 @@ class Candidates:
     part: Part
     text: str
     rank: Callable[[], Awaitable[Ranked]]
-    inputs: Sequence[Node] = ()
+    inputs: Sequence[PlanNode] = ()
     outcome: str = "not read"
 
 
@@ -106,7 +106,7 @@ class Pool:
 class FilterStale:
     """FilterStaleExec: candidates that no newer generation supersedes, and that the filter of the query keeps."""
 
-    child: Node
+    child: PlanNode
     union: Pool
     fresh: Freshness
     keep: Keep | None
@@ -120,7 +120,7 @@ class FilterStale:
         return f"FilterStaleExec: bloom_filters=[{', '.join(f'bf[{name}]' for name in names)}]"
 
     @property
-    def inputs(self) -> Sequence[Node]:
+    def inputs(self) -> Sequence[PlanNode]:
         return (self.child,)
 
     @implements("PLAN-021", "PLAN-023", "AMB-99", "AMB-107", "AMB-109")
@@ -151,7 +151,7 @@ class FilterStale:
 
 
 @dataclass(slots=True)
-class Sort:
+class RankedSort:
     """SortExec: the rows that stay, of all sources, best first; among equal ones those of the source listed first."""
 
     child: FilterStale
@@ -165,7 +165,7 @@ class Sort:
         return f"SortExec: order_by=[{self.value} {'DESC' if self.greatest else 'ASC'}]"
 
     @property
-    def inputs(self) -> Sequence[Node]:
+    def inputs(self) -> Sequence[PlanNode]:
         return (self.child,)
 
 
@@ -173,7 +173,7 @@ class Sort:
 class GlobalLimit:
     """GlobalLimitExec: the ``k`` best rows of all."""
 
-    child: Sort
+    child: RankedSort
     k: int
     outcome: str = ""
 
@@ -182,7 +182,7 @@ class GlobalLimit:
         return f"GlobalLimitExec: limit={self.k}"
 
     @property
-    def inputs(self) -> Sequence[Node]:
+    def inputs(self) -> Sequence[PlanNode]:
         return (self.child,)
 
     @implements("PLAN-021", "PLAN-023")
@@ -200,7 +200,7 @@ class GlobalLimit:
 
 async def take(part: Part, addresses: Addresses, values: Values, names: Sequence[str], value: str) -> pa.Table:
     """The live rows at ``addresses``, in that order: ``names``, the address, and ``values`` as column ``value``."""
-    stored = isinstance(part, Stored)
+    stored = isinstance(part, TablePart)
     fragments = [FragmentId(int(number)) for number in np.unique(addresses >> np.uint64(32))] if stored else None
     rows = await part.rows(names, fragments)
     there = rows.column(ROW_ADDRESS).to_numpy()

@@ -25,11 +25,11 @@ from ..table.schema import check_columns
 from . import gap
 from .choosing import chosen_index
 from .indexed import Coverage, counted, in_base, of_base, of_part
-from .nodes import Keep, Node
+from .nodes import Keep, PlanNode
 from .parts import Addresses, Part, Parts, collect
 from .pruning import narrowed
 from .query import Query
-from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, Sort, ranked, take
+from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort, ranked, take
 from .view import View, over
 
 SCORE = "_score"
@@ -109,7 +109,7 @@ class Documents:
 class GlobalBM25:
     """GlobalBM25Exec: the statistics of all sources together, which each of them scores its rows by."""
 
-    child: Node
+    child: PlanNode
     documents: Sequence[Documents]
     terms: Sequence[str]
     found: CorpusStatistics | None = None
@@ -117,7 +117,7 @@ class GlobalBM25:
     outcome: str = ""
 
     @property
-    def inputs(self) -> Sequence[Node]:
+    def inputs(self) -> Sequence[PlanNode]:
         return (self.child,)
 
     @implements("PLAN-024", "AMB-110")
@@ -193,4 +193,4 @@ def _plan(
     ]
     fresh = Freshness(io, view, parts, approximate)
     filtering = FilterStale(everything, union, fresh, keep, tuple(names))
-    return GlobalLimit(Sort(filtering, SCORE, greatest=True), asked.k)
+    return GlobalLimit(RankedSort(filtering, SCORE, greatest=True), asked.k)

@@ -28,10 +28,10 @@ from ..table.state import TableState
 from . import gap
 from .choosing import chosen_index
 from .indexed import Answered, Coverage, counted, in_base, of_base, of_part
-from .parts import Addresses, Held, Part, Parts, collect
+from .parts import Addresses, MemTablePart, Part, Parts, collect
 from .pruning import narrowed
 from .query import Query
-from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, Sort, Values, ranked
+from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort, Values, ranked
 from .view import View, over
 
 DISTANCE = "_distance"
@@ -81,7 +81,7 @@ async def search(
         leaves = [await _leaf(io, part, parts, code, asked, index, lag) for part in _sources(parts)]
         union = Pool(leaves)
         filtering = FilterStale(union, union, Freshness(io, chosen, parts, approximate), query.keep, tuple(names))
-        plan = GlobalLimit(Sort(filtering, DISTANCE, greatest=False), asked.k)
+        plan = GlobalLimit(RankedSort(filtering, DISTANCE, greatest=False), asked.k)
         return (await plan.run() if run else pa.table({})), plan
 
     if asked.k < 1:
@@ -121,7 +121,7 @@ async def _leaf(
     lag: gap.IndexedPlan | None,
 ) -> Candidates:
     coverage = await (of_base(io, parts, index, lag) if part is parts.base else of_part(part, index))
-    in_memory = isinstance(part, Held) and index is not None and _held(part, index, code) is not None
+    in_memory = isinstance(part, MemTablePart) and index is not None and _held(part, index, code) is not None
     text = f"KNNExec: {part.name}, k={asked.k}, via={'memory index' if in_memory else coverage.text}"
     return Candidates(part, text, partial(_rank, part, parts, coverage, code, asked, index))
 
@@ -169,7 +169,7 @@ def _moved(addresses: Addresses, there: Addresses, here: Addresses) -> Addresses
     return here[np.minimum(np.searchsorted(there, addresses), len(there) - 1)]
 
 
-def _held(part: Held, index: MaintainedIndex, code: VectorCode) -> tuple[Encoded, ...] | None:
+def _held(part: MemTablePart, index: MaintainedIndex, code: VectorCode) -> tuple[Encoded, ...] | None:
     """What the MemTable's own index holds, in parts, if it follows the same code."""
     if part.indexes is None or index.name not in part.indexes.vectors:
         return None
@@ -178,8 +178,8 @@ def _held(part: Held, index: MaintainedIndex, code: VectorCode) -> tuple[Encoded
 
 
 def _encoded(part: Part, rows: pa.Table, code: VectorCode, column: str, index: MaintainedIndex | None) -> Encoded:
-    held = _held(part, index, code) if isinstance(part, Held) and index is not None else None
-    if held is None or not isinstance(part, Held) or part.indexes is None:
+    held = _held(part, index, code) if isinstance(part, MemTablePart) and index is not None else None
+    if held is None or not isinstance(part, MemTablePart) or part.indexes is None:
         return code.encode(rows.column(column))
     done = part.indexes.rows_indexed
     parts = [*held, code.encode(rows.column(column).slice(done), done)]

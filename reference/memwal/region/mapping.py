@@ -20,7 +20,7 @@ from ..ids import FragmentId, WalPosition
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FragmentPlace:
     """Where one MemTable fragment is stored."""
 
     fragment: FragmentId
@@ -44,7 +44,7 @@ class Place:
 class FragmentMapping:
     """The places of all stored fragments of a MemTable, by fragment id, which is also row order."""
 
-    places: tuple[Place, ...]
+    places: tuple[FragmentPlace, ...]
 
     @property
     def positions(self) -> tuple[WalPosition, ...]:

@@ -17,7 +17,7 @@ from ..ids import FragmentId, Generation, WalPosition
 from ..maintained.base_index import MaintainedIndex
 from ..maintained.memory import MemTableIndexes
 from .log import Log
-from .mapping import FragmentMapping, Place
+from .mapping import FragmentMapping, FragmentPlace
 
 SMALL_BYTES = 4096
 """Sizes up to this one are not taken exactly."""
@@ -44,7 +44,7 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredEntry:
     """One WAL entry with rows of the MemTable."""
 
     position: WalPosition
@@ -76,7 +76,7 @@ class MemTable:
     """What is in the WAL, and what is being stored there now."""
     durable: Extent = Extent()
     """What is in the WAL."""
-    stored: Log[Stored] = Log()
+    stored: Log[StoredEntry] = Log()
     """The WAL entries that hold the durable part, by position."""
     position_covered: WalPosition | None = None
     """Newest WAL position that this MemTable or an older one covers, barriers included; None before the first."""
@@ -161,7 +161,7 @@ class MemTable:
         taken = _between(self.durable, self.handed)
         if not taken.fragments:
             return replace(self, position_covered=position)
-        entry = Stored(position, self.durable.fragments, taken.fragments, taken.rows, size_bytes)
+        entry = StoredEntry(position, self.durable.fragments, taken.fragments, taken.rows, size_bytes)
         return replace(self, stored=self.stored.appended(entry), durable=self.handed, position_covered=position)
 
     @implements("AMB-149")
@@ -209,7 +209,7 @@ class MemTable:
             for ordinal in range(entry.fragments):
                 fragment = FragmentId(entry.fragment_start + ordinal)
                 rows = self.fragments[fragment].num_rows
-                places.append(Place(fragment, entry.position, ordinal, row_start, rows))
+                places.append(FragmentPlace(fragment, entry.position, ordinal, row_start, rows))
                 row_start += rows
         return FragmentMapping(tuple(places))
 

@@ -43,7 +43,7 @@ class SequenceBy:
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class PutResult:
     """What became of the rows of one write."""
 
     rows: int

@@ -31,7 +31,7 @@ from .commit import commit_flush
 from .limits import Limits, Trigger
 from .recovery import recover, replay_start
 from .region import Region
-from .sequences import Comparison, Put
+from .sequences import Comparison, PutResult
 from .writer_state import Stopping, WriterState
 
 _LENIENCY = 2
@@ -50,7 +50,7 @@ class Writer(WriterState):
     """
 
     @implements("WRITER-003", "WRITER-005", "WRITER-006", "WRITER-019", "AMB-23")
-    async def put(self, rows: pa.Table, *, durable: bool = True, indexed: bool = True) -> Put:
+    async def put(self, rows: pa.Table, *, durable: bool = True, indexed: bool = True) -> PutResult:
         """Write ``rows`` as one atomic write, visible in memory at once; returns how many, and how many were late.
 
         ``durable``: it is in the WAL when this returns. ``indexed``: the maintained indexes hold it when this returns.
@@ -61,7 +61,7 @@ class Writer(WriterState):
         return await self.write(self.region.rows.upserts(rows), durable, indexed)
 
     @implements("AMB-89")
-    async def delete(self, keys: pa.Table, *, durable: bool = True, indexed: bool = True) -> Put:
+    async def delete(self, keys: pa.Table, *, durable: bool = True, indexed: bool = True) -> PutResult:
         """Delete the rows of ``keys`` (key columns only, and the sequence column of a writer that has one).
 
         Revision R; `InvalidArgument` in A and B (AMB-89).
@@ -70,7 +70,7 @@ class Writer(WriterState):
         return await self.write(self.tombstones(keys), durable, indexed)
 
     @implements("WRITER-010", "WRITER-018", "AMB-41", "AMB-148")
-    async def write(self, rows: pa.Table, durable: bool, indexed: bool) -> Put:
+    async def write(self, rows: pa.Table, durable: bool, indexed: bool) -> PutResult:
         """As `put`, of rows that were validated."""
         # AMB-148, late rows: what is stored is read once, after the claim, when nobody else can write here.
         if self.comparison is not None:

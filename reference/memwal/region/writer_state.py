@@ -19,7 +19,7 @@ from . import limits as limiting
 from .limits import Clocks, Limits, Trigger
 from .memtable import MemTable, size_of
 from .region import Region
-from .sequences import Comparison, Put
+from .sequences import Comparison, PutResult
 
 
 @dataclass(slots=True)
@@ -111,18 +111,18 @@ class WriterState:
         return self.region.rows.tombstones(keys, sequence)
 
     @implements("AMB-148")
-    def compare_and_insert(self, rows: pa.Table) -> Put:
+    def compare_and_insert(self, rows: pa.Table) -> PutResult:
         """As `insert`, of those of ``rows`` that are not late, if the writer has a sequence column.
 
         There is no request between comparing and inserting, so that no other write comes between the two.
         """
         if self.comparison is None:
             self.insert(rows)
-            return Put(rows.num_rows)
+            return PutResult(rows.num_rows)
         fresh, compared = self.comparison.admitted(rows)
         self.insert(fresh)
         self.comparison.written(fresh, compared)
-        return Put(fresh.num_rows, rows.num_rows - fresh.num_rows)
+        return PutResult(fresh.num_rows, rows.num_rows - fresh.num_rows)
 
     @property
     def timed(self) -> bool:

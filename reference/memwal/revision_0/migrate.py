@@ -30,7 +30,7 @@ from .records import Records, State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class MovedMemWal:
     """One MemWAL whose rows a migration brings into the table."""
 
     region: str
@@ -43,13 +43,13 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class MigrationPlan:
     """What a migration has before it."""
 
     version: TableVersion
     """The table version that was looked at."""
     records: Records
-    unmerged: tuple[Moved, ...]
+    unmerged: tuple[MovedMemWal, ...]
     """By region and generation: the order in which they are merged."""
     rewritten: bool
     """Whether the table's data files are of a version that is not written here, so that all rows are written anew."""
@@ -61,7 +61,7 @@ class Plan:
 
 
 @implements("AMB-04", "AMB-135")
-async def plan(io: Io, revision: Revision, *, pattern: str = entries.PATTERN) -> Plan:
+async def plan(io: Io, revision: Revision, *, pattern: str = entries.PATTERN) -> MigrationPlan:
     """Look at everything that a migration to ``revision`` reads, and change nothing.
 
     Raises `InvalidArgument` for a table that cannot be migrated, and says why; `ArtifactError` for an entry that is
@@ -78,19 +78,21 @@ async def plan(io: Io, revision: Revision, *, pattern: str = entries.PATTERN) ->
         unmerged.append(_moved(record, parts))
         await io.note("planned", region=record.region, generation=record.generation, rows=unmerged[-1].rows)
     rewritten = not files_written(state)
-    return Plan(version=state.version, records=found, unmerged=tuple(unmerged), rewritten=rewritten)
+    return MigrationPlan(version=state.version, records=found, unmerged=tuple(unmerged), rewritten=rewritten)
 
 
 async def migrate(
     io: Io, revision: Revision, *, pattern: str = entries.PATTERN, dry_run: bool = False
-) -> tuple[Moved, ...]:
+) -> tuple[MovedMemWal, ...]:
     """`plan` a migration, and unless it is a ``dry_run`` `carry_out` it; returns what was, or would be, merged."""
     planned = await plan(io, revision, pattern=pattern)
     return planned.unmerged if dry_run else await carry_out(io, revision, planned, pattern=pattern)
 
 
 @implements("AMB-135", "AMB-132", "AMB-133", "LEGACY-020")
-async def carry_out(io: Io, revision: Revision, planned: Plan, *, pattern: str = entries.PATTERN) -> tuple[Moved, ...]:
+async def carry_out(
+    io: Io, revision: Revision, planned: MigrationPlan, *, pattern: str = entries.PATTERN
+) -> tuple[MovedMemWal, ...]:
     """Merge every MemWAL that is not merged, region by region and generation by generation, and enable ``revision``.
 
     ``pattern``: name of an entry's file in its WAL, ``{id}`` for the number. Raises what `plan` raises, and
@@ -180,8 +182,8 @@ async def _rows(io: Io, state: TableState, record: records.MemWal, pattern: str)
     return found
 
 
-def _moved(record: records.MemWal, parts: list[pa.Table]) -> Moved:
-    return Moved(
+def _moved(record: records.MemWal, parts: list[pa.Table]) -> MovedMemWal:
+    return MovedMemWal(
         region=record.region,
         generation=record.generation,
         state=record.state,
@@ -190,7 +192,7 @@ def _moved(record: records.MemWal, parts: list[pa.Table]) -> Moved:
     )
 
 
-def _state_before(planned: Plan, record: records.MemWal) -> State:
+def _state_before(planned: MigrationPlan, record: records.MemWal) -> State:
     ids = {(one.region, one.generation): one.state for one in planned.unmerged}
     return ids.get((record.region, record.generation), record.state)
 

@@ -23,7 +23,7 @@ from ..errors import (
     Unreachable,
 )
 from .base import Handlers, check_name, handler, slice_of
-from .verdicts import RAISED, Verdict, reason, status, verdict
+from .verdicts import RAISED, StoreVerdict, reason, status, verdict
 
 if TYPE_CHECKING:
     from obstore import GetOptions
@@ -147,7 +147,7 @@ class ObjectStore:
             return bytes(self._reads.get(self._prefix + path, options=options).bytes())[:length]
         except RAISED as error:
             # Stores refuse a range that begins at the end or behind it, and Azure every range that counts from the end.
-            if not options or verdict(error, changes=False) is not Verdict.REFUSED:
+            if not options or verdict(error, changes=False) is not StoreVerdict.REFUSED:
                 raise _outcome(error, path, changes=False) from None
             first, end = slice_of(self._size(path), offset, length)
             if first < end and not isinstance(error, exceptions.NotSupportedError):
@@ -211,7 +211,7 @@ class ObjectStore:
         try:
             self._store.put(self._prefix + path, data, mode="create", use_multipart=False)
         except RAISED as error:
-            if verdict(error, changes=True) is not Verdict.TAKEN:
+            if verdict(error, changes=True) is not StoreVerdict.TAKEN:
                 raise _outcome(error, path, changes=True, hint=_no_conditional_put(error)) from None
             # S3 says 409 when another request on the name is under way, which then may fail: nobody may have won.
             if status(error) == 409 and not self._exists(path):
@@ -260,7 +260,7 @@ def _changing(path: str, call: Callable[[], object], *, absent: type[NotFound] |
     try:
         call()
     except RAISED as error:
-        if absent is not None and verdict(error, changes=True) is Verdict.ABSENT:
+        if absent is not None and verdict(error, changes=True) is StoreVerdict.ABSENT:
             raise absent(path) from None
         raise _outcome(error, path, changes=True) from None
 
@@ -270,15 +270,15 @@ def _outcome(error: BaseException, path: str, *, changes: bool, hint: str = "") 
     if isinstance(error, ValueError):
         return InvalidArgument(f"{path!r}: {reason(error)}")
     match verdict(error, changes=changes):
-        case Verdict.ABSENT if not changes:
+        case StoreVerdict.ABSENT if not changes:
             return NotFound(path)
-        case Verdict.ABSENT | Verdict.REFUSED:
+        case StoreVerdict.ABSENT | StoreVerdict.REFUSED:
             return StorageError(path, reason(error) + hint)
-        case Verdict.TAKEN | Verdict.LATER:
+        case StoreVerdict.TAKEN | StoreVerdict.LATER:
             return _noted(Throttled(path), error)
-        case Verdict.OPEN:
+        case StoreVerdict.OPEN:
             return OutcomeUnknown(path, reason(error))
-        case Verdict.SILENT:
+        case StoreVerdict.SILENT:
             return Unreachable(path, reason(error))
 
 

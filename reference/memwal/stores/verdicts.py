@@ -15,7 +15,7 @@ RAISED = (exceptions.BaseError, OSError, ValueError, NotImplementedError)
 """Everything that a method of an obstore store raises."""
 
 
-class Verdict(Enum):
+class StoreVerdict(Enum):
     """What became of the request."""
 
     ABSENT = "the object, or the bucket, is not there"
@@ -26,24 +26,24 @@ class Verdict(Enum):
     SILENT = "the same, and nobody answered"
 
 
-_BY_CLASS: dict[type[BaseException], Verdict] = {
-    FileNotFoundError: Verdict.ABSENT,
-    exceptions.AlreadyExistsError: Verdict.TAKEN,
-    exceptions.PreconditionError: Verdict.REFUSED,
-    exceptions.NotModifiedError: Verdict.REFUSED,
-    exceptions.PermissionDeniedError: Verdict.REFUSED,
-    exceptions.UnauthenticatedError: Verdict.REFUSED,
-    exceptions.NotSupportedError: Verdict.REFUSED,
-    exceptions.InvalidPathError: Verdict.REFUSED,
-    exceptions.UnknownConfigurationKeyError: Verdict.REFUSED,
-    NotImplementedError: Verdict.REFUSED,
-    ValueError: Verdict.REFUSED,
-    exceptions.JoinError: Verdict.OPEN,
-    TimeoutError: Verdict.SILENT,
-    ConnectionError: Verdict.SILENT,
+_BY_CLASS: dict[type[BaseException], StoreVerdict] = {
+    FileNotFoundError: StoreVerdict.ABSENT,
+    exceptions.AlreadyExistsError: StoreVerdict.TAKEN,
+    exceptions.PreconditionError: StoreVerdict.REFUSED,
+    exceptions.NotModifiedError: StoreVerdict.REFUSED,
+    exceptions.PermissionDeniedError: StoreVerdict.REFUSED,
+    exceptions.UnauthenticatedError: StoreVerdict.REFUSED,
+    exceptions.NotSupportedError: StoreVerdict.REFUSED,
+    exceptions.InvalidPathError: StoreVerdict.REFUSED,
+    exceptions.UnknownConfigurationKeyError: StoreVerdict.REFUSED,
+    NotImplementedError: StoreVerdict.REFUSED,
+    ValueError: StoreVerdict.REFUSED,
+    exceptions.JoinError: StoreVerdict.OPEN,
+    TimeoutError: StoreVerdict.SILENT,
+    ConnectionError: StoreVerdict.SILENT,
 }
-_BY_STATUS = {408: Verdict.OPEN, 409: Verdict.LATER, 429: Verdict.LATER, 501: Verdict.REFUSED}
-_BY_HUNDRED = {3: Verdict.REFUSED, 4: Verdict.REFUSED, 5: Verdict.OPEN}
+_BY_STATUS = {408: StoreVerdict.OPEN, 409: StoreVerdict.LATER, 429: StoreVerdict.LATER, 501: StoreVerdict.REFUSED}
+_BY_HUNDRED = {3: StoreVerdict.REFUSED, 4: StoreVerdict.REFUSED, 5: StoreVerdict.OPEN}
 _STATUS = re.compile(r"Server returned non-2xx status code: (\d{3})")
 _NOT_APPLIED = (
     "HTTP error: builder error",  # not even sent, for instance as plain HTTP that the options do not allow
@@ -53,11 +53,11 @@ _TRANSPORT = "HTTP error"
 _QUERY = re.compile(r"\?\S+")
 
 
-def verdict(error: BaseException, *, changes: bool) -> Verdict:
+def verdict(error: BaseException, *, changes: bool) -> StoreVerdict:
     """Judge ``error``, raised by a request that ``changes`` the store or by one that only reads (never `OPEN`)."""
     known = (_BY_CLASS[kind] for kind in type(error).__mro__ if kind in _BY_CLASS)
     found = next(known, None) or _by_text(error, changes)
-    return Verdict.LATER if found is Verdict.OPEN and not changes else found
+    return StoreVerdict.LATER if found is StoreVerdict.OPEN and not changes else found
 
 
 def status(error: BaseException) -> int | None:
@@ -72,12 +72,12 @@ def reason(error: BaseException) -> str:
     return _QUERY.sub("", " ".join(text.split()))
 
 
-def _by_text(error: BaseException, changes: bool) -> Verdict:
+def _by_text(error: BaseException, changes: bool) -> StoreVerdict:
     text, number = str(error), status(error)
     if number is not None:
-        return _BY_STATUS.get(number) or _BY_HUNDRED.get(number // 100, Verdict.OPEN)
+        return _BY_STATUS.get(number) or _BY_HUNDRED.get(number // 100, StoreVerdict.OPEN)
     if any(words in text for words in _NOT_APPLIED):
-        return Verdict.REFUSED
+        return StoreVerdict.REFUSED
     if _TRANSPORT in text:
-        return Verdict.SILENT
-    return Verdict.OPEN if changes else Verdict.REFUSED
+        return StoreVerdict.SILENT
+    return StoreVerdict.OPEN if changes else StoreVerdict.REFUSED

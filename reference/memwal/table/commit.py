@@ -19,7 +19,7 @@ from ..ids import Milliseconds, TableVersion
 from ..revisions import CONFIG_COMMITS, Interpretation
 from . import apply, transactions, versions
 from . import rebase as rebasing
-from .conflicts import Verdict, verdict
+from .conflicts import ConflictVerdict, verdict
 from .draft import Draft
 from .legacy import pointer
 from .state import TableState, check_flags, check_writable, latest, load
@@ -111,19 +111,22 @@ async def _next_base(
     if theirs is None:
         raise Conflict(taken, operation(transaction), "missing", retryable=False, reason=reason)
     changed = _changed_meanwhile(transaction, winner)
-    if decision is Verdict.REBASE and changed is not None:
-        decision, reason = Verdict.RETRY, f"the committed version has another index {changed!r} than the one to replace"
+    if decision is ConflictVerdict.REBASE and changed is not None:
+        decision, reason = (
+            ConflictVerdict.RETRY,
+            f"the committed version has another index {changed!r} than the one to replace",
+        )
     if _only_progress_conflicts(transaction, theirs) and not io.interpretation.progress_in_conflict:
         return winner, transaction
-    if io.interpretation.progress_in_conflict and decision is not Verdict.FAIL:
+    if io.interpretation.progress_in_conflict and decision is not ConflictVerdict.FAIL:
         _check_progress(transaction, winner, operation(theirs), io.interpretation)
-    if decision is Verdict.REBASE:
+    if decision is ConflictVerdict.REBASE:
         carried = await rebasing.onto(io, base, winner, transaction, theirs)
         if carried is not None:
             await io.note("rebased", version=taken, theirs=operation(theirs))
             return winner, carried
-        decision, reason = Verdict.RETRY, "both delete a row, or its values changed (AMB-123)"
-    retryable = decision is Verdict.RETRY
+        decision, reason = ConflictVerdict.RETRY, "both delete a row, or its values changed (AMB-123)"
+    retryable = decision is ConflictVerdict.RETRY
     raise Conflict(taken, operation(transaction), operation(theirs), retryable=retryable, reason=reason)
 
 

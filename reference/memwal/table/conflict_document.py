@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .conflict_table import CELLS, Cell, Verdict
+from .conflict_table import CELLS, Cell, ConflictVerdict
 from .transactions import OPERATIONS
 
 BEGIN, END = "<!-- conflict table: begin -->", "<!-- conflict table: end -->"
 
-_MARKS = {Verdict.REBASE: "=", Verdict.RETRY: "R", Verdict.FAIL: "X"}
+_MARKS = {ConflictVerdict.REBASE: "=", ConflictVerdict.RETRY: "R", ConflictVerdict.FAIL: "X"}
 
 
 def section() -> str:

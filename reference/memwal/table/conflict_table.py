@@ -20,7 +20,7 @@ from . import conditions as on
 from .transactions import OPERATIONS, Transaction
 
 
-class Verdict(Enum):
+class ConflictVerdict(Enum):
     """What a committed transaction means for one that read an earlier version."""
 
     REBASE = "rebasable"
@@ -47,7 +47,7 @@ Condition = Callable[[Transaction, Transaction], bool]
 class Cell:
     """One decision with its reason."""
 
-    verdict: Verdict
+    verdict: ConflictVerdict
     condition: Condition | None
     """If there is one, the verdict holds where it is true, and ours is rebasable where it is not."""
     when: str
@@ -55,11 +55,11 @@ class Cell:
     basis: Basis
     reason: str
 
-    def decide(self, ours: Transaction, theirs: Transaction) -> Verdict:
+    def decide(self, ours: Transaction, theirs: Transaction) -> ConflictVerdict:
         """The verdict for two transactions of the cell's types."""
         if self.condition is None or self.condition(ours, theirs):
             return self.verdict
-        return Verdict.REBASE
+        return ConflictVerdict.REBASE
 
     @property
     def words(self) -> str:
@@ -67,18 +67,18 @@ class Cell:
         return f"{self.verdict.value} if {self.when}" if self.when else self.verdict.value
 
 
-_Decision = tuple[Verdict, Condition | None, str]
+_Decision = tuple[ConflictVerdict, Condition | None, str]
 _Entry = tuple[_Decision, Basis, str]
 _S, _D, _C = Basis.STATED, Basis.DERIVED, Basis.CHOSEN
 
 
 def _when(condition: Condition, words: str) -> _Decision:
-    return Verdict.RETRY, condition, words
+    return ConflictVerdict.RETRY, condition, words
 
 
-_YES: _Decision = (Verdict.REBASE, None, "")
-_AGAIN: _Decision = (Verdict.RETRY, None, "")
-_NO: _Decision = (Verdict.FAIL, None, "")
+_YES: _Decision = (ConflictVerdict.REBASE, None, "")
+_AGAIN: _Decision = (ConflictVerdict.RETRY, None, "")
+_NO: _Decision = (ConflictVerdict.FAIL, None, "")
 _FRAGMENTS = _when(on.same_fragments, "both touch a fragment")
 _ROWS = _when(on.more_than_deletions, "a fragment of both is gone or has other values, or a row is in both")
 

@@ -30,7 +30,7 @@ _CLAUSE = "TXN-054"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class RewrittenFragments:
     """Fragments that were rewritten as others."""
 
     old: frozenset[int]
@@ -52,7 +52,7 @@ def details(entry: table_pb2.IndexMetadata, path: str) -> Details:
 
 
 @implements("TXN-054")
-def of(indices: Iterable[table_pb2.IndexMetadata], path: str) -> tuple[Moved, ...]:
+def of(indices: Iterable[table_pb2.IndexMetadata], path: str) -> tuple[RewrittenFragments, ...]:
     """All rewrites that the indexes of a table version have yet to follow, in order; none without a reuse index.
 
     The content of a reuse index is inside of it (`older.completed`). One that lies in a base path tells nothing, and
@@ -66,7 +66,7 @@ def of(indices: Iterable[table_pb2.IndexMetadata], path: str) -> tuple[Moved, ..
     return tuple(found)
 
 
-def _moved(group: Details.Group, path: str) -> Moved:
+def _moved(group: Details.Group, path: str) -> RewrittenFragments:
     try:
         kept = pyroaring.BitMap64.deserialize(group.changed_row_addrs)
     except (ValueError, IndexError) as error:
@@ -80,7 +80,7 @@ def _moved(group: Details.Group, path: str) -> Moved:
         (np.uint64(each.id) << np.uint64(32)) + np.arange(each.physical_rows, dtype=np.uint64)
         for each in group.new_fragments
     ]
-    return Moved(
+    return RewrittenFragments(
         old=frozenset(each.id for each in group.old_fragments),
         new=frozenset(each.id for each in group.new_fragments),
         sources=np.asarray(kept.to_array(), np.uint64),
@@ -89,7 +89,7 @@ def _moved(group: Details.Group, path: str) -> Moved:
 
 
 @implements("TXN-054")
-def fragments(named: frozenset[int], moves: Sequence[Moved]) -> frozenset[int]:
+def fragments(named: frozenset[int], moves: Sequence[RewrittenFragments]) -> frozenset[int]:
     """Fragments that an index covers whose bitmap has ``named``: the new ones of groups that it covered whole."""
     for move in moves:
         if named & move.old:
@@ -98,7 +98,7 @@ def fragments(named: frozenset[int], moves: Sequence[Moved]) -> frozenset[int]:
 
 
 @implements("TXN-054")
-def addresses(found: Addresses, moves: Sequence[Moved]) -> Addresses:
+def addresses(found: Addresses, moves: Sequence[RewrittenFragments]) -> Addresses:
     """Where the rows are now that an index has at ``found``; `GONE` for those that were deleted."""
     for move in moves:
         within = np.isin(found >> np.uint64(32), np.array(sorted(move.old), np.uint64))

@@ -99,7 +99,7 @@ class TableState:
         return sum(f.physical_rows - f.deletion_file.num_deleted_rows for f in self.fragments)
 
     @cached_property
-    def moves(self) -> tuple[reuse.Moved, ...]:
+    def moves(self) -> tuple[reuse.RewrittenFragments, ...]:
         """Rewrites of fragments that the indexes have yet to follow."""
         return reuse.of(self.manifest.indices, self.path)
 

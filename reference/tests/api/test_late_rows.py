@@ -15,7 +15,7 @@ import pytest
 from memwal.errors import Fenced, InvalidArgument, LateRow
 from memwal.keys import KeyPlaces
 from memwal.read import sequences as reading
-from memwal.region.sequences import Put, Sequences
+from memwal.region.sequences import PutResult, Sequences
 
 SCHEMA = pa.schema(
     [
@@ -68,10 +68,10 @@ def test_a_later_writer_leaves_out_rows_whose_sequence_is_not_higher_wherever_th
     first.put(rows((1, 10, "new"), (2, 10, "new"), (4, 10, "new")))
     stored(table, first)
     with memwal.open(tmp_path / "t").writer(sequence_by="seq") as writer:
-        assert writer.put(rows((1, 9, "old"), (2, 11, "newer"), (3, 1, "first"), (4, 10, "same"))) == Put(2, 2)
-        assert writer.put(rows((2, 11, "again"), (3, 2, "second"))) == Put(1, 1)
+        assert writer.put(rows((1, 9, "old"), (2, 11, "newer"), (3, 1, "first"), (4, 10, "same"))) == PutResult(2, 2)
+        assert writer.put(rows((2, 11, "again"), (3, 2, "second"))) == PutResult(1, 1)
         writer.flush()
-        assert writer.put(rows((2, 11, "again"), (3, 1, "late"))) == Put(0, 2)
+        assert writer.put(rows((2, 11, "again"), (3, 1, "late"))) == PutResult(0, 2)
     assert found(table) == [(1, 10, "new"), (2, 11, "newer"), (3, 2, "second"), (4, 10, "new")]
 
 
@@ -81,7 +81,7 @@ def test_a_write_of_late_rows_only_stores_no_entry(tmp_path: Path) -> None:
     with table.writer(sequence_by="seq") as writer:
         writer.put(rows((1, 10, "new")))
         before = writer.position_next
-        assert writer.put(rows((1, 5, "old"))) == Put(0, 1)
+        assert writer.put(rows((1, 5, "old"))) == PutResult(0, 1)
         assert (writer.position_next, writer.rows) == (before, 1)
 
 
@@ -90,7 +90,7 @@ def test_within_one_write_a_row_is_late_behind_a_higher_or_equal_one_of_its_key(
     table = create(tmp_path / "t")
     mixed = rows((1, 3, "a"), (2, 7, "x"), (1, 5, "b"), (1, 4, "late"), (2, 7, "same"), (1, 5, "same"), (1, 6, "c"))
     with table.writer(sequence_by="seq") as writer:
-        assert writer.put(mixed) == Put(4, 3)
+        assert writer.put(mixed) == PutResult(4, 3)
     assert found(table) == [(1, 6, "c"), (2, 7, "x")]
 
 
@@ -104,7 +104,7 @@ def test_late_rows_may_be_kept_or_fail_the_whole_write(tmp_path: Path) -> None:
         writer.put(rows((3, 1, "goes on")))
     assert found(table) == [(1, 10, "new"), (3, 1, "goes on")]
     with table.writer(sequence_by="seq", late_rows="keep") as writer:
-        assert writer.put(rows((1, 5, "old"))) == Put(1, 0)
+        assert writer.put(rows((1, 5, "old"))) == PutResult(1, 0)
     assert found(table)[0] == (1, 5, "old")
 
 
@@ -114,15 +114,15 @@ def test_a_delete_carries_a_sequence_until_it_is_merged(tmp_path: Path) -> None:
     key = pa.schema([SCHEMA.field("id"), SCHEMA.field("seq")])
     with table.writer(sequence_by="seq") as writer:
         writer.put(rows((1, 10, "new"), (2, 10, "new")))
-        assert writer.delete(pa.table({"id": [1, 2], "seq": [11, 9]}, schema=key)) == Put(1, 1)
-        assert writer.put(rows((1, 11, "late"))) == Put(0, 1)
+        assert writer.delete(pa.table({"id": [1, 2], "seq": [11, 9]}, schema=key)) == PutResult(1, 1)
+        assert writer.put(rows((1, 11, "late"))) == PutResult(0, 1)
         writer.flush()
     with table.writer(sequence_by="seq") as writer:
-        assert writer.put(rows((1, 10, "late"))) == Put(0, 1)
+        assert writer.put(rows((1, 10, "late"))) == PutResult(0, 1)
     assert found(table) == [(2, 10, "new")]
     table.merge()
     with table.writer(sequence_by="seq") as writer:
-        assert writer.put(rows((1, 10, "nothing is known of it any more"))) == Put(1, 0)
+        assert writer.put(rows((1, 10, "nothing is known of it any more"))) == PutResult(1, 0)
 
 
 @pytest.mark.clause("AMB-148")
@@ -147,7 +147,7 @@ def test_a_stored_row_without_a_sequence_is_older_than_any(tmp_path: Path) -> No
     with table.writer() as writer:
         writer.put(rows((1, None, "unknown")))
     with table.writer(sequence_by="seq") as writer:
-        assert writer.put(rows((1, -5, "known"))) == Put(1, 0)
+        assert writer.put(rows((1, -5, "known"))) == PutResult(1, 0)
 
 
 @pytest.mark.parametrize("worth_asking", [1, 1 << 40])
@@ -171,7 +171,7 @@ def test_a_region_compares_with_its_own_rows_of_the_base_whether_merges_tell_whi
         mine = every.filter(pa.array(buckets == bucket))
         odd = sum(i % 2 for i in mine["id"].to_pylist())
         with table.writer(values={"b": bucket}, sequence_by="seq") as writer:
-            assert writer.put(mine) == Put(odd, mine.num_rows - odd)
+            assert writer.put(mine) == PutResult(odd, mine.num_rows - odd)
     assert [v for i, _, v in found(table) if i % 2] == ["new"] * 45
 
 
@@ -192,7 +192,7 @@ def test_keys_that_came_from_a_region_of_an_older_spec_are_compared(
     for bucket in range(3):
         mine = late.filter(pa.array(buckets == bucket))
         with table.writer(values={"c": bucket}, sequence_by="seq") as writer:
-            assert writer.put(mine) == Put(0, mine.num_rows)
+            assert writer.put(mine) == PutResult(0, mine.num_rows)
 
 
 @pytest.mark.clause("AMB-148")

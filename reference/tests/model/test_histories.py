@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from memwal.revisions import Interpretation
 from memwal_model import page, text
-from memwal_model.histories import HAZARDS, LIVES, History, run
+from memwal_model.histories import HAZARDS, LIVES, MachineHistory, run
 from memwal_model.invariants import INVARIANTS, RULES
 from memwal_model.machine import ACTIONS, ASSUMPTIONS, FIELDS
 from memwal_model.states import Setting, inside, possible, steps
@@ -46,14 +46,14 @@ def test_with_it_the_same_history_breaks_nothing(history):
 
 
 def test_a_step_that_cannot_happen_ends_a_history():
-    found = run(History(name="", words="", told="read_manifest w1, read_manifest w2, claim w1, claim w2"))
+    found = run(MachineHistory(name="", words="", told="read_manifest w1, read_manifest w2, claim w1, claim w2"))
     assert found.refused == ("claim", ("w2",))
     assert not possible(found.states[-1], ("claim", ("w2",)))
 
 
 def test_a_word_that_is_no_step_is_refused():
     with pytest.raises(KeyError, match="no action of the machine: clame"):
-        run(History(name="", words="", told="clame w1"))
+        run(MachineHistory(name="", words="", told="clame w1"))
 
 
 def test_what_can_happen_at_first():

@@ -20,7 +20,7 @@ from memwal.errors import InvalidArgument
 from memwal.index import transforms
 from memwal.keys import Seen
 from memwal.read.nodes import BloomFilterGuard, CoalesceFirst, TakeLast, _predicate, newest_rows
-from memwal.read.parts import Stored
+from memwal.read.parts import TablePart
 from memwal.read.predicates import extract
 from memwal.read.view import Raced, ReadRaced, View, over
 from memwal.revisions import STRICT
@@ -563,7 +563,7 @@ def test_take_last_and_scans_read_only_the_fragments_that_a_native_btree_over_th
     store = LocalStore(place)
     current = drive(state.latest(Io(interpretation=STRICT)), store)
 
-    part = Stored(io=Io(interpretation=STRICT), generation=-1, region_id=None, base=current, state=current)
+    part = TablePart(io=Io(interpretation=STRICT), generation=-1, region_id=None, base=current, state=current)
     node = TakeLast(part, ("id",), ("v",))
     assert drive(part.fragments({"id": frozenset([150])}), store) == [1, 3]
     assert drive(node.find(one(150)), store).column("v").to_pylist() == ["v100"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memwal.errors import EngineBug
 from memwal.ids import FragmentId, WalPosition
 from memwal.region.log import Log
-from memwal.region.mapping import FragmentMapping, Place
+from memwal.region.mapping import FragmentMapping, FragmentPlace
 
 from ..kit.writer_scene import Pair, Scene, pairs, rows, scene
 
@@ -25,8 +25,8 @@ STEPS = st.lists(
 )
 
 
-def place(fragment: int, position: int, ordinal: int, row_start: int, count: int) -> Place:
-    return Place(FragmentId(fragment), WalPosition(position), ordinal, row_start, count)
+def place(fragment: int, position: int, ordinal: int, row_start: int, count: int) -> FragmentPlace:
+    return FragmentPlace(FragmentId(fragment), WalPosition(position), ordinal, row_start, count)
 
 
 @pytest.mark.clause("FLUSH-017", "FLUSH-018", "FLUSH-020", "FLUSH-022", "AMB-19")

@@ -21,7 +21,7 @@ from memwal.ids import Milliseconds
 from memwal.index.opening import _first_other
 from memwal.region.limits import Limits, has_room, memtable_due, wal_due
 from memwal.region.memtable import size_of
-from memwal.region.sequences import Put
+from memwal.region.sequences import PutResult
 from memwal.region.writer import open_writer
 
 from ..kit.writer_scene import SCHEMA, UNTIMED, Scene, pairs, rows
@@ -108,7 +108,7 @@ def test_a_durable_put_ends_only_after_its_entry_was_created(there: Scene) -> No
     put = there.pause(writer.put(rows((1, "a")), durable=True))
     put.until(PutIfAbsent, "wal/")
     assert there.entries() == []
-    assert there.run(writer.put(rows((2, "b")), durable=False)) == Put(1)  # nobody waits for this one
+    assert there.run(writer.put(rows((2, "b")), durable=False)) == PutResult(1)  # nobody waits for this one
     assert put.step() is None
     assert there.entries() == [[(1, "a")]]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from memwal.codec import fragment_bitmap
 from memwal.codec.pb.lance import table_pb2
-from memwal.table.conflict_table import CELLS, Verdict
+from memwal.table.conflict_table import CELLS, ConflictVerdict
 from memwal.table.conflicts import verdict
 from memwal.table.transactions import OPERATIONS, Transaction
 
@@ -39,7 +39,7 @@ PLAIN = {
     "update_bases":         "= = = = = = = = = = = = = x ?",
 }  # fmt: skip
 """Ours, then each committed one: = is rebasable, ~ retryable, x incompatible, ? has a condition."""
-SIGNS = {"=": Verdict.REBASE, "~": Verdict.RETRY, "x": Verdict.FAIL}
+SIGNS = {"=": ConflictVerdict.REBASE, "~": ConflictVerdict.RETRY, "x": ConflictVerdict.FAIL}
 Case = tuple[Transaction, Transaction]
 
 
@@ -164,7 +164,7 @@ CONDITIONAL: dict[tuple[str, str], tuple[list[Case], list[Case]]] = {
 CASES = [
     pytest.param(pair, *case, side, id=f"{pair[0]} over {pair[1]}, {side.value} {number}")
     for pair, sides in CONDITIONAL.items()
-    for side, cases in zip((Verdict.RETRY, Verdict.REBASE), sides, strict=True)
+    for side, cases in zip((ConflictVerdict.RETRY, ConflictVerdict.REBASE), sides, strict=True)
     for number, case in enumerate(cases)
 ]
 
@@ -194,7 +194,7 @@ def test_a_plain_cell_says_one_thing_whatever_the_transactions_touch(ours: str) 
 @pytest.mark.clause("TXN-047", "TXN-048", "TXN-051", "TXN-055")
 @pytest.mark.parametrize(("pair", "ours", "theirs", "expected"), CASES)
 def test_a_cell_with_a_condition_says_what_both_touch(
-    pair: tuple[str, str], ours: Transaction, theirs: Transaction, expected: Verdict
+    pair: tuple[str, str], ours: Transaction, theirs: Transaction, expected: ConflictVerdict
 ) -> None:
     assert (ours.WhichOneof("operation"), theirs.WhichOneof("operation")) == pair
     assert verdict(ours, theirs)[0] is expected

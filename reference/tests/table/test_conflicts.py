@@ -19,7 +19,7 @@ from memwal.ids import FragmentId, RegionId, TableVersion, region_id_to_bytes
 from memwal.revisions import STRICT
 from memwal.table import columns, compaction, conflict_table, fragments, read, schema, state, transactions, whole, write
 from memwal.table.commit import commit
-from memwal.table.conflict_table import CELLS, Basis, Verdict
+from memwal.table.conflict_table import CELLS, Basis, ConflictVerdict
 from memwal.table.conflicts import verdict
 from memwal.table.state import TableState
 from memwal.table.transactions import OPERATIONS, Transaction
@@ -79,9 +79,9 @@ def test_every_pair_of_operations_has_a_cell_with_its_reason_and_its_source() ->
     assert all(bool(cell.condition) == bool(cell.when) for cell in CELLS.values())
     stated = {pair: cell.verdict for pair, cell in CELLS.items() if cell.basis is Basis.STATED}
     assert stated == {
-        ("delete", "delete"): Verdict.RETRY,
-        ("update", "rewrite"): Verdict.RETRY,
-        ("delete", "restore"): Verdict.FAIL,
+        ("delete", "delete"): ConflictVerdict.RETRY,
+        ("update", "rewrite"): ConflictVerdict.RETRY,
+        ("delete", "restore"): ConflictVerdict.FAIL,
     }
 
 
@@ -122,65 +122,68 @@ def test_cells_without_a_condition_are_as_the_notes_decide(ours: str, theirs: st
     assert reason
 
 
-PAIRS: list[tuple[Transaction, Transaction, Verdict]] = [
-    (touching("delete", 1), touching("delete", 1), Verdict.REBASE),
-    (touching("delete", 1), made("delete", deleted_fragment_ids=[1]), Verdict.RETRY),
-    (made("delete", deleted_fragment_ids=[1]), touching("delete", 1), Verdict.RETRY),
-    (touching("delete", 1), made("update", removed_fragment_ids=[1]), Verdict.RETRY),
-    (touching("delete", 1), touching("update", 2), Verdict.REBASE),
-    (touching("delete", 1), rewriting(1), Verdict.RETRY),
-    (touching("delete", 1), rewriting(2), Verdict.REBASE),
-    (rewriting(1, 2), touching("update", 2), Verdict.RETRY),
-    (rewriting(1), made("delete", deleted_fragment_ids=[1]), Verdict.RETRY),
-    (rewriting(1, 2), rewriting(2, 3), Verdict.RETRY),
-    (rewriting(1), rewriting(2), Verdict.REBASE),
-    (touching("delete", 1), replacing(1, 0), Verdict.RETRY),
-    (touching("delete", 1), replacing(2, 0), Verdict.REBASE),
-    (replacing(1, 0), rewriting(1), Verdict.RETRY),
-    (replacing(1, 0), made("delete", deleted_fragment_ids=[1]), Verdict.RETRY),
-    (replacing(1, 0), touching("delete", 1), Verdict.REBASE),
-    (replacing(1, 0), replacing(1, 0), Verdict.RETRY),
-    (replacing(1, 0), replacing(1, 1), Verdict.REBASE),
-    (replacing(1, 0), replacing(2, 0), Verdict.REBASE),
-    (touching("update", 1), touching("delete", 1), Verdict.REBASE),
-    (touching("update", 1), made("update", new_fragments=[table_pb2.DataFragment()]), Verdict.RETRY),
-    (merging(REGIONS[0], 1), merging(REGIONS[1], 1), Verdict.RETRY),
-    (merging(REGIONS[0], 1), merging(REGIONS[1], 1, "update_mem_wal_state"), Verdict.REBASE),
-    (merging(REGIONS[0], 1), merging(REGIONS[0], 1, "update_mem_wal_state"), Verdict.RETRY),
-    (merging(REGIONS[0], 1, "update_mem_wal_state"), merging(REGIONS[0], 2), Verdict.RETRY),
-    (merging(REGIONS[0], 1, "update_mem_wal_state"), merging(REGIONS[1], 2), Verdict.REBASE),
-    (made("overwrite"), merging(REGIONS[0], 1), Verdict.RETRY),
-    (made("overwrite"), touching("update", 1), Verdict.REBASE),
-    (made("restore"), merging(REGIONS[0], 1), Verdict.RETRY),
-    (made("restore"), indexing("m", mem_wal=True), Verdict.RETRY),
-    (made("restore"), indexing("i", 1), Verdict.REBASE),
-    (indexing("i", 1), indexing("i", 1), Verdict.RETRY),
-    (indexing("i", 1), indexing("j", 1), Verdict.REBASE),
-    (indexing("m", mem_wal=True), merging(REGIONS[0], 1), Verdict.RETRY),
-    (indexing("i", 1), merging(REGIONS[0], 1), Verdict.REBASE),
-    (indexing("i", 1), made("update", fields_modified=[1]), Verdict.RETRY),
-    (indexing("i", 1), made("project", schema=[{"id": 2}]), Verdict.RETRY),
-    (indexing("i", 1), made("project", schema=[{"id": 1}]), Verdict.REBASE),
-    (indexing("m", mem_wal=True), made("project", schema=[{"id": 1}]), Verdict.RETRY),
-    (made("project", schema=[{"id": 1}]), indexing("i", 2), Verdict.RETRY),
-    (made("project", schema=[{"id": 1}]), indexing("m", mem_wal=True), Verdict.RETRY),
-    (made("update_config", upsert_values={"a": "1"}), made("update_config", delete_keys=["a"]), Verdict.RETRY),
-    (made("update_config", upsert_values={"a": "1"}), made("update_config", upsert_values={"b": "1"}), Verdict.REBASE),
+PAIRS: list[tuple[Transaction, Transaction, ConflictVerdict]] = [
+    (touching("delete", 1), touching("delete", 1), ConflictVerdict.REBASE),
+    (touching("delete", 1), made("delete", deleted_fragment_ids=[1]), ConflictVerdict.RETRY),
+    (made("delete", deleted_fragment_ids=[1]), touching("delete", 1), ConflictVerdict.RETRY),
+    (touching("delete", 1), made("update", removed_fragment_ids=[1]), ConflictVerdict.RETRY),
+    (touching("delete", 1), touching("update", 2), ConflictVerdict.REBASE),
+    (touching("delete", 1), rewriting(1), ConflictVerdict.RETRY),
+    (touching("delete", 1), rewriting(2), ConflictVerdict.REBASE),
+    (rewriting(1, 2), touching("update", 2), ConflictVerdict.RETRY),
+    (rewriting(1), made("delete", deleted_fragment_ids=[1]), ConflictVerdict.RETRY),
+    (rewriting(1, 2), rewriting(2, 3), ConflictVerdict.RETRY),
+    (rewriting(1), rewriting(2), ConflictVerdict.REBASE),
+    (touching("delete", 1), replacing(1, 0), ConflictVerdict.RETRY),
+    (touching("delete", 1), replacing(2, 0), ConflictVerdict.REBASE),
+    (replacing(1, 0), rewriting(1), ConflictVerdict.RETRY),
+    (replacing(1, 0), made("delete", deleted_fragment_ids=[1]), ConflictVerdict.RETRY),
+    (replacing(1, 0), touching("delete", 1), ConflictVerdict.REBASE),
+    (replacing(1, 0), replacing(1, 0), ConflictVerdict.RETRY),
+    (replacing(1, 0), replacing(1, 1), ConflictVerdict.REBASE),
+    (replacing(1, 0), replacing(2, 0), ConflictVerdict.REBASE),
+    (touching("update", 1), touching("delete", 1), ConflictVerdict.REBASE),
+    (touching("update", 1), made("update", new_fragments=[table_pb2.DataFragment()]), ConflictVerdict.RETRY),
+    (merging(REGIONS[0], 1), merging(REGIONS[1], 1), ConflictVerdict.RETRY),
+    (merging(REGIONS[0], 1), merging(REGIONS[1], 1, "update_mem_wal_state"), ConflictVerdict.REBASE),
+    (merging(REGIONS[0], 1), merging(REGIONS[0], 1, "update_mem_wal_state"), ConflictVerdict.RETRY),
+    (merging(REGIONS[0], 1, "update_mem_wal_state"), merging(REGIONS[0], 2), ConflictVerdict.RETRY),
+    (merging(REGIONS[0], 1, "update_mem_wal_state"), merging(REGIONS[1], 2), ConflictVerdict.REBASE),
+    (made("overwrite"), merging(REGIONS[0], 1), ConflictVerdict.RETRY),
+    (made("overwrite"), touching("update", 1), ConflictVerdict.REBASE),
+    (made("restore"), merging(REGIONS[0], 1), ConflictVerdict.RETRY),
+    (made("restore"), indexing("m", mem_wal=True), ConflictVerdict.RETRY),
+    (made("restore"), indexing("i", 1), ConflictVerdict.REBASE),
+    (indexing("i", 1), indexing("i", 1), ConflictVerdict.RETRY),
+    (indexing("i", 1), indexing("j", 1), ConflictVerdict.REBASE),
+    (indexing("m", mem_wal=True), merging(REGIONS[0], 1), ConflictVerdict.RETRY),
+    (indexing("i", 1), merging(REGIONS[0], 1), ConflictVerdict.REBASE),
+    (indexing("i", 1), made("update", fields_modified=[1]), ConflictVerdict.RETRY),
+    (indexing("i", 1), made("project", schema=[{"id": 2}]), ConflictVerdict.RETRY),
+    (indexing("i", 1), made("project", schema=[{"id": 1}]), ConflictVerdict.REBASE),
+    (indexing("m", mem_wal=True), made("project", schema=[{"id": 1}]), ConflictVerdict.RETRY),
+    (made("project", schema=[{"id": 1}]), indexing("i", 2), ConflictVerdict.RETRY),
+    (made("project", schema=[{"id": 1}]), indexing("m", mem_wal=True), ConflictVerdict.RETRY),
+    (made("update_config", upsert_values={"a": "1"}), made("update_config", delete_keys=["a"]), ConflictVerdict.RETRY),
+    (made("update_config", upsert_values={"a": "1"}), made("update_config", upsert_values={"b": "1"}),
+     ConflictVerdict.REBASE),
     (made("update_config", upsert_values={"a": "1"}), made("update_config", config_updates={"replace": True}),
-     Verdict.RETRY),
-    (made("update_config", schema_metadata={"a": "1"}), made("merge"), Verdict.RETRY),
-    (made("merge"), made("update_config", schema_metadata={"a": "1"}), Verdict.RETRY),
-    (made("merge"), made("update_config", upsert_values={"a": "1"}), Verdict.REBASE),
-    (made("restore"), made("update_config", upsert_values={"memwal.collected.x": "1"}), Verdict.RETRY),
-    (made("restore"), made("update_config", upsert_values={"other": "1"}), Verdict.REBASE),
-    (made("update_bases", new_bases=[{"name": "a"}]), made("update_bases", new_bases=[{"name": "a"}]), Verdict.RETRY),
-    (made("update_bases", new_bases=[{"name": "a"}]), made("update_bases", new_bases=[{"name": "b"}]), Verdict.REBASE),
+     ConflictVerdict.RETRY),
+    (made("update_config", schema_metadata={"a": "1"}), made("merge"), ConflictVerdict.RETRY),
+    (made("merge"), made("update_config", schema_metadata={"a": "1"}), ConflictVerdict.RETRY),
+    (made("merge"), made("update_config", upsert_values={"a": "1"}), ConflictVerdict.REBASE),
+    (made("restore"), made("update_config", upsert_values={"memwal.collected.x": "1"}), ConflictVerdict.RETRY),
+    (made("restore"), made("update_config", upsert_values={"other": "1"}), ConflictVerdict.REBASE),
+    (made("update_bases", new_bases=[{"name": "a"}]), made("update_bases", new_bases=[{"name": "a"}]),
+     ConflictVerdict.RETRY),
+    (made("update_bases", new_bases=[{"name": "a"}]), made("update_bases", new_bases=[{"name": "b"}]),
+     ConflictVerdict.REBASE),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("ours", "theirs", "expected"), PAIRS, ids=range(len(PAIRS)))
 @pytest.mark.clause("TXN-051", "TXN-055")
-def test_conditions_look_at_what_both_touch(ours: Transaction, theirs: Transaction, expected: Verdict) -> None:
+def test_conditions_look_at_what_both_touch(ours: Transaction, theirs: Transaction, expected: ConflictVerdict) -> None:
     assert verdict(ours, theirs)[0] is expected
 
 
@@ -189,8 +192,8 @@ def test_conditions_look_at_what_both_touch(ours: Transaction, theirs: Transacti
 def test_an_unknown_operation_and_a_missing_transaction_are_incompatible_with_everything(name: str) -> None:
     unknown = Transaction.FromString(b"\xfa\x3f\x02\x08\x01")
     assert not transactions.operation(unknown)
-    assert verdict(made(name), unknown)[0] is Verdict.FAIL
-    assert verdict(made(name), None)[0] is Verdict.FAIL
+    assert verdict(made(name), unknown)[0] is ConflictVerdict.FAIL
+    assert verdict(made(name), None)[0] is ConflictVerdict.FAIL
 
 
 def race(folder: Folder, ours: Protocol[Any], theirs: Callable[[Folder], object]) -> Any:
@@ -517,7 +520,10 @@ def test_the_document_prints_the_table() -> None:
 
     page = (Path(__file__).parents[3] / "docs" / "transactions.md").read_text()
     assert conflict_document.section() in page
-    assert json.dumps(sorted(c.value for c in conflict_table.Verdict)) == '["incompatible", "rebasable", "retryable"]'
+    assert (
+        json.dumps(sorted(c.value for c in conflict_table.ConflictVerdict))
+        == '["incompatible", "rebasable", "retryable"]'
+    )
 
 
 def test_io_with_a_location_is_the_same_folder() -> None:

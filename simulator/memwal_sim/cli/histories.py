@@ -16,7 +16,7 @@ import typer
 from memwal.errors import InvalidArgument, MemwalError
 from rich.markup import escape
 
-from ..histories.conflict import Conflict
+from ..histories.conflict import Contradiction
 from ..histories.operations import Operation, dumps, parse
 from ..histories.verdicts import check_batches, check_registers
 from .terminal import USAGE, Json, stderr, stdout
@@ -71,7 +71,7 @@ def _read(file: str) -> tuple[Operation, ...]:
         raise InvalidArgument(f"{name} is not UTF-8 from byte {error.start} on") from None
 
 
-def _conflicts(operations: Sequence[Operation], initial: str | None, *, batches: bool) -> Mapping[str, Conflict]:
+def _conflicts(operations: Sequence[Operation], initial: str | None, *, batches: bool) -> Mapping[str, Contradiction]:
     first = dict.fromkeys((operation.key for operation in operations), initial)
     found = check_registers(operations, first)
     if batches and not found:
@@ -80,12 +80,12 @@ def _conflicts(operations: Sequence[Operation], initial: str | None, *, batches:
     return found
 
 
-def _as_dict(key: str, found: Conflict) -> dict[str, object]:
+def _as_dict(key: str, found: Contradiction) -> dict[str, object]:
     operations = [asdict(operation) for operation in found.operations]
     return {"key": key or None, "kind": found.kind, "reason": found.reason, "operations": operations}
 
 
-def _print(found: Mapping[str, Conflict], what: str) -> None:
+def _print(found: Mapping[str, Contradiction], what: str) -> None:
     if not found:
         stdout.print(f"[bold green]possible[/]: {what}", highlight=False)
     for key, each in found.items():

@@ -25,7 +25,7 @@ from .terminal import FOUND, Json, mistakes_are_usage, print_json, stderr, stdou
 
 if TYPE_CHECKING:
     from ..soak.run import Follow, Result
-    from ..soak.settings import Settings
+    from ..soak.settings import SoakSettings
 
 
 PriceTexts = Annotated[
@@ -109,7 +109,7 @@ def soak(
         raise typer.Exit(FOUND)
 
 
-def _recorded(path: Path) -> tuple[Settings, str]:
+def _recorded(path: Path) -> tuple[SoakSettings, str]:
     from ..soak.settings import from_dict
 
     try:
@@ -122,7 +122,7 @@ def _recorded(path: Path) -> tuple[Settings, str]:
 
 
 @contextmanager
-def _followed(settings: Settings) -> Iterator[Follow | None]:
+def _followed(settings: SoakSettings) -> Iterator[Follow | None]:
     """A progress bar on the error stream, for people."""
     if not stderr.is_terminal:
         yield None

@@ -24,7 +24,7 @@ STATES_MAX = 6_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alone:
+class TurnedReading:
     """One reading that is turned, and where what comes of it is looked for."""
 
     reading: str
@@ -51,18 +51,18 @@ class Noticed:
     """How much was explored."""
 
 
-def alone(known: Mapping[str, Bug]) -> tuple[Alone, ...]:
+def alone(known: Mapping[str, Bug]) -> tuple[TurnedReading, ...]:
     """Every reading in the scenarios of the bugs that turn it, under every revision, in the order of the fields."""
-    found: dict[tuple[str, str, str], Alone] = {}
+    found: dict[tuple[str, str, str], TurnedReading] = {}
     for field in fields(Interpretation):
         for bug in known.values():
             for revision in REVISIONS if field.name in bug.readings else ():
-                one = Alone(reading=field.name, bug=bug.name, revision=revision)
+                one = TurnedReading(reading=field.name, bug=bug.name, revision=revision)
                 found.setdefault((field.name, bug.scenario, revision), one)
     return tuple(found.values())
 
 
-def of_reading(turned: Alone, states_max: int = STATES_MAX) -> Noticed:
+def of_reading(turned: TurnedReading, states_max: int = STATES_MAX) -> Noticed:
     """Explore a reading that is turned alone."""
     return _noticed(turned.study(), states_max)
 

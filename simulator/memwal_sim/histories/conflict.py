@@ -15,7 +15,7 @@ OF_ONE_READ = ("unwritten", "refused", "early")
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class Contradiction:
     """A counterexample."""
 
     kind: str

@@ -14,18 +14,18 @@ from typing import TypeAlias
 from memwal.errors import InvalidArgument
 
 from . import zones
-from .conflict import OF_ONE_READ, Conflict
+from .conflict import OF_ONE_READ, Contradiction
 from .linearization import ObjectStep, linearization
 from .operations import Operation, Value
 
-__all__ = ["Conflict", "Operation", "Value", "check_batches", "check_history", "check_registers", "search_history"]
+__all__ = ["Contradiction", "Operation", "Value", "check_batches", "check_history", "check_registers", "search_history"]
 
-Check: TypeAlias = Callable[[Sequence[Operation]], "Conflict | None"]
+Check: TypeAlias = Callable[[Sequence[Operation]], "Contradiction | None"]
 _Registers: TypeAlias = tuple[tuple[str, Value], ...]
 """Key and value, sorted, without keys that are absent."""
 
 
-def check_history(operations: Iterable[Operation], initial: Value = None) -> Conflict | None:
+def check_history(operations: Iterable[Operation], initial: Value = None) -> Contradiction | None:
     """None if one register that starts with ``initial`` can have done this; else why not.
 
     By zones, in O(n log n), if no value is written twice and nobody writes ``initial``; else by search. Raises
@@ -39,13 +39,15 @@ def check_history(operations: Iterable[Operation], initial: Value = None) -> Con
     return None if found is None else _minimal(found, partial(zones.conflict_of, initial=initial))
 
 
-def search_history(operations: Iterable[Operation], initial: Value = None) -> Conflict | None:
+def search_history(operations: Iterable[Operation], initial: Value = None) -> Contradiction | None:
     """As `check_history`, by search whatever the values."""
     history = _of_one_key(operations)
     return _searched(history, {} if initial is None or not history else {history[0].key: initial})
 
 
-def check_registers(operations: Iterable[Operation], initial: Mapping[str, Value] | None = None) -> dict[str, Conflict]:
+def check_registers(
+    operations: Iterable[Operation], initial: Mapping[str, Value] | None = None
+) -> dict[str, Contradiction]:
     """The conflict of each key that has one. ``initial``: values of keys that are not absent at first."""
     by_key: dict[str, list[Operation]] = defaultdict(list)
     for operation in operations:
@@ -54,7 +56,7 @@ def check_registers(operations: Iterable[Operation], initial: Mapping[str, Value
     return {key: found for key, found in verdicts.items() if found is not None}
 
 
-def check_batches(operations: Iterable[Operation], initial: Mapping[str, Value] | None = None) -> Conflict | None:
+def check_batches(operations: Iterable[Operation], initial: Mapping[str, Value] | None = None) -> Contradiction | None:
     """As `check_registers`, of all keys at once: operations of one batch happen together, in one moment.
 
     Exact: it finds writes that are seen in part, and reads that mix two moments. By search, so that many clients at
@@ -74,20 +76,20 @@ def _of_one_key(operations: Iterable[Operation]) -> tuple[Operation, ...]:
     return history
 
 
-def _searched(history: Sequence[Operation], initial: Mapping[str, Value]) -> Conflict | None:
+def _searched(history: Sequence[Operation], initial: Mapping[str, Value]) -> Contradiction | None:
     state = _registers(initial)
 
-    def check(operations: Sequence[Operation]) -> Conflict | None:
+    def check(operations: Sequence[Operation]) -> Contradiction | None:
         if linearization(_steps(operations), state) is not None:
             return None
         names = ", ".join(map(str, operations))
-        return Conflict("unordered", f"no order explains {names}", tuple(operations))
+        return Contradiction("unordered", f"no order explains {names}", tuple(operations))
 
     found = check([op for op in history if op.counts])
     return None if found is None else _minimal(found, check)
 
 
-def _minimal(found: Conflict, check: Check) -> Conflict:
+def _minimal(found: Contradiction, check: Check) -> Contradiction:
     """The conflict without operations that it does not need; a batch goes as a whole."""
     if found.kind in OF_ONE_READ:
         return found

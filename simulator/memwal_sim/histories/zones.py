@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from memwal.errors import InvalidArgument
 
-from .conflict import Conflict
+from .conflict import Contradiction
 from .operations import Operation, Value
 
 _EVER = float("-inf")
@@ -57,7 +57,7 @@ class _Cluster:
         return "its initial value" if self.write is None else repr(self.value)
 
 
-def conflict_of(operations: Sequence[Operation], initial: Value = None) -> Conflict | None:
+def conflict_of(operations: Sequence[Operation], initial: Value = None) -> Contradiction | None:
     """None if one register that starts with ``initial`` can have done this; else the conflict.
 
     Raises `InvalidArgument` if a value is written twice, or if the initial one is written: see `linearization`.
@@ -83,23 +83,23 @@ def _clusters(operations: Iterable[Operation], initial: Value) -> dict[Value, _C
     return clusters
 
 
-def _misread(read: Operation, clusters: dict[Value, _Cluster]) -> Conflict | None:
+def _misread(read: Operation, clusters: dict[Value, _Cluster]) -> Contradiction | None:
     cluster = clusters.get(read.value)
     if cluster is None:
-        return Conflict("unwritten", f"{read} found what nobody wrote", (read,))
+        return Contradiction("unwritten", f"{read} found what nobody wrote", (read,))
     write = cluster.write
     if write is None:
         return None
     if write.outcome == "failed":
-        return Conflict("refused", f"{read} found what {write} failed to write", (write, read))
+        return Contradiction("refused", f"{read} found what {write} failed to write", (write, read))
     if read.end < write.invoked:
-        return Conflict(
+        return Contradiction(
             "early", f"{read} ended at {read.returned}, before {write} began at {write.invoked}", (write, read)
         )
     return None
 
 
-def _between(clusters: Iterable[_Cluster]) -> Conflict | None:
+def _between(clusters: Iterable[_Cluster]) -> Contradiction | None:
     """A conflict of two zones, if there is one."""
     known = [c for c in clusters if c.write is None or c.write.counts]
     forward = sorted((c for c in known if c.earliest < c.latest), key=lambda c: (c.earliest, c.latest))
@@ -116,7 +116,7 @@ def _between(clusters: Iterable[_Cluster]) -> Conflict | None:
     return None
 
 
-def _conflict(kind: str, held: _Cluster, other: _Cluster) -> Conflict:
+def _conflict(kind: str, held: _Cluster, other: _Cluster) -> Contradiction:
     since = "the beginning" if held.ended is None else f"{_time(held.earliest)} ({held.ended} ended)"
     reason = f"the register has to hold {held} from {since} to {_time(held.latest)} ({held.began} began), "
     if kind == "overlapping":
@@ -125,7 +125,7 @@ def _conflict(kind: str, held: _Cluster, other: _Cluster) -> Conflict:
     else:
         reason += f"and {other} came and was over between {_time(other.latest)} ({other.began} began) "
         reason += f"and {_time(other.earliest)} ({other.ended} ended)"
-    return Conflict(kind, reason, tuple(dict.fromkeys((*held.operations, *other.operations))))
+    return Contradiction(kind, reason, tuple(dict.fromkeys((*held.operations, *other.operations))))
 
 
 def _time(moment: float) -> str:

@@ -13,7 +13,7 @@ from ..store import Contents
 from ..world import Oracle, World, says
 from . import ground
 from .actors import Workplace
-from .scenario import Setting
+from .scenario import ScenarioSetting
 from .scripts import process
 from .survivor import survives
 from .writes import reads_are_explained
@@ -28,13 +28,13 @@ FINISH = "everything can finish"
 """Name of the oracle for liveness."""
 
 
-def place(setting: Setting, *, collected: bool = False) -> Workplace:
+def place(setting: ScenarioSetting, *, collected: bool = False) -> Workplace:
     """The one region, and the table around it; ``collected``: as `COLLECTED` says."""
     return Workplace(region=ground.region(setting, wal_collection=collected, manifest_collection=collected))
 
 
 def world(
-    setting: Setting,
+    setting: ScenarioSetting,
     *processes: Process,
     before: Sequence[Process] = (),
     config: dict[str, str] | None = None,

@@ -20,7 +20,7 @@ from ..process import Process
 from ..store import Contents, Traits
 from ..world import World, says
 from . import ground, writes
-from .scenario import Scenario, Setting
+from .scenario import Scenario, ScenarioSetting
 
 
 async def _appending(io: Io, name: str, key: str) -> None:
@@ -86,7 +86,7 @@ def table(commits: Commits) -> Contents:
     return ground.after(Contents(traits=_STORES[commits]), creator).contents
 
 
-def _committers(commits: Commits, setting: Setting) -> World:
+def _committers(commits: Commits, setting: ScenarioSetting) -> World:
     """Two processes append a row each to one table."""
     io = replace(setting.table, commits=commits)
     return World(

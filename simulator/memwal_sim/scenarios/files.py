@@ -18,11 +18,11 @@ from ..world import World
 from . import clients, columns, first_seconds, ground, indexed, late, one_region, scripts, sharded, specs
 from .actors import Workplace
 from .questions import QUESTIONS
-from .scenario import Scenario, Setting
+from .scenario import Scenario, ScenarioSetting
 from .scripts import Following, ScriptStep, Words
 from .writes import reads_are_explained
 
-Build = Callable[[Setting, Sequence[Process], Sequence[Process]], World]
+Build = Callable[[ScenarioSetting, Sequence[Process], Sequence[Process]], World]
 """Setting, processes, those that run alone before them -> world."""
 
 
@@ -30,7 +30,7 @@ Build = Callable[[Setting, Sequence[Process], Sequence[Process]], World]
 class Ground:
     """What a scenario stands on."""
 
-    place: Callable[[Setting], Workplace]
+    place: Callable[[ScenarioSetting], Workplace]
     words: Words
     build: Build
 
@@ -45,7 +45,7 @@ def _region(table: DataTable) -> Ground:
             check_name("question", name, sorted(QUESTIONS))
     place = partial(clients.place, collected=collected)
 
-    def build(setting: Setting, processes: Sequence[Process], before: Sequence[Process]) -> World:
+    def build(setting: ScenarioSetting, processes: Sequence[Process], before: Sequence[Process]) -> World:
         oracles = [oracle for name, told in asked.items() for oracle in QUESTIONS[name](place(setting), told)]
         stored = Contents(ground.table(setting.revision, **config).objects, Traits(lags=True)) if stale else None
         return clients.world(
@@ -59,7 +59,7 @@ def _indexed(table: DataTable) -> Ground:
     """A table with two indexes: those that MemTables carry are ``maintained``."""
     maintained = table.texts("maintained")
 
-    def build(setting: Setting, processes: Sequence[Process], before: Sequence[Process]) -> World:
+    def build(setting: ScenarioSetting, processes: Sequence[Process], before: Sequence[Process]) -> World:
         return indexed.world(setting, indexed.table(setting.revision, *maintained), *processes, before=before)
 
     return Ground(indexed.place, indexed.WORDS, build)
@@ -74,7 +74,7 @@ def _specs(table: DataTable, words: Words) -> Ground:
     plain: Sequence[Any] = table.take("plain_specs", list, list(asked))
     oracles = (reads_are_explained,) if table.take("reads_are_explained", bool, False) else ()
 
-    def build(setting: Setting, processes: Sequence[Process], before: Sequence[Process]) -> World:
+    def build(setting: ScenarioSetting, processes: Sequence[Process], before: Sequence[Process]) -> World:
         wanted = asked if setting.revision.expressions else plain
         contents = sharded.table(setting.revision, *map(sharded.spec, wanted))
         return one_region.world(setting, contents, *processes, before=before, oracles=oracles)
@@ -100,7 +100,7 @@ class _FileActor:
     script: tuple[ScriptStep, ...]
     insists: bool
 
-    def process(self, on: Ground, setting: Setting) -> Process:
+    def process(self, on: Ground, setting: ScenarioSetting) -> Process:
         place = on.place(setting)
         start = Following(place=place, name=self.name, words=on.words, script=self.script, insists=self.insists)
         return Process(self.name, start)

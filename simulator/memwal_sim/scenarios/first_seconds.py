@@ -19,7 +19,7 @@ from . import indexed, scripts, sharded
 from .actors import Acting, Workplace, read_by
 from .ground import KEY, VALUE, rows_table
 from .one_region import world
-from .scenario import Setting
+from .scenario import ScenarioSetting
 from .scripts import Words
 from .writes import reads_are_explained
 
@@ -92,13 +92,13 @@ INDEXED: Words = {
 }
 
 
-def with_vectors(setting: Setting, processes: Sequence[Process], before: Sequence[Process]) -> World:
+def with_vectors(setting: ScenarioSetting, processes: Sequence[Process], before: Sequence[Process]) -> World:
     """A world on a table with a spec of one region, that can be searched."""
     contents = sharded.table(setting.revision, SPEC, schema=SCHEMA)
     return world(setting, contents, *processes, before=before, oracles=(reads_are_explained,))
 
 
-def with_an_index(setting: Setting, processes: Sequence[Process], before: Sequence[Process]) -> World:
+def with_an_index(setting: ScenarioSetting, processes: Sequence[Process], before: Sequence[Process]) -> World:
     """A world on a table without specs that has an index."""
     contents = indexed.table(setting.revision, indexed.BY_VALUE)
     return world(setting, contents, *processes, before=before, ghosts=indexed.BEGUN, oracles=indexed.audited())

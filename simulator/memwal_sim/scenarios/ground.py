@@ -24,10 +24,11 @@ from ..oracles import inspected
 from ..process import Alone, Process, run_alone
 from ..store import Contents
 from ..world import Oracle
-from .scenario import Setting
+from .scenario import ScenarioSetting
 
 TABLE = Io(interpretation=STRICT)
-"""The table, the root of the store, for those who make it or look at it from outside: others have `Setting.table`."""
+"""The table, the root of the store, for those who make it or look at it from outside: others have that of their
+`ScenarioSetting`."""
 
 
 def region_id(number: int) -> RegionId:
@@ -73,7 +74,7 @@ def after(contents: Contents, process: Process) -> Alone:
     return alone
 
 
-def region(setting: Setting, *, wal_collection: bool = False, manifest_collection: bool = False) -> Region:
+def region(setting: ScenarioSetting, *, wal_collection: bool = False, manifest_collection: bool = False) -> Region:
     """The region under ``setting``, as a writer of the table knows it."""
     ids = schemas.field_ids(schemas.to_fields(SCHEMA))
     return Region(

@@ -34,7 +34,7 @@ from . import ground, scripts, searching
 from .actors import Acting, Action, Workplace, memory_of
 from .clients import after_all
 from .ground import TABLE
-from .scenario import Setting
+from .scenario import ScenarioSetting
 from .scripts import Words
 from .searching import Hit
 from .survivor import survives
@@ -51,7 +51,7 @@ CREDIT = "an index covers what it is credited with"
 KEPT = "a generation stays until indexes cover it"
 
 
-def place(setting: Setting) -> Workplace:
+def place(setting: ScenarioSetting) -> Workplace:
     """The one region, and the table around it."""
     return Workplace(region=ground.region(setting))
 
@@ -235,7 +235,7 @@ def index_oracles(here: Workplace) -> tuple[Oracle, ...]:
 
 
 def world(
-    setting: Setting,
+    setting: ScenarioSetting,
     contents: Contents,
     *processes: Process,
     before: Sequence[Process] = (),

@@ -19,7 +19,7 @@ from . import ground
 from .actors import Acting
 from .clients import COLLECTED, after_all, everything_can_finish, place
 from .ground import VALUE
-from .scenario import Setting
+from .scenario import ScenarioSetting
 from .scripts import WORDS as OF_ONE_REGION
 from .scripts import Words
 from .survivor import survives
@@ -38,7 +38,7 @@ WORDS: Words = {**OF_ONE_REGION, "open": lambda _: opened}
 """What a client may do; each that puts opens the region first."""
 
 
-def world(setting: Setting, processes: Sequence[Process], before: Sequence[Process]) -> World:
+def world(setting: ScenarioSetting, processes: Sequence[Process], before: Sequence[Process]) -> World:
     """``processes`` on an empty table whose WAL may be collected, after those of ``before`` ran alone."""
     begun, ghosts = after_all(ground.table(setting.revision, **COLLECTED), before)
     where = place(setting, collected=True)

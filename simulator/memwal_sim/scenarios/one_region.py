@@ -33,7 +33,7 @@ from ..world import Oracle, World, says
 from . import ground, writes
 from .clients import NOBODY, after_all
 from .ground import KEY, TABLE, Pairs
-from .scenario import Setting
+from .scenario import ScenarioSetting
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ async def _registration(io: Io) -> list[Violation]:
 
 
 def world(
-    setting: Setting,
+    setting: ScenarioSetting,
     contents: Contents,
     *processes: Process,
     before: Sequence[Process] = (),

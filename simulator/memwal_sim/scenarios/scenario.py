@@ -19,7 +19,7 @@ from ..world import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class ScenarioSetting:
     """Under what a scenario runs."""
 
     revision: Revision = B
@@ -31,7 +31,9 @@ class Setting:
         return Io(interpretation=self.interpretation)
 
 
-def setting(revision: str = "B", profile: str = "strict", overrides: Mapping[str, object] | None = None) -> Setting:
+def setting(
+    revision: str = "B", profile: str = "strict", overrides: Mapping[str, object] | None = None
+) -> ScenarioSetting:
     """The setting of these names; ``overrides``: fields of `Interpretation` on top of the profile.
 
     Raises `InvalidArgument` for a name that there is not.
@@ -41,7 +43,7 @@ def setting(revision: str = "B", profile: str = "strict", overrides: Mapping[str
     for name in overrides or ():
         check_name("reading", name, [field.name for field in fields(Interpretation)])
     interpretation = replace(PROFILES[profile], **dict(overrides or {}))  # type: ignore[arg-type]
-    return Setting(revision=REVISIONS[revision], interpretation=interpretation)
+    return ScenarioSetting(revision=REVISIONS[revision], interpretation=interpretation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,7 @@ class Scenario:
     name: str
     title: str
     """One line for lists."""
-    build: Callable[[Setting], World]
+    build: Callable[[ScenarioSetting], World]
     """A new world; each call starts from nothing."""
     about: str = ""
     """What happens in it, in plain words."""

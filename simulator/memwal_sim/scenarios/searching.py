@@ -21,8 +21,8 @@ from memwal.maintained import base_index
 from memwal.maintained.memory import MemTableIndexes
 from memwal.read import gap, indexed
 from memwal.read.indexed import Answered, Coverage
-from memwal.read.parts import Addresses, Held, Part, Parts, collect
-from memwal.read.ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, Sort, ranked
+from memwal.read.parts import Addresses, MemTablePart, Part, Parts, collect
+from memwal.read.ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort, ranked
 from memwal.read.sources import HeldIndexes
 from memwal.read.view import View
 from memwal.region.writer import Writer
@@ -67,7 +67,7 @@ async def hits(view: View, writer: Writer, table: Io, name: str) -> tuple[Hit, .
             held = rows.take(pa.array(indexes.equal(name, value)))
             found += [(value, key, own) for key, own in _pairs(held)]
         pool = Pool([Candidates(part, "", partial(_rank, search, part, how, value)) for part, how in search.sources])
-        best = Sort(FilterStale(pool, pool, search.fresh, None, (KEY, VALUE)), RANK, greatest=False)
+        best = RankedSort(FilterStale(pool, pool, search.fresh, None, (KEY, VALUE)), RANK, greatest=False)
         found += [(value, key, own) for key, own in _pairs(await GlobalLimit(best, MOST).run())]
     return tuple(sorted(found))
 
@@ -82,7 +82,7 @@ async def _planned(view: View, writer: Writer, table: Io, name: str) -> _SourceS
     (index,) = await base_index.load(table, view.base, [name])
     sources: list[tuple[Part, Coverage]] = [(parts.base, await indexed.of_base(table, parts, index, plan))]
     above = parts.regions.get(writer.region.region_id, ())
-    sources += [(part, await indexed.of_part(part, index)) for part in above if not isinstance(part, Held)]
+    sources += [(part, await indexed.of_part(part, index)) for part in above if not isinstance(part, MemTablePart)]
     counts = writer.memtable.generation in plan.region(writer.region.region_id).memory
     rows = writer.memtable.table()
     return _SourceSearch(sources, parts, Freshness(table, view, parts), (indexes, rows) if counts else None)

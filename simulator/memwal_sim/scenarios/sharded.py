@@ -28,7 +28,7 @@ from ..store import Contents
 from . import actors, ground
 from .actors import Acting, Action, Workplace
 from .ground import KEY, TABLE, VALUE
-from .scenario import Setting
+from .scenario import ScenarioSetting
 from .scripts import Given, Words
 
 PART, GROUP = "part", "group"
@@ -64,7 +64,7 @@ def by_engine(spec: RegionSpec, rows: pa.Table, state: TableState) -> Mapping[st
     return {name: found.column(name)[0].as_py() for name in found.schema.names}
 
 
-def place(setting: Setting) -> Workplace:
+def place(setting: ScenarioSetting) -> Workplace:
     """Where clients of the table work. They choose regions themselves; the one of the place is nobody's."""
     return Workplace(region=ground.region(setting))
 

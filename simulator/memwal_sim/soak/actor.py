@@ -55,7 +55,7 @@ class ActorContext:
 
 
 @dataclass(slots=True, kw_only=True)
-class Actor:
+class SoakActor:
     """One process with a name, a role by which its traffic is counted, and randomness of its own."""
 
     name: str

@@ -30,7 +30,7 @@ from memwal.table.state import latest
 
 from .counting import Counted
 from .founding import Founded, found, opened, table_of
-from .settings import Settings
+from .settings import SoakSettings
 from .views import Views
 
 SIZES = (2, 6)
@@ -126,7 +126,7 @@ def _solved(names: list[str], matrix: np.ndarray[Any, Any], wanted: np.ndarray[A
 class _Life:
     """A table on which operations are run and observed."""
 
-    settings: Settings
+    settings: SoakSettings
     counted: Counted = field(default_factory=Counted)
     observations: list[Observation] = field(default_factory=list)
     writers: dict[str, Writer] = field(default_factory=dict)
@@ -327,7 +327,7 @@ def measured(revision: str, *, collection: bool, inline: bool) -> dict[str, Cost
     """
     observations: list[Observation] = []
     for count in SIZES:
-        settings = Settings(
+        settings = SoakSettings(
             revision=revision,
             regions=count,
             keys=12 * count,

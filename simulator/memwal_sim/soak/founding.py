@@ -23,7 +23,7 @@ from memwal.table.commit import commit
 from memwal.table.mirror import Mirror, fill, index_folder
 from memwal.table.state import TableState, latest
 
-from .settings import Settings
+from .settings import SoakSettings
 
 KEY, VALUE = "id", "value"
 SCHEMA = schemas.with_primary_key(pa.schema([pa.field(KEY, pa.string()), pa.field(VALUE, pa.string())]), [KEY])
@@ -57,12 +57,12 @@ def rows_of(found: pa.Table) -> dict[str, str]:
     return dict(zip(keys, found.column(VALUE).to_pylist(), strict=True))
 
 
-def all_keys(settings: Settings) -> list[str]:
+def all_keys(settings: SoakSettings) -> list[str]:
     """Every key of the table, sorted."""
     return [f"k{number:06d}" for number in range(settings.keys)]
 
 
-async def found(settings: Settings, rows: dict[str, str]) -> Founded:
+async def found(settings: SoakSettings, rows: dict[str, str]) -> Founded:
     """Create the table with ``rows`` (key -> value) in its base, and register its regions."""
     io, revision = settings.table(), settings.revision_()
     config = {
@@ -93,7 +93,7 @@ async def found(settings: Settings, rows: dict[str, str]) -> Founded:
 
 
 def _placed(
-    settings: Settings, state: TableState, ids: tuple[RegionId, ...], spec: RegionSpec | None
+    settings: SoakSettings, state: TableState, ids: tuple[RegionId, ...], spec: RegionSpec | None
 ) -> dict[RegionId, tuple[str, ...]]:
     """Keys by region: by the spec, or in turn."""
     keys = all_keys(settings)

@@ -15,7 +15,7 @@ import numpy as np
 from memwal.effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutIfAbsent, RenameIfAbsent, StoreRequest
 
 from ..outcomes import MUTATING, Fate
-from .settings import Settings
+from .settings import SoakSettings
 
 SHAPES: dict[type[StoreRequest[Any]], float] = {
     Get: 1.0,
@@ -28,7 +28,7 @@ SHAPES: dict[type[StoreRequest[Any]], float] = {
     Copy: 2.5,
     RenameIfAbsent: 2.5,
 }
-"""Median latency of each kind of request, as a multiple of `Settings.latency_ms`."""
+"""Median latency of each kind of request, as a multiple of `SoakSettings.latency_ms`."""
 
 _READS = (Get, Head)
 _BLOCK = 1024
@@ -62,7 +62,7 @@ class _Drawn:
 class Network:
     """Latency and fate of each request; deterministic for one seed and one order of requests."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SoakSettings) -> None:
         random = generator(settings.seed, "network")
         self._settings = settings
         self._uniform = _Drawn(random.random)

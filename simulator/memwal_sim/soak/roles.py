@@ -19,7 +19,7 @@ from memwal.table import read
 from memwal.table.state import latest
 from memwal.violations import Violation
 
-from .actor import Actor, Steps
+from .actor import SoakActor, Steps
 from .founding import INDEX, KEY, VALUE, opened, rows_of, table_of
 from .world import PUT_BEGUN, PUT_DONE, SoakWorld
 
@@ -29,7 +29,7 @@ STRONG_READER, EVENTUAL_READER, DRAIN = "strong reader", "eventual reader", "dra
 Job = Callable[[SoakWorld], Protocol[Any]]
 
 
-async def write(world: SoakWorld, row: RegionRow, actor: Actor) -> None:
+async def write(world: SoakWorld, row: RegionRow, actor: SoakActor) -> None:
     """Claim the region of ``row``, and put until the soak closes: what a client does with one writer."""
     settings, env, history = world.settings, world.env, world.history
     limits = Limits(memtable_entries=settings.flush_entries)
@@ -75,7 +75,7 @@ def keep_writing(world: SoakWorld, row: RegionRow) -> Steps[None]:
             yield env.timeout(settings.failover_ms)
 
 
-def _mortal(world: SoakWorld, actor: Actor, suspected: simpy.Event) -> None:
+def _mortal(world: SoakWorld, actor: SoakActor, suspected: simpy.Event) -> None:
     settings, now_ms = world.settings, world.env.now
     if settings.crash_every_ms:
         actor.crash_at_ms = now_ms + float(actor.random.exponential(settings.crash_every_ms))

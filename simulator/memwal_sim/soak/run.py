@@ -21,7 +21,7 @@ from .founding import KEY, VALUE, all_keys, found, rows_of
 from .history import DRAINED
 from .prices import Prices
 from .samples import CONFLICTS, Row, Sampler, series
-from .settings import Settings
+from .settings import SoakSettings
 from .world import OracleBroken, SoakWorld
 
 VERIFIED = "the store is sound"
@@ -47,7 +47,7 @@ Follow = Callable[[SoakProgress], None]
 class Result:
     """What a soak came to."""
 
-    settings: Settings
+    settings: SoakSettings
     prices: Prices
     violation: Violation | None
     """None: every oracle held to the end."""
@@ -94,7 +94,7 @@ class Result:
         }
 
 
-def soak(settings: Settings, *, prices: Prices | None = None, follow: Follow | None = None) -> Result:
+def soak(settings: SoakSettings, *, prices: Prices | None = None, follow: Follow | None = None) -> Result:
     """Run the soak of ``settings``; a broken oracle is in the result, and raises nothing.
 
     Raises `InvalidArgument` for settings that cannot be.
@@ -104,7 +104,7 @@ def soak(settings: Settings, *, prices: Prices | None = None, follow: Follow | N
 
 
 class _Soak:
-    def __init__(self, settings: Settings, prices: Prices, follow: Follow | None) -> None:
+    def __init__(self, settings: SoakSettings, prices: Prices, follow: Follow | None) -> None:
         self.settings, self.prices, self.follow = settings, prices, follow
         self.world = SoakWorld(settings)
         self.sampler = Sampler(self.world, prices)
@@ -247,6 +247,6 @@ async def _base(io: Io) -> Any:
     return await read.scan(io, await latest(io), [KEY, VALUE])
 
 
-def rerun(settings: Settings, seed: int) -> Settings:
+def rerun(settings: SoakSettings, seed: int) -> SoakSettings:
     """The same soak with another seed."""
     return replace(settings, seed=seed)

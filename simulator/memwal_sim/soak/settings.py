@@ -28,7 +28,7 @@ _FAULTS = ("lost", "applied", "late", "throttled")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class SoakSettings:
     """One soak. Times are virtual, in milliseconds; ``…_every_ms`` of 0 means never."""
 
     seed: int = 0
@@ -168,14 +168,14 @@ class Settings:
         return asdict(self)
 
 
-def from_dict(values: Mapping[str, Any]) -> Settings:
-    """The inverse of `Settings.as_dict`; fields may be left out. Raises `InvalidArgument`."""
-    return changed(Settings(), values)
+def from_dict(values: Mapping[str, Any]) -> SoakSettings:
+    """The inverse of `SoakSettings.as_dict`; fields may be left out. Raises `InvalidArgument`."""
+    return changed(SoakSettings(), values)
 
 
-def changed(settings: Settings, values: Mapping[str, Any]) -> Settings:
+def changed(settings: SoakSettings, values: Mapping[str, Any]) -> SoakSettings:
     """``settings`` with other values, which may be text as a command line has it. Raises `InvalidArgument`."""
-    types = {one.name: str(one.type) for one in fields(Settings)}
+    types = {one.name: str(one.type) for one in fields(SoakSettings)}
     for name in values:
         check_name("setting", name, sorted(types))
     return replace(settings, **{name: _value(name, types[name], value) for name, value in values.items()})
@@ -194,7 +194,7 @@ def _value(name: str, kind: str, value: Any) -> Any:
         raise InvalidArgument(f"setting {name} takes a value of type {kind}, not {value!r}") from None
 
 
-_FAULTY = Settings(
+_FAULTY = SoakSettings(
     crash_every_ms=4 * HOUR,
     stall_every_ms=6 * HOUR,
     lost=0.001,
@@ -203,7 +203,7 @@ _FAULTY = Settings(
     throttled=0.002,
 )
 
-PRESETS: dict[str, Settings] = {
+PRESETS: dict[str, SoakSettings] = {
     "smoke": replace(
         _FAULTY,
         duration_ms=2 * HOUR,
@@ -276,7 +276,7 @@ PRESETS: dict[str, Settings] = {
 }
 
 
-def preset(name: str) -> Settings:
+def preset(name: str) -> SoakSettings:
     """The preset ``name``; raises `InvalidArgument` with the names that there are."""
     check_name("preset", name, PRESETS)
     return PRESETS[name]

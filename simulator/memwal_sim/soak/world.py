@@ -15,12 +15,12 @@ from memwal.stores.memory import Objects, Raised
 from memwal.violations import Violation
 
 from ..process import ENGINE_CLAUSE
-from .actor import Actor, ActorContext, Crashed, Steps
+from .actor import ActorContext, Crashed, SoakActor, Steps
 from .founding import Founded
 from .guard import Guard
 from .history import SoakHistory
 from .network import Network, generator
-from .settings import Settings
+from .settings import SoakSettings
 from .traffic import Traffic
 from .views import Views
 
@@ -45,7 +45,7 @@ class OracleBroken(Exception):
 class SoakWorld:
     """State of a soak: the store, the clock, what was written, what was counted."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SoakSettings) -> None:
         self.settings = settings
         self.io = settings.table()
         self.env = simpy.Environment()
@@ -86,14 +86,14 @@ class SoakWorld:
         assert self.founded is not None
         return self.founded
 
-    def actor(self, name: str, role: str, *, mortal: bool = True) -> Actor:
+    def actor(self, name: str, role: str, *, mortal: bool = True) -> SoakActor:
         """A new actor. ``mortal``: a job, which crashes now and then where the settings say so."""
         random = generator(self.settings.seed, name)
         crash_at_ms = math.inf
         crashes = mortal and self.settings.crash_every_ms > 0 and not self.closing
         if crashes and random.random() < _JOBS_THAT_CRASH:
             crash_at_ms = self.env.now + float(random.exponential(_JOB_LIFE_MS))
-        return Actor(name=name, role=role, site=self.site, random=random, crash_at_ms=crash_at_ms)
+        return SoakActor(name=name, role=role, site=self.site, random=random, crash_at_ms=crash_at_ms)
 
     def hear(self, note: Note) -> None:
         """A process made a note."""
@@ -112,7 +112,7 @@ class SoakWorld:
         if violation is not None:
             raise OracleBroken(violation)
 
-    def lived(self, actor: Actor, life: Steps[T]) -> Steps[T | None]:
+    def lived(self, actor: SoakActor, life: Steps[T]) -> Steps[T | None]:
         """Run ``life`` to its end, whatever that is; None if it failed. A break of the engine ends the soak."""
         self.alive += 1
         try:
@@ -150,7 +150,7 @@ class SoakWorld:
         return int(mean_ms * (0.5 + float(random.random())))
 
 
-def _broken(actor: Actor, failure: Exception) -> Violation:
+def _broken(actor: SoakActor, failure: Exception) -> Violation:
     clause = getattr(failure, "clause", "") or ENGINE_CLAUSE
     kind = "misused" if isinstance(failure, InvalidArgument) else "broke"
     reason = f"{actor.name} {kind}: {type(failure).__name__}: {failure}"

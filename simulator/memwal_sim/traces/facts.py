@@ -27,7 +27,7 @@ from ..histories.history import History
 from ..process import Ended, Process, run_alone
 from ..scenarios import ground, indexed
 from ..scenarios.actors import Workplace
-from ..scenarios.scenario import Setting
+from ..scenarios.scenario import ScenarioSetting
 from ..simulation import Simulation
 
 ENDED, RUNNING = "done", "has not ended"
@@ -198,7 +198,7 @@ async def _all(seen: LoadedTable) -> Any:
 
 async def _found_by_index(seen: LoadedTable) -> dict[str, list[str]]:
     """Each value of the scenario's index -> the keys that a search by it finds, in the process of a fresh writer."""
-    region = ground.region(Setting(revision=seen.state.revision))
+    region = ground.region(ScenarioSetting(revision=seen.state.revision))
     found: dict[str, list[str]] = {}
     for _, key, value in (await indexed.looking(Workplace(region=region))).found:
         found.setdefault(value, []).append(key)

@@ -19,7 +19,7 @@ from ..exploring.explorer import explore
 from ..outcomes import FATES, FAULTS
 from ..refinement import Refinement
 from ..scenarios import scenario as scenarios
-from ..scenarios.scenario import Scenario, Setting
+from ..scenarios.scenario import Scenario, ScenarioSetting
 from ..world import REFINEMENT, World
 from .recording import engine_digest, record
 from .shrinking import shrink
@@ -56,7 +56,7 @@ class Study:
             check_name(f"oracle in {self.scenario.name}", self.only, sorted(names))
         return world
 
-    def setting(self) -> Setting:
+    def setting(self) -> ScenarioSetting:
         """Revision and interpretation, planted readings included; raises `InvalidArgument` for unknown names."""
         return scenarios.setting(self.revision, self.profile, {**self.readings, **planting.readings(self.bugs)})
 

@@ -17,7 +17,7 @@ from memwal.table import transactions
 
 from ..process import Process, run_alone
 from ..store import Contents
-from .trees import ITEMS_MAX, Node, node, table, text
+from .trees import ITEMS_MAX, TreeNode, node, table, text
 
 HEX_MAX = 1024
 """Bytes that are shown of what cannot be decoded."""
@@ -35,7 +35,7 @@ class Decoded:
     size_bytes: int
     summary: str
     """One line; empty if there is nothing to say."""
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[TreeNode, ...] = ()
     problem: str = ""
     """Why the bytes could not be decoded; empty if they could, or if there is nothing to decode."""
     dump: str = ""
@@ -98,16 +98,16 @@ def _unknown(data: bytes) -> Decoded:
     if not found or not all(char.isprintable() or char.isspace() for char in found):
         return Decoded(kind="bytes", size_bytes=len(data), summary="", dump=hex_dump(data))
     shown = text(found)
-    return Decoded(kind="bytes", size_bytes=len(data), summary=shown[:60], nodes=(Node("text", shown),))
+    return Decoded(kind="bytes", size_bytes=len(data), summary=shown[:60], nodes=(TreeNode("text", shown),))
 
 
-def _below(found: inspected.Node) -> Iterator[Node]:
+def _below(found: inspected.Node) -> Iterator[TreeNode]:
     """Fields and parts of what was inspected, as a tree of names and texts."""
     yield from (node(name, value) for name, value in found.fields if name != "size_bytes")
     for child in found.children:
-        yield Node(_title(child), "", tuple(_below(child)))
+        yield TreeNode(_title(child), "", tuple(_below(child)))
     if found.more:
-        yield Node("…", f"{found.more:,} more")
+        yield TreeNode("…", f"{found.more:,} more")
 
 
 def _title(part: inspected.Node) -> str:
@@ -117,25 +117,25 @@ def _title(part: inspected.Node) -> str:
     return f"{words(part.kind)} {part.name}".strip()
 
 
-def _rows(data: bytes, path: str, revision: Revision) -> Node:
+def _rows(data: bytes, path: str, revision: Revision) -> TreeNode:
     found = wal.decode(data, revision, path).rows
-    return Node("rows", f"{found.num_rows:,}", rows=table(found))
+    return TreeNode("rows", f"{found.num_rows:,}", rows=table(found))
 
 
-def _data(data: bytes, path: str, _revision: Revision) -> Node:
+def _data(data: bytes, path: str, _revision: Revision) -> TreeNode:
     found = data_file.decode(data, path)
-    return Node("rows", f"{found.num_rows:,}", rows=table(found))
+    return TreeNode("rows", f"{found.num_rows:,}", rows=table(found))
 
 
-def _deleted(data: bytes, path: str, _revision: Revision) -> Node:
+def _deleted(data: bytes, path: str, _revision: Revision) -> TreeNode:
     return node("deleted_rows", tuple(map(int, files.deleted_offsets(data, path))))
 
 
-def _operation(data: bytes, path: str, _revision: Revision) -> Node:
+def _operation(data: bytes, path: str, _revision: Revision) -> TreeNode:
     return node("operation", transactions.decode(data, path))
 
 
-_INSIDE: Mapping[str, Callable[[bytes, str, Revision], Node]] = {
+_INSIDE: Mapping[str, Callable[[bytes, str, Revision], TreeNode]] = {
     kinds.WAL_ENTRY: _rows,
     kinds.DATA_FILE: _data,
     kinds.DELETION_FILE: _deleted,
@@ -144,9 +144,9 @@ _INSIDE: Mapping[str, Callable[[bytes, str, Revision], Node]] = {
 """Kind -> what is in such a file besides what `memwal inspect` says, in place of its field of that name."""
 
 
-def _inside(kind: str, path: str, data: bytes, revision: Revision) -> Iterator[Node]:
+def _inside(kind: str, path: str, data: bytes, revision: Revision) -> Iterator[TreeNode]:
     if kind in _INSIDE and len(data) <= ROWS_FROM_MAX_BYTES:
         try:
             yield _INSIDE[kind](data, path, revision)
         except ArtifactError as refused:
-            yield Node("refused", str(refused))
+            yield TreeNode("refused", str(refused))

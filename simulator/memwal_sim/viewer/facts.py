@@ -23,7 +23,7 @@ from .addresses import Addresses, home
 from .decoding import Decoded, decode, part
 from .film import Film, Frame
 from .remarks import asked, is_fault
-from .trees import Node, node
+from .trees import TreeNode, node
 
 GONE = -1
 """In place of a number of bytes: the object was deleted. In place of a violation: what is asked for holds."""
@@ -123,8 +123,8 @@ class Facts:
             case Returned(value=bytes(data)):
                 return {"blob": self._blob(taken.request.path, data, _first(taken))}
             case Returned(value=tuple(names)):
-                found = tuple(Node(name if "/" not in name else self._address(name)) for name in names)
-                return {"names": self._node(Node("", children=found))}
+                found = tuple(TreeNode(name if "/" not in name else self._address(name)) for name in names)
+                return {"names": self._node(TreeNode("", children=found))}
         return None
 
     def _blob(self, path: str, data: bytes, first: int | None = None) -> int:
@@ -139,7 +139,7 @@ class Facts:
         nodes = tuple(self._node(each) for each in found.nodes)
         return (found.kind, found.size_bytes, found.summary, nodes, found.problem, found.dump)
 
-    def _node(self, found: Node) -> int:
+    def _node(self, found: TreeNode) -> int:
         children = tuple(self._node(child) for child in found.children)
         rows = None if found.rows is None else self._rows.number((found.rows.columns, found.rows.rows, found.rows.left))
         return self._nodes.number((self._text(found.name), self._text(found.text), children, rows))

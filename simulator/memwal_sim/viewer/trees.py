@@ -28,7 +28,7 @@ _DETAILS = "MemWalIndexDetails"
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowTexts:
     """Rows as texts."""
 
     columns: tuple[str, ...]
@@ -38,38 +38,38 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class TreeNode:
     """A name, and under it a text, other nodes, or rows."""
 
     name: str
     text: str = ""
-    children: tuple[Node, ...] = ()
-    rows: Rows | None = None
+    children: tuple[TreeNode, ...] = ()
+    rows: RowTexts | None = None
 
 
-def node(name: str, value: object) -> Node:
+def node(name: str, value: object) -> TreeNode:
     """The tree for ``value``."""
     match value:
         case Message():
-            return Node(name, _empty(value), tuple(_message(value)))
+            return TreeNode(name, _empty(value), tuple(_message(value)))
         case pa.Table():
-            return Node(name, f"{value.num_rows:,}", rows=table(value))
+            return TreeNode(name, f"{value.num_rows:,}", rows=table(value))
         case bytes() | str() | bool() | int() | float() | None | Enum():
-            return Node(name, text(value))
+            return TreeNode(name, text(value))
         case Mapping():
-            return Node(name, "" if value else "none", tuple(node(text(key), each) for key, each in value.items()))
+            return TreeNode(name, "" if value else "none", tuple(node(text(key), each) for key, each in value.items()))
         case frozenset() | set() if len(value) > ITEMS_MAX:
-            return Node(name, f"{len(value):,}")
+            return TreeNode(name, f"{len(value):,}")
         case frozenset() | set():
             return _several(name, sorted(value, key=repr))
         case tuple() | list():
             return _several(name, value)
     if is_dataclass(value) and not isinstance(value, type):
-        return Node(name, "", tuple(dataclass_nodes(value)))
-    return Node(name, _cut(str(value)))
+        return TreeNode(name, "", tuple(dataclass_nodes(value)))
+    return TreeNode(name, _cut(str(value)))
 
 
-def dataclass_nodes(value: Any) -> Iterable[Node]:
+def dataclass_nodes(value: Any) -> Iterable[TreeNode]:
     """A node for each field of a dataclass, but for empty ones that keep fields of later revisions."""
     for field in fields(value):
         found = getattr(value, field.name)
@@ -77,23 +77,23 @@ def dataclass_nodes(value: Any) -> Iterable[Node]:
             yield node(field.name, found)
 
 
-def _several(name: str, values: list[Any] | tuple[Any, ...]) -> Node:
+def _several(name: str, values: list[Any] | tuple[Any, ...]) -> TreeNode:
     if not values:
-        return Node(name, "none")
+        return TreeNode(name, "none")
     if all(isinstance(each, (int, str, bytes)) for each in values):
         shown = ", ".join(text(each) for each in values[:ITEMS_MAX])
-        return Node(name, _cut(f"[{shown}]"))
+        return TreeNode(name, _cut(f"[{shown}]"))
     children = [node(str(number), each) for number, each in enumerate(values[:ITEMS_MAX])]
     if len(values) > ITEMS_MAX:
-        children.append(Node("…", f"{len(values) - ITEMS_MAX:,} more"))
-    return Node(name, f"{len(values):,}", tuple(children))
+        children.append(TreeNode("…", f"{len(values) - ITEMS_MAX:,} more"))
+    return TreeNode(name, f"{len(values):,}", tuple(children))
 
 
 def _empty(message: Message) -> str:
     return "" if message.ListFields() or unknown(message) else "empty"
 
 
-def _message(message: Message) -> Iterable[Node]:
+def _message(message: Message) -> Iterable[TreeNode]:
     kind = message.DESCRIPTOR
     if kind.full_name == "google.protobuf.Any":
         yield from _any(message)
@@ -102,10 +102,10 @@ def _message(message: Message) -> Iterable[Node]:
         yield _field(field, value)
     rest = unknown(message)
     if rest:
-        yield Node("unknown fields", text(rest))
+        yield TreeNode("unknown fields", text(rest))
 
 
-def _field(field: FieldDescriptor, value: Any) -> Node:
+def _field(field: FieldDescriptor, value: Any) -> TreeNode:
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         return node(field.name, {key: value[key] for key in sorted(value)})
     if field.is_repeated:
@@ -120,24 +120,24 @@ def _scalar(field: FieldDescriptor, value: Any) -> Any:
     return f"{value}, unknown" if known is None else known.name
 
 
-def _any(message: Any) -> Iterable[Node]:
-    yield Node("type_url", message.type_url)
+def _any(message: Any) -> Iterable[TreeNode]:
+    yield TreeNode("type_url", message.type_url)
     if not message.type_url.endswith(_DETAILS):
-        yield Node("value", text(message.value))
+        yield TreeNode("value", text(message.value))
         return
     try:
         yield from dataclass_nodes(index_details.decode(message.value, R, "index details"))
     except ArtifactError as error:
-        yield Node("value", text(message.value))
-        yield Node("refused", f"{error.reason} [{error.clause}]")
+        yield TreeNode("value", text(message.value))
+        yield TreeNode("refused", f"{error.reason} [{error.clause}]")
 
 
-def table(found: pa.Table) -> Rows:
+def table(found: pa.Table) -> RowTexts:
     """The first rows of a table."""
     shown = found.slice(0, ROWS_MAX)
     columns = [[text(value) for value in column.to_pylist()] for column in shown.columns]
     rows = tuple(zip(*columns, strict=True)) if columns else ()
-    return Rows(tuple(found.schema.names), rows, found.num_rows - shown.num_rows)
+    return RowTexts(tuple(found.schema.names), rows, found.num_rows - shown.num_rows)
 
 
 def text(value: object) -> str:

@@ -12,7 +12,7 @@ from memwal.errors import check_name
 from ..actor import Actor, Arguments
 from ..data import DataTable
 from ..scenarios.actors import Workplace
-from ..scenarios.scenario import Setting
+from ..scenarios.scenario import ScenarioSetting
 from ..scenarios.scripts import WORDS, Entry, Following, ScriptStep, Words, steps, written
 
 SCRIPT, INSISTS, REGION = "script", "insists", "region"
@@ -23,7 +23,7 @@ SCRIPT, INSISTS, REGION = "script", "insists", "region"
 class Client:
     """The role of a process that follows its argument ``script``, or its own one."""
 
-    place: Callable[[Setting, int], Workplace]
+    place: Callable[[ScenarioSetting, int], Workplace]
     """Setting, number of the region -> where it works."""
     words: Words
     first: Sequence[Entry] = ()
@@ -36,7 +36,7 @@ class Client:
             check_name("argument of a client", name, (SCRIPT, INSISTS, REGION))
         return steps(arguments.get(SCRIPT, self.script), self.words)
 
-    def __call__(self, setting: Setting, name: str, arguments: Arguments) -> Protocol[None]:
+    def __call__(self, setting: ScenarioSetting, name: str, arguments: Arguments) -> Protocol[None]:
         """The protocol, from the beginning."""
         return Following(
             place=self.place(setting, arguments.get(REGION, 1)),
@@ -49,7 +49,7 @@ class Client:
 
 
 def client(
-    place: Callable[[Setting], Workplace], *script: Entry, words: Words = WORDS, first: Sequence[Entry] = ()
+    place: Callable[[ScenarioSetting], Workplace], *script: Entry, words: Words = WORDS, first: Sequence[Entry] = ()
 ) -> Client:
     """The role of a client of one region, the same whatever it is told."""
     return Client(place=lambda setting, _: place(setting), words=words, first=first, script=script)

@@ -9,7 +9,7 @@ from ..actor import Actor
 from ..scenarios import clients, ground
 from ..scenarios.actors import Workplace
 from ..scenarios.questions import retained_versions_are_readable
-from ..scenarios.scenario import Setting
+from ..scenarios.scenario import ScenarioSetting
 from ..scenarios.survivor import survives
 from ..world import Oracle
 from . import verdicts
@@ -17,7 +17,7 @@ from .clients import client
 from .workload import Role, Workload
 
 
-def _place(setting: Setting) -> Workplace:
+def _place(setting: ScenarioSetting) -> Workplace:
     return clients.place(setting, collected=True)
 
 
@@ -34,7 +34,7 @@ ROLES: Mapping[str, Role] = MappingProxyType(
 )
 
 
-def oracles(setting: Setting) -> tuple[Oracle, ...]:
+def oracles(setting: ScenarioSetting) -> tuple[Oracle, ...]:
     """What must hold of the table at any time."""
     here = _place(setting)
     return (

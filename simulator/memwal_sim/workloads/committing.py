@@ -27,14 +27,14 @@ from ..histories.notes import READ_INVOKED, READ_RETURNED, WRITE_ACKNOWLEDGED, W
 from ..oracles import after_crash
 from ..process import Process
 from ..scenarios import ground
-from ..scenarios.scenario import Setting
+from ..scenarios.scenario import ScenarioSetting
 from ..store import Contents
 from ..world import Oracle
 from .verdicts import LOST, final
 from .workload import Workload
 
 
-async def committer(setting: Setting, name: str, arguments: Arguments) -> None:
+async def committer(setting: ScenarioSetting, name: str, arguments: Arguments) -> None:
     """Follow ``script``; keys are those of rows, and values are named after the process and the step.
 
     ``append``, ``upsert``, ``update``, ``delete``, ``overwrite``: keys. ``restore``: null, for version 1, which is
@@ -161,17 +161,17 @@ async def _maintain(told: Telling) -> None:
                 raise InvalidArgument(f"a committer cannot {told.word!r}")
 
 
-async def compactor(setting: Setting, name: str, _arguments: Arguments) -> None:
+async def compactor(setting: ScenarioSetting, name: str, _arguments: Arguments) -> None:
     """Compact the table."""
     await committer(setting, name, {"script": [{"compact": None}]})
 
 
-async def configurer(setting: Setting, name: str, _arguments: Arguments) -> None:
+async def configurer(setting: ScenarioSetting, name: str, _arguments: Arguments) -> None:
     """Set a key of the table's config."""
     await committer(setting, name, {"script": [{"configure": None}]})
 
 
-async def reader(setting: Setting, name: str, arguments: Arguments) -> None:
+async def reader(setting: ScenarioSetting, name: str, arguments: Arguments) -> None:
     """Read the newest version, as often as ``script`` says."""
     await committer(setting, name, {"script": [{"read": None}], **arguments})
 
@@ -219,7 +219,7 @@ def _applied(call: Call, rows: Rows) -> Rows | None:
     return tuple(sorted(left if call.name.startswith("delete") else (*left, *call.rows)))
 
 
-def oracles(setting: Setting) -> tuple[Oracle, ...]:
+def oracles(setting: ScenarioSetting) -> tuple[Oracle, ...]:
     """What must hold of the table at any time."""
     return (after_crash(Process("last-reader", partial(_rows, setting.table)), judge, clause="TXN-004"),)
 

@@ -43,7 +43,7 @@ from ..oracles import Asking
 from ..process import Process
 from ..scenarios import actors, clients, commits, ground, indexed, scripts, sharded
 from ..scenarios.actors import Acting, Action, Workplace
-from ..scenarios.scenario import Setting
+from ..scenarios.scenario import ScenarioSetting
 from ..scenarios.scripts import Given, Words
 from ..store import Contents
 from ..world import Oracle
@@ -208,7 +208,7 @@ NAMES = ("scribe", "writer", "reader", "merger", "collector", "snapshotter", "in
 """Roles, which all know the same words: names are for people."""
 
 
-def _in_region(setting: Setting, number: int, *, collected: bool) -> Workplace:
+def _in_region(setting: ScenarioSetting, number: int, *, collected: bool) -> Workplace:
     region, wanted = clients.place(setting, collected=collected).region, ground.region_id(number)
     io = setting.table.child(paths.region(wanted))
     return Workplace(region=replace(region, region_id=wanted, io=io))
@@ -226,7 +226,7 @@ def reads_are_explained(_contents: object, told: History) -> Violation | None:
     return verdicts.ordered(told, stale=READS, torn=READS)
 
 
-def oracles(_setting: Setting) -> tuple[Oracle, ...]:
+def oracles(_setting: ScenarioSetting) -> tuple[Oracle, ...]:
     """What must hold of reads, and of what is stored."""
     return (*_reads(_setting), *map(_once_there_is_a_manifest, ground.stored_invariants()))
 
@@ -242,7 +242,7 @@ def _once_there_is_a_manifest(oracle: Oracle) -> Oracle:
     return judge
 
 
-def _reads(_setting: Setting) -> tuple[Oracle, ...]:
+def _reads(_setting: ScenarioSetting) -> tuple[Oracle, ...]:
     return (Asking(reads_are_explained), verdicts.reads_agree)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from ..actor import Actor
 from ..scenarios import clients, ground, indexed
 from ..scenarios.actors import Workplace
-from ..scenarios.scenario import Setting
+from ..scenarios.scenario import ScenarioSetting
 from ..scenarios.survivor import survives
 from ..world import Oracle
 from . import verdicts
@@ -15,11 +15,11 @@ from .clients import client
 from .workload import Role, Workload
 
 
-def _place(setting: Setting) -> Workplace:
+def _place(setting: ScenarioSetting) -> Workplace:
     return clients.place(setting, collected=True)
 
 
-def roles(place: Callable[[Setting], Workplace] = _place) -> Mapping[str, Role]:
+def roles(place: Callable[[ScenarioSetting], Workplace] = _place) -> Mapping[str, Role]:
     """Whoever works on a region and its base table."""
     return {
         "writer": client(place, words=indexed.WORDS, first=("open",)),
@@ -30,7 +30,7 @@ def roles(place: Callable[[Setting], Workplace] = _place) -> Mapping[str, Role]:
     }
 
 
-def oracles(setting: Setting) -> tuple[Oracle, ...]:
+def oracles(setting: ScenarioSetting) -> tuple[Oracle, ...]:
     """What must hold of the table at any time."""
     here = _place(setting)
     return (

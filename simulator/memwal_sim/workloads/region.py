@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..scenarios import clients, ground
-from ..scenarios.scenario import Setting
+from ..scenarios.scenario import ScenarioSetting
 from ..scenarios.survivor import survives
 from ..world import Oracle
 from . import verdicts
@@ -11,7 +11,7 @@ from .clients import client
 from .workload import Workload
 
 
-def oracles(setting: Setting) -> tuple[Oracle, ...]:
+def oracles(setting: ScenarioSetting) -> tuple[Oracle, ...]:
     """What must hold of the region at any time."""
     here = clients.place(setting)
     return (verdicts.reads_agree, survives(here, verdicts.judge), *ground.stored_invariants())

@@ -5,18 +5,18 @@ from __future__ import annotations
 from ..histories.history import History
 from ..histories.notes import observe_condensed
 from ..scenarios import one_region, sharded
-from ..scenarios.scenario import Setting
+from ..scenarios.scenario import ScenarioSetting
 from ..store import Contents
 from ..world import Oracle
 from .clients import client
 from .workload import Workload
 
 
-def _contents(setting: Setting) -> Contents:
+def _contents(setting: ScenarioSetting) -> Contents:
     return sharded.table(setting.revision, sharded.spec(1))
 
 
-def oracles(setting: Setting) -> tuple[Oracle, ...]:
+def oracles(setting: ScenarioSetting) -> tuple[Oracle, ...]:
     """What must hold of the table at any time."""
     return one_region.world(setting, _contents(setting)).oracles
 

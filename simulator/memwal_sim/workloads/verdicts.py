@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from memwal.violations import Violation
 
-from ..histories.conflict import Conflict
+from ..histories.conflict import Contradiction
 from ..histories.history import Call, History, Rows
 from ..histories.operations import operations
 from ..histories.verdicts import check_batches, check_registers
@@ -45,7 +45,7 @@ def ordered(history: History, *, stale: str, torn: str | None) -> Violation | No
     return None if found is None or torn is None else found.violation("AMB-22", torn)
 
 
-def _violation(conflict: Conflict, stale: str) -> Violation:
+def _violation(conflict: Contradiction, stale: str) -> Violation:
     if any(operation.name == FINAL for operation in conflict.operations):
         return conflict.violation("WAL-001", LOST)
     return conflict.violation("READ-008", stale)

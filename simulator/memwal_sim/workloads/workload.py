@@ -17,12 +17,12 @@ from ..histories.history import History
 from ..histories.notes import observe
 from ..process import Process
 from ..scenarios import ground
-from ..scenarios.scenario import Scenario, Setting
+from ..scenarios.scenario import Scenario, ScenarioSetting
 from ..store import Contents
 from ..world import Ghosts, Observe, Oracle, World
 from .clients import Client
 
-Role: TypeAlias = Callable[[Setting, str, Arguments], Protocol[Any]]
+Role: TypeAlias = Callable[[ScenarioSetting, str, Arguments], Protocol[Any]]
 """Setting, name of the process, arguments -> its protocol, from the beginning."""
 
 
@@ -34,8 +34,8 @@ class Workload:
     title: str
     """One line for lists."""
     roles: Mapping[str, Role]
-    contents: Callable[[Setting], Contents]
-    oracles: Callable[[Setting], Sequence[Oracle]]
+    contents: Callable[[ScenarioSetting], Contents]
+    oracles: Callable[[ScenarioSetting], Sequence[Oracle]]
     """New oracles; what they remember lives as long as the world that they judge."""
     ghosts: Ghosts = History()
     observe: Observe = observe
@@ -49,12 +49,12 @@ class Workload:
         if isinstance(role, Client):
             role.steps(actor.arguments)
 
-    def process(self, setting: Setting, actor: Actor) -> Process:
+    def process(self, setting: ScenarioSetting, actor: Actor) -> Process:
         """The process of ``actor``; raises `InvalidArgument` as `check` does."""
         self.check(actor)
         return Process(actor.name, partial(self.roles[actor.role], setting, actor.name, actor.arguments))
 
-    def world(self, setting: Setting, actors: Sequence[Actor] = ()) -> World:
+    def world(self, setting: ScenarioSetting, actors: Sequence[Actor] = ()) -> World:
         """The world with these actors; raises `InvalidArgument` for an unknown role or two actors of one name."""
         if len({actor.name for actor in actors}) < len(actors):
             raise InvalidArgument(f"two processes of {self.name} have one name")
@@ -67,7 +67,7 @@ class Workload:
             oracles=tuple(self.oracles(setting)),
         )
 
-    def _begun(self, setting: Setting) -> tuple[Contents, Ghosts]:
+    def _begun(self, setting: ScenarioSetting) -> tuple[Contents, Ghosts]:
         """What is there when the actors start."""
         contents, ghosts = self.contents(setting), self.ghosts
         for actor in self.before:
@@ -103,7 +103,7 @@ def find(name: str) -> Workload:
 def scenario_of(workload: Workload, actors: Sequence[Actor]) -> Scenario:
     """The scenario that is ``workload`` with these actors."""
 
-    def build(setting: Setting) -> World:
+    def build(setting: ScenarioSetting) -> World:
         return workload.world(setting, actors)
 
     return Scenario(name=workload.name, title=workload.title, build=build)

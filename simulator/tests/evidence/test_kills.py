@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from memwal_sim.bugs import Bug, choose, load
 from memwal_sim.evidence import kills
-from memwal_sim.evidence.kills import Alone
+from memwal_sim.evidence.kills import TurnedReading
 from memwal_sim.exploring.exploration import Move
 from memwal_sim.outcomes import Fate
 
@@ -42,7 +42,7 @@ def test_every_reading_is_explored_in_the_scenarios_of_the_bugs_that_turn_it_und
 
 
 def test_a_reading_alone_is_told_by_the_oracles_that_object_within_the_bounds() -> None:
-    stop = Alone(reading="stop_on_taken_position", bug="no_barrier", revision="B")
+    stop = TurnedReading(reading="stop_on_taken_position", bug="no_barrier", revision="B")
     found = kills.of_reading(stop, states_max=1_500)
     assert (found.scenario, found.revision) == ("two_writers_two_keys", "B")
     assert found.oracles == {"wal_epochs_never_decrease": "23 steps"}
@@ -52,7 +52,7 @@ def test_a_reading_alone_is_told_by_the_oracles_that_object_within_the_bounds() 
 
 
 def test_a_reading_that_does_no_harm_alone_is_told_with_what_was_seen() -> None:
-    found = kills.of_reading(Alone(reading="claim_barrier", bug="start_behind_pointer", revision="B"))
+    found = kills.of_reading(TurnedReading(reading="claim_barrier", bug="start_behind_pointer", revision="B"))
     assert (found.scenario, found.oracles, found.explored) == ("one_writer", {}, "all 18 states")
 
 

@@ -13,7 +13,7 @@ from memwal_sim import bugs, places, workloads
 from memwal_sim.evidence import crashes, examples, texts
 from memwal_sim.evidence.crashes import WORKFLOWS, Workflow
 from memwal_sim.evidence.schedules import Advance, Example, trace_of
-from memwal_sim.scenarios.scenario import Setting
+from memwal_sim.scenarios.scenario import ScenarioSetting
 from memwal_sim.simulation import Simulation
 from memwal_sim.traces import facts
 from memwal_sim.traces.promoting import AREAS, DESCRIPTION_MIN, TITLE_MAX
@@ -106,7 +106,7 @@ JUDGES = {
 
 @pytest.mark.parametrize("workflow", [w for w in WORKFLOWS if w.workload in JUDGES], ids=lambda w: w.name)
 def test_all_oracles_of_a_region_hold_wherever_a_workflow_crashes(workflow: Workflow) -> None:
-    simulation, judges = crashes.begun(workflow), JUDGES[workflow.workload](Setting())
+    simulation, judges = crashes.begun(workflow), JUDGES[workflow.workload](ScenarioSetting())
     while simulation.waiting(workflow.worker.name) is not None:
         assert [oracle(simulation.contents, simulation.ghosts) for oracle in judges] == [None] * len(judges)
         simulation.step(workflow.worker.name)
@@ -212,7 +212,7 @@ def test_traces_of_examples_that_are_no_more_are_deleted(tmp_path: Path, monkeyp
 
 
 def test_facts_of_an_empty_region_are_empty() -> None:
-    simulation = Simulation(workloads.find("worked_examples").world(Setting()))
+    simulation = Simulation(workloads.find("worked_examples").world(ScenarioSetting()))
     assert facts.look(simulation, "region") is None
     assert facts.look(simulation, "wal") == {}
     assert facts.look(simulation, "rows") == {}

@@ -14,9 +14,9 @@ from memwal.codec import bloom
 from memwal.errors import InvalidArgument, Throttled
 from memwal_sim.bugs import Bug, planted
 from memwal_sim.soak.run import Result, soak
-from memwal_sim.soak.settings import MINUTE, PRESETS, SECOND, Settings, changed, from_dict, preset
+from memwal_sim.soak.settings import MINUTE, PRESETS, SECOND, SoakSettings, changed, from_dict, preset
 
-BASE = Settings(
+BASE = SoakSettings(
     duration_ms=5 * MINUTE,
     regions=2,
     keys=24,
@@ -196,7 +196,7 @@ def test_samples_tell_the_lag_the_tail_and_the_amplification() -> None:
 )
 def test_settings_that_cannot_be_are_refused(values: dict[str, Any], reason: str) -> None:
     with pytest.raises(InvalidArgument, match=reason):
-        changed(Settings(), values)
+        changed(SoakSettings(), values)
 
 
 def test_settings_survive_their_way_through_a_file() -> None:

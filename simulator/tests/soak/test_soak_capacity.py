@@ -12,7 +12,7 @@ from memwal_sim.soak.capacity import Capacity, Load, load_of, predict
 from memwal_sim.soak.costs import CLAIM, COLLECT, EVENTUAL, FLUSH, MERGE, PUT, SNAPSHOT, STRONG, Cost, Observation, fit
 from memwal_sim.soak.prices import Prices, parse_prices
 from memwal_sim.soak.run import soak
-from memwal_sim.soak.settings import HOUR, MINUTE, SECOND, Settings
+from memwal_sim.soak.settings import HOUR, MINUTE, SECOND, SoakSettings
 from memwal_sim.soak.sizes import index_sizes
 
 
@@ -58,8 +58,8 @@ def test_without_collection_a_put_is_one_request() -> None:
     assert total(costs.measured("B", collection=False, inline=True)[PUT])["once"] == 1
 
 
-def steady() -> Settings:
-    return Settings(
+def steady() -> SoakSettings:
+    return SoakSettings(
         seed=3,
         regions=3,
         keys=90,

@@ -13,7 +13,7 @@ import typer
 from memwal_sim.cli.soak import commands
 from memwal_sim.soak.capacity import Load
 from memwal_sim.soak.prices import Prices
-from memwal_sim.soak.settings import Settings
+from memwal_sim.soak.settings import SoakSettings
 from typer.testing import CliRunner
 
 app = typer.Typer()
@@ -119,7 +119,7 @@ def test_the_capacity_report_has_the_three_scales_and_its_json_has_all_of_it(tmp
     assert one["cost_per_day"]["all"] == pytest.approx(sum(v for k, v in one["cost_per_day"].items() if k != "all"))
 
 
-@pytest.mark.parametrize("kind", [Settings, Load, Prices])
+@pytest.mark.parametrize("kind", [SoakSettings, Load, Prices])
 def test_the_document_lists_every_setting_with_its_default(kind: type[Any]) -> None:
     document = (Path(__file__).parents[3] / "docs" / "soak.md").read_text()
     missing = [one.name for one in fields(kind) if f"| `{one.name}` | {one.default} |" not in document]

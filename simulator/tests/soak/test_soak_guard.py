@@ -12,7 +12,7 @@ from memwal_sim.soak.counting import Counted
 from memwal_sim.soak.founding import found, opened, table_of
 from memwal_sim.soak.guard import Guard
 from memwal_sim.soak.roles import merge_all
-from memwal_sim.soak.settings import Settings
+from memwal_sim.soak.settings import SoakSettings
 from memwal_sim.soak.views import Views
 from memwal_sim.soak.world import SoakWorld
 
@@ -23,7 +23,7 @@ class Ground:
     """A table with one region: generation 1 is merged, generation 2 is not, and an entry waits in the WAL."""
 
     def __init__(self, revision: str) -> None:
-        settings = Settings(revision=revision, regions=1, keys=4)
+        settings = SoakSettings(revision=revision, regions=1, keys=4)
         self.counted = Counted()
         founded = self.counted.run(found(settings, {"k000000": "0.~~"}))
         (row,) = founded.rows
@@ -85,7 +85,7 @@ def test_an_entry_below_the_replay_pointer_may_go_unless_a_generation_names_it()
 def test_a_folder_that_no_manifest_lists_may_go_once_its_generation_was_committed(number: int, clause: str) -> None:
     ground = Ground("B")
     left = f"table/_mem_wal/{ground.region}/00000000_gen_{number}/bloom_filter.bin"
-    ground.counted.run(Settings().table().put(left.removeprefix("table/"), b""))
+    ground.counted.run(SoakSettings().table().put(left.removeprefix("table/"), b""))
     assert ground.refused(left) == clause
 
 

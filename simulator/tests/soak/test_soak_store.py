@@ -12,7 +12,7 @@ from memwal.effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutI
 from memwal.stores.memory import Objects, Returned
 from memwal_sim.outcomes import Fate
 from memwal_sim.soak.network import Network, prefix_of
-from memwal_sim.soak.settings import Settings
+from memwal_sim.soak.settings import SoakSettings
 from memwal_sim.soak.traffic import Traffic
 from memwal_sim.store import Contents, perform
 
@@ -46,7 +46,7 @@ def test_a_store_that_is_changed_in_place_answers_and_ends_like_the_one_that_is_
 
 
 def fates_of(count: int = 20_000, **settings: Any) -> Counter[Fate]:
-    network = Network(Settings(**settings))
+    network = Network(SoakSettings(**settings))
     return Counter(network.fate(Put("t/x", b""), float(at)) for at in range(count))
 
 
@@ -58,12 +58,12 @@ def test_faults_come_as_often_as_the_settings_say() -> None:
 
 
 def test_a_read_is_refused_at_times_and_its_outcome_is_never_unknown() -> None:
-    network = Network(Settings(lost=0.1, applied=0.1, late=0.1, throttled=0.1))
+    network = Network(SoakSettings(lost=0.1, applied=0.1, late=0.1, throttled=0.1))
     assert {network.fate(Get("t/x"), float(at)) for at in range(1000)} == {Fate.NORMAL, Fate.THROTTLED}
 
 
 def test_a_prefix_takes_so_many_requests_a_second_and_others_are_not_touched() -> None:
-    network = Network(Settings(prefix_writes_per_s=3))
+    network = Network(SoakSettings(prefix_writes_per_s=3))
     fates = [network.fate(Put("table/data/x", b""), 100.0) for _ in range(5)]
     assert fates == [Fate.NORMAL] * 3 + [Fate.THROTTLED] * 2
     assert network.fate(Put("table/_versions/x", b""), 100.0) is Fate.NORMAL
@@ -78,7 +78,7 @@ def test_each_region_is_a_prefix_of_its_own() -> None:
 
 
 def test_latency_has_the_median_of_the_settings_and_grows_with_bytes() -> None:
-    network = Network(Settings(latency_ms=40.0, latency_sigma=0.5, bandwidth_bytes_per_ms=1000.0))
+    network = Network(SoakSettings(latency_ms=40.0, latency_sigma=0.5, bandwidth_bytes_per_ms=1000.0))
     there_and_back = [network.latency_ms(Get("x"), 0) for _ in range(4000)]
     assert abs(float(np.median(there_and_back)) - 20.0) < 1.0
     assert min(network.latency_ms(Get("x"), 100_000) for _ in range(50)) > 100.0

@@ -10,15 +10,15 @@ from memwal.codec import data_file, deletion
 from memwal.revisions import A, B
 from memwal_sim.scenarios import ground
 from memwal_sim.viewer.decoding import decode, hex_dump, part
-from memwal_sim.viewer.trees import ITEMS_MAX, ROWS_MAX, Node, Rows, node
+from memwal_sim.viewer.trees import ITEMS_MAX, ROWS_MAX, RowTexts, TreeNode, node
 
 REGION = f"_mem_wal/{scenes.REGIONS[0]}"
 ZERO, ONE = "0" * 64, "1" + "0" * 63
 
 
-def at(nodes: Sequence[Node], *names: str) -> Node:
+def at(nodes: Sequence[TreeNode], *names: str) -> TreeNode:
     """The node below ``nodes`` that is called so, level by level."""
-    found = Node("", children=tuple(nodes))
+    found = TreeNode("", children=tuple(nodes))
     for name in names:
         (found,) = (child for child in found.children if child.name == name)
     return found
@@ -40,7 +40,7 @@ def test_a_wal_entry_is_shown_with_its_schema_metadata_and_rows() -> None:
     assert (found.kind, found.summary) == ("WAL entry", "epoch 3, 1 row")
     assert at(found.nodes, "metadata", "writer_epoch").text == "3"
     assert at(found.nodes, "schema", "value", "type").text == "string"
-    assert at(found.nodes, "rows").rows == Rows(("id", "value"), (("k", "v"),), 0)
+    assert at(found.nodes, "rows").rows == RowTexts(("id", "value"), (("k", "v"),), 0)
 
 
 def test_a_wal_entry_of_revision_a_is_read_as_a_lance_file() -> None:
@@ -92,7 +92,7 @@ def test_a_data_file_is_shown_with_its_size_and_first_rows() -> None:
     data = data_file.encode(pa.table({"n": list(range(100))}))
     found = decode("data/abc.lance", data, B)
     assert (found.kind, found.summary, found.size_bytes) == ("data file", "100 rows", len(data))
-    assert at(found.nodes, "rows").rows == Rows(("n",), tuple((str(n),) for n in range(ROWS_MAX)), 100 - ROWS_MAX)
+    assert at(found.nodes, "rows").rows == RowTexts(("n",), tuple((str(n),) for n in range(ROWS_MAX)), 100 - ROWS_MAX)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_bytes_that_cannot_be_decoded_are_shown_in_hexadecimal_with_the_reason(p
 
 
 def test_objects_of_no_known_kind_are_text_or_hexadecimal() -> None:
-    assert decode("notes", b"some words", B).nodes == (Node("text", "some words"),)
+    assert decode("notes", b"some words", B).nodes == (TreeNode("text", "some words"),)
     assert decode("noise", b"\x00\x01", B).dump.startswith("000000  00 01 ")
 
 
@@ -129,8 +129,8 @@ def test_a_long_dump_is_cut() -> None:
 
 
 def test_a_long_list_is_cut_and_of_a_large_set_only_the_number_is_shown() -> None:
-    assert node("x", [(number,) for number in range(ITEMS_MAX + 5)]).children[-1] == Node("…", "5 more")
-    assert node("x", frozenset(range(ITEMS_MAX + 1))) == Node("x", "201")
+    assert node("x", [(number,) for number in range(ITEMS_MAX + 5)]).children[-1] == TreeNode("…", "5 more")
+    assert node("x", frozenset(range(ITEMS_MAX + 1))) == TreeNode("x", "201")
 
 
 def test_sixteen_bytes_are_a_uuid_and_others_are_text_or_hexadecimal() -> None:

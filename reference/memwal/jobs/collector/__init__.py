@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import files, generations, manifests, orphans, versions, wal
-from .decision import Decision, Eligibility, Kind, Rule
+from .decision import Decision, Eligibility, KeepRule, Kind
 from .generations import kept_because
 from .policy import KEEP_ALL, RETAIN_MANIFESTS, Policy, TimeTravel
 from .run import collect
 
 __all__ = [
-    "ELIGIBILITY", "KEEP_ALL", "RETAIN_MANIFESTS", "Decision", "Eligibility", "Kind", "Policy", "Rule", "TimeTravel",
-    "collect", "kept_because", "rules",
+    "ELIGIBILITY", "KEEP_ALL", "RETAIN_MANIFESTS", "Decision", "Eligibility", "KeepRule", "Kind", "Policy",
+    "TimeTravel", "collect", "kept_because", "rules",
 ]  # fmt: skip
 
 ELIGIBILITY: tuple[Eligibility[Any], ...] = (
@@ -34,7 +34,7 @@ ELIGIBILITY: tuple[Eligibility[Any], ...] = (
 """The tables of all kinds, in the order in which things are collected."""
 
 
-def rules() -> Iterator[tuple[Eligibility[Any], Rule[Any]]]:
+def rules() -> Iterator[tuple[Eligibility[Any], KeepRule[Any]]]:
     """Every row of every table."""
     for table in ELIGIBILITY:
         for rule in table.rules:

@@ -35,7 +35,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule(Generic[T]):
+class KeepRule(Generic[T]):
     """A reason to keep things of one kind."""
 
     name: str
@@ -53,7 +53,7 @@ class Eligibility(Generic[T]):
     kind: Kind
     what: str
     """The kind in words, plural."""
-    rules: tuple[Rule[T], ...]
+    rules: tuple[KeepRule[T], ...]
 
     def decide(self, thing: T, name: str, gone: str) -> Decision:
         """Walk the rows; ``gone``: why a thing goes that none of them keeps."""

@@ -30,7 +30,7 @@ from ...errors import NotFound
 from ...ids import Milliseconds, TableVersion
 from ...table.state import TableState, timestamp_ms
 from . import names
-from .decision import Eligibility, Kind, Rule, lasting
+from .decision import Eligibility, KeepRule, Kind, lasting
 from .ledger import Ledger
 from .policy import Policy
 from .versions import detached_manifests, expired_manifests
@@ -45,7 +45,7 @@ FOLDERS: Mapping[str, Kind] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class UncommittedTransaction:
     """A transaction that no version names."""
 
     name: str
@@ -63,7 +63,7 @@ class Known:
     in_use: dict[str, str] = field(default_factory=dict)
     """File -> the version, in words."""
     expired: dict[str, TableVersion] = field(default_factory=dict)
-    attempts: dict[str, list[Attempt]] = field(default_factory=dict)
+    attempts: dict[str, list[UncommittedTransaction]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,13 +106,13 @@ def _may_go_on(file: File) -> str:
     return ""
 
 
-_RULES: tuple[Rule[File], ...] = (
-    Rule(name="in use", stays="while a retained version names it", clauses=("GC-003",), reason=_in_use),
-    Rule(name="under way", stays="while a transaction names it that may still be committed: the version after the one "
-         "that it read is there, or is still to come", clauses=("GC-014",), reason=_under_way),
-    Rule(name="unknown", stays="if no expired version and no transaction names it", clauses=("AMB-76",),
+_RULES: tuple[KeepRule[File], ...] = (
+    KeepRule(name="in use", stays="while a retained version names it", clauses=("GC-003",), reason=_in_use),
+    KeepRule(name="under way", stays="while a transaction names it that may still be committed: the version after the "
+         "one that it read is there, or is still to come", clauses=("GC-014",), reason=_under_way),
+    KeepRule(name="unknown", stays="if no expired version and no transaction names it", clauses=("AMB-76",),
          reason=_unknown),
-    Rule(name="attempt", stays="if only attempts that committed nothing name it: without a grace time always, else "
+    KeepRule(name="attempt", stays="if only attempts that committed nothing name it: without a grace time always, else "
          "while the version after the one that was read is younger than grace_ms", clauses=("AMB-92",),
          reason=_may_go_on),
 )  # fmt: skip
@@ -214,7 +214,7 @@ async def _look_at(io: Io, name: str, times: Mapping[TableVersion, Milliseconds 
     else:
         above = [number for number in times if number > read]
         under_way = not above or read + 1 in times
-        attempt = Attempt(
+        attempt = UncommittedTransaction(
             name=name,
             read_version=read,
             next_ms=times[min(above)] if above else None,

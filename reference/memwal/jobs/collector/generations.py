@@ -29,7 +29,7 @@ from ...revisions import Interpretation
 from ...table.coverage import Origin, credited, index_names, segments, uncovered
 from ...table.origins import merge_origins
 from ...table.state import TableState
-from .decision import Eligibility, Rule, lasting
+from .decision import Eligibility, KeepRule, lasting
 from .policy import KEEP_ALL, Policy
 
 Folders = frozenset[tuple[RegionId, str]]
@@ -151,26 +151,26 @@ RULES: Eligibility[Candidate] = Eligibility(
     kind="generation",
     what="flushed generations that a region manifest lists",
     rules=(
-        Rule(
+        KeepRule(
             name="unmerged",
             stays="above the merge progress of the newest table version; a region without an entry has merged none",
             clauses=("GC-001", "GC-013", "AMB-80", "AMB-88"),
             reason=_unmerged,
         ),
-        Rule(
+        KeepRule(
             name="time travel",
             stays="above the merge progress of any retained table version; with time_travel = snapshot only if that "
             "version's region snapshot lists it",
             clauses=("GC-003", "GC-004", "GC-012", "AMB-91", "AMB-115"),
             reason=_time_travel,
         ),
-        Rule(
+        KeepRule(
             name="index",
             stays="until every maintained index has caught up to it; no record means that it has not",
             clauses=("GC-002", "GC-011", "GC-012", "AMB-71", "AMB-72", "AMB-73"),
             reason=_uncovered,
         ),
-        Rule(
+        KeepRule(
             name="grace",
             stays="while one of the above held in the version that was the newest grace_ms ago, or in one since",
             clauses=("AMB-92",),

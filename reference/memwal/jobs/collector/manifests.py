@@ -23,7 +23,7 @@ from ...ids import ManifestVersion
 from ...region import manifest as region_manifests
 from ...revisions import CONFIG_MANIFEST_COLLECTION
 from ...table.state import TableState
-from .decision import Eligibility, Rule
+from .decision import Eligibility, KeepRule
 from .ledger import Ledger
 from .policy import Policy
 
@@ -60,11 +60,11 @@ RULES: Eligibility[Version] = Eligibility(
     kind="manifest",
     what="region manifest versions",
     rules=(
-        Rule(name="count", stays="among the newest retain_manifests, at least 2", clauses=("GC-008", "AMB-96"),
+        KeepRule(name="count", stays="among the newest retain_manifests, at least 2", clauses=("GC-008", "AMB-96"),
              reason=_counted),
-        Rule(name="consent", stays=f"unless the table config has {CONFIG_MANIFEST_COLLECTION} = on",
+        KeepRule(name="consent", stays=f"unless the table config has {CONFIG_MANIFEST_COLLECTION} = on",
              clauses=("AMB-30",), reason=_not_allowed),
-        Rule(name="hint", stays="from the version on that the hint names, once it was moved forward",
+        KeepRule(name="hint", stays="from the version on that the hint names, once it was moved forward",
              clauses=("AMB-31", "AMB-32", "AMB-96"), reason=_hinted),
     ),
 )  # fmt: skip

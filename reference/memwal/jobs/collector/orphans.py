@@ -24,7 +24,7 @@ from ...effects import Io
 from ...errors import NotFound
 from ...ids import Generation, Milliseconds, RegionId
 from ...table.state import latest, timestamp_ms
-from .decision import Eligibility, Rule, lasting
+from .decision import Eligibility, KeepRule, lasting
 from .generations import RULES as GENERATIONS
 from .generations import Candidate, Folders, Needs
 from .policy import Policy
@@ -87,25 +87,25 @@ RULES: Eligibility[Orphan] = Eligibility(
     kind="orphan",
     what="generation folders that no region manifest lists",
     rules=(
-        Rule(
+        KeepRule(
             name="flush",
             stays="from the current generation on: a flush may be under way",
             clauses=("GC-009", "GC-014", "AMB-94"),
             reason=_under_way,
         ),
-        Rule(
+        KeepRule(
             name="order",
             stays="if its generation is below the current one, and neither merged nor listed in another folder",
             clauses=("GC-007", "AMB-41", "AMB-94"),
             reason=_out_of_order,
         ),
-        Rule(
+        KeepRule(
             name="remembered",
             stays="while the region snapshot of a retained table version lists it and a generation would stay",
             clauses=("GC-003", "AMB-91"),
             reason=_remembered,
         ),
-        Rule(
+        KeepRule(
             name="age",
             stays="while the table in it is younger than orphan_age_ms",
             clauses=("AMB-94",),

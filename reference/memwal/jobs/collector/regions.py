@@ -21,7 +21,7 @@ from .snapshots import Remembered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class CollectionPlan:
     """What was decided on the listed generations of one region."""
 
     region: RegionId
@@ -34,17 +34,17 @@ class Plan:
         return tuple(candidate for candidate, decision in self.decided if decision.collected)
 
 
-def plan(region: RegionId, manifest: RegionManifest, needs: Needs) -> Plan:
+def plan(region: RegionId, manifest: RegionManifest, needs: Needs) -> CollectionPlan:
     """Decide on the generations that ``manifest`` lists."""
     decided = []
     for listed in manifest.flushed:
         candidate = Candidate(region=region, generation=listed.generation, folder=listed.path, needs=needs)
         name = f"{paths.region(region)}/{listed.path}"
         decided.append((candidate, generations.RULES.decide(candidate, name, generations.GONE)))
-    return Plan(region=region, manifest=manifest, decided=tuple(decided))
+    return CollectionPlan(region=region, manifest=manifest, decided=tuple(decided))
 
 
-async def unlist(io: Io, planned: Plan, needs: Needs) -> None:
+async def unlist(io: Io, planned: CollectionPlan, needs: Needs) -> None:
     """Take the doomed generations of ``planned`` out of the region manifest: the one thing here that needs space."""
     gone = {candidate.folder for candidate in planned.doomed}
     if gone:
@@ -53,7 +53,7 @@ async def unlist(io: Io, planned: Plan, needs: Needs) -> None:
 
 
 async def collect_region(
-    io: Io, planned: Plan, needs: Needs, remembered: Remembered, now_ms: Milliseconds, ledger: Ledger
+    io: Io, planned: CollectionPlan, needs: Needs, remembered: Remembered, now_ms: Milliseconds, ledger: Ledger
 ) -> None:
     """Carry out ``planned``, which the manifest no longer lists, and decide on everything else in the region."""
     region = region_manifests.folder(io, planned.region)
@@ -70,7 +70,7 @@ async def collect_region(
 
 async def _collect_orphans(
     region: Io,
-    planned: Plan,
+    planned: CollectionPlan,
     gone: set[str],
     needs: Needs,
     remembered: Remembered,

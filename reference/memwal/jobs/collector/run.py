@@ -23,9 +23,9 @@ from .files import collect_files
 from .generations import Needs
 from .ledger import Ledger
 from .policy import KEEP_ALL, Policy
-from .regions import Plan, collect_region, plan, unlist
+from .regions import CollectionPlan, collect_region, plan, unlist
 from .snapshots import Remembered
-from .versions import Held, expire, held_versions, newer_than, revive
+from .versions import FoundVersion, expire, held_versions, newer_than, revive
 
 
 @implements("GC-001", "GC-002", "GC-003", "GC-004", "GC-013", "GC-014", "AMB-91", "AMB-92", "AMB-98")
@@ -70,7 +70,7 @@ async def collect(
         await io.note("collector_refused", reason=str(refused))
         recorded = False
     remembered = Remembered(io, retained)
-    waiting: list[Plan] = []
+    waiting: list[CollectionPlan] = []
     for planned in plans:
         # AMB-93, manifest first: what is listed still keeps its files.
         if planned.doomed and not dry_run and not (recorded and await _unlisted(io, planned, needs)):
@@ -88,7 +88,7 @@ async def collect(
     return tuple(ledger.decisions)
 
 
-async def _unlisted(io: Io, planned: Plan, needs: Needs) -> bool:
+async def _unlisted(io: Io, planned: CollectionPlan, needs: Needs) -> bool:
     """Whether the doomed generations were taken out of the manifest; not if the store refuses it: it may be full."""
     try:
         await unlist(io, planned, needs)
@@ -104,12 +104,12 @@ class _Planning:
 
     io: Io
     live: Mapping[RegionId, RegionManifest]
-    held: Sequence[Held]
+    held: Sequence[FoundVersion]
     origins: Mapping[TableVersion, Mapping[FragmentId, Origin]]
     """Looked for before versions are expired, whose transactions tell it."""
     policy: Policy
 
-    async def on(self, retained: Sequence[TableState]) -> tuple[Needs, tuple[Plan, ...]]:
+    async def on(self, retained: Sequence[TableState]) -> tuple[Needs, tuple[CollectionPlan, ...]]:
         """What the retained versions need, and what that means for the generations that manifests list."""
         older = {one.version for one in self.held if not one.was_newest_within_grace}
         recent = [state for state in retained if state.version not in older]
@@ -127,7 +127,7 @@ class _Planning:
 
 
 @implements("AMB-91")
-async def _record(io: Io, needs: Needs, plans: Sequence[Plan]) -> bool:
+async def _record(io: Io, needs: Needs, plans: Sequence[CollectionPlan]) -> bool:
     """Record up to where generations are collected that retained versions have not merged; whether that was news.
 
     It is recorded before anything is deleted, so that no Restore comes in between unseen (AMB-98).

@@ -31,7 +31,7 @@ from ...ids import Milliseconds, TableVersion
 from ...table import versions as naming
 from ...table.state import TableState, load, timestamp_ms
 from . import names
-from .decision import Decision, Eligibility, Rule, lasting
+from .decision import Decision, Eligibility, KeepRule, lasting
 from .ledger import Ledger
 from .policy import Policy
 
@@ -44,7 +44,7 @@ EXPIRED = "_expired"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class FoundVersion:
     """A version that was found, and what decides on it."""
 
     state: TableState
@@ -71,18 +71,18 @@ class Held:
         return self.superseded_ms is None or self.superseded_ms > self.now_ms - self.policy.grace_ms
 
 
-def _newest(held: Held) -> str:
+def _newest(held: FoundVersion) -> str:
     return "" if held.newer else "the newest version"
 
 
-def _counted(held: Held) -> str:
+def _counted(held: FoundVersion) -> str:
     keep, age = held.policy.retain_versions, held.policy.retain_age_ms
     if keep is None:
         return "every version is retained" if age is None else ""
     return f"among the newest {keep}" if held.newer < keep else ""
 
 
-def _young(held: Held) -> str:
+def _young(held: FoundVersion) -> str:
     age = held.policy.retain_age_ms
     if age is None:
         return ""
@@ -92,34 +92,34 @@ def _young(held: Held) -> str:
     return f"younger than {lasting(age)}" if made_ms > held.now_ms - age else ""
 
 
-def _referenced(held: Held) -> str:
+def _referenced(held: FoundVersion) -> str:
     return ", ".join(held.references)
 
 
-def _in_grace(held: Held) -> str:
+def _in_grace(held: FoundVersion) -> str:
     return (
         f"was the newest version less than {lasting(held.policy.grace_ms)} ago" if held.was_newest_within_grace else ""
     )
 
 
-RULES: Eligibility[Held] = Eligibility(
+RULES: Eligibility[FoundVersion] = Eligibility(
     kind="version",
     what="table versions",
     rules=(
-        Rule(name="newest", stays="always, if it is the newest", clauses=("GC-003",), reason=_newest),
-        Rule(name="count", stays="among the newest retain_versions; all if nothing is chosen", clauses=("GC-003",),
+        KeepRule(name="newest", stays="always, if it is the newest", clauses=("GC-003",), reason=_newest),
+        KeepRule(name="count", stays="among the newest retain_versions; all if nothing is chosen", clauses=("GC-003",),
              reason=_counted),
-        Rule(name="age", stays="while it is younger than retain_age_ms", clauses=("GC-003",), reason=_young),
-        Rule(name="reference", stays="while a tag or a branch names it", clauses=("GC-003", "AMB-98"),
+        KeepRule(name="age", stays="while it is younger than retain_age_ms", clauses=("GC-003",), reason=_young),
+        KeepRule(name="reference", stays="while a tag or a branch names it", clauses=("GC-003", "AMB-98"),
              reason=_referenced),
-        Rule(name="grace", stays="while it was the newest version less than grace_ms ago", clauses=("AMB-92",),
+        KeepRule(name="grace", stays="while it was the newest version less than grace_ms ago", clauses=("AMB-92",),
              reason=_in_grace),
     ),
 )  # fmt: skip
 
 
 @implements("AMB-98")
-async def held_versions(io: Io, policy: Policy, now_ms: Milliseconds) -> tuple[Held, ...]:
+async def held_versions(io: Io, policy: Policy, now_ms: Milliseconds) -> tuple[FoundVersion, ...]:
     """Every version of the table, ascending. Raises `NotFound` if there is none, `ArtifactError` for a damaged one.
 
     A version that another collector expires meanwhile is left out; if it is the newest one, all are looked for again.
@@ -143,7 +143,7 @@ async def held_versions(io: Io, policy: Policy, now_ms: Milliseconds) -> tuple[H
     for place, state in enumerate(states):
         after = states[place + 1] if place + 1 < len(states) else None
         found.append(
-            Held(
+            FoundVersion(
                 state=state,
                 newer=len(states) - 1 - place,
                 superseded_ms=timestamp_ms(after) if after is not None else None,
@@ -205,7 +205,7 @@ def _of_branch(content: Any) -> set[TableVersion]:
 
 
 @implements("AMB-98")
-async def expire(io: Io, held: Sequence[Held], ledger: Ledger) -> tuple[TableState, ...]:
+async def expire(io: Io, held: Sequence[FoundVersion], ledger: Ledger) -> tuple[TableState, ...]:
     """Expire what no row of `RULES` keeps; returns the states of the versions that are left, ascending."""
     decisions = [RULES.decide(one, _name(io, one), _gone(one)) for one in held]
     decisions = [await ledger.measured(io, decision, (decision.name,)) for decision in decisions]
@@ -227,17 +227,17 @@ async def expire(io: Io, held: Sequence[Held], ledger: Ledger) -> tuple[TableSta
     return tuple(retained)
 
 
-def _name(io: Io, held: Held) -> str:
+def _name(io: Io, held: FoundVersion) -> str:
     return io.relative(held.state.path)
 
 
-def _gone(held: Held) -> str:
+def _gone(held: FoundVersion) -> str:
     keep, age = held.policy.retain_versions, held.policy.retain_age_ms
     beyond = [f"beyond the newest {keep}"] if keep is not None else []
     return " and ".join([*beyond, *([f"older than {lasting(age)}"] if age is not None else [])])
 
 
-async def _set_aside(io: Io, held: Held) -> None:
+async def _set_aside(io: Io, held: FoundVersion) -> None:
     """Copy the manifest to `EXPIRED`, then delete it; move it where the store refuses a copy, as a full disk does."""
     name = _name(io, held)
     aside = f"{EXPIRED}/{name.rpartition('/')[2]}"

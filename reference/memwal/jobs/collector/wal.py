@@ -32,7 +32,7 @@ from ...region.recovery import replay_start
 from ...revisions import CONFIG_WAL_COLLECTION, Revision
 from ...table import read
 from ...table.state import TableState, latest
-from .decision import Eligibility, Rule
+from .decision import Eligibility, KeepRule
 from .ledger import Ledger
 
 
@@ -52,7 +52,7 @@ class Bottom:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class WalFile:
     """One WAL entry."""
 
     position: WalPosition
@@ -60,39 +60,39 @@ class Entry:
 
 
 @implements("GC-007", "AMB-95")
-def _not_flushed(entry: Entry) -> str:
+def _not_flushed(entry: WalFile) -> str:
     start = entry.bottom.replay_start
     return f"not flushed: replay starts at {start}" if entry.position >= start else ""
 
 
 @implements("FENCE-018", "AMB-25")
-def _not_allowed(entry: Entry) -> str:
+def _not_allowed(entry: WalFile) -> str:
     return "" if entry.bottom.allowed else f"config {CONFIG_WAL_COLLECTION} is not on: writers do not verify their puts"
 
 
 @implements("GC-007")
-def _lost(entry: Entry) -> str:
+def _lost(entry: WalFile) -> str:
     number = entry.bottom.lost
     return "" if number is None else f"generation {number} was flushed, and is neither listed nor merged"
 
 
 @implements("GC-005", "GC-006", "GC-012", "AMB-95")
-def _needed(entry: Entry) -> str:
+def _needed(entry: WalFile) -> str:
     needed = entry.bottom.needed
     return entry.bottom.needed_because if needed is not None and entry.position >= needed else ""
 
 
-RULES: Eligibility[Entry] = Eligibility(
+RULES: Eligibility[WalFile] = Eligibility(
     kind="wal",
     what="WAL entries",
     rules=(
-        Rule(name="flushed", stays="from the position on where replay starts", clauses=("GC-007", "AMB-95"),
+        KeepRule(name="flushed", stays="from the position on where replay starts", clauses=("GC-007", "AMB-95"),
              reason=_not_flushed),
-        Rule(name="consent", stays=f"unless the table config has {CONFIG_WAL_COLLECTION} = on",
+        KeepRule(name="consent", stays=f"unless the table config has {CONFIG_WAL_COLLECTION} = on",
              clauses=("FENCE-018", "AMB-25"), reason=_not_allowed),
-        Rule(name="lost", stays="if some flushed generation of the region is neither listed nor merged",
+        KeepRule(name="lost", stays="if some flushed generation of the region is neither listed nor merged",
              clauses=("GC-007", "AMB-41"), reason=_lost),
-        Rule(name="generation", stays="from the first entry on that a listed generation names (A) or covers (B, R)",
+        KeepRule(name="generation", stays="from the first entry on that a listed generation names (A) or covers (B, R)",
              clauses=("GC-005", "GC-006", "GC-012", "AMB-95"), reason=_needed),
     ),
 )  # fmt: skip
@@ -116,7 +116,7 @@ async def collect_wal(
         name = paths.wal(position, revision.wal_suffix)
         why = f"below {bottom.needed}" if bottom.needed is not None else f"below {bottom.replay_start}"
         reason = f"{why}: its generation was collected"
-        decision = RULES.decide(Entry(position=position, bottom=bottom), f"{relative}/{name}", reason)
+        decision = RULES.decide(WalFile(position=position, bottom=bottom), f"{relative}/{name}", reason)
         # A hole would end replay for whoever still reads below it, and hide what is above.
         if decision.collected and stays:
             raise EngineBug(f"{name} is to be deleted, and {stays} below it stays")

@@ -37,7 +37,7 @@ _VALUES_MAX = 2**31
 """Values of a type that takes no bytes which one page may have."""
 
 
-class File(Protocol):
+class PagedFile(Protocol):
     """What is needed of a file; see `structure.LegacyFile`."""
 
     @property
@@ -54,7 +54,7 @@ class File(Protocol):
         """Bytes that are at hand."""
 
 
-def _columns(file: File, columns: Sequence[str] | None) -> list[file_pb2.Field]:
+def _columns(file: PagedFile, columns: Sequence[str] | None) -> list[file_pb2.Field]:
     top = {field.name: field for field in file.children.get(-1, ())}
     missing = [name for name in columns or () if name not in top]
     if missing:
@@ -62,7 +62,7 @@ def _columns(file: File, columns: Sequence[str] | None) -> list[file_pb2.Field]:
     return [top[name] for name in (top if columns is None else columns)]
 
 
-def read(file: File, columns: Sequence[str] | None, batches: Sequence[int]) -> pa.Table:
+def read(file: PagedFile, columns: Sequence[str] | None, batches: Sequence[int]) -> pa.Table:
     """The rows of ``batches``; ``columns``: top-level columns, in the order asked for. Raises `ArtifactError`.
 
     NULL and the empty value cannot be told apart in this layout: in a column that may be NULL text and binary read as
@@ -81,13 +81,13 @@ def read(file: File, columns: Sequence[str] | None, batches: Sequence[int]) -> p
     return pa.table(shown, schema=pa.schema(arrow))
 
 
-def types_of(file: File, fields: Sequence[file_pb2.Field]) -> Types:
+def types_of(file: PagedFile, fields: Sequence[file_pb2.Field]) -> Types:
     """Types of ``fields`` and of all below them."""
     return {field.id: arrow for field, arrow in _walk(file, fields)}
 
 
 def decoded(
-    file: File,
+    file: PagedFile,
     field: file_pb2.Field,
     children: schemas.Children,
     types: Types,
@@ -122,7 +122,7 @@ def decoded(
     return _leaf(file, field, arrow, position, length)
 
 
-def _page(file: File, field: file_pb2.Field, batch: int) -> tuple[int, int]:
+def _page(file: PagedFile, field: file_pb2.Field, batch: int) -> tuple[int, int]:
     position, length = (int(number) for number in file.pages[field.id][batch])
     if position < 0 or length < 0:
         reason = f"a page of column {field.name!r} with {length} values at {position} lies outside the file"
@@ -130,19 +130,19 @@ def _page(file: File, field: file_pb2.Field, batch: int) -> tuple[int, int]:
     return position, length
 
 
-def _check_length(file: File, name: str, length: int, rows: int, position: int, clause: str) -> None:
+def _check_length(file: PagedFile, name: str, length: int, rows: int, position: int, clause: str) -> None:
     if length != rows:
         reason = f"column {name!r} has a page of {length} values for {rows} rows"
         raise ArtifactError(clause, file.path, reason, position)
 
 
-def _leaf(file: File, field: file_pb2.Field, arrow: pa.DataType, position: int, length: int) -> pa.Array:
+def _leaf(file: PagedFile, field: file_pb2.Field, arrow: pa.DataType, position: int, length: int) -> pa.Array:
     if arrow in _VAR_BINARY:
         return _var_binary(file, field, arrow, position, length)
     return _plain(file, field.name, arrow, position, length)
 
 
-def _type_of(file: File, field: file_pb2.Field, children: schemas.Children) -> pa.DataType:
+def _type_of(file: PagedFile, field: file_pb2.Field, children: schemas.Children) -> pa.DataType:
     """The Arrow type of ``field``; raises `ArtifactError` for one that this layout has no encoding for."""
     arrow = schemas.to_field(field, children, file.path).type
     values = arrow.value_type if pa.types.is_dictionary(arrow) else arrow
@@ -167,7 +167,7 @@ def _plain_bytes(arrow: pa.DataType, length: int) -> int:
 
 
 @implements("FORMAT-030")
-def _plain(file: File, name: str, arrow: pa.DataType, position: int, length: int) -> pa.Array:
+def _plain(file: PagedFile, name: str, arrow: pa.DataType, position: int, length: int) -> pa.Array:
     """Values of fixed size, one after another; booleans are bits."""
     size = _plain_bytes(arrow, length)
     if not size and length > _VALUES_MAX:
@@ -181,7 +181,7 @@ def _plain(file: File, name: str, arrow: pa.DataType, position: int, length: int
     return pa.Array.from_buffers(arrow, length, [None, pa.py_buffer(data)])
 
 
-def _var_offsets(file: File, name: str, position: int, length: int) -> npt.NDArray[np.int64]:
+def _var_offsets(file: PagedFile, name: str, position: int, length: int) -> npt.NDArray[np.int64]:
     """Absolute offsets, one more than values."""
     offsets = np.frombuffer(_slice(file, name, position, (length + 1) * 8, length), "<i8")
     if bool((np.diff(offsets) < 0).any()) or offsets[0] < 0:
@@ -190,7 +190,7 @@ def _var_offsets(file: File, name: str, position: int, length: int) -> npt.NDArr
 
 
 @implements("FORMAT-031", "AMB-128")
-def _var_binary(file: File, field: file_pb2.Field, arrow: pa.DataType, position: int, length: int) -> pa.Array:
+def _var_binary(file: PagedFile, field: file_pb2.Field, arrow: pa.DataType, position: int, length: int) -> pa.Array:
     """Two equal neighbouring offsets mean NULL, and the empty value where there are no NULLs."""
     name = field.name
     offsets = _var_offsets(file, name, position, length)
@@ -208,7 +208,7 @@ def _var_binary(file: File, field: file_pb2.Field, arrow: pa.DataType, position:
 
 @implements("FORMAT-031")
 def _list_offsets(
-    file: File, field: file_pb2.Field, arrow: pa.DataType, position: int, length: int
+    file: PagedFile, field: file_pb2.Field, arrow: pa.DataType, position: int, length: int
 ) -> npt.NDArray[np.signedinteger[Any]]:
     """Offsets into the values of the same batch, one more than lists, from 0 on."""
     kind = "<i4" if pa.types.is_list(arrow) else "<i8"
@@ -225,7 +225,7 @@ def _list_bytes(arrow: pa.DataType, length: int) -> int:
 
 
 @implements("FORMAT-032")
-def _dictionary(file: File, field: file_pb2.Field, arrow: pa.DataType, position: int, length: int) -> pa.Array:
+def _dictionary(file: PagedFile, field: file_pb2.Field, arrow: pa.DataType, position: int, length: int) -> pa.Array:
     """Keys of the batch, and the values that the field's dictionary names."""
     keys = _plain(file, field.name, arrow.index_type, position, length)
     where = field.dictionary
@@ -241,14 +241,14 @@ def _dictionary(file: File, field: file_pb2.Field, arrow: pa.DataType, position:
     return found
 
 
-def _slice(file: File, name: str, position: int, size: int, length: int) -> bytes:
+def _slice(file: PagedFile, name: str, position: int, size: int, length: int) -> bytes:
     if position + size > file.size_bytes:
         reason = f"a page of column {name!r} with {length} values at {position} lies outside the file"
         raise ArtifactError("FORMAT-026", file.path, reason, min(position, file.size_bytes))
     return file.bytes_at(position, size)
 
 
-def _walk(file: File, fields: Sequence[file_pb2.Field]) -> Iterator[tuple[file_pb2.Field, pa.DataType]]:
+def _walk(file: PagedFile, fields: Sequence[file_pb2.Field]) -> Iterator[tuple[file_pb2.Field, pa.DataType]]:
     """``fields`` and all below them, each with its type."""
     children = file.children
     open_fields = list(fields)
@@ -259,7 +259,7 @@ def _walk(file: File, fields: Sequence[file_pb2.Field]) -> Iterator[tuple[file_p
         yield field, arrow
 
 
-def _paged(file: File, columns: Sequence[str]) -> Iterator[tuple[file_pb2.Field, pa.DataType]]:
+def _paged(file: PagedFile, columns: Sequence[str]) -> Iterator[tuple[file_pb2.Field, pa.DataType]]:
     """The fields with pages below ``columns``, each with its type."""
     return ((f, arrow) for f, arrow in _walk(file, _columns(file, columns)) if not pa.types.is_struct(arrow))
 
@@ -274,7 +274,7 @@ def _page_bytes(arrow: pa.DataType, length: int) -> int:
 
 
 @implements("FORMAT-029")
-def pages(file: File, columns: Sequence[str], batches: Sequence[int]) -> tuple[Range, ...]:
+def pages(file: PagedFile, columns: Sequence[str], batches: Sequence[int]) -> tuple[Range, ...]:
     """The first read: pages of ``columns`` in ``batches``, and dictionaries. Raises `ArtifactError`."""
     found: list[Range] = []
     for field, arrow in _paged(file, columns):
@@ -288,7 +288,7 @@ def pages(file: File, columns: Sequence[str], batches: Sequence[int]) -> tuple[R
 
 
 @implements("FORMAT-029")
-def values(file: File, columns: Sequence[str], batches: Sequence[int]) -> tuple[Range, ...]:
+def values(file: PagedFile, columns: Sequence[str], batches: Sequence[int]) -> tuple[Range, ...]:
     """The second read: the bytes that offsets point to, where those `pages` are at hand. Raises `ArtifactError`."""
     found: list[Range] = []
 
@@ -305,7 +305,7 @@ def values(file: File, columns: Sequence[str], batches: Sequence[int]) -> tuple[
     return _checked(file, found)
 
 
-def _checked(file: File, found: Sequence[Range]) -> tuple[Range, ...]:
+def _checked(file: PagedFile, found: Sequence[Range]) -> tuple[Range, ...]:
     for position, size in found:
         if position < 0 or size < 0 or position + size > file.size_bytes:
             reason = f"a page of {size} bytes at {position} lies outside the file"
@@ -313,7 +313,7 @@ def _checked(file: File, found: Sequence[Range]) -> tuple[Range, ...]:
     return joined(found)
 
 
-def spans(file: File, field: file_pb2.Field) -> list[Range]:
+def spans(file: PagedFile, field: file_pb2.Field) -> list[Range]:
     """Position and size of each page of ``field`` itself; none for a struct. Raises `ArtifactError`."""
     arrow = _type_of(file, field, file.children)
     if pa.types.is_struct(arrow):
@@ -322,7 +322,7 @@ def spans(file: File, field: file_pb2.Field) -> list[Range]:
     return [(position, _page_bytes(arrow, length)) for position, length in found]
 
 
-def bytes_of(file: File, columns: Sequence[str]) -> tuple[int, bool]:
+def bytes_of(file: PagedFile, columns: Sequence[str]) -> tuple[int, bool]:
     """Bytes of all `pages` of ``columns``, and whether some of them point to `values`."""
     total, pointing = 0, False
     batches = range(len(file.batch_offsets) - 1)
