@@ -44,7 +44,11 @@ class Cluster:
     @property
     def conf(self) -> Mapping[str, str]:
         """Settings for `memwal_spark.runtime.session` to run on it."""
-        return {"spark.master": self.master, "spark.executor.memory": "512m", "spark.dynamicAllocation.enabled": "false"}
+        return {
+            "spark.master": self.master,
+            "spark.executor.memory": "512m",
+            "spark.dynamicAllocation.enabled": "false",
+        }
 
 
 @contextmanager
