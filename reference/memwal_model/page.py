@@ -30,6 +30,7 @@ ever.
     memwal explore prove                  # every obligation, in a few seconds
     memwal explore model                  # the steps, the statements, the histories
     memwal explore model from_put_to_base # one history, step by step
+    memwal explore model TRACE            # a recorded fault as steps of the machine, up to where it breaks off
     memwal explore model --tla            # the machine as a TLA+ module; --quint for Quint
 
 ```mermaid

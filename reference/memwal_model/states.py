@@ -19,7 +19,10 @@ State = Mapping[str, Mapping[tuple[Any, ...], Any]]
 Step = tuple[str, tuple[Any, ...]]
 """Name of an action, and its parameters."""
 
-SIZES: Mapping[Sort, Sequence[Any]] = {
+Sizes = Mapping[Sort, Sequence[Any]]
+"""The values that variables range over."""
+
+SIZES: Sizes = {
     Sort.POSITION: range(10),
     Sort.EPOCH: range(1, 6),
     Sort.GENERATION: range(1, 6),
@@ -32,7 +35,7 @@ SIZES: Mapping[Sort, Sequence[Any]] = {
     Sort.INDEX: ("i",),
     Sort.READER: ("r",),
 }
-"""The values that variables range over."""
+"""Those of small histories."""
 _COUNTERS = {
     "version": Sort.MANIFEST, "epoch": Sort.EPOCH, "current": Sort.GENERATION, "newest": Sort.TABLE,
 }  # fmt: skip
@@ -111,9 +114,11 @@ def _compiled(value: Term, parameters: tuple[str, ...]) -> Callable[..., Any]:
     return made
 
 
-def value_of(value: Term, state: State, env: Mapping[str, Any], after: State | None = None) -> Any:
+def value_of(
+    value: Term, state: State, env: Mapping[str, Any], after: State | None = None, sizes: Sizes = SIZES
+) -> Any:
     """The value of ``value`` in ``state``; ``env``: what its free variables stand for."""
-    domains = {sort.name: values for sort, values in SIZES.items()}
+    domains = {sort.name: values for sort, values in sizes.items()}
     return _compiled(value, tuple(env))(state, after or state, domains, *env.values())
 
 
@@ -121,13 +126,13 @@ def _env(action: Action, parameters: Sequence[Any]) -> dict[str, Any]:
     return {each.args[0]: value for each, value in zip(action.parameters, parameters, strict=True)}
 
 
-def possible(state: State, step: Step) -> bool:
+def possible(state: State, step: Step, sizes: Sizes = SIZES) -> bool:
     """Whether a step can happen, its reading included."""
     action = ACTIONS[step[0]]
-    return bool(value_of(action.when, state, _env(action, step[1])))
+    return bool(value_of(action.when, state, _env(action, step[1]), sizes=sizes))
 
 
-def after(state: State, step: Step) -> State:
+def after(state: State, step: Step, sizes: Sizes = SIZES) -> State:
     """The state after a step."""
     action = ACTIONS[step[0]]
     env = _env(action, step[1])
@@ -135,10 +140,10 @@ def after(state: State, step: Step) -> State:
     for update in action.updates:
         values = dict(state[update.field.name])
         bound = [each.args[0] for each in update.bound]
-        for chosen in itertools.product(*(SIZES[each.sort] for each in update.bound)):
+        for chosen in itertools.product(*(sizes[each.sort] for each in update.bound)):
             inner = {**env, **dict(zip(bound, chosen, strict=True))}
-            place = tuple(value_of(each, state, inner) for each in update.at)
-            values[place] = value_of(update.value, state, inner)
+            place = tuple(value_of(each, state, inner, sizes=sizes) for each in update.at)
+            values[place] = value_of(update.value, state, inner, sizes=sizes)
         changed[update.field.name] = values
     return {**state, **changed}
 

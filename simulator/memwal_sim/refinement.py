@@ -16,10 +16,11 @@ from memwal.codec import region_manifest, table_manifest, wal
 from memwal.errors import MemwalError
 from memwal.ids import RegionId
 from memwal.revisions import Revision
+from memwal.table.collected import collected_points
 from memwal.table.state import TableState
 from memwal.violations import Violation
+from memwal_model.following import SEEN, Partial, Stopped, begun, follow
 from memwal_model.machine import ASSUMPTIONS
-from memwal_model.refinement import SEEN, Partial, Refused, explained
 
 from .store import Contents
 from .world import REFINEMENT
@@ -30,6 +31,14 @@ class _Table:
     """What one table manifest says."""
 
     progress: Mapping[RegionId, int]
+    fragments: int
+    """A number that stands for its fragments, in this process."""
+    collected: Mapping[RegionId, int]
+    """Per region the point below whose merging nothing may be restored."""
+
+    def restorable(self, region: RegionId, newest: _Table | None) -> bool:
+        """Whether it may become the newest again."""
+        return newest is None or self.progress.get(region, 0) >= newest.collected.get(region, 0)
 
 
 @lru_cache(maxsize=4096)
@@ -37,9 +46,15 @@ def _table(data: bytes, name: str) -> _Table | None:
     """None for a manifest that cannot be read, or without MemWAL: what is wrong there others say."""
     try:
         state = TableState(table_manifest.decode(data, name), name)
-        return None if state.mem_wal_entry is None else _Table(dict(state.mem_wal.merged))
+        if state.mem_wal_entry is None:
+            return None
+        return _Table(dict(state.mem_wal.merged), _fragments(state), collected_points(state))
     except MemwalError:
         return None
+
+
+def _fragments(state: TableState) -> int:
+    return hash(tuple(each.SerializeToString(deterministic=True) for each in state.fragments))
 
 
 @lru_cache(maxsize=4096)
@@ -51,12 +66,13 @@ def _manifest(data: bytes, revision: Revision, name: str) -> region_manifest.Reg
 
 
 @lru_cache(maxsize=4096)
-def _epoch(data: bytes, revision: Revision, name: str) -> int:
-    """Epoch of a WAL entry; 0 if it cannot be read."""
+def _entry(data: bytes, revision: Revision, name: str) -> tuple[int, bool]:
+    """Epoch of a WAL entry, and whether it has rows; 0 if it cannot be read."""
     try:
-        return wal.decode(data, revision, name).epoch
+        found = wal.decode(data, revision, name)
     except MemwalError:
-        return 0
+        return 0, False
+    return found.epoch, found.rows.num_rows > 0 or bool(found.done)
 
 
 @dataclass(slots=True)
@@ -68,22 +84,20 @@ class Refinement:
 
     def __call__(self, before: Contents, after: Contents) -> Violation | None:
         """The change from ``before`` to ``after`` as a violation; None if it is a step, or nothing that is seen."""
-        old, new = self._regions(before), self._regions(after)
+        old, new = self.regions(before), self.regions(after)
         for region, now in new.items():
-            then = old.get(region) or self._region(region, [], before, self._tables(before))
-            # The machine remembers the progress of expired versions, and nobody takes their numbers anew: against that
-            # the collector has its grace time. Where there is none, a late commit may; readers go by the newest.
-            late = {t for t in now["retained"] if t not in then["retained"] and t < (then["newest"].get((), 0),)}
-            retained = {t: True for t in now["retained"] if t not in late}
-            progress = {**then["progress"], **{t: value for t, value in now["progress"].items() if t not in late}}
-            found = explained(then, {**now, "retained": retained, "progress": progress})
-            if isinstance(found, Refused):
-                near = f"; nearest is {found.nearest[0]}, but {found.because}" if found.nearest else ""
-                reason = f"no step of the machine makes {'; '.join(found.changed)} of region {region}{near}"
-                return Violation("ENGINE", REFINEMENT, reason)
+            then = old.get(region) or self.nothing(region, before)
+            found = follow(begun(then, collects_wal=True), now)
+            if isinstance(found, Stopped):
+                return Violation("ENGINE", REFINEMENT, f"region {region}: {found}")
         return None
 
-    def _regions(self, contents: Contents) -> dict[RegionId, Partial]:
+    def nothing(self, region: RegionId, contents: Contents) -> Partial:
+        """What a store shows of a region that is not there yet: the table."""
+        return self._region(region, [], contents, self._tables(contents))
+
+    def regions(self, contents: Contents) -> dict[RegionId, Partial]:
+        """What a store shows of each region."""
         known = self._seen.get(contents)
         if known is None:
             known = self._seen[contents] = self._read(contents)
@@ -121,10 +135,16 @@ class Refinement:
                 state["listed"] = {(each.generation,): True for each in manifest.flushed}
             elif position is not None:
                 state["entry"][(position,)] = True
-                state["written"][(position,)] = _epoch(data, self.revision, name)
+                epoch, rows = _entry(data, self.revision, name)
+                state["written"][(position,)] = epoch
+                state["rows"][(position,)] = rows
         if tables:
             state["newest"] = {(): max(tables)}
-            state["retained"] = {(each,): True for each in tables}
+            top = tables[max(tables)]
+            state["retained"] = {
+                (each,): True for each, found in tables.items() if found and found.restorable(region, top)
+            }
+            state["fragments"] = {(each,): found.fragments for each, found in tables.items() if found}
             state["progress"] = {(each,): found.progress.get(region, 0) for each, found in tables.items() if found}
         return state
 
@@ -135,6 +155,6 @@ def _nothing(revision: Revision) -> dict[str, dict[tuple[Any, ...], Any]]:
         "first": {(): revision.first_position},
         "barrier_first": {(): revision.barrier_on_first_claim},
         **{name: {(): True} for name in ASSUMPTIONS},
-        **{name: {} for name in SEEN},
+        **{name: {} for name in (*SEEN, "rows", "fragments")},
         "current": {(): revision.generation_first},
     }

@@ -15,11 +15,11 @@ from ..adapters.process import AdapterCrash, AdapterProcess, AdapterTimeout
 from ..protocol import AdapterError, Json, ProtocolViolation
 from ..vectors import BadCase
 from ..verdicts import FAILING, CaseResult, Finding, Verdict, level_of, merged
-from . import checks, oracle
+from . import checks, machine, oracle
 from .calls import Killed, PendingCall
 from .checks import Scene
 from .scenarios import Names, SuiteScenario, plain_rows
-from .stand import Stand
+from .stand import FOLDER, Stand
 
 WRITES = ("writer.put", "writer.delete")
 SYNCS = ("writer.flush_wal", "writer.flush_memtable", "writer.close")
@@ -309,6 +309,7 @@ def _witnessed(running: ScenarioRun, stand: Stand) -> tuple[Json, ...]:
     """The log of the gate. A rule that never acted, and whatever else makes the run void, is a broken witness."""
     if void := stand.gate.inconclusive_without(stand.optional):
         running.findings.append(Finding(clauses=(), broken=void, witness=True))
+    running.findings += machine.looked(stand.gate, running.revision, FOLDER)
     return tuple(entry.to_json() for entry in stand.gate.log)
 
 

@@ -6,6 +6,7 @@ Exit codes: 0 proved, 1 an obligation is not, 2 usage.
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,8 +15,10 @@ from memwal_model import text
 from memwal_model.histories import HAZARDS, LIVES, run
 from memwal_model.invariants import INVARIANTS, RULES
 from memwal_model.machine import ACTIONS, ASSUMPTIONS, FIELDS, INITIAL
+from rich.markup import escape
 from rich.table import Table
 
+from ..traces.telling import Telling, tell
 from .terminal import FOUND, Json, mistakes_are_usage, print_json, stderr, stdout
 
 HISTORIES = {each.name: each for each in (*LIVES, *HAZARDS)}
@@ -75,12 +78,16 @@ def prove(
 
 
 def model(
-    history: Annotated[str, typer.Argument(help="Show this history step by step; all names if absent.")] = "",
+    history: Annotated[
+        str, typer.Argument(help="Show this history, or the trace in this file, step by step; all names if absent.")
+    ] = "",
     tla: Annotated[bool, typer.Option("--tla", help="Print the machine as a TLA+ module.")] = False,
     quint: Annotated[bool, typer.Option("--quint", help="Print the machine as a Quint module.")] = False,
     as_json: Json = False,
 ) -> None:
     """Show the abstract machine: its steps, its histories, or one history step by step.
+
+    A trace ends with 1 if it breaks off, or goes on under another reading of the texts only.
 
     `docs/model.md` explains all of it.
     """
@@ -89,7 +96,12 @@ def model(
         return
     if history:
         with mistakes_are_usage():
-            check_name("history", history, HISTORIES)
+            telling = tell(Path(history)) if Path(history).is_file() else None
+            if telling is None:
+                check_name("history", history, HISTORIES)
+        if telling is not None:
+            _tell(telling, as_json=as_json)
+            return
         _show(history, as_json=as_json)
         return
     if as_json:
@@ -133,3 +145,28 @@ def _show(name: str, *, as_json: bool) -> None:
         grid.add_row(step, ", ".join(f"{place} = {value}" for place, value in changes.items()))
     stdout.print(grid)
     stdout.print(f"broken: {found.broken}" if found.broken else "every statement holds")
+
+
+def _tell(found: Telling, *, as_json: bool) -> None:
+    """Print what the requests of a trace are as steps of the machine; exit with 1 if it is not one of its histories."""
+    rows = [(each.change.order, found.requests[each.change.order - 1], each) for each in found.told]
+    if as_json:
+        steps = [
+            {"number": n, "request": request, "steps": str(each), "without": each.without or None}
+            for n, request, each in rows
+        ]
+        stopped = (
+            None if found.stopped is None else {"number": found.stopped.change.order, "reason": str(found.stopped)}
+        )
+        print_json({"title": found.replayed.header.title, "steps": steps, "stopped": stopped})
+    else:
+        stdout.print(f"[bold]{escape(found.replayed.header.title)}[/]")
+        grid = Table("", "request", "steps of the machine")
+        for number, request, each in rows:
+            other = f" (without {each.without}, {each.note})" if each.without else ""
+            grid.add_row(str(number), escape(request), escape(f"{each}{other}"))
+        stdout.print(grid)
+        end = "a history of the machine, to its end" if found.stopped is None else f"breaks off: {found.stopped}"
+        stdout.print(escape(end), highlight=False, soft_wrap=True)
+    if found.stopped is not None or found.without:
+        raise typer.Exit(FOUND)

@@ -2,10 +2,13 @@
 
 import importlib.util
 import json
+from pathlib import Path
 
 import pytest
 from kit.commands import call
 from memwal_model.machine import ACTIONS
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_prove_says_how_much_is_proved():
@@ -47,6 +50,28 @@ def test_model_shows_what_each_step_changes():
         "changes": {"epoch": 1, "version": 1, "mine(w1)": 1, "begins(w1)": 1, "number(w1)": 1, "at(w1)": 1},
     }
     assert "broken: one_owner" in call("model", "own_claim_needs_confirmation")[1]
+
+
+def test_model_tells_a_trace_up_to_where_it_breaks_off():
+    trace = str(ROOT / "faults" / "recorded" / "wal" / "skip_newer_epoch.jsonl")
+    code, said, _ = call("model", trace, "--json")
+    told = json.loads(said)
+    assert code == 1
+    assert told["steps"][0]["steps"] == "read_manifest w1; claim w1; send w1"
+    assert told["stopped"]["number"] == 17
+    assert "where an entry of epoch 2 stands" in told["stopped"]["reason"]
+    assert "breaks off: region" in call("model", trace)[1]
+
+
+def test_model_tells_a_trace_that_is_a_history():
+    trace = str(ROOT / "faults" / "recorded" / "fencing" / "two_claims_of_one_version.jsonl")
+    code, said, _ = call("model", trace)
+    assert (code, "a history of the machine, to its end" in said) == (0, True)
+
+
+def test_model_says_that_there_is_no_such_history():
+    code, _, said = call("model", "no_such_history")
+    assert (code, "no history 'no_such_history'" in said) == (2, True)
 
 
 @pytest.mark.parametrize(("flag", "begin"), [("--tla", "---- MODULE MemWAL ----"), ("--quint", "module memwal {")])

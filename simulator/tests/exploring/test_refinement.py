@@ -30,8 +30,8 @@ def test_the_engine_makes_steps_of_the_machine(name, revision):
 @pytest.mark.parametrize(
     ("bug", "nearest"),
     [
-        ("claim_keeps_epoch", "nearest is claim, but epoch would be 2, and is 1"),
-        ("wal_above_the_pointer", "nearest is delete_entry, but p < start does not hold"),
+        ("claim_keeps_epoch", "the nearest step is claim w2, but it does not make that: epoch: 2 -> 1 is left"),
+        ("wal_above_the_pointer", "the nearest step is delete_entry 2, but p < start does not hold"),
     ],
 )
 def test_a_planted_bug_makes_another(bug, nearest, tmp_path):

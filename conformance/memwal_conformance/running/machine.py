@@ -1,0 +1,86 @@
+"""What the gate saw, as a history of the abstract machine: the run of an implementation, or the request that ends it.
+
+Every request that changed the store is a step of the machine, or the run breaks off there. Where one reading of the
+texts has to be dropped for it to go on, that is an observation about the implementation, by the note of the reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memwal.revisions import REVISIONS
+from memwal_sim.following import Change, Told, told
+from memwal_sim.store import Contents
+
+from ..gate import Gate, RequestFate
+from ..verdicts import Finding
+
+CHECK = "steps of the machine"
+"""Name of the check."""
+UNLEARNED = (RequestFate.APPLIED, RequestFate.LATE, RequestFate.HALF)
+"""Fates after which the client does not know that its request was carried out."""
+
+CLAUSES = {
+    "claim": "FENCE-005",
+    "read_manifest": "FENCE-005",
+    "carry_out": "FENCE-017",
+    "open_without_barrier": "FENCE-017",
+    "flush": "MANIFEST-009",
+    "list_generation": "FENCE-009",
+    "raise_hint": "MANIFEST-011",
+    "delete_entry": "GC-007",
+    "doom": "GC-001",
+    "unlist": "GC-001",
+    "prepare_merge": "MERGE-001",
+    "merge": "MERGE-006",
+    "restore": "TXN-002",
+    "commit_snapshot": "TXN-002",
+    "expire": "TXN-001",
+}
+"""Nearest step -> the clause that is broken where it cannot happen."""
+ANY_CHANGE = "MANIFEST-020"
+"""The clause where no step is near."""
+
+
+def looked(gate: Gate, revision: str, folder: str) -> list[Finding]:
+    """What is to be said of a run on the table in ``folder`` of the bucket: nothing, if it is one of the machine."""
+    lines = {
+        entry.order: f"line {entry.order} of the log, {entry.actor} {entry.operation} {entry.name}"
+        for entry in gate.log
+    }
+    return [
+        _finding(each, lines[each.change.order])
+        for each in history(gate, revision, folder)
+        if each.stopped is not None or each.without
+    ]
+
+
+def history(gate: Gate, revision: str, folder: str) -> list[Told]:
+    """The steps of a run, region by region."""
+    first, *changes = _changes(gate, folder)
+    return told(REVISIONS[revision], first.contents, changes)
+
+
+def _finding(each: Told, line: str) -> Finding:
+    if each.stopped is None:
+        words = f"{CHECK}: {each} ({line}) needs another reading than `{each.without}`"
+        clause = next((CLAUSES[name] for name, _ in each.steps if name in CLAUSES), ANY_CHANGE)
+        return Finding(clauses=(clause,), broken=words, ambiguity=each.note)
+    near = each.stopped.nearest
+    clause = CLAUSES.get(near[0], ANY_CHANGE) if near else ANY_CHANGE
+    return Finding(clauses=(clause,), broken=f"{CHECK}: {each} ({line})")
+
+
+def _changes(gate: Gate, folder: str) -> Iterator[Change]:
+    """What the table was in the beginning, and after each change of it."""
+    log = {entry.order: entry for entry in gate.log}
+    table = Contents()
+    for number, state in enumerate(gate.prefixes):
+        inside = {name: state.contents.objects[name] for name in state.contents.below(folder)}
+        now = Contents({name.removeprefix(f"{folder}/"): data for name, data in inside.items()})
+        if number == 0:
+            yield Change(now)
+        elif now != table:
+            entry = log[state.order]
+            yield Change(now, entry.actor, entry.fate in UNLEARNED, entry.order)
+        table = now

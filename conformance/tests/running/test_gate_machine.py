@@ -1,0 +1,87 @@
+"""A run behind the gate is a history of the abstract machine, or ends at a line of the log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from memwal_conformance.places import SUITE
+from memwal_conformance.proving import broken_survey
+from memwal_conformance.proving.broken import engine_with
+from memwal_conformance.registry.levels import levels_of
+from memwal_conformance.running import machine, scenarios
+from memwal_conformance.running.playing import Player
+from memwal_conformance.verdicts import CaseResult, Finding, Verdict
+from memwal_model.machine import ACTIONS
+from memwal_sim import bugs
+
+GATE = SUITE / "scenarios" / "gate"
+
+
+@pytest.fixture
+def player(tmp_path: Path) -> Player:
+    """Plays against the reference's adapter in this process, under revision B."""
+    return Player(
+        revision="B",
+        folder=tmp_path,
+        start=lambda _: broken_survey.actor("B"),
+        finish=lambda _: None,
+        levels=levels_of("B"),
+        settings={},
+        case="test",
+        keep=tmp_path / "kept",
+    )
+
+
+def said(result: CaseResult) -> list[Finding]:
+    """What the machine objects to."""
+    return [each for each in result.findings if each.broken and each.broken.startswith(machine.CHECK)]
+
+
+def test_the_reference_makes_steps_of_the_machine(player: Player, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+    history = machine.history
+    monkeypatch.setattr(machine, "history", lambda *given: told.append(history(*given)) or told[-1])
+    result = player.play(scenarios.load(GATE / "zombie_append.json"))
+    assert result.verdict is Verdict.PASS, result.text
+    assert said(result) == []
+    steps = {name for each in told[0] for name, _ in each.steps}
+    assert {"claim", "carry_out", "recover", "acknowledge", "replay"} <= steps
+
+
+@pytest.mark.parametrize(
+    ("bug", "name", "clause", "words"),
+    [
+        (
+            "unresolved_put",
+            "wal_put_lost",
+            "FENCE-017",
+            "position 3 was put under epoch 1: the nearest step is carry_out w1 3, "
+            "but w1 cannot have got past position 2, where no entry stands",
+        ),
+        ("claim_keeps_epoch", "crash_in_a_claim", "FENCE-005", "nearest step is claim"),
+    ],
+)
+def test_a_planted_bug_ends_the_run_at_its_request(
+    bug: str, name: str, clause: str, words: str, player: Player
+) -> None:
+    (planted,) = bugs.choose([bug])
+    with engine_with(planted):
+        found = said(player.play(scenarios.load(GATE / f"{name}.json")))
+    assert [each.clauses for each in found] == [(clause,)]
+    assert words in str(found[0].broken)
+    assert "of the log, " in str(found[0].broken)
+
+
+def test_a_run_that_needs_another_reading_is_an_observation(player: Player) -> None:
+    (planted,) = bugs.choose(["no_barrier"])
+    with engine_with(planted):
+        found = said(player.play(scenarios.load(GATE / "zombie_append.json")))
+    assert {each.ambiguity for each in found} == {"AMB-24"}
+    assert "another reading than `claim_barrier`" in str(found[0].broken)
+
+
+def test_each_clause_that_it_names_is_one_of_every_revision() -> None:
+    assert set(machine.CLAUSES) <= set(ACTIONS)
+    for revision in "ABR":
+        assert {*machine.CLAUSES.values(), machine.ANY_CHANGE} <= set(levels_of(revision))

@@ -1,0 +1,56 @@
+"""A recorded history as one of the abstract machine: what each of its requests is there, and where it breaks off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from memwal.revisions import REVISIONS
+
+from ..following import Change, Told, told
+from ..names import operation, symbolic
+from ..outcomes import Fate
+from ..simulation import Simulation, StepTaken
+from .references import found_in
+from .replay import Replayed, replay
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """A recorded history, and what the machine says of it."""
+
+    replayed: Replayed
+    requests: tuple[str, ...]
+    """Who made each request, and what it was."""
+    told: tuple[Told, ...]
+    """Changes by the number of their request, from 1."""
+
+    @property
+    def stopped(self) -> Told | None:
+        """Where the first region breaks off; None if none does."""
+        return next((each for each in self.told if each.stopped is not None), None)
+
+    @property
+    def without(self) -> tuple[str, ...]:
+        """Readings that had to be dropped on the way."""
+        return tuple(dict.fromkeys(each.without for each in self.told if each.without))
+
+
+def tell(path: Path) -> Telling:
+    """Replay the trace in the file ``path`` and tell it. Raises as `replay` does."""
+    seen: list[Change] = []
+    requests: list[str] = []
+
+    def watch(simulation: Simulation, taken: StepTaken | None) -> None:
+        if taken is None:
+            seen.append(Change(simulation.contents))
+            return
+        fate = "late" if taken.fate is None else taken.fate.label
+        requests.append(f"{taken.actor} {operation(taken.request)} {symbolic(taken.request.path)} {fate}")
+        lost = taken.fate in (None, Fate.APPLIED)
+        if simulation.contents != seen[-1].contents:
+            seen.append(Change(simulation.contents, taken.actor, lost, len(requests)))
+
+    replayed = replay(path, watch=watch)
+    revision = REVISIONS[found_in(path).study.revision]
+    return Telling(replayed, tuple(requests), tuple(told(revision, seen[0].contents, seen[1:])))
