@@ -21,7 +21,7 @@ from .store import Contents
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StoreChange:
     """One change of a store."""
 
     contents: Contents
@@ -35,11 +35,11 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ChangeTold:
     """What one change is for one region."""
 
     region: RegionId
-    change: Change
+    change: StoreChange
     steps: tuple[Step, ...]
     stopped: Stopped | None = None
     """Why the run breaks off here; None if it goes on."""
@@ -58,8 +58,8 @@ class Told:
 
 
 def told(
-    revision: Revision, first: Contents, changes: Iterable[Change], *, without: frozenset[str] = frozenset()
-) -> list[Told]:
+    revision: Revision, first: Contents, changes: Iterable[StoreChange], *, without: frozenset[str] = frozenset()
+) -> list[ChangeTold]:
     """Each change of a run that begins with ``first``, as steps; a region ends where its run breaks off.
 
     ``without``: readings that the run need not share, by their names in `ASSUMPTIONS`.
@@ -95,7 +95,7 @@ class _Following:
         course = begun(seen, collects_wal=self.collects_wal)
         return replace(course, state={**course.state, **{name: {(): False} for name in self.without}})
 
-    def take(self, change: Change) -> list[Told]:
+    def take(self, change: StoreChange) -> list[ChangeTold]:
         """What the next change is, for each region that it changes."""
         found = []
         for region, seen in self.seeing.regions(change.contents).items():
@@ -111,14 +111,14 @@ class _Following:
         self.before = change.contents
         return found
 
-    def of_region(self, region: RegionId, seen: Partial, change: Change) -> Told:
+    def of_region(self, region: RegionId, seen: Partial, change: StoreChange) -> ChangeTold:
         course = self.courses[region]
         found = follow(course, seen, lost=change.lost)
         dropped = ""
         if isinstance(found, Stopped) and (other := literal(course, seen, lost=change.lost)) is not None:
             found, dropped = other, other[0].without[-1]
         if isinstance(found, Stopped):
-            return Told(region, change, (), found)
+            return ChangeTold(region, change, (), found)
         course, steps = found
         for name, parameters in steps:
             if name in ("claim", "carry_out", "list_generation"):
@@ -126,6 +126,6 @@ class _Following:
                 if owner != change.actor:
                     what = f"{change.actor} acts under epoch {parameters[0][1:]}"
                     stopped = Stopped(what, (name, parameters), f"{owner} has claimed that epoch")
-                    return Told(region, change, (), stopped)
+                    return ChangeTold(region, change, (), stopped)
         self.courses[region] = course
-        return Told(region, change, steps, None, dropped)
+        return ChangeTold(region, change, steps, None, dropped)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memwal.revisions import REVISIONS
-from memwal_sim.following import Change, Told, told
+from memwal_sim.following import ChangeTold, StoreChange, told
 from memwal_sim.store import Contents
 
 from ..gate import Gate, RequestFate
@@ -55,13 +55,13 @@ def looked(gate: Gate, revision: str, folder: str) -> list[Finding]:
     ]
 
 
-def history(gate: Gate, revision: str, folder: str) -> list[Told]:
+def history(gate: Gate, revision: str, folder: str) -> list[ChangeTold]:
     """The steps of a run, region by region."""
     first, *changes = _changes(gate, folder)
     return told(REVISIONS[revision], first.contents, changes)
 
 
-def _finding(each: Told, line: str) -> Finding:
+def _finding(each: ChangeTold, line: str) -> Finding:
     if each.stopped is None:
         words = f"{CHECK}: {each} ({line}) needs another reading than `{each.without}`"
         clause = next((CLAUSES[name] for name, _ in each.steps if name in CLAUSES), ANY_CHANGE)
@@ -71,7 +71,7 @@ def _finding(each: Told, line: str) -> Finding:
     return Finding(clauses=(clause,), broken=f"{CHECK}: {each} ({line})")
 
 
-def _changes(gate: Gate, folder: str) -> Iterator[Change]:
+def _changes(gate: Gate, folder: str) -> Iterator[StoreChange]:
     """What the table was in the beginning, and after each change of it."""
     log = {entry.order: entry for entry in gate.log}
     table = Contents()
@@ -79,8 +79,8 @@ def _changes(gate: Gate, folder: str) -> Iterator[Change]:
         inside = {name: state.contents.objects[name] for name in state.contents.below(folder)}
         now = Contents({name.removeprefix(f"{folder}/"): data for name, data in inside.items()})
         if number == 0:
-            yield Change(now)
+            yield StoreChange(now)
         elif now != table:
             entry = log[state.order]
-            yield Change(now, entry.actor, entry.fate in UNLEARNED, entry.order)
+            yield StoreChange(now, entry.actor, entry.fate in UNLEARNED, entry.order)
         table = now

@@ -18,7 +18,7 @@ from memwal_model.machine import ACTIONS, ASSUMPTIONS, FIELDS, INITIAL
 from rich.markup import escape
 from rich.table import Table
 
-from ..traces.telling import Telling, tell
+from ..traces.telling import TraceTold, tell
 from .terminal import FOUND, Json, mistakes_are_usage, print_json, stderr, stdout
 
 HISTORIES = {each.name: each for each in (*LIVES, *HAZARDS)}
@@ -147,7 +147,7 @@ def _show(name: str, *, as_json: bool) -> None:
     stdout.print(f"broken: {found.broken}" if found.broken else "every statement holds")
 
 
-def _tell(found: Telling, *, as_json: bool) -> None:
+def _tell(found: TraceTold, *, as_json: bool) -> None:
     """Print what the requests of a trace are as steps of the machine; exit with 1 if it is not one of its histories."""
     rows = [(each.change.order, found.requests[each.change.order - 1], each) for each in found.told]
     if as_json:

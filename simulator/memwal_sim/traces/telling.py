@@ -7,7 +7,7 @@ from pathlib import Path
 
 from memwal.revisions import REVISIONS
 
-from ..following import Change, Told, told
+from ..following import ChangeTold, StoreChange, told
 from ..names import operation, symbolic
 from ..outcomes import Fate
 from ..simulation import Simulation, StepTaken
@@ -16,17 +16,17 @@ from .replay import Replayed, replay
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class TraceTold:
     """A recorded history, and what the machine says of it."""
 
     replayed: Replayed
     requests: tuple[str, ...]
     """Who made each request, and what it was."""
-    told: tuple[Told, ...]
+    told: tuple[ChangeTold, ...]
     """Changes by the number of their request, from 1."""
 
     @property
-    def stopped(self) -> Told | None:
+    def stopped(self) -> ChangeTold | None:
         """Where the first region breaks off; None if none does."""
         return next((each for each in self.told if each.stopped is not None), None)
 
@@ -36,21 +36,21 @@ class Telling:
         return tuple(dict.fromkeys(each.without for each in self.told if each.without))
 
 
-def tell(path: Path) -> Telling:
+def tell(path: Path) -> TraceTold:
     """Replay the trace in the file ``path`` and tell it. Raises as `replay` does."""
-    seen: list[Change] = []
+    seen: list[StoreChange] = []
     requests: list[str] = []
 
     def watch(simulation: Simulation, taken: StepTaken | None) -> None:
         if taken is None:
-            seen.append(Change(simulation.contents))
+            seen.append(StoreChange(simulation.contents))
             return
         fate = "late" if taken.fate is None else taken.fate.label
         requests.append(f"{taken.actor} {operation(taken.request)} {symbolic(taken.request.path)} {fate}")
         lost = taken.fate in (None, Fate.APPLIED)
         if simulation.contents != seen[-1].contents:
-            seen.append(Change(simulation.contents, taken.actor, lost, len(requests)))
+            seen.append(StoreChange(simulation.contents, taken.actor, lost, len(requests)))
 
     replayed = replay(path, watch=watch)
     revision = REVISIONS[found_in(path).study.revision]
-    return Telling(replayed, tuple(requests), tuple(told(revision, seen[0].contents, seen[1:])))
+    return TraceTold(replayed, tuple(requests), tuple(told(revision, seen[0].contents, seen[1:])))
