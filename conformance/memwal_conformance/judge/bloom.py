@@ -1,15 +1,46 @@
-"""The bloom filter of revision R over int64 keys, with arithmetic of the judge's own."""
+"""Bloom filters of generations, and that of revision R over int64 keys with arithmetic of the judge's own.
+
+A and B leave the format open (AMB-47): there the judge sees that a filter is there, and what it holds is asked of the
+implementation itself, by vectors of the kind bloom.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from . import content
+from .store import JudgedStore
 from .wire import DamagedBytes
+
+FILE = "bloom_filter.bin"
+KEYS_MAX = 200
+"""So many keys of a generation are looked for."""
 
 _SALTS = (0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31)
 """Parquet format, "Bloom Filter"."""
 _MASK = (1 << 64) - 1
 _BLOCK_BYTES = 32
+
+
+def filters(store: JudgedStore) -> Iterator[str | None]:
+    """A listed generation has a bloom filter, and that of revision R denies none of its keys (int64 ones are asked)."""
+    for region in store.regions.values():
+        for generation in region.newest.generations if region.newest is not None else ():
+            folder = region.folder / generation.path
+            if not folder.is_dir():
+                continue
+            name = f"{region.region_id}/{generation.path}/{FILE}"
+            if not (folder / FILE).is_file():
+                yield f"{name} is not there"
+                continue
+            try:
+                keys = content.keys(content.generation_rows(store, region, generation.path), store.key)
+                asked = [key[0] for key in sorted(keys, key=repr) if len(key) == 1 and type(key[0]) is int]
+                lost = denied((folder / FILE).read_bytes(), asked[:KEYS_MAX]) if store.layout.revision == "R" else []
+            except DamagedBytes as error:
+                yield f"{name}: {error}"
+                continue
+            yield f"{name} denies the key {lost[0]}" if lost else None
 
 
 def denied(data: bytes, keys: Sequence[int]) -> list[int]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from . import content, progress, snapshots, table
+from . import bloom, content, progress, snapshots, table
 from .artifacts import Manifest
 from .store import JudgedRegion, JudgedStore, generation_number, replay_start
 from .wire import DamagedBytes
@@ -254,20 +254,19 @@ def generation_list(store: JudgedStore) -> Seen:
 
 
 def generation_tables(store: JudgedStore) -> Seen:
-    """A listed generation is a Lance table with V2 manifest names that pylance opens, and has its bloom filter."""
+    """A listed generation is a Lance table with V2 manifest names that pylance opens."""
     for region in store.regions.values():
         for generation in region.newest.generations if region.newest is not None else ():
             folder = region.folder / generation.path
             if not folder.is_dir():
                 continue
-            name = f"{region.region_id}/{generation.path}"
             try:
                 table.newest(folder)
                 table.rows(folder, store.storage)
             except DamagedBytes as error:
-                yield f"{name}: {error}"
+                yield f"{region.region_id}/{generation.path}: {error}"
                 continue
-            yield None if (folder / "bloom_filter.bin").is_file() else f"{name} has no bloom_filter.bin"
+            yield None
 
 
 def generation_content(store: JudgedStore) -> Seen:
@@ -371,7 +370,8 @@ CHECKS: tuple[Check, ...] = (
     Check(name="spec steps", clauses=_everywhere("REGION-011"), look=spec_steps),
     Check(name="triggers", clauses={"A": ("MANIFEST-040",)}, look=triggers),
     Check(name="generation list", clauses=_everywhere("GEN-004", "GEN-013", "MANIFEST-017"), look=generation_list),
-    Check(name="generation tables", clauses=_everywhere("GEN-001", "GEN-008", "GEN-010"), look=generation_tables),
+    Check(name="generation tables", clauses=_everywhere("GEN-001", "GEN-008"), look=generation_tables),
+    Check(name="bloom filters", clauses=_everywhere("GEN-010"), look=bloom.filters),
     Check(name="generation content", clauses=_everywhere("MANIFEST-009", "FLUSH-013"), look=generation_content),
     Check(name="hints", clauses=_everywhere("MANIFEST-026"), look=hints),
     Check(name="one MemWAL index", clauses=_everywhere("INDEX-001", "INDEX-018"), look=one_index),

@@ -276,6 +276,15 @@ def no_bloom_filter(root: Path) -> None:
     (generation(root, 2) / "bloom_filter.bin").unlink()
 
 
+def bloom_filter_of_no_keys(root: Path) -> None:
+    file = generation(root, 2) / "bloom_filter.bin"
+    file.write_bytes(bytes(len(file.read_bytes())))
+
+
+def bloom_filter_of_other_bytes(root: Path) -> None:
+    (generation(root, 2) / "bloom_filter.bin").write_bytes(b"no filter")
+
+
 def rows_of_a_generation_gone(root: Path) -> None:
     for file in (generation(root, 2) / "data").iterdir():
         file.unlink()
@@ -320,7 +329,9 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
     "a generation listed twice": (generation_twice, "generation list"),
     "a folder of another number": (folder_of_another_number, "generation list"),
     "a listed folder that is gone": (folder_gone, "generation list"),
-    "no bloom filter": (no_bloom_filter, "generation tables"),
+    "no bloom filter": (no_bloom_filter, "bloom filters"),
+    "a bloom filter of no keys": (bloom_filter_of_no_keys, "bloom filters"),
+    "a bloom filter of other bytes": (bloom_filter_of_other_bytes, "bloom filters"),
     "a generation without its data file": (rows_of_a_generation_gone, "generation tables"),
     "other rows in the WAL than in the generation": (row_of_the_wal_changed, "generation content"),
     "a hint that is ahead": (hint_ahead, "hints"),
