@@ -19,7 +19,7 @@ from rich.table import Table
 
 from .. import matrix as generated
 from ..generated.clause_matrix import clauses_html, clauses_page, figures
-from ..proving.standing import Standing, differing, faults, named, standing, standings
+from ..proving.coverage import ClauseCoverage, coverage_of, coverages, differing, faults, named
 from ..registry.clauses import GROUPS, texts
 from ..vectors import BadCase
 
@@ -69,7 +69,7 @@ def list_(
     """List clauses."""
     with usage():
         wanted = {"group": group.upper(), "level": level.upper(), "status": status, "revision": revision, "kind": kind}
-        chosen = choose(standings(), {name: value for name, value in wanted.items() if value})
+        chosen = choose(coverages(), {name: value for name, value in wanted.items() if value})
         chosen = [each for each in chosen if ways in (None, each.ways)]
     if as_json:
         print_json([as_dict(each) for each in chosen])
@@ -90,7 +90,7 @@ def show(
 ) -> None:
     """Show one clause and everything that stands behind it."""
     with usage():
-        found = standing(clause)
+        found = coverage_of(clause)
     if as_json:
         print_json(as_dict(found))
         return
@@ -126,7 +126,7 @@ def matrix(
     """Write the matrix of all clauses: code, tests, cases, planted bugs, status."""
     with usage():
         check_name("format", format_, FORMATS)
-        known = standings()
+        known = coverages()
         if format_ == "json":
             text = json.dumps([as_dict(each) for each in known], indent=1, ensure_ascii=False) + "\n"
         else:
@@ -141,7 +141,7 @@ def matrix(
 def check(seeds: Seeds = None) -> None:
     """Check everything that has to hold: statuses, names, generated pages, and digests of texts if given."""
     with usage():
-        known = standings()
+        known = coverages()
         found = faults(known, named().by_whom())
         stale = generated.out_of_date()
         found += [f"{generated.pages()[page].path.name} is out of date: {generated.command(page)}" for page in stale]
@@ -155,7 +155,7 @@ def check(seeds: Seeds = None) -> None:
         raise typer.Exit(FOUND)
 
 
-def choose(known: tuple[Standing, ...], wanted: dict[str, str]) -> list[Standing]:
+def choose(known: tuple[ClauseCoverage, ...], wanted: dict[str, str]) -> list[ClauseCoverage]:
     """The clauses that match all of ``wanted``. Raises `InvalidArgument` for a value that no clause could have."""
     allowed = {
         "group": set(GROUPS),
@@ -169,7 +169,7 @@ def choose(known: tuple[Standing, ...], wanted: dict[str, str]) -> list[Standing
     return [each for each in known if all(value in _values(each)[name] for name, value in wanted.items())]
 
 
-def _values(each: Standing) -> dict[str, tuple[str, ...]]:
+def _values(each: ClauseCoverage) -> dict[str, tuple[str, ...]]:
     clause = each.clause
     return {
         "group": (clause.group,),
@@ -180,7 +180,7 @@ def _values(each: Standing) -> dict[str, tuple[str, ...]]:
     }
 
 
-def as_dict(each: Standing) -> dict[str, Any]:
+def as_dict(each: ClauseCoverage) -> dict[str, Any]:
     """One clause as JSON."""
     clause = each.clause
     return {
@@ -207,7 +207,7 @@ def as_dict(each: Standing) -> dict[str, Any]:
     }
 
 
-def _status(each: Standing) -> str:
+def _status(each: ClauseCoverage) -> str:
     return (
         f"{each.status}, {'mutation-checked' if each.mutation_checked else 'unchecked'}"
         if each.status == "tested"

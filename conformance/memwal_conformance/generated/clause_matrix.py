@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ..proving.standing import Standing, standings
+from ..proving.coverage import ClauseCoverage, coverages
 from ..registry.clauses import GROUPS, ROOT, texts
 from ..reporting.markdown import cell, code, table
 from ..reporting.page import asset, templates
@@ -24,10 +24,10 @@ WAYS = 2
 
 def current() -> str:
     """The page as it should be now."""
-    return clauses_page(standings())
+    return clauses_page(coverages())
 
 
-def figures(known: Sequence[Standing]) -> str:
+def figures(known: Sequence[ClauseCoverage]) -> str:
     """How many clauses are tested and mutation-checked, and how well, in one line."""
     musts = [each for each in known if each.clause.level == "MUST"]
     return (
@@ -39,19 +39,19 @@ def figures(known: Sequence[Standing]) -> str:
     )
 
 
-def one_way(known: Sequence[Standing]) -> int:
+def one_way(known: Sequence[ClauseCoverage]) -> int:
     """How many clauses that every implementation must keep were broken in fewer than `WAYS` ways."""
     return sum(0 < each.ways < WAYS for each in known if each.clause.level == "MUST" and each.mutation_checked)
 
 
-def _seen(known: Sequence[Standing]) -> str:
+def _seen(known: Sequence[ClauseCoverage]) -> str:
     """How many of the tested clauses about what an implementation does are tested end to end."""
     shown = [each for each in known if (each.clause.level, each.clause.observable) == ("MUST", "behaviour")]
     shown = [each for each in shown if each.status == "tested"]
     return f"{sum(bool(each.end_to_end) for each in shown)} of {len(shown)}"
 
 
-def clauses_page(known: Sequence[Standing]) -> str:
+def clauses_page(known: Sequence[ClauseCoverage]) -> str:
     """The text of docs/clauses.md."""
     lines = [
         "# Clauses",
@@ -107,7 +107,7 @@ def clauses_page(known: Sequence[Standing]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(each: Standing) -> tuple[str, ...]:
+def _row(each: ClauseCoverage) -> tuple[str, ...]:
     clause = each.clause
     dead = list(dict.fromkeys(planted.name for planted in each.planted if planted.dead))
     return (
@@ -122,7 +122,7 @@ def _row(each: Standing) -> tuple[str, ...]:
     )
 
 
-def status(each: Standing) -> str:
+def status(each: ClauseCoverage) -> str:
     """What the page says of a clause."""
     if each.status != "tested":
         return {"unheld": "**does not hold yet**"}.get(each.status, each.status)
@@ -137,7 +137,7 @@ def _some(names: Sequence[str]) -> str:
     return code(names[:NAMES_MAX]) + (f"<br>and {more} more" if more > 0 else "")
 
 
-def _by_level(known: Sequence[Standing]) -> list[str]:
+def _by_level(known: Sequence[ClauseCoverage]) -> list[str]:
     rows: list[tuple[object, ...]] = []
     for name in (*LEVELS, "all"):
         members = [each for each in known if name in (each.clause.level, "all")]
@@ -145,7 +145,7 @@ def _by_level(known: Sequence[Standing]) -> list[str]:
     return table(("Level", "Clauses", "Tested", "Mutation-checked", *_OTHERS), rows)
 
 
-def _by_area(known: Sequence[Standing]) -> list[str]:
+def _by_area(known: Sequence[ClauseCoverage]) -> list[str]:
     rows: list[tuple[object, ...]] = []
     for name in (*GROUPS, "all"):
         members = [each for each in known if name in (each.clause.group, "all")]
@@ -157,24 +157,24 @@ def _by_area(known: Sequence[Standing]) -> list[str]:
     return table(("Area", "Clauses", *tested, "Mutation-checked", "One way", "With code", *_OTHERS), rows)
 
 
-def _count(members: Sequence[Standing], status: str) -> int:
+def _count(members: Sequence[ClauseCoverage], status: str) -> int:
     return sum(each.status == status for each in members)
 
 
-def _of(members: Sequence[Standing], status: str) -> str:
+def _of(members: Sequence[ClauseCoverage], status: str) -> str:
     return f"{_count(members, status)} of {len(members)}" if members else "–"
 
 
-def _checked(members: Sequence[Standing]) -> str:
+def _checked(members: Sequence[ClauseCoverage]) -> str:
     return f"{sum(each.mutation_checked for each in members)} of {len(members)}"
 
 
-def _others(members: Sequence[Standing]) -> list[int]:
+def _others(members: Sequence[ClauseCoverage]) -> list[int]:
     counts = Counter(each.status for each in members)
     return [counts[status] for status in STATUSES[1:]]
 
 
-def clauses_html(known: Sequence[Standing]) -> str:
+def clauses_html(known: Sequence[ClauseCoverage]) -> str:
     """All clauses as one page that refers to nothing outside itself."""
     return (
         templates()

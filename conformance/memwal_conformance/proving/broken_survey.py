@@ -90,12 +90,12 @@ def cases(revision: str) -> list[str]:
     """Names of all cases of a revision, as pytest has them below ``conformance/``."""
     loaded = [vectors.load(file) for file in vector_files()]
     asked = [_named(v, direction) for v in loaded if v.revision == revision for direction in v.directions]
-    played = [
+    ran = [
         f"scenarios/{file.name}::{revision}"
         for file in scenario_files()
         if file.parent.name == "scenarios" and _here(scenarios.load(file), revision)
     ]
-    return [*asked, *played]
+    return [*asked, *ran]
 
 
 def _here(scenario: scenarios.SuiteScenario, revision: str) -> bool:

@@ -14,9 +14,9 @@ from ..adapters.process import BROKEN, AdapterCrash
 from ..protocol import Hello, roles_of
 from ..reporting.report import with_notes
 from ..running import scenarios
-from ..running.playing import Player, parts
+from ..running.cases import CaseRunner, variants
 from ..running.scenarios import SuiteScenario
-from ..running.stand import VECTOR, Served
+from ..running.testbed import VECTOR, Served
 from ..vectors import BadCase, Vector
 from ..verdicts import FAILING, CaseResult, Finding, Verdict, agreed, level_of
 from .session import Session, session_of, told
@@ -62,9 +62,9 @@ class ScenarioFile(CaseFile):
         for revision in scenario.revisions:
             if revision in session.revisions(hello):
                 cited = scenario.cited(revision)
-                for part in parts(scenario):
-                    name = f"{revision}-{part}" if part else revision
-                    yield ScenarioItem.make(self, name, revision, cited, scenario=scenario, part=part)
+                for variant in variants(scenario):
+                    name = f"{revision}-{variant}" if variant else revision
+                    yield ScenarioItem.make(self, name, revision, cited, scenario=scenario, variant=variant)
 
 
 class CaseFailed(Exception):
@@ -237,10 +237,10 @@ class VectorItem(CaseItem):
             process.kill()
             raise
         session.harness.finish(process)
-        assert served.stand is not None
-        if void := served.stand.gate.inconclusive_without(()):
+        assert served.testbed is not None
+        if void := served.testbed.gate.inconclusive_without(()):
             found = self.verdict(Verdict.INCONCLUSIVE, void)
-        return replace(found, requests=tuple(entry.to_json() for entry in served.stand.gate.log))
+        return replace(found, requests=tuple(entry.to_json() for entry in served.testbed.gate.log))
 
     def _found(self, session: Session, finding: Finding) -> CaseResult:
         return self.verdict(level_of(finding, session.levels[self.revision]), finding.broken or "", finding)
@@ -250,8 +250,8 @@ class ScenarioItem(CaseItem):
     """A scenario under one revision."""
 
     scenario: SuiteScenario
-    part: str
-    """One of `faulted.playing.parts`."""
+    variant: str
+    """One of `running.cases.variants`."""
 
     @property
     def smoke(self) -> bool:  # type: ignore[override]
@@ -269,7 +269,7 @@ class ScenarioItem(CaseItem):
     def judge(self, session: Session) -> CaseResult:
         """Run the scenario, in a folder of its own or behind the gate."""
         try:
-            player = Player(
+            runner = CaseRunner(
                 revision=self.revision,
                 folder=_folder(self),
                 start=lambda name: session.harness.actor(name, self.revision),
@@ -282,7 +282,7 @@ class ScenarioItem(CaseItem):
                 taken=session.taken,
                 keep=session.kept(self.case),
             )
-            return player.play(self.scenario, self.part, session.amount)
+            return runner.run(self.scenario, self.variant, session.amount)
         except BROKEN as error:
             return self.verdict(Verdict.HARNESS_ERROR, str(error))
 

@@ -22,7 +22,7 @@ from ..places import scenario_files, vector_files
 from ..protocol import Hello, Json
 from ..registry.levels import levels_of
 from ..running import scenarios
-from ..running.playing import Amount, parts
+from ..running.cases import Amount, variants
 
 TIMEOUT_S = 60.0
 """Limit for each answer if no other is given."""
@@ -192,7 +192,7 @@ def suite_size() -> Counter[str]:
         found[vector.revision] += len(vector.directions)
     for file in scenario_files():
         scenario = scenarios.load(file)
-        found.update({revision: len(parts(scenario)) for revision in scenario.revisions})
+        found.update({revision: len(variants(scenario)) for revision in scenario.revisions})
     return found
 
 

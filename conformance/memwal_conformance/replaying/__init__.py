@@ -1,1 +1,1 @@
-"""Recorded faults, translated into messages and played against other implementations."""
+"""Recorded faults, translated into messages and run against other implementations."""

@@ -1,4 +1,4 @@
-"""``memwal replay FILE --against ADAPTER``: a recorded fault, a scenario or a packed failure, played by an adapter."""
+"""``memwal replay FILE --against ADAPTER``: a recorded fault, a scenario or a packed failure, run by an adapter."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from ..adapters.process import AdapterCrash, AdapterMissing, AdapterTimeout
 from ..protocol import AdapterError, Hello, Json, ProtocolViolation
 from ..registry.levels import levels_of
 from ..running import runner, scenarios
-from ..running.playing import Player, parts
+from ..running.cases import CaseRunner, variants
 from ..vectors import BadCase
 from ..verdicts import CaseResult, Finding, Verdict, level_of
 from .scripts import NotPortable
-from .translating import Told, translated
+from .translating import TranslatedFault, translated
 
 PASSED, FAILED, USAGE, OPEN = 0, 1, 2, 3
 """Exit codes: nothing is broken; something is; the file or the adapter cannot be used; nothing is shown."""
@@ -53,19 +53,19 @@ class Answer:
     verdict: Verdict
     clauses: tuple[str, ...]
     """Those that are broken."""
-    turns: tuple[int, int] | None
-    """How many turns of a recorded fault were made, of how many; None for other files."""
+    stops: tuple[int, int] | None
+    """How many stops of a recorded fault were made, of how many; None for other files."""
     text: str
 
 
 def replay(file: Path, adapter: str, *, revision: str | None = None, as_json: bool = False) -> int:
-    """Play ``file`` against an adapter, print what came of it, and return the exit code.
+    """Run ``file`` against an adapter, print what came of it, and return the exit code.
 
     ``adapter``: ``reference``, ``native``, or the command of one. ``revision``: that of the file if the implementation
     has it, else the first one that it has.
     """
     try:
-        answers = played(file, command_of(adapter), revision)
+        answers = replayed(file, command_of(adapter), revision)
     except NotPortable as error:
         typer.echo(json.dumps({"file": file.name, "not_portable": str(error)}) if as_json else f"not portable: {error}")
         return OPEN
@@ -92,17 +92,17 @@ def command_of(adapter: str) -> tuple[str, ...]:
         raise InvalidArgument(str(error)) from error
 
 
-def played(file: Path, command: Sequence[str], revision: str | None = None) -> list[Answer]:
+def replayed(file: Path, command: Sequence[str], revision: str | None = None) -> list[Answer]:
     """What comes of ``file``: one answer, or one for each part of it. Raises `NotPortable`, and for files `BadCase`."""
     harness = Harness(command=tuple(command), limit_s=LIMIT_S, settings={})
     try:
         with tempfile.TemporaryDirectory(prefix="memwal-replay-") as folder:
-            return _played(file, harness, revision, Path(folder))
+            return _replayed(file, harness, revision, Path(folder))
     finally:
         harness.close()
 
 
-def _played(file: Path, harness: Harness, revision: str | None, folder: Path) -> list[Answer]:
+def _replayed(file: Path, harness: Harness, revision: str | None, folder: Path) -> list[Answer]:
     described = _described(file)
     if described is None:
         trace = load_trace(file)
@@ -116,10 +116,10 @@ def _played(file: Path, harness: Harness, revision: str | None, folder: Path) ->
     chosen = _chosen(harness.hello(), revision, wanted or scenario.revisions)
     if chosen not in scenario.revisions:
         raise NotPortable(f"{file.name} is about {', '.join(scenario.revisions)}, the adapter speaks {chosen}")
-    player = _player(harness, chosen, folder, file.name)
+    cases = _case_runner(harness, chosen, folder, file.name)
     if missing := scenario.missing(chosen, harness.hello()):
         raise NotPortable(f"the adapter does not claim {', '.join(missing)}")
-    results = [player.play(scenario, part) for part in parts(scenario)]
+    results = [cases.run(scenario, variant) for variant in variants(scenario)]
     return [_answer(file.name, result, None) for result in results]
 
 
@@ -140,42 +140,42 @@ def _chosen(hello: Hello, revision: str | None, wanted: Sequence[str]) -> str:
 
 def recorded(trace: Trace, name: str, harness: Harness, revision: str, folder: Path) -> Answer:
     """What becomes of a recorded fault. Raises `NotPortable`."""
-    told = translated(trace, name, revision)
-    if missing := _unmet(told, revision, harness.hello()):
+    fault = translated(trace, name, revision)
+    if missing := _unmet(fault, revision, harness.hello()):
         raise NotPortable(f"the adapter does not claim {', '.join(missing)}")
     place = folder / name
     place.mkdir()
     result = runner.run(
-        told.scenario,
+        fault.scenario,
         revision,
         folder=place,
         start=lambda actor: harness.actor(actor, revision),
         finish=harness.finish,
         levels=levels_of(revision),
         case=name,
-        contents=told.contents,
-        history=told.history,
+        contents=fault.contents,
+        history=fault.history,
     )
-    return _answer(name, *witnessed(told, result))
+    return _answer(name, *witnessed(fault, result))
 
 
-def _unmet(told: Told, revision: str, hello: Hello) -> list[str]:
-    return told.scenario.missing(revision, hello)
+def _unmet(fault: TranslatedFault, revision: str, hello: Hello) -> list[str]:
+    return fault.scenario.missing(revision, hello)
 
 
-def witnessed(told: Told, result: CaseResult) -> tuple[CaseResult, tuple[int, int]]:
-    """The result and how many turns were made of how many. If there were some and none was made, nothing is shown."""
+def witnessed(fault: TranslatedFault, result: CaseResult) -> tuple[CaseResult, tuple[int, int]]:
+    """The result and how many stops were made of how many. If there were some and none was made, nothing is shown."""
     acted = {request["rule"] for request in result.requests}
-    made = sum(any(label in acted for label in labels) for labels in told.turns)
-    if told.turns and not made and result.verdict is Verdict.PASS:
-        text = "no turn was made as recorded: the implementation asks for other things"
+    made = sum(any(label in acted for label in labels) for labels in fault.stops)
+    if fault.stops and not made and result.verdict is Verdict.PASS:
+        text = "no stop was made as recorded: the implementation asks for other things"
         witness = Finding(clauses=(), broken=text, witness=True)
         result = replace(result, verdict=Verdict.INCONCLUSIVE, text=text, findings=(*result.findings, witness))
-    return result, (made, len(told.turns))
+    return result, (made, len(fault.stops))
 
 
-def _player(harness: Harness, revision: str, folder: Path, case: str) -> Player:
-    return Player(
+def _case_runner(harness: Harness, revision: str, folder: Path, case: str) -> CaseRunner:
+    return CaseRunner(
         revision=revision,
         folder=folder,
         start=lambda name: harness.actor(name, revision),
@@ -210,12 +210,12 @@ def _vector(packed: Json, harness: Harness, folder: Path, name: str) -> Answer:
         revision=vector.revision,
         verdict=verdict,
         clauses=tuple(broken),
-        turns=None,
+        stops=None,
         text=finding.broken or "",
     )
 
 
-def _answer(name: str, result: CaseResult, turns: tuple[int, int] | None) -> Answer:
+def _answer(name: str, result: CaseResult, stops: tuple[int, int] | None) -> Answer:
     broken = [clause for found in result.findings if found.broken is not None for clause in found.clauses]
     return Answer(
         file=name,
@@ -223,7 +223,7 @@ def _answer(name: str, result: CaseResult, turns: tuple[int, int] | None) -> Ans
         revision=result.revision,
         verdict=result.verdict,
         clauses=tuple(dict.fromkeys(broken)),
-        turns=turns,
+        stops=stops,
         text=result.text,
     )
 
@@ -231,11 +231,11 @@ def _answer(name: str, result: CaseResult, turns: tuple[int, int] | None) -> Ans
 def _show(answer: Answer, *, as_json: bool) -> None:
     if as_json:
         shown = {"file": answer.file, "title": answer.title, "revision": answer.revision, "verdict": answer.verdict}
-        typer.echo(json.dumps({**shown, "clauses": answer.clauses, "turns": answer.turns, "text": answer.text}))
+        typer.echo(json.dumps({**shown, "clauses": answer.clauses, "stops": answer.stops, "text": answer.text}))
         return
     typer.echo(answer.title)
-    if answer.turns is not None:
-        typer.echo(f"{answer.turns[0]} of {answer.turns[1]} turns were made as recorded")
+    if answer.stops is not None:
+        typer.echo(f"{answer.stops[0]} of {answer.stops[1]} stops were made as recorded")
     broken = f" [{', '.join(answer.clauses)}]" if answer.clauses else ""
     typer.echo(f"{answer.verdict} under revision {answer.revision}{broken}")
     if answer.text:

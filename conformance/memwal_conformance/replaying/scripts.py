@@ -23,7 +23,7 @@ SCHEMA: list[Json] = [
 
 
 class NotPortable(Exception):
-    """A recorded fault that cannot be told to another implementation; the text says why."""
+    """A recorded fault that cannot be said to another implementation; the text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,9 +139,9 @@ def _doing(name: str, writer: str, step: ScriptStep) -> Doing:
     raise NotPortable(f"{name} does {word!r}, which no message of the protocol says")
 
 
-def _retained(told: Policy) -> int:
+def _retained(policy: Policy) -> int:
     """The one thing that `gc.run` can say of a policy; how many manifests are kept is left to the collector."""
     other = [f.name for f in fields(Policy) if f.name not in ("retain_versions", "retain_manifests")]
-    if any(getattr(told, name) != getattr(Policy(), name) for name in other) or told.retain_versions is None:
+    if any(getattr(policy, name) != getattr(Policy(), name) for name in other) or policy.retain_versions is None:
         raise NotPortable("the collector has a policy that no message of the protocol says")
-    return told.retain_versions
+    return policy.retain_versions

@@ -1,7 +1,7 @@
-"""A recorded fault as a scenario behind the gate: its operations as messages, its turns and faults as rules.
+"""A recorded fault as a scenario behind the gate: its operations as messages, its stops and faults as rules.
 
 A trace says in which order the processes of one implementation made their requests. Another one makes others. What is
-kept is where a process stands still while others go on, and what becomes of a change of the store: told by class and
+kept is where a process stands still while others go on, and what becomes of a change of the store: given by class and
 name of what is about to be asked for, and counted from the beginning of the operation.
 """
 
@@ -24,7 +24,7 @@ from memwal_sim.world import World
 from ..protocol import Json
 from ..running import oracle, scenarios
 from ..running.scenarios import SuiteScenario
-from ..running.stand import FOLDER
+from ..running.testbed import FOLDER
 from .scripts import SCHEMA, Doing, NotPortable, actor, scripts
 
 PORTABLE = frozenset(scenario.name for scenario in (*of("writers"), *of("jobs")))
@@ -46,13 +46,13 @@ _SITES = (("jobs.collector", "collect"), ("index.regions", "snapshot"), ("index.
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A recorded fault, ready to be played."""
+class TranslatedFault:
+    """A recorded fault, ready to be run."""
 
     scenario: SuiteScenario
     contents: Contents
     history: History
-    turns: tuple[tuple[str, ...], ...]
+    stops: tuple[tuple[str, ...], ...]
     """Labels of the rules for each place where a process stands still; one of them is enough."""
 
 
@@ -68,7 +68,7 @@ class _Operation:
     """Index of the step before which it stands still -> labels of the rules, of which one is enough."""
 
 
-def translated(trace: Trace, name: str, revision: str) -> Told:
+def translated(trace: Trace, name: str, revision: str) -> TranslatedFault:
     """The scenario of ``trace`` under a revision. Raises `NotPortable`."""
     header = trace.header
     if header.scenario not in PORTABLE:
@@ -90,8 +90,7 @@ def translated(trace: Trace, name: str, revision: str) -> Told:
     }
     contents = Contents({f"{FOLDER}/{path}": data for path, data in world.contents.objects.items()})
     stops = [stop for each in operations.values() for operation in each for stop in operation.stops.values()]
-    turns = tuple(tuple(labels) for labels in stops)
-    return Told(scenarios.made(described, Path(name)), contents, _history(world), turns)
+    return TranslatedFault(scenarios.made(described, Path(name)), contents, _history(world), tuple(map(tuple, stops)))
 
 
 def _clauses(trace: Trace) -> list[str]:
@@ -176,7 +175,7 @@ def _add_rules(steps: Sequence[Step], operations: Mapping[str, Sequence[_Operati
             mine = operation.steps
             for before, after in zip(mine, mine[1:], strict=False):
                 if blocks[before.index] != blocks[after.index]:
-                    _stop(operation, after, f"stand still {next(numbers)}")
+                    _stop(operation, after, f"stop {next(numbers)}")
             for step in mine:
                 if step.outcome in FAULTS and step.operation in _CHANGES:
                     _rule(operation, f"fault {next(numbers)}", step, FAULTS[step.outcome])
@@ -218,7 +217,7 @@ def _rule(operation: _Operation, label: str, step: Step, do: str) -> None:
 
 
 def _optional(label: str) -> Json:
-    """An implementation that is right may not go on to where a turn or a crash was; a fault it has to meet."""
+    """An implementation that is right may not go on to where a stop or a crash was; a fault it has to meet."""
     return {} if label.startswith("fault") else {"optional": True}
 
 

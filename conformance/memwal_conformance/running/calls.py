@@ -42,9 +42,9 @@ class PendingCall:
         """Wait for the answer; raises what `AdapterProcess.call` raises, or `Killed`."""
         return self._answer.result()
 
-    def when_over(self, tell: threading.Event) -> None:
-        """Set ``tell`` when the answer is there."""
-        self._answer.add_done_callback(lambda _: tell.set())
+    def when_over(self, news: threading.Event) -> None:
+        """Set ``news`` when the answer is there."""
+        self._answer.add_done_callback(lambda _: news.set())
 
     def abandon(self) -> None:
         """Nobody will answer: whoever waits gets `Killed`."""

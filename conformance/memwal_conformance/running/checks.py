@@ -22,7 +22,7 @@ from .scenarios import Names, NothingNamed, plain_rows
 
 
 @dataclass(slots=True)
-class Scene:
+class CheckContext:
     """What a check may look at."""
 
     root: Path
@@ -39,12 +39,12 @@ class Scene:
         return store.read(self.root, self.revision, self.key, self.storage)
 
 
-def look(scene: Scene, step: Json) -> list[Finding]:
+def look(context: CheckContext, step: Json) -> list[Finding]:
     """The findings of one check step. Damage, and an answer without the member that is looked at, break it."""
     if step["check"] == "structure":
-        return _structure(scene, step)
+        return _structure(context, step)
     try:
-        broken = CHECKS[step["check"]](scene, step)
+        broken = CHECKS[step["check"]](context, step)
     except DamagedBytes as error:
         broken = f"the judge cannot read the store: {error}"
     except NothingNamed as error:
@@ -53,10 +53,10 @@ def look(scene: Scene, step: Json) -> list[Finding]:
     return [Finding(clauses=clauses, broken=broken, ambiguity=step.get("ambiguity"), witness=not clauses)]
 
 
-def _structure(scene: Scene, step: Json) -> list[Finding]:
+def _structure(context: CheckContext, step: Json) -> list[Finding]:
     """All structural checks; with ``of`` the one of that name, under clauses and ambiguity of the step."""
     try:
-        results = structure.run(scene.store())
+        results = structure.run(context.store())
     except DamagedBytes as error:
         return [Finding(clauses=("GEN-019",), broken=f"the judge cannot read the store: {error}")]
     if "of" in step:
@@ -77,42 +77,42 @@ def _structure(scene: Scene, step: Json) -> list[Finding]:
     ]
 
 
-def _history(scene: Scene, step: Json) -> str | None:
+def _history(context: CheckContext, step: Json) -> str | None:
     """With ``count``: what the first so many writes allow, or some more of them, as a reader of the past may see it."""
-    seen, every = plain_rows(scene.names.resolve(step["of"])), scene.history.writes
+    seen, every = plain_rows(context.names.resolve(step["of"])), context.history.writes
     least = step.get("count", len(every))
-    shorter = [scene.history.first(most) for most in range(len(every), least - 1, -1)]
-    broken = [oracle.why_not(history, scene.key, seen) for history in shorter]
+    shorter = [context.history.first(most) for most in range(len(every), least - 1, -1)]
+    broken = [oracle.why_not(history, context.key, seen) for history in shorter]
     return None if None in broken else broken[0]
 
 
-def _durable(scene: Scene, _: Json) -> str | None:
-    return oracle.why_not(scene.history, scene.key, content.live(content.durable(scene.store())))
+def _durable(context: CheckContext, _: Json) -> str | None:
+    return oracle.why_not(context.history, context.key, content.live(content.durable(context.store())))
 
 
-def _named(scene: Scene, plain: list[list[Any]]) -> list[Json]:
-    names = [column["name"] for column in scene.names.scenario.schema]
+def _named(context: CheckContext, plain: list[list[Any]]) -> list[Json]:
+    names = [column["name"] for column in context.names.scenario.schema]
     return [dict(zip(names, row, strict=True)) for row in plain]
 
 
 def _same_rows(found: list[Json], expected: list[Json]) -> str | None:
     ours, theirs = (Counter(json.dumps(row, sort_keys=True) for row in rows) for rows in (expected, found))
     differing = (("missing", ours - theirs), ("not expected", theirs - ours))
-    told = [f"{what}: {', '.join(sorted(rows.elements()))}" for what, rows in differing if rows]
-    return f"of {len(expected)} expected rows, {'; '.join(told)}" if told else None
+    said = [f"{what}: {', '.join(sorted(rows.elements()))}" for what, rows in differing if rows]
+    return f"of {len(expected)} expected rows, {'; '.join(said)}" if said else None
 
 
-def _rows(scene: Scene, step: Json) -> str | None:
-    return _same_rows(plain_rows(scene.names.resolve(step["of"])), _named(scene, step["is"]))
+def _rows(context: CheckContext, step: Json) -> str | None:
+    return _same_rows(plain_rows(context.names.resolve(step["of"])), _named(context, step["is"]))
 
 
-def _ordered(scene: Scene, step: Json) -> str | None:
-    found, expected = plain_rows(scene.names.resolve(step["of"])), _named(scene, step["is"])
+def _ordered(context: CheckContext, step: Json) -> str | None:
+    found, expected = plain_rows(context.names.resolve(step["of"])), _named(context, step["is"])
     return None if found == expected else f"the rows are {found}, expected in this order {expected}"
 
 
-def _some(scene: Scene, step: Json) -> str | None:
-    found, possible = plain_rows(scene.names.resolve(step["of"])), _named(scene, step["is"])
+def _some(context: CheckContext, step: Json) -> str | None:
+    found, possible = plain_rows(context.names.resolve(step["of"])), _named(context, step["is"])
     shown = [json.dumps(row, sort_keys=True) for row in found]
     if strange := [row for row in found if row not in possible]:
         return f"the row {strange[0]} is none of those that there are"
@@ -121,39 +121,39 @@ def _some(scene: Scene, step: Json) -> str | None:
     return None if len(found) == step.get("count", len(found)) else f"{len(found)} rows, expected {step['count']}"
 
 
-def _base(scene: Scene, step: Json) -> str | None:
-    return _same_rows(table.plain(table.rows(scene.root, scene.storage)), _named(scene, step["is"]))
+def _base(context: CheckContext, step: Json) -> str | None:
+    return _same_rows(table.plain(table.rows(context.root, context.storage)), _named(context, step["is"]))
 
 
-def _increases(scene: Scene, step: Json) -> str | None:
-    numbers = [int(scene.names.look_up(name)) for name in step["of"]]
+def _increases(context: CheckContext, step: Json) -> str | None:
+    numbers = [int(context.names.look_up(name)) for name in step["of"]]
     growing = all(a < b for a, b in pairwise(numbers))
     return None if growing else f"{' '.join(step['of'])} are {numbers}"
 
 
-def _equal(scene: Scene, step: Json) -> str | None:
-    found, expected = scene.names.resolve(step["of"]), scene.names.resolve(step["is"])
+def _equal(context: CheckContext, step: Json) -> str | None:
+    found, expected = context.names.resolve(step["of"]), context.names.resolve(step["is"])
     return None if found == expected else f"{step['of']} is {found}, expected {expected}"
 
 
-def _generations(scene: Scene, step: Json) -> str | None:
-    counts = [len(region.newest.generations) for region in scene.store().regions.values() if region.newest]
+def _generations(context: CheckContext, step: Json) -> str | None:
+    counts = [len(region.newest.generations) for region in context.store().regions.values() if region.newest]
     return None if sum(counts) == step["is"] else f"{sum(counts)} generations are listed, expected {step['is']}"
 
 
-def _flushed(scene: Scene, step: Json) -> str | None:
-    most = max((len(r.newest.generations) for r in scene.store().regions.values() if r.newest), default=0)
+def _flushed(context: CheckContext, step: Json) -> str | None:
+    most = max((len(r.newest.generations) for r in context.store().regions.values() if r.newest), default=0)
     return None if most >= step["is"] else f"{most} generations of a region are listed, expected {step['is']} at least"
 
 
-def _merged(scene: Scene, step: Json) -> str | None:
-    found = scene.store()
+def _merged(context: CheckContext, step: Json) -> str | None:
+    found = context.store()
     wrong = {region_id: found.merged(region_id) for region_id in found.regions if found.merged(region_id) != step["is"]}
     return f"merge progress is {wrong}, expected {step['is']}" if wrong else None
 
 
-def _caught_up(scene: Scene, step: Json) -> str | None:
-    seen = _recorded(scene.store(), step["of"])
+def _caught_up(context: CheckContext, step: Json) -> str | None:
+    seen = _recorded(context.store(), step["of"])
     wrong = {region_id: generation for region_id, generation in seen.items() if generation != step["is"]}
     return f"{step['of']} has caught up with {wrong}, expected {step['is']}" if wrong else None
 
@@ -166,17 +166,17 @@ def _recorded(found: store.JudgedStore, index: str) -> dict[str, int]:
     return {region_id: recorded[index].get(region_id, 0) for region_id in found.regions}
 
 
-def _credited(scene: Scene, step: Json) -> str | None:
+def _credited(context: CheckContext, step: Json) -> str | None:
     """Of an index that is said to cover all that is merged, pylance must say that it covers all rows."""
-    found = scene.store()
+    found = context.store()
     if any(generation < found.merged(region_id) for region_id, generation in _recorded(found, step["of"]).items()):
         return None
-    count = table.unindexed_rows(scene.root, step["of"], scene.storage)
+    count = table.unindexed_rows(context.root, step["of"], context.storage)
     return f"{step['of']} is said to cover all that is merged, and lacks {count} rows" if count else None
 
 
-def _unindexed(scene: Scene, step: Json) -> str | None:
-    count = table.unindexed_rows(scene.root, step["of"], scene.storage)
+def _unindexed(context: CheckContext, step: Json) -> str | None:
+    count = table.unindexed_rows(context.root, step["of"], context.storage)
     return (
         None
         if count == step["is"]
@@ -184,30 +184,30 @@ def _unindexed(scene: Scene, step: Json) -> str | None:
     )
 
 
-def _indexed(scene: Scene, _: Json) -> str | None:
+def _indexed(context: CheckContext, _: Json) -> str | None:
     """Each listed generation has an index under the name of every maintained one, with all its rows."""
-    found = scene.store()
+    found = context.store()
     maintained = {name for details in found.table.memwal for name in details.maintained_indexes}
     for region in found.regions.values():
         for listed in region.newest.generations if region.newest else ():
-            rows = table.rows(region.folder / listed.path, scene.storage).num_rows
-            have = table.indexed_rows(region.folder / listed.path, scene.storage)
+            rows = table.rows(region.folder / listed.path, context.storage).num_rows
+            have = table.indexed_rows(region.folder / listed.path, context.storage)
             if lacking := sorted(name for name in maintained if have.get(name) != rows):
-                told = f"{have[lacking[0]]} of {rows} rows" if lacking[0] in have else "not there"
-                return f"{region.region_id}/{listed.path}: the index {lacking[0]} is {told}"
+                said = f"{have[lacking[0]]} of {rows} rows" if lacking[0] in have else "not there"
+                return f"{region.region_id}/{listed.path}: the index {lacking[0]} is {said}"
     return None
 
 
-def _entries(scene: Scene, step: Json) -> str | None:
-    regions = scene.store().regions.values()
+def _entries(context: CheckContext, step: Json) -> str | None:
+    regions = context.store().regions.values()
     count = sum(1 for region in regions for entry in region.wal.values() if entry.rows.num_rows)
     return None if count >= step["is"] else f"{count} WAL entries with rows are stored, expected {step['is']} at least"
 
 
-def _once(scene: Scene, _: Json) -> str | None:
+def _once(context: CheckContext, _: Json) -> str | None:
     """A row that two writes of the scenario have may be in two entries."""
-    written = Counter(_shown(row) for write in scene.history.writes for _, row in write.rows if row is not None)
-    for region in scene.store().regions.values():
+    written = Counter(_shown(row) for write in context.history.writes for _, row in write.rows if row is not None)
+    for region in context.store().regions.values():
         found = Counter[str]()
         for entry in region.wal.values():
             found.update({_shown(row) for row in table.plain(entry.rows)} if entry.rows.num_rows else ())
@@ -221,44 +221,44 @@ def _shown(row: Mapping[str, Any]) -> str:
     return json.dumps({name: value for name, value in row.items() if name != content.TOMBSTONE}, sort_keys=True)
 
 
-def _kept(scene: Scene, step: Json) -> str | None:
-    before, after = ({_shown(row) for row in plain_rows(scene.names.resolve(name))} for name in step["of"])
+def _kept(context: CheckContext, step: Json) -> str | None:
+    before, after = ({_shown(row) for row in plain_rows(context.names.resolve(name))} for name in step["of"])
     gone = sorted(before - after)
     return f"{gone[0]} is in {step['of'][0]} and not in {step['of'][1]}" if gone else None
 
 
-def _answered(scene: Scene, step: Json) -> str | None:
-    return None if step["of"] in scene.names.answers else f"there is no answer called {step['of']}"
+def _answered(context: CheckContext, step: Json) -> str | None:
+    return None if step["of"] in context.names.answers else f"there is no answer called {step['of']}"
 
 
-def _told(scene: Scene, name: str) -> bool:
+def _is_given(context: CheckContext, name: str) -> bool:
     """Whether there is an answer with that member; some need not have all."""
     answer, _, member = name[1:].partition(".")
-    return member.partition(".")[0] in scene.names.answers.get(answer, {})
+    return member.partition(".")[0] in context.names.answers.get(answer, {})
 
 
-def _distinct(scene: Scene, step: Json) -> str | None:
-    there = [name for name in step["of"] if _told(scene, name)]
-    found = [scene.names.look_up(name) for name in there]
+def _distinct(context: CheckContext, step: Json) -> str | None:
+    there = [name for name in step["of"] if _is_given(context, name)]
+    found = [context.names.look_up(name) for name in there]
     return f"{' '.join(there)} are {found}" if len(set(map(str, found))) < len(found) else None
 
 
-def _ends(scene: Scene, step: Json) -> str | None:
+def _ends(context: CheckContext, step: Json) -> str | None:
     """Nobody may have written since the last-seen hints were set."""
-    found = scene.store()
+    found = context.store()
     if step["of"] == "snapshots":
-        told = snapshots.hints(found)
+        said = snapshots.hints(found)
     else:
-        told = {name: region.newest.last_seen for name, region in found.regions.items() if region.newest}
+        said = {name: region.newest.last_seen for name, region in found.regions.items() if region.newest}
     for name, region in found.regions.items():
-        if region.wal and told.get(name) != max(region.wal):
-            return f"{name}: the last-seen hint in {step['of']} is {told.get(name)}, the WAL ends at {max(region.wal)}"
+        if region.wal and said.get(name) != max(region.wal):
+            return f"{name}: the last-seen hint in {step['of']} is {said.get(name)}, the WAL ends at {max(region.wal)}"
     return None
 
 
-def _spec(scene: Scene, step: Json) -> str | None:
+def _spec(context: CheckContext, step: Json) -> str | None:
     """Region fields and their sources in order; a source id without a column is shown as it is."""
-    newest = scene.store().table
+    newest = context.store().table
     specs = [spec for details in newest.memwal for spec in details.region_specs]
     if not specs:
         return "there is no region spec"
@@ -267,22 +267,22 @@ def _spec(scene: Scene, step: Json) -> str | None:
     return None if found == step["is"] else f"the region fields and their columns are {found}, expected {step['is']}"
 
 
-def _inspected(scene: Scene, step: Json) -> str | None:
+def _inspected(context: CheckContext, step: Json) -> str | None:
     """The regions of an answer to ``inspect``, held against the newest manifests and the merge progress."""
-    told = {region["region_id"]: region for region in scene.names.resolve(step["of"])["regions"]}
-    found = scene.store()
-    if set(told) != set(found.regions):
-        return f"the regions are said to be {sorted(told)}, on the store are {sorted(found.regions)}"
+    said = {region["region_id"]: region for region in context.names.resolve(step["of"])["regions"]}
+    found = context.store()
+    if set(said) != set(found.regions):
+        return f"the regions are said to be {sorted(said)}, on the store are {sorted(found.regions)}"
     for region_id, region in found.regions.items():
         manifest = None if region.newest is None else region.newest.view()
         seen = {"manifest": manifest, "merged": str(found.merged(region_id))}
-        wrong = difference(seen, told[region_id])
+        wrong = difference(seen, said[region_id])
         if wrong is not None:
             return f"{region_id}: {wrong}"
     return None
 
 
-CHECKS: dict[str, Callable[[Scene, Json], str | None]] = {
+CHECKS: dict[str, Callable[[CheckContext, Json], str | None]] = {
     "history": _history,
     "durable": _durable,
     "rows": _rows,

@@ -17,7 +17,7 @@ from .summing import summed
 
 When = Literal["before", "after"]
 WHEN: tuple[When, ...] = get_args(When)
-Play = Callable[[SuiteScenario], CaseResult]
+RunOnce = Callable[[SuiteScenario], CaseResult]
 """Runs a scenario that is neither a crash nor a race."""
 _CHANGES = {"PUT", "DELETE"}
 
@@ -47,10 +47,10 @@ def crashed(scenario: SuiteScenario, point: Json, when: When) -> SuiteScenario:
     return scenarios.made(described, scenario.file)
 
 
-def run(scenario: SuiteScenario, when: When, play: Play, *, every: int, first: int = 0) -> CaseResult:
+def run(scenario: SuiteScenario, when: When, once: RunOnce, *, every: int, first: int = 0) -> CaseResult:
     """Each ``every``-th point from the one with the index ``first`` on, and at least one."""
     assert scenario.crash is not None
-    recorded = play(scenarios.made(_life(scenario), scenario.file))
+    recorded = once(scenarios.made(_life(scenario), scenario.file))
     if recorded.verdict is not Verdict.PASS:
         return recorded
     found = points(recorded.requests, scenario.crash)
@@ -59,7 +59,7 @@ def run(scenario: SuiteScenario, when: When, play: Play, *, every: int, first: i
         nothing = f"{scenario.crash} changes nothing in its life"
         witness = Finding(clauses=(), broken=nothing, witness=True)
         return replace(recorded, verdict=Verdict.INCONCLUSIVE, findings=(witness,), text=nothing)
-    results = [play(crashed(scenario, point, when)) for point in chosen]
+    results = [once(crashed(scenario, point, when)) for point in chosen]
     return summed(scenario, results, f"{len(chosen)} of {len(found)} changes of {scenario.crash}")
 
 

@@ -59,27 +59,27 @@ def _included(step: Json) -> list[Json]:
         check_name("member of an include", name, (INCLUDE, WITH))
     check_name("steps to include", str(step[INCLUDE]), sorted(known()))
     steps: list[Json] = known()[step[INCLUDE]]["steps"]
-    told = step.get(WITH, {})
-    if not isinstance(told, dict):
-        raise InvalidArgument(f"what {step[INCLUDE]} is told is no object: {told!r}")
+    parameters = step.get(WITH, {})
+    if not isinstance(parameters, dict):
+        raise InvalidArgument(f"the parameters of {step[INCLUDE]} are no object: {parameters!r}")
     wanted = set(_PLACE.findall(json.dumps(steps)))
-    for name in told:
+    for name in parameters:
         check_name(f"parameter of {step[INCLUDE]}", name, sorted(wanted))
-    if missing := sorted(wanted - told.keys()):
-        raise InvalidArgument(f"{step[INCLUDE]} has to be told {missing[0]}")
-    return [_filled(each, told) for each in steps]
+    if missing := sorted(wanted - parameters.keys()):
+        raise InvalidArgument(f"{step[INCLUDE]} needs the parameter {missing[0]}")
+    return [_filled(each, parameters) for each in steps]
 
 
-def _filled(value: Any, told: Mapping[str, Any]) -> Any:
+def _filled(value: Any, parameters: Mapping[str, Any]) -> Any:
     if isinstance(value, list):
-        return [_filled(each, told) for each in value]
+        return [_filled(each, parameters) for each in value]
     if isinstance(value, dict):
-        return {name: _filled(each, told) for name, each in value.items()}
+        return {name: _filled(each, parameters) for name, each in value.items()}
     if not isinstance(value, str):
         return value
     if whole := _PLACE.fullmatch(value):
-        return told[whole[1]]
-    return _PLACE.sub(lambda place: _text(place[1], told[place[1]]), value)
+        return parameters[whole[1]]
+    return _PLACE.sub(lambda place: _text(place[1], parameters[place[1]]), value)
 
 
 def _text(name: str, value: Any) -> str:

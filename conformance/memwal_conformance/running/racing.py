@@ -17,7 +17,7 @@ from ..gate import Address, Diverged, Schedule, Stuck
 from ..gate.schedule import Step
 from ..protocol import Json
 from ..verdicts import CaseResult, Finding, Verdict
-from . import turning
+from . import addressing
 from .runner import ScenarioRun, Stop
 from .scenarios import SuiteScenario
 from .summing import summed
@@ -53,9 +53,9 @@ def actor_of(step: Step) -> str:
     return step.get("go") or step.get("release") or step["crash"]
 
 
-def in_turn(actors: Sequence[str], stop: int | None) -> Choose:
+def one_by_one(actors: Sequence[str], stop: int | None) -> Choose:
     """The first of ``actors`` until it has made ``stop`` requests (None: all), then the others, then it again."""
-    made, turns = 0, [*actors[1:], actors[0]]
+    made, others = 0, [*actors[1:], actors[0]]
 
     def choose(steps: Sequence[Step]) -> Step:
         nonlocal made
@@ -64,7 +64,7 @@ def in_turn(actors: Sequence[str], stop: int | None) -> Choose:
             made += "release" in mine
             if stop is None or "go" in mine or made <= stop:
                 return mine
-        return next(step for actor in turns for step in steps if actor_of(step) == actor)
+        return next(step for actor in others for step in steps if actor_of(step) == actor)
 
     return choose
 
@@ -108,8 +108,8 @@ class RaceRun:
 
     def __call__(self, running: ScenarioRun) -> None:
         """Run the operations. What they raise is raised; an order that comes to no end shows nothing."""
-        assert running.stand is not None
-        gate = running.stand.gate
+        assert running.testbed is not None
+        gate = running.testbed.gate
         for actor in self._operations:
             running.begin(actor)
         schedule = Schedule(gate, gated(), settle_ms=SETTLE_MS, limit_s=LIMIT_S)
@@ -129,7 +129,7 @@ class RaceRun:
 def run(
     scenario: SuiteScenario,
     race: Race,
-    play: Callable[[SuiteScenario], CaseResult],
+    once: Callable[[SuiteScenario], CaseResult],
     *,
     most: int | None,
     seed: str,
@@ -141,7 +141,7 @@ def run(
 
     def tried(order: Order) -> RacedOrder:
         raced = race(order)
-        results.append(_told(raced, order, play, keep))
+        results.append(_judged(raced, order, once, keep))
         return raced
 
     if "preemptions" not in scenario.race:
@@ -149,21 +149,16 @@ def run(
             tried(Order(name=f"random {seed}-{number}", make=partial(at_random, f"{seed}/{number}")))
         return summed(scenario, results, f"{len(results)} random orders")
     found: list[Order] = []
-    for turns in permutations(scenario.race["operations"]):
-        whole = tried(Order(name=" then ".join(turns), make=partial(in_turn, turns, None)))
-        requests = sum(step.get("release") == turns[0] for step in whole.steps)
+    for actors in permutations(scenario.race["operations"]):
+        whole = tried(Order(name=" then ".join(actors), make=partial(one_by_one, actors, None)))
+        requests = sum(step.get("release") == actors[0] for step in whole.steps)
         if scenario.race["preemptions"]:
-            found += [
-                Order(name=f"{turns[0]} stops at {n + 1}", make=partial(in_turn, turns, n)) for n in range(requests)
-            ]
+            stops = [(f"{actors[0]} stops at {n + 1}", n) for n in range(requests)]
+            found += [Order(name=name, make=partial(one_by_one, actors, n)) for name, n in stops]
     for order in found if most is None else spread(found, most):
         tried(order)
-    told = f"{len(results)} of {len(found) + len(results)} orders with one preemption at most"
-    return summed(scenario, results, told if most is not None else f"{len(results)} orders")
-
-
-def _stopped(turns: Sequence[str], stop: int) -> Order:
-    return Order(name=f"{turns[0]} stands still before request {stop + 1}", make=partial(in_turn, turns, stop))
+    text = f"{len(results)} of {len(found) + len(results)} orders with one preemption at most"
+    return summed(scenario, results, text if most is not None else f"{len(results)} orders")
 
 
 def spread(found: Sequence[Order], most: int) -> Sequence[Order]:
@@ -171,21 +166,21 @@ def spread(found: Sequence[Order], most: int) -> Sequence[Order]:
     return [found[number * len(found) // most] for number in range(most)] if most < len(found) else found
 
 
-def _told(
-    raced: RacedOrder, order: Order, play: Callable[[SuiteScenario], CaseResult], keep: Path | None
+def _judged(
+    raced: RacedOrder, order: Order, once: Callable[[SuiteScenario], CaseResult], keep: Path | None
 ) -> CaseResult:
-    """The result of an order. A failure is turned into faults by name, which are played, and kept if they fail too."""
+    """The result of an order. A failure becomes faults by name, which are run, and kept if they fail too."""
     result = raced.result
     if result.verdict is Verdict.PASS or result.scenario is None:
         return result
-    addressed = turning.addressed(result.scenario, raced.steps)
-    again = play(addressed)
+    addressed = addressing.addressed(result.scenario, raced.steps)
+    again = once(addressed)
     same = again.verdict is result.verdict
     if keep is not None:
         _save(keep, raced, order, addressed.described if same else None)
-    told = f"order: {order.name}\n" + "".join(f"  {json.dumps(step)}\n" for step in raced.steps)
+    text = f"order: {order.name}\n" + "".join(f"  {json.dumps(step)}\n" for step in raced.steps)
     faults = "the same faults by name fail too" if same else f"the same faults by name end in {again.verdict}"
-    return replace(again if same else result, text=f"{result.text}\n{told}{faults}")
+    return replace(again if same else result, text=f"{result.text}\n{text}{faults}")
 
 
 def _save(keep: Path, raced: RacedOrder, order: Order, scenario: Json | None) -> None:

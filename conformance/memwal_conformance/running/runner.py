@@ -17,9 +17,9 @@ from ..vectors import BadCase
 from ..verdicts import FAILING, CaseResult, Finding, Verdict, level_of, merged
 from . import checks, machine, oracle
 from .calls import Killed, PendingCall
-from .checks import Scene
+from .checks import CheckContext
 from .scenarios import Names, SuiteScenario, plain_rows
-from .stand import FOLDER, Stand
+from .testbed import FOLDER, Testbed
 
 WRITES = ("writer.put", "writer.delete")
 SYNCS = ("writer.flush_wal", "writer.flush_memtable", "writer.close")
@@ -54,10 +54,10 @@ class ScenarioRun:
 
     scenario: SuiteScenario
     revision: str
-    scene: Scene
+    context: CheckContext
     start: Callable[[str], AdapterProcess]
     """Gives a configured adapter process to an actor."""
-    stand: Stand | None = None
+    testbed: Testbed | None = None
     """The gate, if the table is behind one."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Of `configure`."""
@@ -67,7 +67,7 @@ class ScenarioRun:
     findings: list[Finding] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
     note: Callable[[Json], None] = lambda step: None
-    """Is told of each check and kill, as `memwal_conformance.verdicts.CaseResult.steps` has them."""
+    """Is given each check and kill, as `memwal_conformance.verdicts.CaseResult.steps` has them."""
     unmapped: list[str] = field(default_factory=list)
 
     def step(self, step: Json) -> None:
@@ -85,11 +85,11 @@ class ScenarioRun:
             self._rule(step)
 
     def _check(self, step: Json) -> None:
-        if "given" in step and step["given"] not in self.scene.names.answers:
+        if "given" in step and step["given"] not in self.context.names.answers:
             return
-        if self.stand is not None:
-            self.scene.root = self.stand.look()
-        found = checks.look(self.scene, step)
+        if self.testbed is not None:
+            self.context.root = self.testbed.look()
+        found = checks.look(self.context, step)
         self.findings += found
         for finding in found:
             self.note({"check": step["check"], "broken": finding.broken, "clauses": list(finding.clauses)})
@@ -115,36 +115,36 @@ class ScenarioRun:
 
     def _rule(self, step: Json) -> None:
         """Arm a rule, wait for it, or let go what it holds."""
-        assert self.stand is not None
+        assert self.testbed is not None
         ((word, label),) = ((word, step[word]) for word in ("arm", "reached", "release") if word in step)
         labels = [label] if isinstance(label, str) else label
         self.log.append(f"{word} {' or '.join(map(repr, labels))}")
         self.note({"rule": label, "what": word})
         if word == "arm":
-            self.stand.gate.arm(self.stand.rules[label])
+            self.testbed.gate.arm(self.testbed.rules[label])
         elif word == "release":
-            self.stand.gate.release(self.stand.rules[label])
-        elif not self.stand.reached(labels, REACHED_S, background="background" in step):
+            self.testbed.gate.release(self.testbed.rules[label])
+        elif not self.testbed.reached(labels, REACHED_S, background="background" in step):
             self.log.append("  it did not act")
-            if not self.stand.optional.issuperset(labels):
+            if not self.testbed.optional.issuperset(labels):
                 broken = f"the rule {label!r} never acted: what it waits for was not asked for"
                 self.findings.append(Finding(clauses=(), broken=broken, witness=True))
                 raise Stop
 
     def _send(self, step: Json) -> None:
         name, message = step["actor"], step["send"]
-        if self.stand is not None and name in self.stand.killed:
+        if self.testbed is not None and name in self.testbed.killed:
             self.log.append(f"{name} {message}: not sent to the dead")
             return
-        if "given" in step and step["given"] not in self.scene.names.answers:
+        if "given" in step and step["given"] not in self.context.names.answers:
             self.log.append(f"{name} {message}: not sent, since nothing is called {step['given']}")
             return
         self.begin(name)
-        params = self.scene.names.resolve(step.get("with", {}))
+        params = self.context.names.resolve(step.get("with", {}))
         call = None
-        if self.stand is not None:
+        if self.testbed is not None:
             call = PendingCall(self.actors[name], message, params)
-            self.stand.under_way[name] = call
+            self.testbed.under_way[name] = call
         sent = _Sent(step=step, params=params, call=call)
         if step.get("meanwhile"):
             self.log.append(f"{name} {message}: sent")
@@ -159,9 +159,9 @@ class ScenarioRun:
 
     def _process(self, name: str) -> AdapterProcess:
         process = self.start(name)
-        if self.stand is not None:
-            self.stand.processes[name] = process
-            storage = self.stand.storage(name)
+        if self.testbed is not None:
+            self.testbed.processes[name] = process
+            storage = self.testbed.storage(name)
             process.call("configure", {"revision": self.revision, "settings": dict(self.settings), "storage": storage})
         return process
 
@@ -181,7 +181,7 @@ class ScenarioRun:
                 self.actors.pop(name)
                 self.findings.append(Finding(clauses=(), broken=None, witness=True))
                 return
-            if self.stand is None or name not in self.stand.killed:
+            if self.testbed is None or name not in self.testbed.killed:
                 raise
             self._remember(name, sent.params, message, "storage")
             self.log.append(f"{name} {message}: {name} was killed")
@@ -196,7 +196,7 @@ class ScenarioRun:
         elif clauses:
             self.findings.append(Finding(clauses=clauses, broken=None))
         if "as" in step:
-            self.scene.names.answers[step["as"]] = answer
+            self.context.names.answers[step["as"]] = answer
 
     def _refused(self, sent: _Sent, error: AdapterError) -> None:
         step, name, message = sent.step, sent.step["actor"], sent.step["send"]
@@ -223,19 +223,19 @@ class ScenarioRun:
 
     def _remember(self, actor: str, params: Json, message: str, error: str | None) -> None:
         """Keep the history of writes. ``error``: its kind; an invalid argument means that nothing was written."""
-        scene = self.scene
+        context = self.context
         writer = f"{actor} {params.get('writer', '')}"
         if message == "table.create" and error is None:
-            scene.history = oracle.written(scene.history, scene.key, "", plain_rows(params["rows"]), "ok")
+            context.history = oracle.written(context.history, context.key, "", plain_rows(params["rows"]), "ok")
         elif message in SYNCS and error is None:
-            scene.history = scene.history.synced(writer)
+            context.history = context.history.synced(writer)
         elif message in WRITES and error != "invalid_argument":
             sent = "rows" if message == "writer.put" else "keys"
             plain = plain_rows({**params[sent], "columns": self._named(params[sent]["columns"])})
             outcome: Outcome = "unknown" if error is not None else "ok" if params["durable"] else "buffered"
-            before = scene.history.synced(writer) if outcome == "ok" else scene.history
+            before = context.history.synced(writer) if outcome == "ok" else context.history
             deletes = message == "writer.delete"
-            scene.history = oracle.written(before, scene.key, writer, plain, outcome, deletes=deletes)
+            context.history = oracle.written(before, context.key, writer, plain, outcome, deletes=deletes)
 
     def _named(self, columns: list[Json]) -> list[Json]:
         """Columns of a write that was accepted: if they have the table's types, they count by place, not by name."""
@@ -258,40 +258,40 @@ def run(
     settings: Mapping[str, str] | None = None,
     contents: Contents | None = None,
     history: History | None = None,
-    act: Callable[[ScenarioRun], None] | None = None,
+    between: Callable[[ScenarioRun], None] | None = None,
 ) -> CaseResult:
-    """Run a scenario in an empty folder and give its result; ``note`` is told of each check and kill.
+    """Run a scenario in an empty folder and give its result; ``note`` is given each check and kill.
 
     ``watch`` is given, behind the gate, what counts the requests that have been logged so far.
     ``finish`` takes back the processes of a run in which every adapter kept to the protocol; others are killed.
     ``settings``: of `configure`, for scenarios behind the gate. ``contents`` and ``history``: what is in the bucket of
-    the gate at the beginning, and the writes that made it. ``act``: is called after the steps, and then what the
+    the gate at the beginning, and the writes that made it. ``between``: is called after the steps, and then what the
     scenario has for afterwards is done.
     """
-    stand = Stand(folder, scenario.rules or (), contents) if scenario.gated else None
-    with stand or nullcontext():
+    testbed = Testbed(folder, scenario.rules or (), contents) if scenario.gated else None
+    with testbed or nullcontext():
         root = folder / "table"
-        names = Names(scenario, str(root) if stand is None else stand.table, {})
-        scene = Scene(root, revision, names, scenario.primary_key, history or History())
-        if stand is not None:
-            scene.storage = stand.gate.storage_options("judge")
-            watch(lambda: len(stand.gate.log))
-        running = ScenarioRun(scenario, revision, scene, start, stand, settings or {}, note=note)
-        broken = _played(running, act)
-        requests = _witnessed(running, stand) if stand is not None else ()
+        names = Names(scenario, str(root) if testbed is None else testbed.table, {})
+        context = CheckContext(root, revision, names, scenario.primary_key, history or History())
+        if testbed is not None:
+            context.storage = testbed.gate.storage_options("judge")
+            watch(lambda: len(testbed.gate.log))
+        running = ScenarioRun(scenario, revision, context, start, testbed, settings or {}, note=note)
+        broken = _run_steps(running, between)
+        requests = _witnessed(running, testbed) if testbed is not None else ()
         for name, actor in running.actors.items():
             _leave(running, name, finish) if broken is None else actor.kill()
         found = result(running, levels, case, broken)
         return replace(found, requests=requests, scenario=scenario.described if scenario.gated else None)
 
 
-def _played(running: ScenarioRun, act: Callable[[ScenarioRun], None] | None) -> tuple[Verdict, str] | None:
+def _run_steps(running: ScenarioRun, between: Callable[[ScenarioRun], None] | None) -> tuple[Verdict, str] | None:
     """Do all steps; a verdict and a text if an adapter, or the case, is broken."""
     try:
         for step in running.scenario.steps_of(running.revision):
             running.step(step)
-        if act is not None:
-            act(running)
+        if between is not None:
+            between(running)
             for step in running.scenario.afterwards:
                 running.step(step)
         for sent in running.sent.values():
@@ -305,20 +305,20 @@ def _played(running: ScenarioRun, act: Callable[[ScenarioRun], None] | None) -> 
     return None
 
 
-def _witnessed(running: ScenarioRun, stand: Stand) -> tuple[Json, ...]:
+def _witnessed(running: ScenarioRun, testbed: Testbed) -> tuple[Json, ...]:
     """The log of the gate. A rule that never acted, and whatever else makes the run void, is a broken witness."""
-    if void := stand.gate.inconclusive_without(stand.optional):
+    if void := testbed.gate.inconclusive_without(testbed.optional):
         running.findings.append(Finding(clauses=(), broken=void, witness=True))
-    running.findings += machine.looked(stand.gate, running.revision, FOLDER)
-    return tuple(entry.to_json() for entry in stand.gate.log)
+    running.findings += machine.looked(testbed.gate, running.revision, FOLDER)
+    return tuple(entry.to_json() for entry in testbed.gate.log)
 
 
 def _leave(running: ScenarioRun, name: str, finish: Callable[[AdapterProcess], None]) -> None:
     """Take an actor back, while the gate still answers what it has to say when everything that is open is dropped."""
     process = running.actors[name]
-    if running.stand is None:
+    if running.testbed is None:
         finish(process)
-    elif name in running.stand.killed or name in running.sent:
+    elif name in running.testbed.killed or name in running.sent:
         process.kill()
     else:
         try:

@@ -23,7 +23,7 @@ from memwal_conformance.native import differential, life, race, reading, record,
 from memwal_conformance.native.life import Kind, RecordedLife  # noqa: E402
 from memwal_conformance.protocol import Hello  # noqa: E402
 from memwal_conformance.running import checks, oracle, runner, scenarios  # noqa: E402
-from memwal_conformance.running.checks import Scene  # noqa: E402
+from memwal_conformance.running.checks import CheckContext  # noqa: E402
 from memwal_sim.store import Contents  # noqa: E402
 
 if not hasattr(lance.LanceDataset, "mem_wal_writer"):
@@ -310,8 +310,8 @@ def test_a_choice_that_the_judge_sees_is_observed_and_breaks_nothing(tmp_path: P
     entries = claimed_thrice(tmp_path / "t")
     swapped(entries[2], entries[3])
     spec = scenarios.load(HERE / "scenarios" / "smoke.json")
-    scene = Scene(tmp_path / "t", "R", scenarios.Names(spec, str(tmp_path), {}), ("id",))
-    found = checks.look(scene, {"check": "structure"})
+    context = CheckContext(tmp_path / "t", "R", scenarios.Names(spec, str(tmp_path), {}), ("id",))
+    found = checks.look(context, {"check": "structure"})
     assert [f.ambiguity for f in found if f.broken is not None] == ["AMB-27"]
     assert {f.broken for f in found if "WAL-011" in f.clauses and f.ambiguity is None} == {None}
 
@@ -332,12 +332,13 @@ def test_an_address_without_encryption_is_in_the_environment_for_writers_that_lo
 def test_an_accepted_write_under_other_names_counts_by_place(tmp_path: Path) -> None:
     """The text leaves open whether it is refused (AMB-136); taken by place, its row is no broken read."""
     spec = scenarios.load(HERE / "scenarios" / "bad_rows_are_refused.json")
-    scene = Scene(tmp_path, "R", scenarios.Names(spec, str(tmp_path), {"writer": {"writer": "w"}}), spec.primary_key)
+    names = scenarios.Names(spec, str(tmp_path), {"writer": {"writer": "w"}})
+    context = CheckContext(tmp_path, "R", names, spec.primary_key)
     actor: Any = SimpleNamespace(call=lambda _message, _params: {})
-    running = runner.ScenarioRun(spec, "R", scene, lambda _name: actor)
+    running = runner.ScenarioRun(spec, "R", context, lambda _name: actor)
     named_otherwise = next(step for step in spec.steps if "other" in str(step))
     running.step(named_otherwise)
-    assert oracle.why_not(scene.history, spec.primary_key, [{"id": 3, "v": "x"}]) is None
+    assert oracle.why_not(context.history, spec.primary_key, [{"id": 3, "v": "x"}]) is None
     assert [finding.ambiguity for finding in running.findings] == ["AMB-136"]
 
 

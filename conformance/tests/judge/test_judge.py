@@ -16,7 +16,7 @@ from memwal_conformance.judge import artifacts, content, store, structure, table
 from memwal_conformance.judge.artifacts import name_of, number_of
 from memwal_conformance.judge.wire import DamagedBytes
 from memwal_conformance.running import checks, oracle, scenarios
-from memwal_conformance.running.checks import Scene
+from memwal_conformance.running.checks import CheckContext
 from memwal_conformance.vectors import BadCase, Vector, objects
 from memwal_sim.histories.history import History
 
@@ -371,14 +371,14 @@ def test_a_folder_without_a_table_is_damage(tmp_path: Path) -> None:
 # Checks of scenarios -----------------------------------------------------------------------------------------------
 
 
-def scene(root: Path, *writes: pa.Table, seen: pa.Table | None = None) -> Scene:
+def context(root: Path, *writes: pa.Table, seen: pa.Table | None = None) -> CheckContext:
     """What checks look at, after acknowledged ``writes`` and an answer ``seen``."""
     history = History()
     for rows in writes:
         history = oracle.written(history, ("id",), "w", rows.to_pylist(), "ok")
     answers = {} if seen is None else {"seen": {"rows": cells.to_rows(seen)}}
     names = scenarios.Names(scenarios.load(HERE / "scenarios" / "smoke.json"), str(root), answers)
-    return Scene(root, "R", names, ("id",), history)
+    return CheckContext(root, "R", names, ("id",), history)
 
 
 def pairs(**values: str) -> pa.Table:
@@ -389,16 +389,16 @@ def pairs(**values: str) -> pa.Table:
 def test_one_structural_check_may_be_looked_at_under_a_reading_of_the_text(copied: Path) -> None:
     folder_gone(copied)
     step = {"check": "structure", "of": "generation list", "clauses": ["GC-010"], "ambiguity": "AMB-93"}
-    (found,) = checks.look(scene(copied), step)
+    (found,) = checks.look(context(copied), step)
     assert (found.clauses, found.ambiguity) == (("GC-010",), "AMB-93")
     assert found.broken is not None
     assert found.broken.endswith("does not exist")
-    assert any(f.broken and f.ambiguity is None for f in checks.look(scene(copied), {"check": "structure"}))
+    assert any(f.broken and f.ambiguity is None for f in checks.look(context(copied), {"check": "structure"}))
 
 
 def test_a_structural_check_that_there_is_not_is_a_broken_case(copied: Path) -> None:
     with pytest.raises(BadCase, match="no structural check 'generations'"):
-        checks.look(scene(copied), {"check": "structure", "of": "generations", "clauses": ["GC-010"]})
+        checks.look(context(copied), {"check": "structure", "of": "generations", "clauses": ["GC-010"]})
 
 
 @pytest.mark.parametrize(
@@ -413,7 +413,7 @@ def test_a_structural_check_that_there_is_not_is_a_broken_case(copied: Path) -> 
     ],
 )
 def test_a_read_of_the_past_sees_the_first_so_many_writes(seen: pa.Table, whole: bool, tmp_path: Path) -> None:
-    looked_at = scene(tmp_path, pairs(_1="base"), pairs(_1="a"), pairs(_1="b", _2="b"), seen=seen)
+    looked_at = context(tmp_path, pairs(_1="base"), pairs(_1="a"), pairs(_1="b", _2="b"), seen=seen)
     step = {"check": "history", "of": "$seen.rows", "count": 1, "clauses": ["READ-009"]}
     (found,) = checks.look(looked_at, step)
     assert (found.broken is None) is whole

@@ -14,7 +14,7 @@ from memwal.errors import InvalidArgument
 from memwal_conformance.cli import commands
 from memwal_conformance.cli import planted as command
 from memwal_conformance.generated import planted_page
-from memwal_conformance.proving import broken_survey, deaths, killing, planted, standing
+from memwal_conformance.proving import broken_survey, coverage, deaths, killing, planted
 from memwal_conformance.proving.deaths import Death
 from memwal_conformance.proving.killing import Attempt
 from memwal_conformance.proving.mutants import Mutant
@@ -136,7 +136,7 @@ def test_a_bug_has_to_be_seen_by_the_suite_or_to_say_why_it_is_not(monkeypatch: 
 def test_a_thing_counts_for_its_own_clauses_and_of_these_for_those_that_its_killer_names(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(standing, "fresh", lambda _planted, kept: [each for each in kept if each.said != "stale"])
+    monkeypatch.setattr(coverage, "fresh", lambda _planted, kept: [each for each in kept if each.said != "stale"])
     bug = one("bug", kind="bug", clauses=("WAL-001", "AMB-24"))
     known = {"bug": bug, "old": one("old"), "vector": one("vector", kind="vector")}
     kept = {
@@ -149,7 +149,7 @@ def test_a_thing_counts_for_its_own_clauses_and_of_these_for_those_that_its_kill
         "old": [death(known["old"], said="stale")],
         "vector": [death(known["vector"])],
     }
-    found = standing.ways(known, kept)
+    found = coverage.ways(known, kept)
     assert {id_: [(each.name, each.where, each.dead) for each in ways] for id_, ways in found.items()} == {
         "AMB-24": [("bug", "oracle s/B: own", True)],
         "WAL-001": [("bug", "case c.json::B", True), ("bug", "oracle s/B: own", True)],

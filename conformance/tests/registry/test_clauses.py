@@ -18,9 +18,9 @@ from memwal_conformance import matrix
 from memwal_conformance.cli import clauses as command
 from memwal_conformance.cli import commands
 from memwal_conformance.generated import clause_matrix, notes
-from memwal_conformance.proving import evidence, standing
+from memwal_conformance.proving import coverage, evidence
+from memwal_conformance.proving.coverage import ClauseCoverage, Way
 from memwal_conformance.proving.end_to_end import end_to_end
-from memwal_conformance.proving.standing import Standing, Way
 from memwal_conformance.registry import clauses as registry
 from memwal_conformance.reporting import markdown
 from typer.testing import CliRunner
@@ -238,7 +238,7 @@ def bug(name: str, *, dead: bool) -> Way:
     return Way(name=name, kind="bug", what="Wrong.", where="oracle one/B: all is well", dead=dead)
 
 
-def test_a_page_shows_everything_that_stands_behind_a_clause(registered: tuple[Standing, ...]) -> None:
+def test_a_page_shows_everything_that_stands_behind_a_clause(registered: tuple[ClauseCoverage, ...]) -> None:
     page = clause_matrix.clauses_page(registered)
     row = next(line for line in page.splitlines() if line.startswith("| FENCE-002 |"))
     assert row.endswith(
@@ -254,13 +254,15 @@ def test_a_page_shows_everything_that_stands_behind_a_clause(registered: tuple[S
     assert "0 of 2 MUST that a user can see are tested end to end; 15 do not hold yet" in page
 
 
-def test_a_tested_clause_without_a_dead_planted_bug_is_shown_as_unchecked(registered: tuple[Standing, ...]) -> None:
+def test_a_tested_clause_without_a_dead_planted_bug_is_shown_as_unchecked(
+    registered: tuple[ClauseCoverage, ...],
+) -> None:
     page = clause_matrix.clauses_page(registered)
     row = next(line for line in page.splitlines() if line.startswith("| FENCE-003 |"))
     assert row.endswith("| `t.py::test_b` |  |  | tested, *unchecked*, inner |")
 
 
-def test_a_must_that_was_broken_in_one_way_is_shown_so(registered: tuple[Standing, ...]) -> None:
+def test_a_must_that_was_broken_in_one_way_is_shown_so(registered: tuple[ClauseCoverage, ...]) -> None:
     rows = {line[2:11]: line for line in clause_matrix.clauses_page(registered).splitlines()}
     assert rows["FENCE-004"].endswith("| `one` | tested, one way, inner |")
     twice = (bug("one", dead=True), replace(bug("one", dead=True), where="case two.json::B"), bug("two", dead=True))
@@ -269,7 +271,7 @@ def test_a_must_that_was_broken_in_one_way_is_shown_so(registered: tuple[Standin
 
 
 def test_what_does_not_hold_is_neither_tested_nor_mutation_checked_and_says_why(
-    registered: tuple[Standing, ...],
+    registered: tuple[ClauseCoverage, ...],
 ) -> None:
     broken = (bug("x", dead=True),)
     known = tuple(replace(each, planted=broken) if each.clause.id == "INDEX-017" else each for each in registered)
@@ -281,7 +283,7 @@ def test_what_does_not_hold_is_neither_tested_nor_mutation_checked_and_says_why(
 
 
 @pytest.fixture
-def registered(folder: Path) -> tuple[Standing, ...]:
+def registered(folder: Path) -> tuple[ClauseCoverage, ...]:
     """The registry with nothing tested but three clauses, of which two are mutation-checked, one of them twice."""
     cases = tuple(f"scenarios/{letter}.json" for letter in "abcde")
     known = {
@@ -296,7 +298,7 @@ def registered(folder: Path) -> tuple[Standing, ...]:
         "FENCE-003": {"status": "tested", "tests": ("t.py::test_b",), "planted": (bug("lives", dead=False),)},
         "FENCE-004": {"status": "tested", "tests": ("t.py::test_c",), "planted": (bug("one", dead=True),)},
     }
-    plain = [Standing(clause=c, status=c.status) for c in registry.clauses(folder)]
+    plain = [ClauseCoverage(clause=c, status=c.status) for c in registry.clauses(folder)]
     return tuple(replace(each, **known.get(each.clause.id, {})) for each in plain)
 
 
@@ -330,15 +332,15 @@ def test_the_cases_of_the_suite_are_read_once_for_all_that_asks_which_clauses_th
 ) -> None:
     read: list[str] = []
     monkeypatch.setattr(evidence, "cited", lambda: read.append("suite") or {"FENCE-001": ("one.json",)})
-    monkeypatch.setattr(standing, "marked", dict)
-    monkeypatch.setattr(standing, "named", functools.cache(standing.named.__wrapped__))
-    fence = next(each for each in standing.standings.__wrapped__() if each.clause.id == "FENCE-001")
-    standing.named()
+    monkeypatch.setattr(coverage, "marked", dict)
+    monkeypatch.setattr(coverage, "named", functools.cache(coverage.named.__wrapped__))
+    fence = next(each for each in coverage.coverages.__wrapped__() if each.clause.id == "FENCE-001")
+    coverage.named()
     assert (read, fence.cases) == (["suite"], ("one.json",))
 
 
-def test_a_must_that_is_open_is_a_fault_and_a_should_is_none(registered: tuple[Standing, ...]) -> None:
-    found = standing.faults(registered, {})
+def test_a_must_that_is_open_is_a_fault_and_a_should_is_none(registered: tuple[ClauseCoverage, ...]) -> None:
+    found = coverage.faults(registered, {})
     assert "FENCE-001: a MUST that is neither tested, nor excluded, nor ambiguous" in found
     assert not [line for line in found if line.startswith("FENCE-002")]
     musts = sum(each.clause.level == "MUST" and each.status == "open" for each in registered)
@@ -348,23 +350,23 @@ def test_a_must_that_is_open_is_a_fault_and_a_should_is_none(registered: tuple[S
     ]
 
 
-def broken_by(registered: tuple[Standing, ...], *names: str) -> tuple[Standing, ...]:
+def broken_by(registered: tuple[ClauseCoverage, ...], *names: str) -> tuple[ClauseCoverage, ...]:
     planted = tuple(bug(name, dead=True) for name in names)
     return tuple(replace(each, status="tested", planted=planted) for each in registered)
 
 
-def test_a_must_that_is_broken_in_one_way_only_is_a_fault(registered: tuple[Standing, ...]) -> None:
+def test_a_must_that_is_broken_in_one_way_only_is_a_fault(registered: tuple[ClauseCoverage, ...]) -> None:
     one = next(each for each in broken_by(registered, "x", "x") if each.clause.id == "FENCE-001")
-    assert standing.faults([one], {}) == ["FENCE-001: a tested MUST that is broken in one way only: x"]
+    assert coverage.faults([one], {}) == ["FENCE-001: a tested MUST that is broken in one way only: x"]
     should = next(each for each in broken_by(registered, "x") if each.clause.id == "FENCE-002")
-    assert standing.faults([should], {}) == []
-    assert standing.faults(broken_by(registered, "x", "y"), {}) == []
+    assert coverage.faults([should], {}) == []
+    assert coverage.faults(broken_by(registered, "x", "y"), {}) == []
 
 
-def test_a_name_that_the_registry_does_not_have_is_a_fault(registered: tuple[Standing, ...]) -> None:
+def test_a_name_that_the_registry_does_not_have_is_a_fault(registered: tuple[ClauseCoverage, ...]) -> None:
     settled = broken_by(registered, "x", "y")
     names = {"a test": ["WAL-001", "WAL-999", "AMB-24"], "a planted bug": ["FENCE-1"]}
-    assert standing.faults(settled, names) == [
+    assert coverage.faults(settled, names) == [
         "WAL-999: a test names it, the registry does not have it",
         "FENCE-1: a planted bug names it, the registry does not have it",
     ]
@@ -379,10 +381,10 @@ def test_the_texts_are_found_by_their_digests_whatever_their_names(tmp_path: Pat
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "renamed.md").write_bytes(data["one"])
     (tmp_path / "two.md").write_bytes(data["two"] + b"!")
-    (wrong,) = standing.differing(tmp_path, pinned)
+    (wrong,) = coverage.differing(tmp_path, pinned)
     assert wrong.startswith("two: no file in ")
     with pytest.raises(InvalidArgument, match="is no folder"):
-        standing.differing(tmp_path / "nowhere", pinned)
+        coverage.differing(tmp_path / "nowhere", pinned)
 
 
 # The command ------------------------------------------------------------------------------------------------------
@@ -397,11 +399,11 @@ def run(*words: str) -> tuple[int, str]:
 
 
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch, registered: tuple[Standing, ...]) -> None:
+def small(monkeypatch: pytest.MonkeyPatch, registered: tuple[ClauseCoverage, ...]) -> None:
     """The command sees the registry of the test."""
-    monkeypatch.setattr(command, "standings", lambda: registered)
-    monkeypatch.setattr(command, "named", lambda: standing.Named(code={}, tests={}, cases={}, planted={}))
-    monkeypatch.setattr(standing, "standings", lambda: registered)
+    monkeypatch.setattr(command, "coverages", lambda: registered)
+    monkeypatch.setattr(command, "named", lambda: coverage.Named(code={}, tests={}, cases={}, planted={}))
+    monkeypatch.setattr(coverage, "coverages", lambda: registered)
 
 
 @pytest.mark.usefixtures("small")
@@ -482,11 +484,11 @@ def test_check_names_what_does_not_hold_and_ends_with_status_1(monkeypatch: pyte
 
 
 def test_check_ends_with_status_0_when_all_holds(
-    monkeypatch: pytest.MonkeyPatch, registered: tuple[Standing, ...], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, registered: tuple[ClauseCoverage, ...], tmp_path: Path
 ) -> None:
     settled = broken_by(registered, "x", "y")
-    monkeypatch.setattr(command, "standings", lambda: settled)
-    monkeypatch.setattr(command, "named", lambda: standing.Named(code={}, tests={}, cases={}, planted={}))
+    monkeypatch.setattr(command, "coverages", lambda: settled)
+    monkeypatch.setattr(command, "named", lambda: coverage.Named(code={}, tests={}, cases={}, planted={}))
     monkeypatch.setattr(command, "differing", lambda seeds: [])
     monkeypatch.setattr(matrix, "out_of_date", list)
     status, text = run("check", "--seeds", str(tmp_path))
@@ -494,7 +496,7 @@ def test_check_ends_with_status_0_when_all_holds(
 
 
 def test_every_must_is_tested_and_proven_or_settled() -> None:
-    assert standing.faults(standing.standings(), standing.named().by_whom()) == []
+    assert coverage.faults(coverage.coverages(), coverage.named().by_whom()) == []
 
 
 def test_a_table_cell_shows_its_text_unchanged() -> None:

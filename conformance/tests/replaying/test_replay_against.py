@@ -13,7 +13,7 @@ from memwal_conformance.proving.broken import engine_with
 from memwal_conformance.registry.levels import levels_of
 from memwal_conformance.replaying import against
 from memwal_conformance.replaying.scripts import NotPortable
-from memwal_conformance.replaying.translating import Told, translated
+from memwal_conformance.replaying.translating import TranslatedFault, translated
 from memwal_conformance.running import runner
 from memwal_conformance.verdicts import CaseResult, Verdict
 from memwal_sim import bugs, places
@@ -40,42 +40,42 @@ REPRODUCED = {
 SKELETON = f"{sys.executable} -m memwal_conformance.adapters.skeleton"
 
 
-def played(told: Told, revision: str, folder: Path) -> CaseResult:
-    """Play a translated fault against the reference's adapter in this process."""
+def replayed(fault: TranslatedFault, revision: str, folder: Path) -> CaseResult:
+    """Run a translated fault against the reference's adapter in this process."""
     return runner.run(
-        told.scenario,
+        fault.scenario,
         revision,
         folder=folder,
         start=lambda _: broken_survey.actor(revision),
         finish=lambda _: None,
         levels=levels_of(revision),
         case="test",
-        contents=told.contents,
-        history=told.history,
+        contents=fault.contents,
+        history=fault.history,
     )
 
 
 @pytest.mark.parametrize("name", REPRODUCED)
 def test_a_recorded_fault_is_caught_with_its_bug_and_passed_without(name: str, tmp_path: Path) -> None:
     trace = load(RECORDED / f"{name}.jsonl")
-    told = translated(trace, name, trace.header.revision)
+    fault = translated(trace, name, trace.header.revision)
     for place in ("right", "wrong"):
         (tmp_path / place).mkdir()
-    right, turns = against.witnessed(told, played(told, trace.header.revision, tmp_path / "right"))
+    right, stops = against.witnessed(fault, replayed(fault, trace.header.revision, tmp_path / "right"))
     assert right.verdict is Verdict.PASS, right.text
-    assert turns[0] > 0 or turns[1] == 0
+    assert stops[0] > 0 or stops[1] == 0
     (bug,) = bugs.choose(trace.header.bugs)
     with engine_with(bug):
-        wrong = played(told, trace.header.revision, tmp_path / "wrong")
+        wrong = replayed(fault, trace.header.revision, tmp_path / "wrong")
     assert wrong.verdict is Verdict.FAIL, wrong.text
     assert REPRODUCED[name] in {c for f in wrong.findings if f.broken is not None for c in f.clauses}, wrong.text
 
 
-def test_turns_and_faults_become_rules_by_class_and_name() -> None:
+def test_stops_and_faults_become_rules_by_class_and_name() -> None:
     trace = load(RECORDED / "wal" / "unresolved_put.jsonl")
-    told = translated(trace, "unresolved_put", "B")
-    assert told.scenario.rules is not None
-    assert [(rule["do"], rule["at"]) for rule in told.scenario.rules] == [
+    fault = translated(trace, "unresolved_put", "B")
+    assert fault.scenario.rules is not None
+    assert [(rule["do"], rule["at"]) for rule in fault.scenario.rules] == [
         (
             "lose",
             {"actor": "writer_one", "class": "wal", "operation": "PUT", "occurrence": 1, "name": "wal/@*"},
@@ -86,7 +86,7 @@ def test_turns_and_faults_become_rules_by_class_and_name() -> None:
         next(word for word in ("send", "arm", "reached", "release", "await", "check") if word in s)
         for s in zombie.scenario.steps
     ]
-    assert words[: words.index("check")].count("reached") == len(zombie.turns) > 0
+    assert words[: words.index("check")].count("reached") == len(zombie.stops) > 0
 
 
 @pytest.mark.parametrize(
@@ -102,14 +102,14 @@ def test_what_no_message_says_is_not_portable(name: str, reason: str) -> None:
         translated(load(RECORDED / f"{name}.jsonl"), name, "B")
 
 
-def test_an_implementation_that_makes_none_of_the_turns_has_shown_nothing(tmp_path: Path) -> None:
+def test_an_implementation_that_makes_none_of_the_stops_has_shown_nothing(tmp_path: Path) -> None:
     trace = load(RECORDED / "fencing" / "zombie_append.jsonl")
-    told = translated(trace, "zombie_append", "B")
-    result, turns = against.witnessed(told, played(told, "B", tmp_path))
-    assert (result.verdict, turns) == (Verdict.PASS, (len(told.turns), len(told.turns)))
-    unturned = CaseResult(**{name: getattr(result, name) for name in result.__slots__} | {"requests": ()})
-    nothing, none = against.witnessed(told, unturned)
-    assert (nothing.verdict, none) == (Verdict.INCONCLUSIVE, (0, len(told.turns)))
+    fault = translated(trace, "zombie_append", "B")
+    result, stops = against.witnessed(fault, replayed(fault, "B", tmp_path))
+    assert (result.verdict, stops) == (Verdict.PASS, (len(fault.stops), len(fault.stops)))
+    unstopped = CaseResult(**{name: getattr(result, name) for name in result.__slots__} | {"requests": ()})
+    nothing, none = against.witnessed(fault, unstopped)
+    assert (nothing.verdict, none) == (Verdict.INCONCLUSIVE, (0, len(fault.stops)))
 
 
 def replay(*arguments: str) -> tuple[int, str]:
@@ -118,10 +118,10 @@ def replay(*arguments: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_the_command_plays_a_recorded_fault_against_the_reference() -> None:
+def test_the_command_runs_a_recorded_fault_against_the_reference() -> None:
     status, text = replay(str(RECORDED / "fencing" / "zombie_append.jsonl"), "--against", "reference")
     assert status == 0, text
-    assert "1 of 1 turns were made as recorded" in text
+    assert "1 of 1 stops were made as recorded" in text
     assert "PASS under revision B" in text
 
 
@@ -149,7 +149,7 @@ def test_the_command_ends_with_2_for_what_it_cannot_use(tmp_path: Path) -> None:
     assert replay(trace, "--against", "no-such-program")[0] == 2
 
 
-def test_a_packed_failure_is_played_against_an_adapter(tmp_path: Path) -> None:
+def test_a_packed_failure_is_run_against_an_adapter(tmp_path: Path) -> None:
     suite = RECORDED.parents[1] / "conformance"
     described = json.loads((suite / "scenarios" / "smoke.json").read_text("utf-8"))
     packed = {"format": "memwal failure 1", "case": "scenarios/smoke.json::B", "revision": "B", "scenario": described}

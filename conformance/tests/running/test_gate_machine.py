@@ -10,7 +10,7 @@ from memwal_conformance.proving import broken_survey
 from memwal_conformance.proving.broken import engine_with
 from memwal_conformance.registry.levels import levels_of
 from memwal_conformance.running import machine, scenarios
-from memwal_conformance.running.playing import Player
+from memwal_conformance.running.cases import CaseRunner
 from memwal_conformance.verdicts import CaseResult, Finding, Verdict
 from memwal_model.machine import ACTIONS
 from memwal_sim import bugs
@@ -19,9 +19,9 @@ GATE = SUITE / "scenarios" / "gate"
 
 
 @pytest.fixture
-def player(tmp_path: Path) -> Player:
+def cases(tmp_path: Path) -> CaseRunner:
     """Plays against the reference's adapter in this process, under revision B."""
-    return Player(
+    return CaseRunner(
         revision="B",
         folder=tmp_path,
         start=lambda _: broken_survey.actor("B"),
@@ -38,11 +38,11 @@ def said(result: CaseResult) -> list[Finding]:
     return [each for each in result.findings if each.broken and each.broken.startswith(machine.CHECK)]
 
 
-def test_the_reference_makes_steps_of_the_machine(player: Player, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reference_makes_steps_of_the_machine(cases: CaseRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     told = []
     history = machine.history
     monkeypatch.setattr(machine, "history", lambda *given: told.append(history(*given)) or told[-1])
-    result = player.play(scenarios.load(GATE / "zombie_append.json"))
+    result = cases.run(scenarios.load(GATE / "zombie_append.json"))
     assert result.verdict is Verdict.PASS, result.text
     assert said(result) == []
     steps = {name for each in told[0] for name, _ in each.steps}
@@ -63,20 +63,20 @@ def test_the_reference_makes_steps_of_the_machine(player: Player, monkeypatch: p
     ],
 )
 def test_a_planted_bug_ends_the_run_at_its_request(
-    bug: str, name: str, clause: str, words: str, player: Player
+    bug: str, name: str, clause: str, words: str, cases: CaseRunner
 ) -> None:
     (planted,) = bugs.choose([bug])
     with engine_with(planted):
-        found = said(player.play(scenarios.load(GATE / f"{name}.json")))
+        found = said(cases.run(scenarios.load(GATE / f"{name}.json")))
     assert [each.clauses for each in found] == [(clause,)]
     assert words in str(found[0].broken)
     assert "of the log, " in str(found[0].broken)
 
 
-def test_a_run_that_needs_another_reading_is_an_observation(player: Player) -> None:
+def test_a_run_that_needs_another_reading_is_an_observation(cases: CaseRunner) -> None:
     (planted,) = bugs.choose(["no_barrier"])
     with engine_with(planted):
-        found = said(player.play(scenarios.load(GATE / "zombie_append.json")))
+        found = said(cases.run(scenarios.load(GATE / "zombie_append.json")))
     assert {each.ambiguity for each in found} == {"AMB-24"}
     assert "another reading than `claim_barrier`" in str(found[0].broken)
 

@@ -12,8 +12,8 @@ from memwal_conformance.places import SUITE
 from memwal_conformance.proving import broken_survey
 from memwal_conformance.proving.broken import engine_with
 from memwal_conformance.registry.levels import levels_of
-from memwal_conformance.running import crashing, racing, scenarios, turning
-from memwal_conformance.running.playing import Amount, Player
+from memwal_conformance.running import addressing, crashing, racing, scenarios
+from memwal_conformance.running.cases import Amount, CaseRunner
 from memwal_conformance.running.scenarios import SuiteScenario
 from memwal_conformance.vectors import BadCase
 from memwal_conformance.verdicts import CaseResult, Verdict
@@ -67,9 +67,9 @@ SETTINGS = {
 
 
 @pytest.fixture
-def player(tmp_path: Path) -> Player:
-    """Plays against the reference's adapter in this process, under revision B."""
-    return Player(
+def cases(tmp_path: Path) -> CaseRunner:
+    """Runs scenarios against the reference's adapter in this process, under revision B."""
+    return CaseRunner(
         revision="B",
         folder=tmp_path,
         start=lambda _: broken_survey.actor("B"),
@@ -99,64 +99,62 @@ def rule(label: str, do: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("bug", CAUGHT)
-def test_a_planted_bug_is_caught_for_its_clause(bug: str, player: Player) -> None:
+def test_a_planted_bug_is_caught_for_its_clause(bug: str, cases: CaseRunner) -> None:
     name, clause = CAUGHT[bug]
     (planted,) = bugs.choose([bug])
     with engine_with(planted):
-        result = replace(player, settings=SETTINGS.get(bug, {})).play(scenarios.load(GATE / f"{name}.json"))
+        result = replace(cases, settings=SETTINGS.get(bug, {})).run(scenarios.load(GATE / f"{name}.json"))
     assert result.verdict is Verdict.FAIL, result.text
     assert clause in broken(result), result.text
 
 
 @pytest.mark.parametrize("bug", SETTINGS)
-def test_without_the_bug_its_scenario_passes_under_the_same_settings(bug: str, player: Player) -> None:
+def test_without_the_bug_its_scenario_passes_under_the_same_settings(bug: str, cases: CaseRunner) -> None:
     name, _ = CAUGHT[bug]
-    result = replace(player, settings=SETTINGS[bug]).play(scenarios.load(GATE / f"{name}.json"))
+    result = replace(cases, settings=SETTINGS[bug]).run(scenarios.load(GATE / f"{name}.json"))
     assert result.verdict is Verdict.PASS, result.text
 
 
-def test_a_collector_that_deletes_files_before_it_changes_the_list_is_observed(player: Player) -> None:
+def test_a_collector_that_deletes_files_before_it_changes_the_list_is_observed(cases: CaseRunner) -> None:
     (planted,) = bugs.choose(["files_before_the_list"])
     with engine_with(planted):
-        result = player.play(scenarios.load(GATE / "crash_of_a_collection.json"))
+        result = cases.run(scenarios.load(GATE / "crash_of_a_collection.json"))
     assert result.verdict is Verdict.OBSERVED, result.text
     assert broken(result) == {"GC-010"}
 
 
-def test_a_writer_that_goes_on_after_a_failed_put_shows_rows_that_it_takes_back(player: Player) -> None:
+def test_a_writer_that_goes_on_after_a_failed_put_shows_rows_that_it_takes_back(cases: CaseRunner) -> None:
     (planted,) = bugs.choose(["goes_on_after_failure"])
     with engine_with(planted):
-        result = player.play(scenarios.load(GATE / "failed_put_is_not_shown.json"))
+        result = cases.run(scenarios.load(GATE / "failed_put_is_not_shown.json"))
     assert result.verdict is Verdict.OBSERVED, result.text
     assert broken(result) == {"WAL-028"}
 
 
-def test_a_rule_that_never_acted_makes_the_case_inconclusive(player: Player) -> None:
-    result = player.play(made(CREATE, OPEN, rules=(rule("never", "lose", at={"actor": "nobody"}),)))
+def test_a_rule_that_never_acted_makes_the_case_inconclusive(cases: CaseRunner) -> None:
+    result = cases.run(made(CREATE, OPEN, rules=(rule("never", "lose", at={"actor": "nobody"}),)))
     assert result.verdict is Verdict.INCONCLUSIVE
     assert "rules that never acted: never" in result.text
 
 
-def test_a_rule_that_is_asleep_counts_from_when_it_is_armed(player: Player) -> None:
+def test_a_rule_that_is_asleep_counts_from_when_it_is_armed(cases: CaseRunner) -> None:
     asleep = rule("put", "fail", asleep=True)
-    result = player.play(made(CREATE, OPEN, {"arm": "put"}, {**PUT, "may_fail": ["storage"]}, rules=(asleep,)))
+    result = cases.run(made(CREATE, OPEN, {"arm": "put"}, {**PUT, "may_fail": ["storage"]}, rules=(asleep,)))
     assert result.verdict is Verdict.PASS, result.text
     met = [request["name"] for request in result.requests if request["rule"] == "put"]
     assert met == ["wal/@1"]  # the put of the barrier, wal/@0, came before
 
 
-def test_waiting_for_a_rule_that_cannot_act_any_more_ends_at_once(player: Player) -> None:
+def test_waiting_for_a_rule_that_cannot_act_any_more_ends_at_once(cases: CaseRunner) -> None:
     idle = rule("held", "hold_before", asleep=True)
-    result = player.play(
-        made(CREATE, {**OPEN, "meanwhile": True}, {"reached": "held"}, {"await": "one"}, rules=(idle,))
-    )
+    result = cases.run(made(CREATE, {**OPEN, "meanwhile": True}, {"reached": "held"}, {"await": "one"}, rules=(idle,)))
     assert result.verdict is Verdict.INCONCLUSIVE
     assert "the rule 'held' never acted" in result.text
 
 
-def test_nothing_is_sent_to_an_actor_that_a_rule_has_killed(player: Player) -> None:
+def test_nothing_is_sent_to_an_actor_that_a_rule_has_killed(cases: CaseRunner) -> None:
     dead = rule("dead", "kill_before")
-    result = player.play(made(CREATE, OPEN, PUT, {"check": "entries", "is": 0}, rules=(dead,)))
+    result = cases.run(made(CREATE, OPEN, PUT, {"check": "entries", "is": 0}, rules=(dead,)))
     assert result.verdict is Verdict.PASS, result.text
     assert [request["name"] for request in result.requests if request["rule"]] == ["wal/@0"]
 
@@ -203,25 +201,25 @@ def test_crashes_go_by_class_and_number_of_the_changes_of_one_actor() -> None:
     ]
 
 
-def test_a_crash_shows_a_generation_that_is_listed_before_it_is_written(player: Player) -> None:
+def test_a_crash_shows_a_generation_that_is_listed_before_it_is_written(cases: CaseRunner) -> None:
     (planted,) = bugs.choose(["listed_before_written"])
     life = scenarios.load(GATE / "crash_at_every_change.json")
     with engine_with(planted):
         point = {"actor": "one", "class": "generation", "operation": "PUT", "occurrence": 1}
-        result = player.once(crashing.crashed(life, point, "before"))
+        result = cases.once(crashing.crashed(life, point, "before"))
     assert result.verdict is Verdict.FAIL, result.text
     assert broken(result) >= {"GEN-004", "MANIFEST-009"}
 
 
-def test_a_slice_of_the_crashes_says_how_many_of_how_many(player: Player) -> None:
+def test_a_slice_of_the_crashes_says_how_many_of_how_many(cases: CaseRunner) -> None:
     life = scenarios.load(GATE / "crash_at_every_change.json")
-    result = player.play(life, "after", Amount(every=9))
+    result = cases.run(life, "after", Amount(every=9))
     assert result.verdict is Verdict.PASS, result.text
     assert {request["rule"] for request in result.requests if request["rule"]} != set()
 
 
 def test_an_order_with_one_preemption_stops_an_actor_at_one_request() -> None:
-    choose = racing.in_turn(["one", "two"], 1)
+    choose = racing.one_by_one(["one", "two"], 1)
     first, second = {"go": "one"}, {"go": "two"}
     held = {"release": "one", "operation": "PUT", "name": "wal/@0"}
     assert choose([first, second]) == first
@@ -237,13 +235,13 @@ def test_random_orders_of_one_seed_are_the_same() -> None:
 
 
 def test_a_race_that_fails_is_saved_and_becomes_faults_by_name(
-    player: Player, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cases: CaseRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(racing, "spread", lambda found, most: found[2:3])  # before the first claim's manifest
     (planted,) = bugs.choose(["plain_manifest_put"])
     race = scenarios.load(GATE / "two_writers_in_any_order.json")
     with engine_with(planted):
-        result = player.play(race, amount=Amount(orders=1))
+        result = cases.run(race, amount=Amount(orders=1))
     assert result.verdict is Verdict.FAIL, result.text
     assert "FENCE-008" in broken(result)
     assert "the same faults by name fail too" in result.text
@@ -253,8 +251,8 @@ def test_a_race_that_fails_is_saved_and_becomes_faults_by_name(
     assert {path.name for path in kept.iterdir()} == {"schedule.json", "requests.json", "scenario.json", "store"}
     again = scenarios.made(json.loads((kept / "scenario.json").read_text("utf-8")), Path("found.json"))
     with engine_with(planted):
-        assert player.once(again).verdict is Verdict.FAIL
-    assert player.once(again).verdict is Verdict.PASS
+        assert cases.once(again).verdict is Verdict.FAIL
+    assert cases.once(again).verdict is Verdict.PASS
 
 
 def test_a_schedule_becomes_holds_where_an_actor_stops_in_an_operation() -> None:
@@ -263,7 +261,7 @@ def test_a_schedule_becomes_holds_where_an_actor_stops_in_an_operation() -> None
     def step(actor: str, name: str) -> dict[str, str]:
         return {"release": actor, "operation": "CREATE", "name": name}
 
-    found = turning.addressed(
+    found = addressing.addressed(
         race,
         [{"go": "one"}, step("one", "manifest/@1"), {"go": "two"}, step("two", "manifest/@2"), step("one", "wal/@0")],
     )

@@ -10,8 +10,8 @@ from memwal_conformance.places import SUITE, scenario_files
 from memwal_conformance.running import including, scenarios
 from memwal_conformance.vectors import BadCase
 
-TOLD = {"actor": "two", "as": "seen", "clauses": ["READ-001"]}
-READ = {"include": "read", "with": TOLD}
+GIVEN = {"actor": "two", "as": "seen", "clauses": ["READ-001"]}
+READ = {"include": "read", "with": GIVEN}
 SCENARIO: dict[str, Any] = {
     "title": "What is read is what was written.",
     "clauses": ["READ-001"],
@@ -24,7 +24,7 @@ def made(*steps: Any, **more: Any) -> scenarios.SuiteScenario:
     return scenarios.made({**SCENARIO, "steps": list(steps), **more}, Path("a.json"))
 
 
-def test_an_include_stands_for_the_steps_of_its_name_told_what_it_says() -> None:
+def test_an_include_stands_for_the_steps_of_its_name_with_its_parameters() -> None:
     scenario = made({"check": "structure"}, READ)
     assert scenario.steps == (
         {"check": "structure"},
@@ -53,15 +53,15 @@ def test_what_follows_a_crash_may_include_steps_too() -> None:
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        ({"include": "raed", "with": TOLD}, "a.json: steps, 2: no steps to include 'raed'; there are"),
-        ({"include": "read", "wiht": TOLD}, "no member of an include 'wiht'; there are include, with"),
+        ({"include": "raed", "with": GIVEN}, "a.json: steps, 2: no steps to include 'raed'; there are"),
+        ({"include": "read", "wiht": GIVEN}, "no member of an include 'wiht'; there are include, with"),
         (
-            {"include": "read", "with": {**TOLD, "actr": "x"}},
+            {"include": "read", "with": {**GIVEN, "actr": "x"}},
             "no parameter of read 'actr'; there are actor, as, clauses",
         ),
-        ({"include": "read", "with": {"actor": "two", "as": "seen"}}, "read has to be told clauses"),
-        ({"include": "read", "with": {**TOLD, "as": 1}}, "as has to be text, and not 1"),
-        ({"include": "read", "with": 1}, "what read is told is no object: 1"),
+        ({"include": "read", "with": {"actor": "two", "as": "seen"}}, "read needs the parameter clauses"),
+        ({"include": "read", "with": {**GIVEN, "as": 1}}, "as has to be text, and not 1"),
+        ({"include": "read", "with": 1}, "the parameters of read are no object: 1"),
     ],
 )
 def test_an_include_that_stands_for_nothing_is_refused_with_its_step(step: dict[str, Any], said: str) -> None:

@@ -12,7 +12,7 @@ from kit.runs import run_suite
 from memwal_conformance.judge import store, structure
 from memwal_conformance.protocol import Json
 from memwal_conformance.running import checks, scenarios
-from memwal_conformance.running.checks import Scene
+from memwal_conformance.running.checks import CheckContext
 
 SMOKE = Path(__file__).resolve().parents[2] / "scenarios" / "smoke.json"
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("n", pa.int64()), pa.field("t", pa.string())])
@@ -26,7 +26,7 @@ def broken(root: Path, revision: str, **step: object) -> str | None:
     """What a check of one finding says."""
     names = scenarios.Names(scenarios.load(SMOKE), str(root), {})
     asked: Json = {"clauses": ["GEN-009"], **step}
-    (finding,) = checks.look(Scene(root, revision, names, ("id",)), asked)
+    (finding,) = checks.look(CheckContext(root, revision, names, ("id",)), asked)
     return finding.broken
 
 

@@ -29,7 +29,7 @@ LIMITS = GateLimits(life_s=600, log_entries=20_000)
 """Of the gate. A scenario makes a few hundred requests; an adapter that goes round in circles is stopped here."""
 
 
-class Stand:
+class Testbed:
     """The gate of one run of a scenario. A context manager.
 
     ``rules``: as the schema of scenarios has them. ``contents``: what is there at the beginning.
@@ -64,7 +64,7 @@ class Stand:
         return f"s3://{self.gate.bucket}/{FOLDER}"
 
     def storage(self, actor: str) -> Json:
-        """What `configure` tells ``actor``."""
+        """What `configure` gives ``actor``."""
         key = self.gate.credentials(actor)
         return {
             "endpoint": self.gate.endpoint,
@@ -92,14 +92,14 @@ class Stand:
         for call in self.under_way.values():
             call.when_over(self._news)
         while not any(map(self.acted, labels)):
-            if not background and all(map(self._stands, labels)):
+            if not background and all(map(self._is_done, labels)):
                 return any(map(self.acted, labels))
             if not self._news.wait(limit_s):
                 return False
             self._news.clear()
         return True
 
-    def _stands(self, label: str) -> bool:
+    def _is_done(self, label: str) -> bool:
         """Whether whoever a rule is about makes no request any more."""
         about = self.rules[label].at.actor
         held = {request.actor for rule in self.rules.values() for request in self.gate.held(rule)}
@@ -121,16 +121,16 @@ class Served:
 
     def __init__(self, process: AdapterProcess, configured: Json, folder: Path) -> None:
         self._process, self._configured, self._folder = process, configured, folder
-        self.stand: Stand | None = None
+        self.testbed: Testbed | None = None
         """The last one; its log stays when it is closed."""
 
     @contextmanager
     def __call__(self, table: Path) -> Iterator[str]:
         objects = {f"{FOLDER}/{name}": data for name, data in loaded(table).objects.items()}
-        with Stand(self._folder, (), Contents(objects)) as self.stand:
-            self._process.call("configure", {**self._configured, "storage": self.stand.storage(VECTOR)})
+        with Testbed(self._folder, (), Contents(objects)) as self.testbed:
+            self._process.call("configure", {**self._configured, "storage": self.testbed.storage(VECTOR)})
             try:
-                yield self.stand.table
+                yield self.testbed.table
             except AdapterError:
                 self._leave()
                 raise

@@ -40,7 +40,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ClauseCoverage:
     """One clause with everything that stands behind it."""
 
     clause: Clause
@@ -92,11 +92,11 @@ def named() -> Named:
 
 
 @functools.cache
-def standings() -> tuple[Standing, ...]:
+def coverages() -> tuple[ClauseCoverage, ...]:
     """All clauses, in the order of the registry. Raises what `named` does."""
     code, tests, cases, broken = named().code, named().tests, named().cases, named().planted
     return tuple(
-        Standing(
+        ClauseCoverage(
             clause=clause,
             status=status_of(clause, tests),
             code=code.get(clause.id, ()),
@@ -109,9 +109,9 @@ def standings() -> tuple[Standing, ...]:
     )
 
 
-def standing(id_: str) -> Standing:
+def coverage_of(id_: str) -> ClauseCoverage:
     """The clause called ``id_``. Raises `InvalidArgument` if there is none."""
-    known = {each.clause.id: each for each in standings()}
+    known = {each.clause.id: each for each in coverages()}
     check_name("clause", id_.upper(), known)
     return known[id_.upper()]
 
@@ -140,7 +140,7 @@ def ways(known: Mapping[str, Planted], kept: Mapping[str, Sequence[Death]]) -> d
     }
 
 
-def faults(known: Sequence[Standing], names: Mapping[str, Iterable[str]]) -> list[str]:
+def faults(known: Sequence[ClauseCoverage], names: Mapping[str, Iterable[str]]) -> list[str]:
     """What is wrong with the registry: statuses that are not final, ``names`` that it does not have. Empty: nothing.
 
     Every MUST is tested, mutation-checked and broken in two ways, excluded or unheld with a reason, or ambiguous with a

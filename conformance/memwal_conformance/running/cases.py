@@ -1,4 +1,4 @@
-"""Plays a scenario of any kind: a plain one, all crashes of a life, or the orders of a race."""
+"""Runs a scenario of any kind: a plain one, all crashes of a life, or the orders of a race."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Amount:
     """Of random orders."""
 
 
-def parts(scenario: SuiteScenario) -> tuple[str, ...]:
+def variants(scenario: SuiteScenario) -> tuple[str, ...]:
     """The cases that a scenario is, under each revision."""
     return WHEN if scenario.crash is not None else ("",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Player:
-    """What it takes to play scenarios; see `runner.run` for the members."""
+class CaseRunner:
+    """What it takes to run scenarios; see `runner.run` for the members."""
 
     revision: str
     folder: Path
@@ -52,12 +52,12 @@ class Player:
     keep: Path | None = None
     """Where the schedule, the log and the store of a race that fails go."""
 
-    def play(self, scenario: SuiteScenario, part: str = "", amount: Amount | None = None) -> CaseResult:
-        """Play one of the `parts` of a scenario."""
+    def run(self, scenario: SuiteScenario, variant: str = "", amount: Amount | None = None) -> CaseResult:
+        """Run one of the `variants` of a scenario."""
         chosen = amount or Amount()
         if scenario.crash is not None:
-            first = sum(map(ord, self.revision + part))  # other ones for each case, so that a slice of all sees more
-            return crashing.run(scenario, cast(When, part), self.once, every=chosen.every, first=first)
+            first = sum(map(ord, self.revision + variant))  # other ones for each case, so that a slice of all sees more
+            return crashing.run(scenario, cast(When, variant), self.once, every=chosen.every, first=first)
         if scenario.race is not None:
             return racing.run(
                 scenario,
@@ -69,8 +69,8 @@ class Player:
             )
         return self.once(scenario)
 
-    def once(self, scenario: SuiteScenario, act: Callable[[ScenarioRun], None] | None = None) -> CaseResult:
-        """Play a scenario that is neither a life nor a race; ``act`` is that of `runner.run`."""
+    def once(self, scenario: SuiteScenario, between: Callable[[ScenarioRun], None] | None = None) -> CaseResult:
+        """Run a scenario that is neither a life nor a race; ``between`` is that of `runner.run`."""
         folder = self.folder / f"{sum(1 for _ in self.folder.iterdir())}"
         folder.mkdir()
         self.taken()
@@ -85,7 +85,7 @@ class Player:
             note=self.note,
             watch=self.watch,
             settings=self.settings,
-            act=act,
+            between=between,
         )
         return replace(result, steps=self.taken())
 

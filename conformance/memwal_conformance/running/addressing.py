@@ -13,31 +13,31 @@ from .scenarios import SuiteScenario
 
 
 def addressed(described: Json, steps: Sequence[Step]) -> SuiteScenario:
-    """The scenario that makes the same turns as ``steps``, the schedule of a race, with rules that hold requests.
+    """The scenario that orders requests as ``steps`` does, the schedule of a race, with rules that hold requests.
 
     Only where one actor stops in the middle of an operation and another one goes on is anything held.
     """
     race = described["race"]["operations"]
     rules, holds = _holds(steps)
-    turned: list[Json] = []
+    found_steps: list[Json] = []
     begun: Counter[str] = Counter()
     waiting: dict[str, list[str]] = {}
     for number, step in enumerate(steps):
         if "go" in step:
             actor = step["go"]
             waiting[actor] = [label for place, label in holds if _in_operation(steps, actor, number, place)]
-            turned.append({**race[actor][begun[actor]], **({"meanwhile": True} if waiting[actor] else {})})
+            found_steps.append({**race[actor][begun[actor]], **({"meanwhile": True} if waiting[actor] else {})})
             begun[actor] += 1
             if waiting[actor]:
-                turned.append({"reached": waiting[actor][0]})
+                found_steps.append({"reached": waiting[actor][0]})
         elif "release" in step and (label := dict(holds).get(number)) is not None:
             actor = step["release"]
             waiting[actor].remove(label)
-            turned.append({"release": label})
-            turned.append({"reached": waiting[actor][0]} if waiting[actor] else {"await": actor})
+            found_steps.append({"release": label})
+            found_steps.append({"reached": waiting[actor][0]} if waiting[actor] else {"await": actor})
     found = {name: value for name, value in described.items() if name not in ("race", "afterwards")}
     found["gate"] = {"rules": rules}
-    found["steps"] = [*described["steps"], *turned, *described["afterwards"]]
+    found["steps"] = [*described["steps"], *found_steps, *described["afterwards"]]
     return scenarios.made(found, Path("found.json"))
 
 
@@ -53,7 +53,7 @@ def _holds(steps: Sequence[Step]) -> tuple[list[Json], list[tuple[int, str]]]:
             request = (actor, step["operation"], step["name"])
             met[request] += 1
             if last[actor] != number - 1:
-                label = f"turn {len(rules) + 1}"
+                label = f"hold {len(rules) + 1}"
                 at = {"actor": actor, "operation": request[1], "name": request[2], "occurrence": met[request]}
                 rules.append({"label": label, "at": at, "do": "hold_before"})
                 holds.append((number, label))
