@@ -21,7 +21,7 @@ from memwal.errors import StorageError
 from memwal.ids import Generation
 from memwal.region import claim as claiming
 from memwal.region.region import Region
-from memwal.region.writer import Writer
+from memwal.region.writer import RegionWriter
 
 from memwal_conformance import cells
 from memwal_conformance.adapters.serve import Handler
@@ -55,7 +55,7 @@ def _halves_puts(handlers: Handlers) -> None:
     handlers["writer.put"] = halved
 
 
-_claimed, _flush_oldest = claiming.claimed, Writer.flush_oldest
+_claimed, _flush_oldest = claiming.claimed, RegionWriter.flush_oldest
 
 
 def _keeps_epoch(current: RegionManifest | None, region: Region) -> RegionManifest:
@@ -208,7 +208,7 @@ def _acknowledges_ahead(handlers: Handlers) -> None:
     handlers["writer.put"] = ahead
 
 
-async def _passes_over_failed_flushes(self: Writer) -> Generation | None:
+async def _passes_over_failed_flushes(self: RegionWriter) -> Generation | None:
     current = self.manifest.generation_current
     waiting = [memtable for memtable in self.frozen if memtable.generation >= current]
     self.frozen = tuple(replace(m, generation=Generation(current + i)) for i, m in enumerate(waiting))
@@ -335,7 +335,7 @@ DEFECTS: dict[str, Defect] = {
         clause="WRITER-019",
     ),
     "passes_over_failed_flushes": Defect(
-        replaced={"memwal.region.writer:Writer.flush_oldest": _passes_over_failed_flushes},
+        replaced={"memwal.region.writer:RegionWriter.flush_oldest": _passes_over_failed_flushes},
         sentence="A MemTable whose flush failed is left behind, and the next one is flushed in its place.",
         case="scenarios/gate/failed_flush_is_not_passed_over.json::B",
         clause="WAL-001",

@@ -83,7 +83,7 @@ def test_two_planted_things_of_one_name_are_refused(monkeypatch: pytest.MonkeyPa
 def test_a_death_stands_on_what_is_planted_and_on_what_it_changes(name: str, part: str) -> None:
     parts = KNOWN[name].parts()
     if part == "replaced":
-        assert {"memwal.region.writer:Writer._store"} & set(parts) or any("def " in text for text in parts)
+        assert {"memwal.region.writer:RegionWriter._store"} & set(parts) or any("def " in text for text in parts)
     else:
         assert any(part in text for text in parts), parts
 

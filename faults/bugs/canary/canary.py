@@ -1,11 +1,11 @@
 """Writes are acknowledged and stored nowhere."""
 
 from memwal.codec.wal import WalEntry
-from memwal.region.writer import Writer
+from memwal.region.writer import RegionWriter
 from memwal_sim.bugs import Bug
 
 
-async def _store_nothing(_writer: Writer, _name: str, _entry: WalEntry) -> bool:
+async def _store_nothing(_writer: RegionWriter, _name: str, _entry: WalEntry) -> bool:
     """In place of storing a WAL entry; says that it was stored."""
     return True
 
@@ -18,5 +18,5 @@ BUG = Bug(
     scenario="one_writer",
     oracle="acknowledged writes survive",
     violated="WAL-001",
-    replaced={"memwal.region.writer:Writer._store": _store_nothing},
+    replaced={"memwal.region.writer:RegionWriter._store": _store_nothing},
 )

@@ -1,11 +1,11 @@
 """The background ends while somebody counts on it."""
 
 from memwal.ids import Milliseconds
-from memwal.region.writer import Writer
+from memwal.region.writer import RegionWriter
 from memwal_sim.bugs import Bug
 
 
-async def _ends_slowly(writer: Writer) -> None:
+async def _ends_slowly(writer: RegionWriter) -> None:
     """In place of ending in the step that finds nothing to do."""
     while not writer.stopped and not writer.closing and await writer._do_next():
         pass
@@ -25,5 +25,5 @@ BUG = Bug(
     oracle="no process breaks",
     violated="ENGINE",
     unseen="needs two calls of one writer under way at once, and the adapter answers one request after the other",
-    replaced={"memwal.region.writer:Writer._tend": _ends_slowly},
+    replaced={"memwal.region.writer:RegionWriter._tend": _ends_slowly},
 )

@@ -10,11 +10,11 @@ from memwal.region.claim import check_epoch
 from memwal.region.recovery import replay_start
 from memwal.region.region import Region
 from memwal.region.transitions import FLUSH
-from memwal.region.writer import Writer
+from memwal.region.writer import RegionWriter
 from memwal_sim.bugs import Bug
 
 
-async def _newest_first(writer: Writer) -> Generation | None:
+async def _newest_first(writer: RegionWriter) -> Generation | None:
     """In place of flushing the oldest sealed MemTable."""
     waiting = [m for m in writer.frozen if m.generation not in {g.generation for g in writer.manifest.flushed}]
     if not waiting:
@@ -62,7 +62,7 @@ BUG = Bug(
     oracle="recovery succeeds",
     violated="WRITER-013",
     replaced={
-        "memwal.region.writer:Writer.flush_oldest": _newest_first,
+        "memwal.region.writer:RegionWriter.flush_oldest": _newest_first,
         "memwal.region.flush:_check_sealed": _unasserted,
         "memwal.region.transitions:check": _unasserted,
     },

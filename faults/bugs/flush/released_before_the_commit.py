@@ -4,11 +4,11 @@ from memwal.ids import Generation
 from memwal.region import flush
 from memwal.region.commit import commit_flush
 from memwal.region.recovery import replay_start
-from memwal.region.writer import Writer
+from memwal.region.writer import RegionWriter
 from memwal_sim.bugs import Bug
 
 
-async def _forgets_first(writer: Writer) -> Generation | None:
+async def _forgets_first(writer: RegionWriter) -> Generation | None:
     """In place of keeping the MemTable until the manifest lists its generation."""
     async with writer.flushing:
         writer.check_open()
@@ -38,5 +38,5 @@ BUG = Bug(
         "needs a reader in the process of a writer whose flush is under way, and the adapter answers one request "
         "after the other"
     ),
-    replaced={"memwal.region.writer:Writer.flush_oldest": _forgets_first},
+    replaced={"memwal.region.writer:RegionWriter.flush_oldest": _forgets_first},
 )

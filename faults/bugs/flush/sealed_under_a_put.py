@@ -2,11 +2,11 @@
 
 from memwal.ids import Generation
 from memwal.region.limits import Trigger
-from memwal.region.writer import Writer
+from memwal.region.writer import RegionWriter
 from memwal_sim.bugs import Bug
 
 
-async def _at_once(writer: Writer, *, trigger: Trigger | None = None) -> Generation | None:  # noqa: ARG001
+async def _at_once(writer: RegionWriter, *, trigger: Trigger | None = None) -> Generation | None:  # noqa: ARG001
     """In place of waiting for the entry that is under way."""
     return await writer._seal(None)
 
@@ -23,5 +23,5 @@ BUG = Bug(
     oracle="no process breaks",
     violated="ENGINE",
     unseen="needs two calls of one writer under way at once, and the adapter answers one request after the other",
-    replaced={"memwal.region.writer:Writer.freeze": _at_once},
+    replaced={"memwal.region.writer:RegionWriter.freeze": _at_once},
 )

@@ -1,11 +1,11 @@
 """A durable put returns when its rows are in memory."""
 
 import pyarrow as pa
-from memwal.region.writer import Writer
+from memwal.region.writer import RegionWriter
 from memwal_sim.bugs import Bug
 
 
-async def _buffered(writer: Writer, rows: pa.Table, _durable: bool, _indexed: bool) -> None:
+async def _buffered(writer: RegionWriter, rows: pa.Table, _durable: bool, _indexed: bool) -> None:
     """In place of storing the rows before returning."""
     writer.insert(rows)
 
@@ -22,5 +22,5 @@ BUG = Bug(
     oracle="acknowledged writes survive",
     violated="WAL-001",
     unseen="the adapter's durable put goes through a call of the engine that waits by itself",
-    replaced={"memwal.region.writer:Writer.write": _buffered},
+    replaced={"memwal.region.writer:RegionWriter.write": _buffered},
 )

@@ -1,14 +1,14 @@
 """A writer goes on after a WAL flush failed."""
 
-from memwal.region.writer import Writer
+from memwal.region.writer import RegionWriter
 from memwal_sim.bugs import Bug
 
 
-def _anyway(_writer: Writer) -> None:
+def _anyway(_writer: RegionWriter) -> None:
     """In place of refusing calls after a failure."""
 
 
-async def _once(writer: Writer, name: str, data: bytes) -> bool:
+async def _once(writer: RegionWriter, name: str, data: bytes) -> bool:
     """In place of finding out what became of the entry."""
     await writer.region.io.put_if_absent(name, data)
     return True
@@ -26,5 +26,8 @@ BUG = Bug(
     oracle="acknowledged writes survive",
     violated="WAL-001",
     faults=1,
-    replaced={"memwal.region.writer:Writer.check_open": _anyway, "memwal.region.writer:Writer._store": _once},
+    replaced={
+        "memwal.region.writer:RegionWriter.check_open": _anyway,
+        "memwal.region.writer:RegionWriter._store": _once,
+    },
 )

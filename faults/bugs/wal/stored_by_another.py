@@ -2,11 +2,11 @@
 
 from memwal.effects import until
 from memwal.region.limits import Trigger
-from memwal.region.writer import Writer
+from memwal.region.writer import RegionWriter
 from memwal_sim.bugs import Bug
 
 
-async def _waits_for_the_other(writer: Writer, *, trigger: Trigger | None = None) -> None:
+async def _waits_for_the_other(writer: RegionWriter, *, trigger: Trigger | None = None) -> None:
     """In place of storing what waits once it is this one's turn."""
     writer.check_open()
     if writer.storing.taken:
@@ -28,5 +28,5 @@ BUG = Bug(
     oracle="acknowledged writes survive",
     violated="WAL-001",
     unseen="needs two calls of one writer under way at once, and the adapter answers one request after the other",
-    replaced={"memwal.region.writer:Writer.flush_wal": _waits_for_the_other},
+    replaced={"memwal.region.writer:RegionWriter.flush_wal": _waits_for_the_other},
 )

@@ -211,7 +211,7 @@ class Table(Queries):
         registered: bool = True,
         governed: bool = True,
         sequence: SequenceBy | None = None,
-    ) -> writing.Writer:
+    ) -> writing.RegionWriter:
         opening_region = opening.open_region(
             self._io,
             self._state,

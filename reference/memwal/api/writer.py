@@ -35,7 +35,7 @@ class Writer:
     def __init__(
         self,
         place: Place,
-        opened: writing.Writer,
+        opened: writing.RegionWriter,
         *,
         durable: bool,
         indexed: bool,

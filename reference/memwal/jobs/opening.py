@@ -38,7 +38,7 @@ async def open_region(
     registered: bool = True,
     governed: bool = True,
     sequence: SequenceBy | None = None,
-) -> tuple[writing.Writer, TableState]:
+) -> tuple[writing.RegionWriter, TableState]:
     """Claim the region of ``row``, look at the table again, and recover; returns the writer and what it goes by.
 
     ``state`` serves for the claim. Columns and specs are those of the version that is newest after it: a change of

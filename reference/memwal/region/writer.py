@@ -39,7 +39,7 @@ _LENIENCY = 2
 
 
 @dataclass(slots=True)
-class Writer(WriterState):
+class RegionWriter(WriterState):
     """An open writer: its state, and the steps that change it.
 
     Entries are stored one after another (AMB-14: one put at a time) by the one that has the ``storing`` turn, and
@@ -375,7 +375,7 @@ class Writer(WriterState):
 @implements("FENCE-003", "FENCE-022", "WRITER-001", "WRITER-008", "WRITER-013", "WRITER-034")
 async def open_writer(
     region: Region, *, limits: Limits | None = None, maintained: Sequence[MaintainedIndex] = ()
-) -> Writer:
+) -> RegionWriter:
     """Claim the region and recover its MemTable; returns the open writer.
 
     ``maintained``: the base indexes that its MemTables carry too (AMB-48).
@@ -390,7 +390,7 @@ async def recovered(
     limits: Limits | None = None,
     maintained: Sequence[MaintainedIndex] = (),
     comparison: Comparison | None = None,
-) -> Writer:
+) -> RegionWriter:
     """The open writer of a region that was just claimed with ``manifest``: recovers its MemTables."""
     found = await recover(region, manifest)
     covered = found.memtable.position_covered
@@ -401,7 +401,7 @@ async def recovered(
     )
     for each in (*frozen, memtable) if maintained else ():
         each.index_up_to_date(maintained=True)
-    writer = Writer(
+    writer = RegionWriter(
         region=region,
         limits=limits or Limits(),
         manifest=manifest,

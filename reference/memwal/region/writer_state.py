@@ -24,7 +24,7 @@ from .sequences import Comparison, PutResult
 
 @dataclass(slots=True)
 class WriterState:
-    """The state of an open writer. `memwal.region.writer.Writer` has the steps that make requests.
+    """The state of an open writer. `memwal.region.writer.RegionWriter` has the steps that make requests.
 
     All of it is changed between two requests only, so that no coroutine sees another one's step half done.
     """

@@ -35,7 +35,7 @@ def wal_location(region: str, owner: str, generation: Generation) -> str:
 
 
 @dataclass(slots=True)
-class Writer:
+class RegionOwner:
     """The owner of a region."""
 
     io: Io
@@ -107,7 +107,7 @@ def _only(found: records.Records, region: str, generation: Generation) -> MemWal
 
 
 @implements("LEGACY-002", "LEGACY-004", "LEGACY-020", "LEGACY-022", "LEGACY-023")
-async def open_writer(io: Io, region: str) -> Writer:
+async def open_writer(io: Io, region: str) -> RegionOwner:
     """Take over ``region``, or create it: first the owner changes, then what is not flushed is replayed."""
     owner = str(uuid.UUID(hex=await io.random_hex(32), version=4))
 
@@ -120,7 +120,7 @@ async def open_writer(io: Io, region: str) -> Writer:
     assert record is not None
     unflushed = [r for r in records.of_region(found, region) if r.state in (State.OPEN, State.SEALED)]
     memtables = {r.generation: list(await entries.replay(io, r)) for r in unflushed}
-    return Writer(io, region, owner, memtables, record)
+    return RegionOwner(io, region, owner, memtables, record)
 
 
 @implements("LEGACY-024")

@@ -26,7 +26,7 @@ from memwal.read import scan
 from memwal.read.sources import MemoryView
 from memwal.region.claim import claim
 from memwal.region.rows import TOMBSTONE, Rows, with_field_ids
-from memwal.region.writer import Writer
+from memwal.region.writer import RegionWriter
 from memwal.revisions import REVISIONS, STRICT
 from memwal.table import columns, read, whole
 from memwal.table.schema import PRIMARY_KEY
@@ -101,7 +101,7 @@ class Scene:
         return Ground(self.objects)
 
 
-async def open_region_of(known: TableState, row: RegionRow, io: Io = IO) -> Writer:
+async def open_region_of(known: TableState, row: RegionRow, io: Io = IO) -> RegionWriter:
     writer, _ = await open_region(io, known, row)
     return writer
 

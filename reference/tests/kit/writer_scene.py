@@ -21,7 +21,7 @@ from memwal.region import manifest as manifests
 from memwal.region.limits import Limits
 from memwal.region.region import Region
 from memwal.region.rows import Rows
-from memwal.region.writer import Writer, open_writer
+from memwal.region.writer import RegionWriter, open_writer
 from memwal.revisions import REVISIONS, STRICT
 from memwal.stores.local import LocalStore
 from memwal.table import read
@@ -120,7 +120,7 @@ class Scene:
     def pause(self, coroutine: Protocol[T]) -> Paused[T]:
         return Paused(coroutine, self.perform)
 
-    def open(self, limits: Limits = UNTIMED, maintained: Sequence[MaintainedIndex] = ()) -> Writer:
+    def open(self, limits: Limits = UNTIMED, maintained: Sequence[MaintainedIndex] = ()) -> RegionWriter:
         return self.run(open_writer(self.region, limits=limits, maintained=maintained))
 
     def puts(self) -> list[str]:

@@ -31,7 +31,7 @@ from memwal.index import regions
 from memwal.jobs.collector import generations as collected_generations
 from memwal.region import manifest as manifests
 from memwal.region.claim import claim, verify_epoch
-from memwal.region.writer import Writer, open_writer
+from memwal.region.writer import RegionWriter, open_writer
 from memwal.revisions import STRICT, A, B, R, Revision
 from memwal.table import write
 from memwal.table.state import TableState
@@ -60,7 +60,7 @@ COLLECTED = pytest.mark.parametrize("collected", [False, True], ids=["kept", "co
 READS = (Get, Head, List, ListFolders)
 
 
-def opened(ground: Ground, revision: Revision, **options: Any) -> Writer:
+def opened(ground: Ground, revision: Revision, **options: Any) -> RegionWriter:
     return ground.run(open_writer(region(revision, **options)))
 
 
@@ -654,7 +654,7 @@ def test_a_manifest_that_a_put_read_before_a_flush_committed_does_not_undo_the_f
 # Busy and silent stores
 
 
-async def life(revision: Revision, **options: Any) -> Writer:
+async def life(revision: Revision, **options: Any) -> RegionWriter:
     """Open a region, put a row, flush it, put another."""
     writer = await open_writer(region(revision, **options))
     await writer.put(row(1))

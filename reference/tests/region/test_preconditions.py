@@ -25,7 +25,7 @@ from memwal.region import claim, commit, flush, recovery
 from memwal.region import manifest as manifests
 from memwal.region import writer as writing
 from memwal.region.memtable import MemTable
-from memwal.region.writer import Writer
+from memwal.region.writer import RegionWriter
 from memwal.revisions import B
 from memwal.table import apply
 
@@ -279,6 +279,6 @@ def test_columns_change_only_when_nothing_is_left_to_flush(
     made, name = table
     writer = made.writer(name, background=False)
     writer.put(pa.table({"id": [5], "v": ["w"]}))
-    monkeypatch.setattr(Writer, "flush", nothing)
+    monkeypatch.setattr(RegionWriter, "flush", nothing)
     with pytest.raises(EngineBug, match="rows that were not flushed"):
         memwal.base_table(made._place.io.location).drop_columns(["v"])

@@ -21,7 +21,7 @@ from memwal.ids import Epoch, Generation, WalPosition
 from memwal.index import regions
 from memwal.region import wal_folder
 from memwal.region.limits import Limits
-from memwal.region.writer import Writer, open_writer
+from memwal.region.writer import RegionWriter, open_writer
 from memwal.revisions import STRICT, A, B, R, Revision
 
 from ..kit.arrow_tables import tables
@@ -67,7 +67,7 @@ def lance_file(data: bytes, folder: Path) -> tuple[pa.Table, dict[bytes, bytes]]
     return reader.read_all().to_table(), reader.metadata().schema.metadata or {}
 
 
-def opened(ground: Ground, revision: Revision, **options: object) -> Writer:
+def opened(ground: Ground, revision: Revision, **options: object) -> RegionWriter:
     return ground.run(open_writer(region(revision), **options))  # type: ignore[arg-type]
 
 

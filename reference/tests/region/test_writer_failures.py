@@ -16,7 +16,7 @@ from memwal.errors import ArtifactError, CloseFailed, Fenced, OutcomeUnknown, St
 from memwal.ids import Epoch, Generation
 from memwal.region.commit import commit_flush
 from memwal.region.recovery import replay_start
-from memwal.region.writer import Writer
+from memwal.region.writer import RegionWriter
 from memwal.stores.local import LocalStore
 
 from ..kit.writer_scene import Scene, pairs, rows
@@ -24,7 +24,7 @@ from ..kit.writer_scene import Scene, pairs, rows
 REFUSED = StorageError("wal", "disk full")
 
 
-def calls(there: Scene, writer: Writer) -> list[Any]:
+def calls(there: Scene, writer: RegionWriter) -> list[Any]:
     """One of each call that a writer takes."""
     return [
         lambda: there.run(writer.put(rows((9, "later")))),

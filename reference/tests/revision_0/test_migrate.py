@@ -211,7 +211,7 @@ def test_a_writer_of_before_is_stopped_by_its_next_write(scene: Scene) -> None:
     state = machine.run(latest(IO))
     record = records.open_record(index.of(state), "north")
     assert record is not None
-    before = writer.Writer(IO, "north", record.owner_id, {record.generation: []}, record)
+    before = writer.RegionOwner(IO, "north", record.owner_id, {record.generation: []}, record)
     stopped: list[type] = []
 
     def perform(request: Request[Any]) -> Any:

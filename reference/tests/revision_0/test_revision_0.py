@@ -440,7 +440,7 @@ def test_what_the_old_writer_writes_at_any_moment_of_a_takeover_is_refused_or_re
             request: Any,
             perform: Any = perform,
             store: Ground = store,
-            first: writer.Writer = first,
+            first: writer.RegionOwner = first,
             accepted: list[bool] = accepted,
         ) -> None:
             nonlocal left

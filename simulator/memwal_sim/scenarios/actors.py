@@ -27,7 +27,7 @@ from memwal.read import scan
 from memwal.read.sources import MemoryView
 from memwal.region.limits import Limits
 from memwal.region.region import Region
-from memwal.region.writer import Writer, open_writer
+from memwal.region.writer import RegionWriter, open_writer
 from memwal.table import tags, whole, write
 from memwal.table.state import latest, load
 
@@ -56,7 +56,7 @@ class Acting:
 
     place: Workplace
     name: str
-    writer: Writer | None = None
+    writer: RegionWriter | None = None
     """Its writer, once it has opened the region."""
     version: TableVersion | None = None
     """The table version that it has read last."""
@@ -65,7 +65,7 @@ class Acting:
     buffered: tuple[str, ...] = ()
     """Its writes that were not asked to be durable, and that nothing said to be stored yet."""
 
-    async def opened(self) -> Writer:
+    async def opened(self) -> RegionWriter:
         """Its writer; opens the region if it has none."""
         if self.writer is None:
             self.writer = await open_writer(self.place.region)
@@ -322,7 +322,7 @@ async def seen_at(place: Workplace, version: TableVersion) -> pa.Table:
     return await scan.scan(place.table, version=state)
 
 
-def memory_of(writer: Writer) -> MemoryView:
+def memory_of(writer: RegionWriter) -> MemoryView:
     """What ``writer`` holds in memory, for readers in its process."""
     held = [*writer.frozen, writer.memtable]
     return MemoryView(writer.region.region_id, writer.epoch, tuple((each.generation, each.table()) for each in held))

@@ -15,7 +15,7 @@ from memwal.invariants.index import catch_up_is_not_ahead_of_merging, catch_up_n
 from memwal.maintained import base_index
 from memwal.read import scan
 from memwal.region import manifest as manifests
-from memwal.region.writer import Writer, open_writer
+from memwal.region.writer import RegionWriter, open_writer
 from memwal.revisions import CONFIG_REVISION, Revision
 from memwal.table import write
 from memwal.table.coverage import covered, index_names
@@ -80,7 +80,7 @@ async def opened(acting: Acting) -> None:
     acting.writer = await _opened(acting.place)
 
 
-async def _opened(place: Workplace) -> Writer:
+async def _opened(place: Workplace) -> RegionWriter:
     maintained = await base_index.load(place.table, await latest(place.table))
     return await open_writer(place.region, maintained=maintained)
 

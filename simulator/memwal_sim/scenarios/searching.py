@@ -25,7 +25,7 @@ from memwal.read.parts import Addresses, MemTablePart, Part, Parts, collect
 from memwal.read.ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort, ranked
 from memwal.read.sources import HeldIndexes
 from memwal.read.view import View
-from memwal.region.writer import Writer
+from memwal.region.writer import RegionWriter
 from memwal.table.mirror import index_folder
 from memwal.table.read import ROW_ADDRESS
 
@@ -54,7 +54,7 @@ class _SourceSearch:
     """Indexes and rows of the MemTable; None if it counts no more."""
 
 
-async def hits(view: View, writer: Writer, table: Io, name: str) -> tuple[Hit, ...]:
+async def hits(view: View, writer: RegionWriter, table: Io, name: str) -> tuple[Hit, ...]:
     """What searches for every value find by the btree ``name``, sorted, with what ``writer`` holds in memory.
 
     Only of the region of ``writer``, which has no frozen MemTables.
@@ -72,7 +72,7 @@ async def hits(view: View, writer: Writer, table: Io, name: str) -> tuple[Hit, .
     return tuple(sorted(found))
 
 
-async def _planned(view: View, writer: Writer, table: Io, name: str) -> _SourceSearch:
+async def _planned(view: View, writer: RegionWriter, table: Io, name: str) -> _SourceSearch:
     indexes = writer.memtable.index_up_to_date(maintained=True)
     assert indexes is not None
     held = {writer.memtable.generation: HeldIndexes(key_filter=indexes.key_filter)}

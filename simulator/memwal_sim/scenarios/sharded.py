@@ -16,7 +16,7 @@ from memwal.index.registration import register
 from memwal.index.transforms import SpecRequest, bucket, identity
 from memwal.jobs import spec_change
 from memwal.jobs.merger import merge_region
-from memwal.region.writer import Writer, open_writer
+from memwal.region.writer import RegionWriter, open_writer
 from memwal.revisions import CONFIG_REVISION, Revision
 from memwal.table import columns, write
 from memwal.table import schema as schemas
@@ -111,7 +111,7 @@ def put(key: str, value: str, route: Route = by_engine, *, rows: Callable[[str, 
     return step
 
 
-def _known(rows: pa.Table, writer: Writer) -> pa.Table:
+def _known(rows: pa.Table, writer: RegionWriter) -> pa.Table:
     """``rows`` without the columns that the table no longer has, and NULL in those that came."""
     for field in writer.region.rows.plain:
         if field.name not in rows.schema.names:
@@ -119,7 +119,7 @@ def _known(rows: pa.Table, writer: Writer) -> pa.Table:
     return rows.select(writer.region.rows.plain.names)
 
 
-async def open_for(acting: Acting, rows: pa.Table, route: Route = by_engine) -> Writer:
+async def open_for(acting: Acting, rows: pa.Table, route: Route = by_engine) -> RegionWriter:
     """A writer of the region of ``rows``, which are of one region; it is registered if it is new."""
     io = acting.place.table
     state = await latest(io)

@@ -23,7 +23,7 @@ from memwal.maintained import base_index
 from memwal.read import scan
 from memwal.region.limits import Limits
 from memwal.region.region import Region
-from memwal.region.writer import Writer, open_writer
+from memwal.region.writer import RegionWriter, open_writer
 from memwal.revisions import CONFIG_INLINE_REGIONS
 from memwal.table import write
 from memwal.table.state import latest
@@ -129,7 +129,7 @@ class _Life:
     settings: SoakSettings
     counted: Counted = field(default_factory=Counted)
     observations: list[Observation] = field(default_factory=list)
-    writers: dict[str, Writer] = field(default_factory=dict)
+    writers: dict[str, RegionWriter] = field(default_factory=dict)
     versions: Counter[str] = field(default_factory=Counter)
     founded: Founded | None = None
     number: int = 0
@@ -283,7 +283,7 @@ class _Life:
         )
 
 
-async def _open(io: Io, region: Region) -> Writer:
+async def _open(io: Io, region: Region) -> RegionWriter:
     maintained = await base_index.load(io, await latest(io))
     return await open_writer(region, limits=Limits(memtable_entries=10_000), maintained=maintained)
 

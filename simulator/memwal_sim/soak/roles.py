@@ -14,7 +14,7 @@ from memwal.jobs import collector, index_builder, merger, spec_change
 from memwal.maintained import base_index
 from memwal.read import scan
 from memwal.region.limits import Limits
-from memwal.region.writer import Writer, open_writer
+from memwal.region.writer import RegionWriter, open_writer
 from memwal.table import read
 from memwal.table.state import latest
 from memwal.violations import Violation
@@ -53,7 +53,7 @@ async def write(world: SoakWorld, row: RegionRow, actor: SoakActor) -> None:
     await writer.close()
 
 
-async def _open(world: SoakWorld, row: RegionRow, limits: Limits) -> Writer:
+async def _open(world: SoakWorld, row: RegionRow, limits: Limits) -> RegionWriter:
     """Open a writer with the indexes that the table maintains now, as `memwal.Table.writer` does."""
     region = opened(world.io, world.table, row)
     maintained = await base_index.load(world.io, await latest(world.io))
