@@ -1,10 +1,11 @@
 """PySpark beside the engine: Java and sessions, the data source `memwal`, and the validation job.
 
-`memwal_spark.upsert` routes and writes in one call.
+`memwal_spark.upsert` routes and writes in one call, `memwal_spark.upsert_stream` a stream.
 
 - `runtime`, `java`: find a Java, start a local session, tell what is missing
 - `route`: put each region's rows into one Spark task, in order
-- `upserting`: both in one call
+- `upserting`: both in one call; `streaming`: the same for a stream, and the sink beneath it
+- `following`: a stream of what changes
 - `source`, `write`, `read`, `options`, `place`: what the data source ``memwal`` is made of
 - `page`: the tables of options in ``docs/spark.md``
 - `flights`: a change log of real flights; `oracle`: Spark's own last-write-wins answer, and the comparison with it
@@ -18,15 +19,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .streaming import upsert_stream
     from .upserting import Upserted, upsert
 
-__all__ = ["Upserted", "upsert"]
+__all__ = ["Upserted", "upsert", "upsert_stream"]
 
 
 def __getattr__(name: str) -> Any:
-    """`upsert` and `Upserted`; Spark is imported no sooner than somebody asks for them."""
+    """The names of `__all__`; Spark is imported no sooner than somebody asks for them."""
     if name not in __all__:
         raise AttributeError(name)
-    from . import upserting
+    from . import streaming, upserting
 
-    return getattr(upserting, name)
+    return getattr(streaming if name == "upsert_stream" else upserting, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast, get_args
 
 from memwal.errors import InvalidArgument
@@ -41,7 +41,30 @@ WRITE: Mapping[str, str] = {
 }
 """Options for writing: name -> meaning."""
 
+FOLLOW: Mapping[str, str] = {
+    "path": "folder or address of the table",
+    "readChangeFeed": "true; required, since the columns of changes are more than the table's",
+    "startingFrom": "snapshot (default: the rows that there are, then changes), earliest (the first entries that WALs "
+    "still have) or latest (changes from now on); a query that has a checkpoint goes on from there",
+    "maxEntriesPerTrigger": "most WAL entries of one batch, of all regions together; default: all there are",
+    "failOnDataLoss": "true (default): fail if entries were collected before they were read; false: go on behind them",
+    "revision": "revision A, B or R that the table must have",
+}
+"""Options of ``spark.readStream``: name -> meaning."""
+
+WRITE_STREAM: Mapping[str, str] = {
+    **{name: text for name, text in WRITE.items() if name not in ("txnVersion", "numRegions", "reportPath")},
+    "lateRows": "what becomes of rows whose sequence is not higher than the stored one: drop (default) or keep",
+    "txnAppId": "name under which batches are marked as finished; default: the id of the query",
+    "flushEveryRows": "rows in a region's MemTable at which a batch ends with a flush; default 250000",
+    "flushEveryEntries": "the same in WAL entries, which each batch reads again; default 500",
+    "checkpointLocation": "Spark's own: folder of what the query has done",
+}
+"""Options of ``df.writeStream``: name -> meaning."""
+
 FLUSH_ROWS = 250_000
+FLUSH_ENTRIES = 500
+STARTS = ("snapshot", "earliest", "latest")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +99,23 @@ class WriteOptions:
     delete_column: str | None = None
     batch: tuple[str, int] | None = None
     """Application and number of the batch."""
+    application: str | None = None
+    """Of a stream; None: the id of its query."""
     regions: int | None = None
     region_column: str | None = None
     flush_rows: int = FLUSH_ROWS
+    flush_entries: int = FLUSH_ENTRIES
     report_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowOptions:
+    """Which changes to read."""
+
+    place: TableOption
+    start: str = "snapshot"
+    entries_most: int | None = None
+    fail_on_data_loss: bool = True
 
 
 def for_reading(options: Mapping[str, str]) -> ReadOptions:
@@ -99,7 +135,53 @@ def for_reading(options: Mapping[str, str]) -> ReadOptions:
 
 def for_writing(options: Mapping[str, str]) -> WriteOptions:
     """Options of ``df.write``; raises InvalidArgument for an unknown, missing or malformed one."""
-    given, storage = _known(options, WRITE, "writing")
+    return _writing(*_known(options, WRITE, "writing"))
+
+
+def for_writing_streams(options: Mapping[str, str]) -> WriteOptions:
+    """Options of ``df.writeStream``; raises InvalidArgument for an unknown, missing or malformed one.
+
+    ``batch`` stays None: the number of a batch is known in its tasks.
+    """
+    given, storage = _known(options, WRITE_STREAM, "writing a stream")
+    if given.get("lateRows") == "fail":
+        raise _wrong("lateRows", "fail", "drop or keep in a stream, where rows that come again are late")
+    application = given.pop("txnAppId", None)
+    return replace(_writing(given, storage), application=application)
+
+
+def for_following(options: Mapping[str, str]) -> FollowOptions:
+    """Options of ``spark.readStream``; raises InvalidArgument for an unknown, missing or malformed one."""
+    given, storage = _known(options, FOLLOW, "reading a stream")
+    if not follows(options):
+        raise InvalidArgument(
+            "[MEMWAL_NO_CHANGE_FEED] a stream reads changes, whose columns are more than the table's: "
+            ".option('readChangeFeed', 'true')"
+        )
+    start = given.get("startingFrom", STARTS[0])
+    if start not in STARTS:
+        raise _wrong("startingFrom", start, ", ".join(STARTS))
+    return FollowOptions(
+        place=_place(given, storage),
+        start=start,
+        entries_most=_number(given, "maxEntriesPerTrigger"),
+        fail_on_data_loss=_truth(given, "failOnDataLoss", default=True),
+    )
+
+
+def follows(options: Mapping[str, str]) -> bool:
+    """Whether the options ask for changes; Spark tells a source in no other way before it asks for the columns."""
+    return _truth({name.lower(): value for name, value in options.items()}, "readchangefeed", default=False)
+
+
+def _truth(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = given.get(name, str(default)).lower()
+    if text not in ("true", "false"):
+        raise _wrong(name, text, "true or false")
+    return text == "true"
+
+
+def _writing(given: Mapping[str, str], storage: dict[str, str]) -> WriteOptions:
     if "sequenceBy" not in given:
         raise InvalidArgument(
             "[MEMWAL_NO_SEQUENCE] option sequenceBy is required: a shuffle does not keep the order of rows, so name "
@@ -117,6 +199,7 @@ def for_writing(options: Mapping[str, str]) -> WriteOptions:
         regions=_number(given, "numRegions"),
         region_column=given.get("regionColumn"),
         flush_rows=_number(given, "flushEveryRows") or FLUSH_ROWS,
+        flush_entries=_number(given, "flushEveryEntries") or FLUSH_ENTRIES,
         report_path=given.get("reportPath"),
     )
 

@@ -19,7 +19,12 @@ from . import options
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
 END = "<!-- end of the generated part -->"
 
-TABLES: Mapping[str, Mapping[str, str]] = {"read": options.READ, "write": options.WRITE}
+TABLES: Mapping[str, Mapping[str, str]] = {
+    "read": options.READ,
+    "write": options.WRITE,
+    "read a stream": options.FOLLOW,
+    "write a stream": options.WRITE_STREAM,
+}
 """Name of a generated part -> options that it lists."""
 
 

@@ -46,7 +46,9 @@ def route(
 
     ``table``: the open table, or where it is. ``region_column``: for a table without a region spec, the column of
     ``df`` that holds each row's region id. Costs one shuffle, and, unless the spec is one bucket field, one pass to
-    find the distinct region values. Raises InvalidArgument if ``df`` lacks a column that is needed.
+    find the distinct region values. A streaming ``df`` comes unsorted, since Spark sorts no streams, and a task may get
+    several regions: the streaming sink sorts and divides what it gets. Raises InvalidArgument if ``df`` lacks a column
+    that is needed.
     """
     if isinstance(table, str):
         table = TableOption(path=table)
@@ -64,6 +66,8 @@ def route(
             "[MEMWAL_NO_REGION_COLUMN] the table has no region spec: name the column with each row's region id"
         )
     numbered = df.withColumn(_REGION, region)
+    if df.isStreaming:
+        return numbered.repartition(*([buckets] if buckets is not None else []), _REGION).drop(_REGION)
     if buckets is None:
         task, tasks = _dense(numbered)
     else:
@@ -82,7 +86,7 @@ def bucket_count(table: Table) -> int | None:
 def region_of(df: DataFrame, table: Table) -> Column:
     """The region of each row of ``df``: the bucket (int) for a spec of one bucket field, else its values as text."""
     assert table.spec is not None, "the caller has looked"
-    sources = _sources(table)
+    sources = sources_of(table)
     _require(df, sources)
     if not sources:
         return sf.lit("")
@@ -91,7 +95,7 @@ def region_of(df: DataFrame, table: Table) -> Column:
     return _engine_region(table, sources) if native is None else native
 
 
-def _sources(table: Table) -> list[str]:
+def sources_of(table: Table) -> list[str]:
     """Columns that the region spec looks at, without repetition, in its order."""
     names = field_names(table)
     fields = table.spec.fields if table.spec is not None else ()
@@ -100,7 +104,7 @@ def _sources(table: Table) -> list[str]:
 
 def _may_be_null(table: Table) -> bool:
     """Whether there may be rows without a bucket: in the textbook profile, where every source is NULL."""
-    nullable = all(table.schema.field(name).nullable for name in _sources(table))
+    nullable = all(table.schema.field(name).nullable for name in sources_of(table))
     return nullable and not table.revision.null_bucket
 
 

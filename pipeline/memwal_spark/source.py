@@ -44,7 +44,7 @@ class MemWalWriter(DataSourceArrowWriter):  # type: ignore[misc] # pyspark's own
                 "and create a new table where the old rows are to go"
             )
         self._options = for_writing(options)
-        _check(open_table(self._options.place), self._options, schema.fieldNames())
+        check(open_table(self._options.place), self._options, schema.fieldNames())
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task; see `memwal_spark.write`."""
@@ -101,7 +101,7 @@ def other_claims(table: Table, written: Sequence[TaskWritten]) -> list[tuple[str
     return found
 
 
-def _check(table: Table, options: WriteOptions, columns: list[str]) -> None:
+def check(table: Table, options: WriteOptions, columns: list[str]) -> None:
     """Refuse on the driver what every task would refuse."""
     names = table.schema.names
     beside = (options.region_column, options.delete_column)

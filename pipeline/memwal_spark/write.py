@@ -9,8 +9,8 @@ written everything, writes nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -29,6 +29,7 @@ from .place import open_table
 if TYPE_CHECKING:
     from memwal import Table, Writer
 
+_STORED = "memwal.stored_sequence"
 ROUTE = "give every region a task of its own: df = memwal_spark.route.route(df, path, sequence_by=…)"
 
 
@@ -94,11 +95,41 @@ class RegionTask:
                 writer.finish(mark.application, mark.batch, mark.partitions[0])
         return self._written(writer, started)
 
+    def write(self, table: Table, rows: pa.Table, mark: Mark) -> TaskWritten:
+        """Put all of ``rows``, which are of one region and come in any order, and behind them the ``mark``.
+
+        The mark is no more than a hint: who finds it, or that of a later batch, looks whether the rows are stored, and
+        only then claims nothing. So what is left of a batch is written, however it was divided among tasks before.
+        """
+        started = time.monotonic()
+        rows = rows.take(pc.sort_indices(rows, [(self._options.sequence_by, "ascending")]))
+        region = self._region(table, rows)
+        if _marked(table.done(region), mark) and self._all_stored(table, rows):
+            return self._written(None, started, skipped=True)
+        with table.writer(region, sequence_by=self._options.sequence_by, late_rows=self._options.late_rows) as writer:
+            self._put(table, writer, rows)
+            writer.finish(mark.application, mark.batch, mark.partitions[0])
+            if writer.rows >= self._options.flush_rows or writer.entries >= self._options.flush_entries:
+                self._generations += writer.flush() is not None
+        return self._written(writer, started)
+
+    def _all_stored(self, table: Table, rows: pa.Table) -> bool:
+        """Whether for the key of each of ``rows`` a row stands whose sequence is not lower.
+
+        Nothing stands for a key that is deleted: then the answer is no, and the writer compares.
+        """
+        key, by = list(table.primary_key), self._options.sequence_by
+        wanted = pa.schema([pa.field(name, table.schema.field(name).type) for name in dict.fromkeys([*key, by])])
+        last = cellwise.converted(last_of_each(rows, table.primary_key), wanted)
+        stored = table.get(last.select(key), columns=[*key, by]).rename_columns([*key, _STORED])
+        pairs = last.join(stored, keys=key)
+        return bool(pc.all(pc.fill_null(pc.greater_equal(pairs[_STORED], pairs[by]), False)).as_py())
+
     def _mark(self) -> Mark | None:
         if self._options.batch is None:
             return None
         application, batch = self._options.batch
-        return Mark(application=application, batch=batch, partitions=(_context().partitionId(),))
+        return Mark(application=application, batch=batch, partitions=(context().partitionId(),))
 
     def _region(self, table: Table, first: pa.Table) -> RegionId:
         column = self._options.region_column
@@ -188,11 +219,11 @@ class RegionTask:
             raise InvalidArgument(f"[MEMWAL_SCHEMA] the rows do not fit the table: {failure}") from failure
 
     def _written(self, writer: Writer | None, started: float, *, skipped: bool = False) -> TaskWritten:
-        context = _context()
+        task = context()
         return TaskWritten(
-            partition=context.partitionId(),
-            attempt=context.attemptNumber(),
-            task_attempt=context.taskAttemptId(),
+            partition=task.partitionId(),
+            attempt=task.attemptNumber(),
+            task_attempt=task.taskAttemptId(),
             region_id=None if writer is None else str(writer.region_id),
             epoch=0 if writer is None else int(writer.epoch),
             position=None if writer is None else int(writer.position_next) - 1,
@@ -206,7 +237,13 @@ class RegionTask:
         )
 
 
-def _context() -> TaskContext:
-    context = TaskContext.get()
-    assert context is not None, "a task always has a context"
-    return context
+def _marked(marks: Iterable[Mark], wanted: Mark) -> bool:
+    """Whether some task of the batch of ``wanted`` is finished, or of a later one of its application."""
+    return is_done(marks, replace(wanted, partitions=()))
+
+
+def context() -> TaskContext:
+    """Of the task that this process runs."""
+    task = TaskContext.get()
+    assert task is not None, "a task always has a context"
+    return task

@@ -23,12 +23,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:
+    from memwal_spark.following import ChangeReader
     from memwal_spark.source import MemWalReader, MemWalWriter
+    from memwal_spark.streaming import MemWalStreamWriter
     from pyspark.sql.types import StructType
 
 
 class DefaultSource(DataSource):  # type: ignore[misc] # pyspark's own types are not read
-    """Batch reader and writer of MemWAL tables; options: `memwal_spark.options`."""
+    """Reader and writer of MemWAL tables, of batches and of streams; options: `memwal_spark.options`."""
 
     @classmethod
     def name(cls) -> str:
@@ -37,9 +39,11 @@ class DefaultSource(DataSource):  # type: ignore[misc] # pyspark's own types are
 
     def schema(self) -> StructType:
         """Columns that a read gives."""
+        from memwal_spark.following import follow_schema
+        from memwal_spark.options import follows
         from memwal_spark.source import read_schema
 
-        return read_schema(self.options)
+        return follow_schema(self.options) if follows(self.options) else read_schema(self.options)
 
     def reader(self, schema: StructType) -> MemWalReader:
         """A reader of ``schema``, which may be the caller's own choice of columns."""
@@ -52,3 +56,15 @@ class DefaultSource(DataSource):  # type: ignore[misc] # pyspark's own types are
         from memwal_spark.source import MemWalWriter
 
         return MemWalWriter(self.options, schema, overwrite=overwrite)
+
+    def streamReader(self, schema: StructType) -> ChangeReader:  # noqa: N802 - Spark's name
+        """A reader of changes, with the columns of ``schema``."""
+        from memwal_spark.following import ChangeReader
+
+        return ChangeReader(self.options, schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> MemWalStreamWriter:  # noqa: N802 - Spark's name
+        """A writer of a query's batches; raises InvalidArgument for ``overwrite``, which is output mode complete."""
+        from memwal_spark.streaming import MemWalStreamWriter
+
+        return MemWalStreamWriter(self.options, schema, overwrite=overwrite)

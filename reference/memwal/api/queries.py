@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
 from ..effects import Io, Protocol
 from ..errors import InvalidArgument
-from ..ids import TableVersion
-from ..read import cut, filters, lookup, predicates
+from ..ids import RegionId, TableVersion, WalPosition
+from ..read import changes, cut, filters, lookup, predicates
 from ..read import scan as reading
 from ..read import text as text_search
 from ..read import vector as vector_search
+from ..read.changes import LogEntry
 from ..read.cut import Split
 from ..read.nodes import PlanNode, explain
 from ..read.query import Query
@@ -99,8 +100,8 @@ class Queries:
         """
         return self._following(reading.stream(self._io, self._query(columns, filter, consistency, writers)))
 
-    def _following(self, rows: AsyncIterator[pa.Table]) -> Iterator[pa.Table]:
-        async def following() -> pa.Table | None:
+    def _following(self, rows: AsyncIterator[T]) -> Iterator[T]:
+        async def following() -> T | None:
             async for part in rows:
                 return part
             return None
@@ -127,6 +128,13 @@ class Queries:
         asked = self._query(columns, filter, consistency, ())
         return self._run(cut.planned(self._io, asked, filter, splits))
 
+    def plan_read_again(self, named: Mapping[str, Any], columns: Sequence[str] | None = None) -> tuple[Split, ...]:
+        """The splits of a cut that an earlier `plan_read` made, ``named`` by its `memwal.read.cut.Cut.named`.
+
+        Raises `memwal.read.cut.CutGone` if something of it was collected since.
+        """
+        return self._run(cut.planned_again(self._io, named, self._query(columns, None, "strong", ())))
+
     def batches_of(self, split: Split) -> Iterator[pa.Table]:
         """The rows of one part of `plan_read`, which this object may have made or another one of the same table.
 
@@ -135,6 +143,22 @@ class Queries:
         """
         asked = cut.asked_of(split, self._query(split.columns, split.condition, "strong", ()), self._state)
         return self._following(cut.split_rows(self._io, split, asked))
+
+    def log_ends(self) -> dict[RegionId, WalPosition]:
+        """Of each region the position after the last entry of its WAL: what is acknowledged before is below."""
+        return self._run(changes.log_ends(self._io))
+
+    def log_starts(self) -> dict[RegionId, WalPosition]:
+        """Of each region the position of the first entry that its WAL still has, or where the next one will be."""
+        return self._run(changes.log_starts(self._io))
+
+    def log_entries(self, region: str, start: int, end: int) -> Iterator[LogEntry]:
+        """The WAL entries of ``region`` that have rows, from ``start`` to before ``end``, which `log_ends` gave.
+
+        Flushed or not, in order. Raises `memwal.read.changes.LogGone` if one of them was collected.
+        """
+        positions = WalPosition(start), WalPosition(end)
+        return self._following(changes.log_entries(self._io, RegionId(region), *positions))
 
     def get(
         self,

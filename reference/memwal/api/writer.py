@@ -79,6 +79,11 @@ class Writer:
         return self._writer.memtable.rows
 
     @property
+    def entries(self) -> int:
+        """WAL entries of the active MemTable: what the next writer of the region reads again, if nobody flushes."""
+        return len(self._writer.memtable.stored)
+
+    @property
     def buffered_rows(self) -> int:
         """Rows that are not in the WAL yet."""
         return self._writer.memtable.pending_rows

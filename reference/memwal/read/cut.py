@@ -12,6 +12,7 @@ import heapq
 import math
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -56,7 +57,13 @@ class Cut:
     live: bool
     """Whether what is in WALs belongs to it; see `View`."""
     ends: Mapping[RegionId, WalPosition]
-    """By region, the first position of its WAL that does not belong to the cut."""
+    """By region, of all regions, the first position of its WAL that does not belong to the cut."""
+
+    def named(self) -> dict[str, Any]:
+        """What tells this cut, of a strong read, from all others, fit for JSON; `planned_again` reads it again."""
+        held = {str(region): int(manifest.version) for region, manifest in self.manifests.items()}
+        ends = {str(region): int(end) for region, end in self.ends.items()}
+        return {"version": int(self.version), "manifests": held, "ends": ends}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +95,22 @@ async def planned(io: Io, asked: Query, condition: object, count: int | None) ->
     return await over(io, asked.version, body)
 
 
+async def planned_again(io: Io, named: Mapping[str, Any], asked: Query) -> tuple[Split, ...]:
+    """Splits of the cut that `Cut.named` told of, without a filter. Raises `CutGone` if it is collected in part."""
+    version = TableVersion(named["version"])
+    try:
+        base = await load(io, version)
+        held = {
+            RegionId(region): await manifests.read(manifests.folder(io, RegionId(region)), number, base.revision)
+            for region, number in named["manifests"].items()
+        }
+    except NotFound as gone:
+        raise CutGone(version, gone.path) from None
+    ends = {RegionId(region): WalPosition(end) for region, end in named["ends"].items()}
+    cut = Cut(version=version, manifests=held, live=True, ends=ends)
+    return _divided(cut, base, asked, None, None)
+
+
 async def _cut(io: Io, view: View) -> Cut:
     held: dict[RegionId, RegionManifest] = {}
     ends: dict[RegionId, WalPosition] = {}
@@ -98,8 +121,9 @@ async def _cut(io: Io, view: View) -> Cut:
             if found is None:
                 raise Raced(f"WAL of {region}", generation=False)
             end = found
+        ends[region] = end
         if end > start or unmerged(manifest, view.base.mem_wal.progress(region)):
-            held[region], ends[region] = manifest, end
+            held[region] = manifest
     return Cut(version=view.base.version, manifests=held, live=view.live, ends=ends)
 
 
