@@ -96,14 +96,14 @@ def mutants(root: Path = ROOT, groups: Iterable[str] = GROUPS) -> tuple[Mutant, 
             mutant = Mutant(
                 name=entry.text("name"),
                 group=group,
-                clauses=entry.texts("clauses"),
+                clauses=entry.names("clauses"),
                 what=entry.text("what"),
                 file=entry.text("file"),
-                old=entry.text("old"),
-                new=entry.text("new", ""),
+                old=entry.exact("old"),
+                new=entry.exact("new", ""),
                 test=entry.text("test"),
             )
-            entry.done()
+            entry.close()
             if not re.fullmatch("[a-z][a-z0-9_]*", mutant.name) or mutant.name in found:
                 raise entry.wrong("the name is malformed or used twice")
             if not mutant.clauses[0].startswith(f"{group}-"):

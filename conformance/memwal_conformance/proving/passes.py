@@ -157,8 +157,8 @@ def explained(root: Path = ROOT) -> dict[tuple[str, str], str]:
     found = {}
     path = root / EXPLAINED
     for entry in entries(path, "survivor", "file") if path.is_file() else ():
-        file, old, new, why = (entry.text(name) for name in ("file", "old", "new", "why"))
-        entry.done()
+        file, old, new, why = (entry.exact(name) for name in ("file", "old", "new", "why"))
+        entry.close()
         try:
             found[made(SourceChange(file=file, old=old, new=new), root)] = why
         except InvalidArgument as error:

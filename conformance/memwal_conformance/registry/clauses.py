@@ -12,13 +12,12 @@ import ast
 import importlib
 import pkgutil
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from memwal.errors import InvalidArgument
+from memwal.errors import InvalidArgument, check_name
+from memwal_sim.data import DataTable, load
 
 from .. import places
 
@@ -129,63 +128,12 @@ class Ambiguity:
         return f"AMB-{self.number:02d}"
 
 
-class TomlEntry:
-    """Typed access to one TOML table; every complaint names the file and the entry."""
-
-    def __init__(self, path: Path, name: str, table: Mapping[str, Any]) -> None:
-        self.where = f"{path.name}: {name}"
-        self._left = dict(table)
-
-    def wrong(self, reason: str) -> InvalidArgument:
-        return InvalidArgument(f"{self.where}: {reason}")
-
-    def _take(self, key: str, kind: type, default: Any) -> Any:
-        value = self._left.pop(key, default)
-        if value is None:
-            raise self.wrong(f"{key} is missing")
-        if type(value) is not kind:
-            raise self.wrong(f"{key} is not {kind.__name__}: {value!r}")
-        return value
-
-    def text(self, key: str, default: str | None = None) -> str:
-        value: str = self._take(key, str, default)
-        if key in _VALUES and value not in _VALUES[key]:
-            raise self.wrong(f"{key} is none of {', '.join(_VALUES[key])}: {value!r}")
-        if not value and default is None:
-            raise self.wrong(f"{key} is empty")
-        return value
-
-    def texts(self, key: str, default: list[str] | None = None) -> tuple[str, ...]:
-        values = self._take(key, list, default)
-        if not all(isinstance(v, str) and v for v in values) or len(set(values)) != len(values):
-            raise self.wrong(f"{key} is not a list of different texts: {values!r}")
-        if not values and default is None:
-            raise self.wrong(f"{key} is empty")
-        return tuple(values)
-
-    def whole(self, key: str) -> int:
-        value: int = self._take(key, int, None)
-        return value
-
-    def truth(self, key: str) -> bool:
-        value: bool = self._take(key, bool, None)
-        return value
-
-    def done(self) -> None:
-        if self._left:
-            raise self.wrong(f"unknown keys: {', '.join(sorted(self._left))}")
-
-
-def entries(path: Path, array: str, name: str) -> Iterator[TomlEntry]:
+def entries(path: Path, array: str, name: str) -> tuple[DataTable, ...]:
     """The tables of ``array``, each named by its value of ``name``; nothing else may be in the file."""
-    try:
-        document = tomllib.loads(path.read_text("utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidArgument(f"{path.name}: {error}") from error
-    if set(document) != {array}:
-        raise InvalidArgument(f"{path.name}: holds {', '.join(document) or 'nothing'} instead of [[{array}]] only")
-    for index, table in enumerate(document[array]):
-        yield TomlEntry(path, str(table.get(name, f"entry {index + 1}")), table)
+    document = load(path)
+    document.need(array, list)
+    document.close()
+    return document.tables(array, name)
 
 
 def texts(folder: Path = CLAUSES) -> tuple[Text, ...]:
@@ -196,12 +144,12 @@ def texts(folder: Path = CLAUSES) -> tuple[Text, ...]:
             name=entry.text("name"),
             title=entry.text("title"),
             content=entry.text("content"),
-            bytes=entry.whole("bytes"),
+            bytes=entry.need("bytes", int),
             sha256=entry.text("sha256"),
         )
         if not re.fullmatch(r"[0-9a-f]{64}", text.sha256) or text.bytes <= 0:
             raise entry.wrong("sha256 or bytes is malformed")
-        entry.done()
+        entry.close()
         found.append(text)
     return tuple(found)
 
@@ -211,15 +159,15 @@ def ambiguities(folder: Path = CLAUSES) -> tuple[Ambiguity, ...]:
     found: list[Ambiguity] = []
     for entry in entries(folder / "ambiguities.toml", "ambiguity", "number"):
         note = Ambiguity(
-            number=entry.whole("number"),
+            number=entry.need("number", int),
             title=entry.text("title"),
-            severity=entry.text("severity"),
+            severity=_word(entry, "severity"),
             resolution=entry.text("resolution"),
-            decided=entry.truth("decided"),
+            decided=entry.need("decided", bool),
         )
         if note.number != len(found) + 1:
             raise entry.wrong(f"{len(found) + 1} comes next")
-        entry.done()
+        entry.close()
         found.append(note)
     return tuple(found)
 
@@ -248,21 +196,28 @@ def clauses(folder: Path = CLAUSES) -> tuple[Clause, ...]:
     return tuple(found.values())
 
 
-def _clause(entry: TomlEntry) -> Clause:
+def _word(entry: DataTable, key: str, default: str | None = None) -> str:
+    """The text ``key``, which is one of its `_VALUES`."""
+    with entry.placed():
+        check_name(key, word := entry.text(key, default), _VALUES[key])
+    return word
+
+
+def _clause(entry: DataTable) -> Clause:
     clause = Clause(
         id=entry.text("id"),
-        level=entry.text("level"),
-        revisions=entry.texts("revisions"),
-        place=entry.texts("place"),
-        kind=entry.text("kind"),
-        observable=entry.text("observable"),
+        level=_word(entry, "level"),
+        revisions=entry.names("revisions"),
+        place=entry.names("place"),
+        kind=_word(entry, "kind"),
+        observable=_word(entry, "observable"),
         statement=entry.text("statement"),
-        ambiguities=entry.texts("ambiguities", []),
-        status=entry.text("status", "open"),
+        ambiguities=entry.texts("ambiguities"),
+        status=_word(entry, "status", "open"),
         reason=entry.text("reason", ""),
         note=entry.text("note", ""),
     )
-    entry.done()
+    entry.close()
     return clause
 
 

@@ -1,4 +1,4 @@
-"""Files of data: scenarios, examples and workflows as TOML, which is read table by table.
+"""Files of data: scenarios, examples, workflows, clauses and mutants as TOML, which is read table by table.
 
 Whoever reads a table takes its fields one by one, and closes it: a field that nobody took is refused. Errors are
 `InvalidArgument`, and say file and entry, what is wrong there, and the nearest name that there is.
@@ -31,7 +31,7 @@ class DataTable:
     def need(self, name: str, kind: type[T]) -> T:
         """The field ``name``, which has to be there."""
         if name not in self.fields:
-            raise InvalidArgument(f"{self.where}: {name} is missing; there are {', '.join(self.fields) or 'no fields'}")
+            raise self.wrong(f"{name} is missing; there are {', '.join(self.fields) or 'no fields'}")
         return self._taken(name, kind)
 
     def take(self, name: str, kind: type[T], default: T) -> T:
@@ -48,19 +48,34 @@ class DataTable:
         self.taken.add(name)
         found: T = self.fields[name]
         if type(found) is not kind:
-            raise InvalidArgument(f"{self.where}: {name} is no {_KINDS[kind]}: {found!r}")
+            raise self.wrong(f"{name} is no {_KINDS[kind]}: {found!r}")
+        return found
+
+    def exact(self, name: str, default: str | None = None) -> str:
+        """The text ``name`` as it stands; it has to be there, and not empty, if there is no ``default``."""
+        if default is not None:
+            return self.take(name, str, default)
+        if not (found := self.need(name, str)):
+            raise self.wrong(f"{name} is empty")
         return found
 
     def text(self, name: str, default: str | None = None) -> str:
-        """The text ``name``, whose lines are one; it has to be there if there is no ``default``."""
-        return " ".join((self.need(name, str) if default is None else self.take(name, str, default)).split())
+        """The same with its lines as one."""
+        return " ".join(self.exact(name, default).split())
 
     def texts(self, name: str) -> tuple[str, ...]:
         """The texts of the list ``name``; none if there is none."""
         found = self.take(name, list, [])
         if not all(isinstance(each, str) for each in found):
-            raise InvalidArgument(f"{self.where}: {name} is no list of texts: {found!r}")
+            raise self.wrong(f"{name} is no list of texts: {found!r}")
         return tuple(found)
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """The texts of the list ``name``, which are different, and one at least."""
+        found = self.texts(name)
+        if not found or "" in found or len(set(found)) != len(found):
+            raise self.wrong(f"{name} is no list of different texts: {list(found)!r}")
+        return found
 
     def table(self, name: str) -> DataTable:
         """The table ``name``; one without fields if there is none."""
@@ -73,9 +88,13 @@ class DataTable:
     def _tables(self, name: str, called: str) -> Iterator[DataTable]:
         for number, fields in enumerate(self.take(name, list, []), 1):
             if not isinstance(fields, dict):
-                raise InvalidArgument(f"{self.where}: {name.removesuffix('s')} {number} is no table: {fields!r}")
+                raise self.wrong(f"{name.removesuffix('s')} {number} is no table: {fields!r}")
             known = f" ({fields[called]})" if called in fields else ""
             yield DataTable(f"{self.where}, {name.removesuffix('s')} {number}{known}", fields)
+
+    def wrong(self, reason: str) -> InvalidArgument:
+        """The error that says ``reason`` with the place of this table."""
+        return InvalidArgument(f"{self.where}: {reason}")
 
     def close(self) -> None:
         """Refuse what nobody took."""
