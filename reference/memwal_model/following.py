@@ -29,6 +29,7 @@ Partial = Mapping[str, Mapping[tuple[Any, ...], Any]]
 
 READINGS = tuple(name for name, each in ASSUMPTIONS.items() if each.note)
 """Assumptions that are readings of the texts, not axioms about the store."""
+_MOVING = tuple(each.name for each in FIELDS if not each.over or not each.rigid)
 _FIRST = {each.name: INITIAL[each] for each in FIELDS}
 
 
@@ -46,6 +47,15 @@ class Course:
         """The value of a field."""
         return self.state[field].get(place, _FIRST[field])
 
+    def reading(self, values: Mapping[str, bool]) -> Course:
+        """With other values of settings or readings."""
+        return replace(self, state={**self.state, **{name: {(): value} for name, value in values.items()}})
+
+    def key(self) -> tuple[Any, ...]:
+        """Equal for equal courses."""
+        told = ((name, frozenset(self.state[name].items())) for name in _MOVING if self.state[name])
+        return self.known_from, self.without, frozenset(told)
+
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
@@ -57,6 +67,8 @@ class Stopped:
     """The step that comes nearest to it."""
     because: str
     """Why it cannot happen, or what it would have done."""
+    barrier: bool = False
+    """The change is a barrier: an entry without rows, which is put where it should not stand, and hides nothing."""
 
     def __str__(self) -> str:
         if self.nearest is None:
@@ -109,16 +121,19 @@ def follow(course: Course, seen: Partial, *, lost: bool = False) -> tuple[Course
         found = _taken(course, plan, seen)
         if not isinstance(found, Stopped):
             return found
-        nearest = nearest or found
+        nearest = nearest or replace(found, barrier=_is_barrier(found.nearest, seen))
     return nearest or Stopped(_changed(course, seen), None, "")
+
+
+def _is_barrier(step: Step | None, seen: Partial) -> bool:
+    return step is not None and step[0] == "carry_out" and not seen.get("rows", {}).get((step[1][1],), True)
 
 
 def literal(course: Course, seen: Partial, *, lost: bool = False) -> tuple[Course, tuple[Step, ...]] | None:
     """As `follow`, without one reading that the run does not share; None if there is no such reading."""
     for name in READINGS:
         if name not in course.without:
-            state = {**course.state, name: {(): False}}
-            other, _ = _settled(replace(course, state=state, without=(*course.without, name)))
+            other, _ = _settled(replace(course.reading({name: False}), without=(*course.without, name)))
             found = follow(other, seen, lost=lost)
             if not isinstance(found, Stopped):
                 return found

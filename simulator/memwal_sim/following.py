@@ -1,23 +1,25 @@
 """A run of processes told as a history of the abstract machine, region by region, or up to where it breaks off.
 
-What `memwal_sim.refinement` asks of one change, this asks of a whole run: writers replay before they put, a barrier
-stands in the way of those that were fenced, and nobody acts under a claim that is another's.
+Writers replay before they put, a barrier stands in the way of those that were fenced, and nobody acts under another's
+claim.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from memwal import paths
 from memwal.ids import RegionId
 from memwal.revisions import Revision
+from memwal.violations import Violation
 from memwal_model.following import Course, Partial, Stopped, begun, follow, literal
 from memwal_model.machine import ASSUMPTIONS
 from memwal_model.states import Step
 
-from .refinement import Refinement
+from .regions import Regions
 from .store import Contents
+from .world import REFINEMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,14 @@ def told(
     """
     run = list(changes)
     collects = _collects([first, *(each.contents for each in run)], revision)
-    following = _Following(Refinement(revision), collects_wal=collects, without=without)
-    following.begin(first)
-    return [each for change in run for each in following.take(change)]
+    teller = Teller(revision, collects_wal=collects, without=without)
+    found: list[ChangeTold] = []
+    known, before = teller.begin(first), first
+    for change in run:
+        known, now = teller.take(known, before, change)
+        found += now
+        before = change.contents
+    return found
 
 
 def _collects(states: list[Contents], revision: Revision) -> bool:
@@ -77,55 +84,106 @@ def _collects(states: list[Contents], revision: Revision) -> bool:
     return any(before - after for before, after in zip(names, names[1:], strict=False))
 
 
-class _Following:
-    def __init__(self, seeing: Refinement, *, collects_wal: bool, without: frozenset[str]) -> None:
-        self.seeing, self.collects_wal, self.without = seeing, collects_wal, without
-        self.courses: dict[RegionId, Course] = {}
-        self.ended: set[RegionId] = set()
-        self.claimed: dict[tuple[RegionId, str], str] = {}
-        """Region and writer -> who has claimed it."""
-        self.before = Contents()
+@dataclass(frozen=True, slots=True)
+class RunTold:
+    """What was told of a run up to here."""
 
-    def begin(self, contents: Contents) -> None:
-        self.before = contents
-        for region, seen in self.seeing.regions(contents).items():
-            self.courses[region] = self.begun(seen)
+    courses: Mapping[RegionId, Course]
+    ended: frozenset[RegionId]
+    """Regions whose run broke off, or that cannot be read any more."""
+    claimed: Mapping[tuple[RegionId, str], str]
+    """Region and writer -> who has claimed it."""
 
-    def begun(self, seen: Partial) -> Course:
-        course = begun(seen, collects_wal=self.collects_wal)
-        return replace(course, state={**course.state, **{name: {(): False} for name in self.without}})
+    def key(self) -> Hashable:
+        """Equal where nothing that comes can tell the difference."""
+        courses = frozenset((region, *course.key()) for region, course in self.courses.items())
+        return courses, self.ended, frozenset(self.claimed.items())
 
-    def take(self, change: StoreChange) -> list[ChangeTold]:
+
+class Teller:
+    """Tells runs, one change after the other."""
+
+    def __init__(
+        self, revision: Revision, *, collects_wal: bool = False, without: frozenset[str] = frozenset()
+    ) -> None:
+        """``collects_wal``: entries will be deleted; else that is known once one is."""
+        self.seeing = Regions(revision)
+        self.collects_wal, self.without = collects_wal, without
+
+    def begin(self, contents: Contents) -> RunTold:
+        """Nothing was told yet."""
+        regions = self.seeing.regions(contents)
+        return RunTold({region: self._begun(seen) for region, seen in regions.items()}, frozenset(), {})
+
+    def _begun(self, seen: Partial) -> Course:
+        return begun(seen, collects_wal=self.collects_wal).reading(dict.fromkeys(self.without, False))
+
+    def take(self, known: RunTold, before: Contents, change: StoreChange) -> tuple[RunTold, list[ChangeTold]]:
         """What the next change is, for each region that it changes."""
         found = []
-        for region, seen in self.seeing.regions(change.contents).items():
-            if region not in self.courses:
-                self.courses[region] = self.begun(self.seeing.nothing(region, self.before))
-            if region in self.ended:
+        regions = self.seeing.regions(change.contents)
+        known = replace(known, ended=known.ended | (known.courses.keys() - regions.keys()))
+        for region, seen in regions.items():
+            if region in known.ended:
                 continue
-            told = self.of_region(region, seen, change)
-            if told.stopped is not None:
-                self.ended.add(region)
+            course = known.courses.get(region) or self._begun(self.seeing.nothing(region, before))
+            known, told = self._of_region(known, region, course, seen, change)
             if told.steps or told.stopped is not None:
                 found.append(told)
-        self.before = change.contents
-        return found
+        return known, found
 
-    def of_region(self, region: RegionId, seen: Partial, change: StoreChange) -> ChangeTold:
-        course = self.courses[region]
-        found = follow(course, seen, lost=change.lost)
-        dropped = ""
+    def _of_region(
+        self, known: RunTold, region: RegionId, course: Course, seen: Partial, change: StoreChange
+    ) -> tuple[RunTold, ChangeTold]:
+        if not course.state["entry"].keys() <= seen["entry"].keys():
+            course = course.reading({"collects_wal": True})
+        found, dropped = follow(course, seen, lost=change.lost), ""
         if isinstance(found, Stopped) and (other := literal(course, seen, lost=change.lost)) is not None:
             found, dropped = other, other[0].without[-1]
-        if isinstance(found, Stopped):
-            return ChangeTold(region, change, (), found)
-        course, steps = found
-        for name, parameters in steps:
-            if name in ("claim", "carry_out", "list_generation"):
-                owner = self.claimed.setdefault((region, parameters[0]), change.actor)
-                if owner != change.actor:
-                    what = f"{change.actor} acts under epoch {parameters[0][1:]}"
-                    stopped = Stopped(what, (name, parameters), f"{owner} has claimed that epoch")
-                    return ChangeTold(region, change, (), stopped)
-        self.courses[region] = course
-        return ChangeTold(region, change, steps, None, dropped)
+        if not isinstance(found, Stopped):
+            course, steps = found
+            acts = [(name, given) for name, given in steps if name in _UNDER_A_CLAIM]
+            claimed = {(region, given[0]): change.actor for _, given in acts} | dict(known.claimed)
+            stranger = next((each for each in acts if claimed[region, each[1][0]] != change.actor), None)
+            if stranger is None:
+                told = ChangeTold(region, change, steps, None, dropped)
+                return replace(known, courses={**known.courses, region: course}, claimed=claimed), told
+            w = stranger[1][0]
+            what = f"{change.actor} acts under epoch {w[1:]}"
+            found = Stopped(what, stranger, f"{claimed[region, w]} has claimed that epoch")
+        return replace(known, ended=known.ended | {region}), ChangeTold(region, change, (), found)
+
+
+_UNDER_A_CLAIM = ("claim", "carry_out", "list_generation")
+
+
+class Refinement:
+    """The oracle: every change of a run is a step of the machine. What it has judged it remembers."""
+
+    def __init__(self, revision: Revision) -> None:
+        self.teller = Teller(revision)
+        self.runs: dict[Hashable, RunTold] = {}
+        self.judged: dict[tuple[int, Contents, str, bool], tuple[RunTold, Violation | None]] = {}
+
+    def begin(self, contents: Contents) -> RunTold:
+        """A run begins."""
+        return self._known(self.teller.begin(contents))
+
+    def after(
+        self, known: RunTold, before: Contents, contents: Contents, actor: str, *, lost: bool
+    ) -> tuple[RunTold, Violation | None]:
+        """The run after a change, and what is wrong with that."""
+        key = id(known), contents, actor, lost
+        if key not in self.judged:
+            then, told = self.teller.take(known, before, StoreChange(contents, actor, lost))
+            wrong = next((each for each in told if each.stopped is not None or each.without), None)
+            self.judged[key] = self._known(then), None if wrong is None else _violation(wrong)
+        return self.judged[key]
+
+    def _known(self, run: RunTold) -> RunTold:
+        return self.runs.setdefault(run.key(), run)
+
+
+def _violation(told: ChangeTold) -> Violation:
+    other = f": that needs another reading than {told.without} ({told.note})" if told.without else ""
+    return Violation("ENGINE", REFINEMENT, f"{told}{other}")

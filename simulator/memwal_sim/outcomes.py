@@ -49,6 +49,9 @@ FREE: frozenset[Fate] = frozenset({Fate.NORMAL, Fate.SWITCH})
 FAULTS: frozenset[Fate] = frozenset(Fate) - FREE - {Fate.STALE}
 """All that is not normal on a store that answers by its contents; each costs one from the budget."""
 
+UNLEARNED = frozenset({Fate.APPLIED, Fate.LATE})
+"""Fates after which the caller does not know that its request was, or will be, applied."""
+
 MUTATING: tuple[type[StoreRequest[Any]], ...] = (Put, PutIfAbsent, Delete, Copy, RenameIfAbsent)
 """Requests that change the store, and may therefore have an unknown outcome."""
 

@@ -14,7 +14,7 @@ from memwal.errors import InvalidArgument, check_name
 from memwal.stores.memory import Reply
 from memwal.violations import Violation
 
-from .outcomes import Fate, fates, meet
+from .outcomes import UNLEARNED, Fate, fates, meet
 from .process import Ended, Process, Running
 from .store import Contents, perform
 from .world import ENGINE, World
@@ -51,6 +51,7 @@ class Simulation:
         self.world = world
         self.contents = world.contents
         self.ghosts = world.ghosts
+        self._run = world.step.begin(world.contents) if world.step is not None else None
         self.running = {process.name: Running(process) for process in world.processes}
         self.under_way: list[tuple[str, StoreRequest[Any]]] = []
         """Requests that may still land, with the process that made them, oldest first."""
@@ -91,7 +92,7 @@ class Simulation:
         if fate is not Fate.SWITCH:
             self._observe(actor, running.announced)
         met = meet(self.contents, request, fate)
-        self._change(met.contents)
+        self._change(met.contents, actor, lost=fate in UNLEARNED)
         if met.orphaned:
             self.under_way.append((actor, request))
         running.resume(met.reply)
@@ -104,7 +105,7 @@ class Simulation:
             raise InvalidArgument(f"no {type(request).__name__} of {request.path} by {actor} is under way")
         self.under_way.remove((actor, request))
         contents, reply = perform(self.contents, request)
-        self._change(contents)
+        self._change(contents, actor, lost=True)
         return StepTaken(actor, "", request, None, reply, ())
 
     def violation(self, only: str | None = None) -> Violation | None:
@@ -115,10 +116,11 @@ class Simulation:
         found += [oracle(self.contents, self.ghosts) for oracle in self.world.oracles]
         return next((each for each in found if each is not None and only in (None, each.oracle)), None)
 
-    def _change(self, contents: Contents) -> None:
+    def _change(self, contents: Contents, actor: str, *, lost: bool) -> None:
         before, self.contents = self.contents, contents
-        judged = self.world.step is not None and contents != before
-        self.refused = self.world.step(before, contents) if judged and self.world.step else None
+        self.refused = None
+        if self.world.step is not None and contents != before:
+            self._run, self.refused = self.world.step.after(self._run, before, contents, actor, lost=lost)
 
     def _observe(self, actor: str, notes: tuple[Note, ...]) -> None:
         for note in notes:

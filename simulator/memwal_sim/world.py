@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from memwal.effects import Note
 from memwal.violations import Violation
@@ -45,8 +45,20 @@ def said(judge: Callable[..., Any]) -> tuple[str, ...] | None:
 
 _SAYS = "says"
 
-Judge: TypeAlias = "Callable[[Contents, Contents], Violation | None]"
-"""Judges one change of the store, by the contents before and after it. A pure function."""
+
+class StepJudge(Protocol):
+    """Judges the changes of a run one after the other, by what it knows of the run so far. Pure functions."""
+
+    def begin(self, contents: Contents, /) -> Any:
+        """What is known of a run that begins with ``contents``."""
+        ...
+
+    def after(
+        self, known: Any, before: Contents, contents: Contents, actor: str, /, *, lost: bool
+    ) -> tuple[Any, Violation | None]:
+        """What is known after a change by ``actor``, and what is wrong with it. ``lost``: it did not learn of it."""
+        ...
+
 
 Observe: TypeAlias = Callable[[Any, str, Note], Ghosts]
 """Ghosts before, name of the process, its note -> ghosts after. A pure function; unknown notes change nothing."""
@@ -68,7 +80,7 @@ class World:
     heard: frozenset[str] | None = None
     """The events of notes that ``observe`` makes something of; None: it may be any."""
     oracles: tuple[Oracle, ...] = ()
-    step: Judge | None = None
+    step: StepJudge | None = None
     """What every change of the store has to be; None: anything. Its violations are of the oracle `REFINEMENT`."""
     liveness: tuple[Oracle, ...] = ()
     """Oracles that run more than a recovery: whether everything can still come to its end."""

@@ -38,6 +38,8 @@ CLAUSES = {
     "expire": "TXN-001",
 }
 """Nearest step -> the clause that is broken where it cannot happen."""
+BARRIERS = "AMB-27"
+"""The note about entries without rows: what they may stand behind the texts leave open."""
 ANY_CHANGE = "MANIFEST-020"
 """The clause where no step is near."""
 
@@ -68,7 +70,8 @@ def _finding(each: ChangeTold, line: str) -> Finding:
         return Finding(clauses=(clause,), broken=words, ambiguity=each.note)
     near = each.stopped.nearest
     clause = CLAUSES.get(near[0], ANY_CHANGE) if near else ANY_CHANGE
-    return Finding(clauses=(clause,), broken=f"{CHECK}: {each} ({line})")
+    ambiguity = BARRIERS if each.stopped.barrier else None
+    return Finding(clauses=(clause,), broken=f"{CHECK}: {each} ({line})", ambiguity=ambiguity)
 
 
 def _changes(gate: Gate, folder: str) -> Iterator[StoreChange]:

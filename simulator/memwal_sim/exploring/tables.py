@@ -6,14 +6,17 @@ They are why a state is a tuple of small integers, and why most steps of an expl
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 from memwal.violations import Violation
 
 from ..book import Book
 from ..outcomes import Fate, meet
 from ..store import Contents
 from ..trie import Trie
-from ..world import Ghosts, Judge, World
+from ..world import Ghosts, StepJudge, World
+from .interned import GrowingArray
 
 FATE_BITS = 3
 """Bits that number a `Fate`."""
@@ -35,10 +38,6 @@ class Stores:
     effects: list[dict[int, tuple[int, int]]] = field(default_factory=list)
     """Store -> (request and fate -> (store afterwards, reply))."""
     numbers: dict[Contents, int] = field(default_factory=dict)
-    judge: Judge | None = None
-    """What every change has to be."""
-    refused: dict[tuple[int, int], Violation] = field(default_factory=dict)
-    """Store before and after -> why it is not."""
 
     def number(self, contents: Contents) -> int:
         """Number of ``contents``, new or old."""
@@ -57,11 +56,32 @@ class Stores:
         met = meet(self.contents[store], self.book.requests[request], Fate(fate))
         effect = (self.number(met.contents), self.book.reply_id(met.reply))
         self.effects[store][key] = effect
-        if self.judge is not None and effect[0] != store:
-            violation = self.judge(self.contents[store], met.contents)
-            if violation is not None:
-                self.refused[store, effect[0]] = violation
         return effect
+
+
+class Runs:
+    """What the judge of steps knows of each state's run, by number."""
+
+    def __init__(self, judge: StepJudge, first: Contents) -> None:
+        self.judge = judge
+        self.known: list[Any] = []
+        self._numbers: dict[int, int] = {}
+        self.of_state = GrowingArray(np.int32)
+        """State -> number of what is known of the run by which it was first reached."""
+        self.first = self._number(judge.begin(first))
+
+    def _number(self, known: Any) -> int:
+        found = self._numbers.setdefault(id(known), len(self.known))
+        if found == len(self.known):
+            self.known.append(known)
+        return found
+
+    def after(
+        self, run: int, before: Contents, contents: Contents, actor: str, *, lost: bool
+    ) -> tuple[int, Violation | None]:
+        """Number of what is known after a change, and what is wrong with it."""
+        known, violation = self.judge.after(self.known[run], before, contents, actor, lost=lost)
+        return self._number(known), violation
 
 
 @dataclass(slots=True)

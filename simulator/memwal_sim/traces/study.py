@@ -16,8 +16,8 @@ from .. import workloads
 from ..bugs import Bug
 from ..exploring.exploration import Bounds, Exploration, ExplorationProgress
 from ..exploring.explorer import explore
+from ..following import Refinement
 from ..outcomes import FATES, FAULTS
-from ..refinement import Refinement
 from ..scenarios import scenario as scenarios
 from ..scenarios.scenario import Scenario, ScenarioSetting
 from ..world import REFINEMENT, World

@@ -9,7 +9,7 @@ from memwal.revisions import REVISIONS
 
 from ..following import ChangeTold, StoreChange, told
 from ..names import operation, symbolic
-from ..outcomes import Fate
+from ..outcomes import UNLEARNED
 from ..simulation import Simulation, StepTaken
 from .references import found_in
 from .replay import Replayed, replay
@@ -47,7 +47,7 @@ def tell(path: Path) -> TraceTold:
             return
         fate = "late" if taken.fate is None else taken.fate.label
         requests.append(f"{taken.actor} {operation(taken.request)} {symbolic(taken.request.path)} {fate}")
-        lost = taken.fate in (None, Fate.APPLIED)
+        lost = taken.fate is None or taken.fate in UNLEARNED
         if simulation.contents != seen[-1].contents:
             seen.append(StoreChange(simulation.contents, taken.actor, lost, len(requests)))
 

@@ -1,8 +1,4 @@
-"""Refinement: every change of a simulated store is a step of the abstract machine, or none that the machine sees.
-
-The machine is `memwal_model`. What a store shows of a region is decoded here; what only processes know stays open, so
-that a step is refused only if no process could have made it.
-"""
+"""What a store shows of its regions and its table, as fields of the abstract machine (`memwal_model`)."""
 
 from __future__ import annotations
 
@@ -18,12 +14,10 @@ from memwal.ids import RegionId
 from memwal.revisions import Revision
 from memwal.table.collected import collected_points
 from memwal.table.state import TableState
-from memwal.violations import Violation
-from memwal_model.following import SEEN, Partial, Stopped, begun, follow
+from memwal_model.following import SEEN, Partial
 from memwal_model.machine import ASSUMPTIONS
 
 from .store import Contents
-from .world import REFINEMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,38 +60,28 @@ def _manifest(data: bytes, revision: Revision, name: str) -> region_manifest.Reg
 
 
 @lru_cache(maxsize=4096)
-def _entry(data: bytes, revision: Revision, name: str) -> tuple[int, bool]:
-    """Epoch of a WAL entry, and whether it has rows; 0 if it cannot be read."""
+def _entry(data: bytes, revision: Revision, name: str) -> tuple[int, bool] | None:
+    """Epoch of a WAL entry, and whether it has rows."""
     try:
         found = wal.decode(data, revision, name)
     except MemwalError:
-        return 0, False
+        return None
     return found.epoch, found.rows.num_rows > 0 or bool(found.done)
 
 
 @dataclass(slots=True)
-class Refinement:
-    """Judges changes of a store; what it has judged it remembers."""
+class Regions:
+    """Reads stores; what it has read it remembers."""
 
     revision: Revision
     _seen: dict[Contents, dict[RegionId, Partial]] = field(default_factory=dict)
 
-    def __call__(self, before: Contents, after: Contents) -> Violation | None:
-        """The change from ``before`` to ``after`` as a violation; None if it is a step, or nothing that is seen."""
-        old, new = self.regions(before), self.regions(after)
-        for region, now in new.items():
-            then = old.get(region) or self.nothing(region, before)
-            found = follow(begun(then, collects_wal=True), now)
-            if isinstance(found, Stopped):
-                return Violation("ENGINE", REFINEMENT, f"region {region}: {found}")
-        return None
-
     def nothing(self, region: RegionId, contents: Contents) -> Partial:
         """What a store shows of a region that is not there yet: the table."""
-        return self._region(region, [], contents, self._tables(contents))
+        return {**_nothing(self.revision), **self._of_table(region, self._tables(contents))}
 
     def regions(self, contents: Contents) -> dict[RegionId, Partial]:
-        """What a store shows of each region."""
+        """What a store shows of each region but those of which something cannot be read: what is wrong others say."""
         known = self._seen.get(contents)
         if known is None:
             known = self._seen[contents] = self._read(contents)
@@ -109,7 +93,8 @@ class Refinement:
             region, _, inside = name.removeprefix(f"{paths.MEM_WAL}/").partition("/")
             files.setdefault(RegionId(region), []).append((inside, name))
         tables = self._tables(contents)
-        return {region: self._region(region, inside, contents, tables) for region, inside in files.items()}
+        found = {region: self._region(region, inside, contents, tables) for region, inside in files.items()}
+        return {region: seen for region, seen in found.items() if seen is not None}
 
     def _tables(self, contents: Contents) -> Mapping[int, _Table | None]:
         versions = ((paths.table_version(name), name) for name in contents.below(paths.VERSIONS))
@@ -117,36 +102,46 @@ class Refinement:
 
     def _region(
         self, region: RegionId, files: list[tuple[str, str]], contents: Contents, tables: Mapping[int, _Table | None]
-    ) -> Partial:
+    ) -> Partial | None:
         state = _nothing(self.revision)
-        newest = 0
+        versions = {}
         for inside, name in files:
             data = contents.objects[name]
             folder, _, last = inside.partition("/")
             version = paths.manifest_version(last) if folder == "manifest" else None
             position = paths.wal_position(last, self.revision.wal_suffix) if folder == "wal" else None
-            if version is not None and version > newest and (manifest := _manifest(data, self.revision, name)):
-                newest = version
-                state["version"] = {(): version}
-                state["epoch"] = {(): manifest.epoch}
-                state["pointer"] = {(): manifest.position_replay_after}
-                state["hint"] = {(): manifest.position_last_seen}
-                state["current"] = {(): manifest.generation_current}
-                state["listed"] = {(each.generation,): True for each in manifest.flushed}
+            if version is not None:
+                versions[version] = data, name
             elif position is not None:
+                found = _entry(data, self.revision, name)
+                if found is None:
+                    return None
                 state["entry"][(position,)] = True
-                epoch, rows = _entry(data, self.revision, name)
-                state["written"][(position,)] = epoch
-                state["rows"][(position,)] = rows
-        if tables:
-            state["newest"] = {(): max(tables)}
-            top = tables[max(tables)]
-            state["retained"] = {
-                (each,): True for each, found in tables.items() if found and found.restorable(region, top)
-            }
-            state["fragments"] = {(each,): found.fragments for each, found in tables.items() if found}
-            state["progress"] = {(each,): found.progress.get(region, 0) for each, found in tables.items() if found}
-        return state
+                state["written"][(position,)], state["rows"][(position,)] = found
+        if versions:
+            data, name = versions[max(versions)]
+            manifest = _manifest(data, self.revision, name)
+            if manifest is None:
+                return None
+            state["version"] = {(): max(versions)}
+            state["epoch"] = {(): manifest.epoch}
+            state["pointer"] = {(): manifest.position_replay_after}
+            state["hint"] = {(): manifest.position_last_seen}
+            state["current"] = {(): manifest.generation_current}
+            state["listed"] = {(each.generation,): True for each in manifest.flushed}
+        return {**state, **self._of_table(region, tables)}
+
+    def _of_table(self, region: RegionId, tables: Mapping[int, _Table | None]) -> Partial:
+        if not tables:
+            return {}
+        top = tables[max(tables)]
+        read = {(version,): found for version, found in tables.items() if found is not None}
+        return {
+            "newest": {(): max(tables)},
+            "retained": {place: True for place, found in read.items() if found.restorable(region, top)},
+            "fragments": {place: found.fragments for place, found in read.items()},
+            "progress": {place: found.progress.get(region, 0) for place, found in read.items()},
+        }
 
 
 def _nothing(revision: Revision) -> dict[str, dict[tuple[Any, ...], Any]]:
