@@ -10,8 +10,8 @@ import argparse
 import json
 from pathlib import Path
 
-from memwal_sim.exploring.exploration import Bounds, Exploration
-from memwal_sim.exploring.explorer import explore, memory_mib
+from memwal_sim.exploring.exploration import Bounds, Exploration, memory_mib
+from memwal_sim.exploring.explorer import explore
 from memwal_sim.outcomes import Fate
 from memwal_sim.scenarios.scenario import find, setting
 

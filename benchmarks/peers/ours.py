@@ -20,8 +20,8 @@ from memwal.errors import AlreadyExists, NotFound
 from memwal.revisions import STRICT
 from memwal.violations import Violation
 from memwal_sim import bugs as planting
-from memwal_sim.exploring.exploration import Bounds
-from memwal_sim.exploring.explorer import explore, memory_mib
+from memwal_sim.exploring.exploration import Bounds, memory_mib
+from memwal_sim.exploring.explorer import explore
 from memwal_sim.exploring.tables import FATE_BITS
 from memwal_sim.exploring.unfolding import START, Unfolding
 from memwal_sim.process import Process

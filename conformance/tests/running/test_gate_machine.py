@@ -85,3 +85,11 @@ def test_each_clause_that_it_names_is_one_of_every_revision() -> None:
     assert set(machine.CLAUSES) <= set(ACTIONS)
     for revision in "ABR":
         assert {*machine.CLAUSES.values(), machine.ANY_CHANGE} <= set(levels_of(revision))
+
+
+def test_a_region_whose_newest_manifest_cannot_be_read_is_left_to_others(player: Player) -> None:
+    (planted,) = bugs.choose(["torn_entry"])
+    with engine_with(planted):
+        result = player.play(scenarios.load(GATE / "crash_between_wal_put_and_answer.json"))
+    assert result.verdict is Verdict.FAIL, result.text
+    assert said(result) == []

@@ -151,3 +151,9 @@ def test_progress_falls_by_a_restore_only():
 def test_nothing_that_is_seen_is_no_step():
     seen = _seen(run(LIVES[0]).states[0])
     assert follow(begun(seen, collects_wal=True), seen)[1] == ()
+
+
+def test_a_barrier_where_it_should_not_stand_is_told_as_one():
+    barrier = _told(HAZARD["stop_on_newer_epoch"], (2, 3))[-1]
+    rows = _told(HAZARD["stop_on_newer_epoch"], (2,))[-1]
+    assert (barrier.barrier, rows.barrier) == (True, False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -128,3 +130,9 @@ class Exploration:
     def rate(self) -> float:
         """States per second."""
         return self.states / self.seconds if self.seconds else 0.0
+
+
+def memory_mib() -> float:
+    """Peak resident memory of this operating-system process, in MiB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10

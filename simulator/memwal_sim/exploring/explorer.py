@@ -9,8 +9,6 @@ A state is a row of numbers (`successors`); engine code, store and oracles run o
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,17 +18,18 @@ from memwal.violations import Violation
 
 from ..book import Book
 from ..names import operation
-from ..outcomes import MUTATING, UNLEARNED, Fate
+from ..outcomes import MUTATING, Fate
 from ..simulation import broken
 from ..store import GO_ON
 from ..trie import AT_END, ROOT, Trie
 from ..world import World
-from .exploration import Bounds, Exploration, ExplorationProgress, Move, Site
+from .exploration import Bounds, Exploration, ExplorationProgress, Move, Site, memory_mib
 from .interned import Array, GrowingArray, Interned, packed
 from .reduction import Reduction
+from .runs import Runs
 from .steps import Behaviour, Landing
 from .successors import FIRST_NODE, GHOST, NO_ACTOR, ORPHANS, STORE, Steps, Successors
-from .tables import FATE_BITS, NONE_UNDER_WAY, GhostTable, Orphans, Runs, Stores
+from .tables import FATE_BITS, NONE_UNDER_WAY, GhostTable, Orphans, Stores
 
 _BATCH = 1 << 14
 """States that are expanded at a time."""
@@ -56,12 +55,6 @@ def explore(
     return _Search(world, bounds or Bounds(), only=only, check=check, every=every).run(progress)
 
 
-def memory_mib() -> float:
-    """Peak resident memory of this operating-system process, in MiB."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
-
-
 class _Search:
     def __init__(
         self, world: World, bounds: Bounds, *, only: str | None = None, check: bool = False, every: bool = False
@@ -77,9 +70,10 @@ class _Search:
         book = self.book = Book()
         self.tries = [Trie(each, book, check=check, merge=bounds.merge, heard=world.heard) for each in world.processes]
         self.stores = Stores(book)
-        self.runs = None if world.step is None else Runs(world.step, world.contents)
         self.ghosts = GhostTable(world, self.tries)
         self.orphans = Orphans()
+        given = self.stores, self.orphans, self.tries, world.contents
+        self.runs = None if world.step is None else Runs(world.step, *given)
         self.behaviours = [
             Behaviour(actor, trie, self.stores, self.ghosts, bounds.kinds) for actor, trie in enumerate(self.tries)
         ]
@@ -165,8 +159,6 @@ class _Search:
         if self.bounds.preemptions is not None:
             first += [NO_ACTOR, 0]
         self.add(packed(*np.array(first)[:, None]), np.array([-1]), np.array([0]))
-        if self.runs is not None:
-            self.runs.of_state.append(self.runs.first)
         for actor in range(len(self.tries)):
             self.found_violation(self.broken_end(actor, ROOT), 0)
         if self.ways is not None:
@@ -250,29 +242,11 @@ class _Search:
             self.ways.extend(np.zeros(len(new), object))
             np.add.at(self.ways.values, known, self.ways.values[parents])
         if self.runs is not None:
-            self.judge_steps(self.runs, rows[places], states, parents, moves, new, known)
+            for at, violation in self.runs.judge(rows[places[new]], states[new], parents[new], moves[new]):
+                self.found_violation(violation, int(known[new[at]]))
         for place in self.ending(states, actors, new):
             actor = int(actors[place])
             self.found_violation(self.broken_end(actor, int(states[place, FIRST_NODE + actor])), int(known[place]))
-
-    def judge_steps(
-        self, runs: Runs, rows: Array, states: Array, parents: Array, moves: Array, new: Array, known: Array
-    ) -> None:
-        """Have the changes judged by which states are new, and remember what is known of their runs."""
-        found = runs.of_state.values[parents[new]]
-        for at in np.flatnonzero(rows[new, STORE] != states[new, STORE]).tolist():
-            place = int(new[at])
-            before, after = (self.stores.contents[each[place, STORE]] for each in (rows, states))
-            actor, lost = self.maker(int(moves[place]), int(rows[place, ORPHANS]))
-            found[at], violation = runs.after(int(found[at]), before, after, actor, lost=lost)
-            self.found_violation(violation, int(known[place]))
-        runs.of_state.extend(found)
-
-    def maker(self, move: int, orphans: int) -> tuple[str, bool]:
-        """Who makes a move, and whether it does not learn of it."""
-        if move < 0:
-            return self.tries[self.orphans.sets[orphans][~move][0]].process.name, True
-        return self.tries[move >> FATE_BITS].process.name, Fate(move & ((1 << FATE_BITS) - 1)) in UNLEARNED
 
     def note_faults(self, rows: Array, places: Array, moves: Array) -> None:
         """Remember which request has met which fault."""

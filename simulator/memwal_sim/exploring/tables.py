@@ -6,17 +6,12 @@ They are why a state is a tuple of small integers, and why most steps of an expl
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
-from memwal.violations import Violation
 
 from ..book import Book
 from ..outcomes import Fate, meet
 from ..store import Contents
 from ..trie import Trie
-from ..world import Ghosts, StepJudge, World
-from .interned import GrowingArray
+from ..world import Ghosts, World
 
 FATE_BITS = 3
 """Bits that number a `Fate`."""
@@ -57,31 +52,6 @@ class Stores:
         effect = (self.number(met.contents), self.book.reply_id(met.reply))
         self.effects[store][key] = effect
         return effect
-
-
-class Runs:
-    """What the judge of steps knows of each state's run, by number."""
-
-    def __init__(self, judge: StepJudge, first: Contents) -> None:
-        self.judge = judge
-        self.known: list[Any] = []
-        self._numbers: dict[int, int] = {}
-        self.of_state = GrowingArray(np.int32)
-        """State -> number of what is known of the run by which it was first reached."""
-        self.first = self._number(judge.begin(first))
-
-    def _number(self, known: Any) -> int:
-        found = self._numbers.setdefault(id(known), len(self.known))
-        if found == len(self.known):
-            self.known.append(known)
-        return found
-
-    def after(
-        self, run: int, before: Contents, contents: Contents, actor: str, *, lost: bool
-    ) -> tuple[int, Violation | None]:
-        """Number of what is known after a change, and what is wrong with it."""
-        known, violation = self.judge.after(self.known[run], before, contents, actor, lost=lost)
-        return self._number(known), violation
 
 
 @dataclass(slots=True)

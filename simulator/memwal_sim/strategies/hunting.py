@@ -12,8 +12,7 @@ from memwal.errors import InvalidArgument, check_name
 from memwal.violations import Violation
 
 from ..bugs import planted
-from ..exploring.exploration import Move
-from ..exploring.explorer import memory_mib
+from ..exploring.exploration import Move, memory_mib
 from ..exploring.unfolding import Unfolding
 from ..traces.recording import record
 from ..traces.shrinking import Shrunk, shrink

@@ -31,6 +31,8 @@ def test_the_engine_makes_steps_of_the_machine(name, revision):
     ("bug", "nearest"),
     [
         ("claim_keeps_epoch", "the nearest step is claim w2, but it does not make that: epoch: 2 -> 1 is left"),
+        ("skip_newer_epoch", "but w1 cannot have got past position 0, where an entry of epoch 2 stands"),
+        ("claim_by_equal_bytes", "writer-2 acts under epoch 1: the nearest step is carry_out w1 0, but writer-1 has"),
         ("wal_above_the_pointer", "the nearest step is delete_entry 2, but p < start does not hold"),
     ],
 )

@@ -1,0 +1,53 @@
+"""What the judge of steps knows of each state: of the run by which the state was first reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from memwal.violations import Violation
+
+from ..outcomes import UNLEARNED, Fate
+from ..store import Contents
+from ..trie import Trie
+from ..world import StepJudge
+from .interned import Array, GrowingArray
+from .successors import ORPHANS, STORE
+from .tables import FATE_BITS, Orphans, Stores
+
+
+class Runs:
+    """Runs by number, and the number of each state's."""
+
+    def __init__(self, judge: StepJudge, stores: Stores, orphans: Orphans, tries: list[Trie], first: Contents) -> None:
+        """``first``: contents that the first state has."""
+        self._judge, self._stores, self._orphans, self._tries = judge, stores, orphans, tries
+        self._known: list[Any] = []
+        self._numbers: dict[int, int] = {}
+        self._of_state = GrowingArray(np.int32)
+        self._of_state.append(self._number(judge.begin(first)))
+
+    def _number(self, known: Any) -> int:
+        found = self._numbers.setdefault(id(known), len(self._known))
+        if found == len(self._known):
+            self._known.append(known)
+        return found
+
+    def judge(self, rows: Array, states: Array, parents: Array, moves: Array) -> Iterator[tuple[int, Violation]]:
+        """Remember what is known of new ``states``, which ``moves`` made of ``rows``; the places of bad changes."""
+        runs = self._of_state.values[parents]
+        for place in np.flatnonzero(rows[:, STORE] != states[:, STORE]).tolist():
+            before, after = (self._stores.contents[each[place, STORE]] for each in (rows, states))
+            actor, lost = self._maker(int(moves[place]), int(rows[place, ORPHANS]))
+            known, violation = self._judge.after(self._known[runs[place]], before, after, actor, lost=lost)
+            runs[place] = self._number(known)
+            if violation is not None:
+                yield place, violation
+        self._of_state.extend(runs)
+
+    def _maker(self, move: int, orphans: int) -> tuple[str, bool]:
+        """Who makes a move, and whether it does not learn of it."""
+        if move < 0:
+            return self._tries[self._orphans.sets[orphans][~move][0]].process.name, True
+        return self._tries[move >> FATE_BITS].process.name, Fate(move & ((1 << FATE_BITS) - 1)) in UNLEARNED
