@@ -87,9 +87,9 @@ def test_each_clause_that_it_names_is_one_of_every_revision() -> None:
         assert {*machine.CLAUSES.values(), machine.ANY_CHANGE} <= set(levels_of(revision))
 
 
-def test_a_region_whose_newest_manifest_cannot_be_read_is_left_to_others(player: Player) -> None:
+def test_a_region_whose_newest_manifest_cannot_be_read_is_left_to_others(cases: CaseRunner) -> None:
     (planted,) = bugs.choose(["torn_entry"])
     with engine_with(planted):
-        result = player.play(scenarios.load(GATE / "crash_between_wal_put_and_answer.json"))
+        result = cases.run(scenarios.load(GATE / "crash_between_wal_put_and_answer.json"))
     assert result.verdict is Verdict.FAIL, result.text
     assert said(result) == []
