@@ -7,6 +7,7 @@
 - `upserting`: both in one call; `streaming`: the same for a stream, and the sink beneath it
 - `following`: a stream of what changes
 - `source`, `write`, `read`, `options`, `place`: what the data source ``memwal`` is made of
+- `jobs`: write, merge, catch-up, gc and verify, as functions, as commands and for ``spark-submit``
 - `page`: the tables of options in ``docs/spark.md``
 - `flights`: a change log of real flights; `oracle`: Spark's own last-write-wins answer, and the comparison with it
 - `faults`: planned failures and the proof that they happened; `merging`: a merger beside the running job

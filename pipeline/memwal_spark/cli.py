@@ -1,4 +1,4 @@
-"""The commands `memwal spark validate` and `memwal spark doctor`; the main program loads them by entry point."""
+"""The commands under `memwal spark`; the main program loads them by entry point."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from .jobs import commands as jobs
+
 OUT = Path("out") / "validate"
 
 
@@ -19,6 +21,7 @@ def commands(app: typer.Typer) -> None:
     """Add this package's commands to ``app``."""
     app.command("validate")(validate)
     app.command("doctor")(doctor)
+    jobs.commands(app)
 
 
 def validate(

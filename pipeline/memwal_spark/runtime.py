@@ -72,8 +72,7 @@ def session(
     ``PYSPARK_PYTHON`` of this process. Raises InvalidArgument if there is no usable Java, or if a session is already
     running that keeps no event log although one is asked for.
     """
-    java = javas.find(os.environ)
-    os.environ["JAVA_HOME"] = str(javas.home_for_spark(java, os.environ))
+    set_environment()
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -112,6 +111,12 @@ def session(
             "or start it with memwal_spark.runtime.session(..., event_log=...)"
         )
     return spark
+
+
+def set_environment() -> None:
+    """Set ``JAVA_HOME`` of this process, for the JVM that Spark starts; raises InvalidArgument if there is no Java."""
+    java = javas.find(os.environ)
+    os.environ["JAVA_HOME"] = str(javas.home_for_spark(java, os.environ))
 
 
 @contextmanager

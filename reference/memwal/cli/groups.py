@@ -64,6 +64,6 @@ def _joined() -> dict[str, dict[str, Any]]:
 
 
 def command_of(words: list[str]) -> str:
-    """The command that the first ``words`` name, without its group; empty if none does."""
+    """The engine's command that the first ``words`` name, without its group; empty if they name none of its own."""
     first, second = (*words, "", "")[:2]
-    return second if first in GROUPS else first
+    return second if first == TABLE else "" if first in GROUPS else first

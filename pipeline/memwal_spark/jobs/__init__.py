@@ -1,0 +1,26 @@
+"""The jobs that keep a table going, as Spark runs them: write, merge, catch-up, gc, verify.
+
+- `loading`: files and change logs into a table, region by region; `fitting`: their columns in the table's types
+- `upkeep`: merge by region, catch-up by index, gc and verify
+- `spread`: work as one Spark task for each thing; `sessions`: the session, whose master is the caller's or Spark's
+- `commands`: all of them as commands, under ``memwal spark`` and for ``spark-submit``
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .loading import write
+    from .upkeep import catch_up, gc, merge, verify
+
+__all__ = ["catch_up", "gc", "merge", "verify", "write"]
+
+
+def __getattr__(name: str) -> Any:
+    """The jobs; Spark is imported no sooner than somebody asks for one."""
+    if name not in __all__:
+        raise AttributeError(name)
+    from . import loading, upkeep
+
+    return getattr(loading if name == "write" else upkeep, name)

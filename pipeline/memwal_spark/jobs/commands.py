@@ -1,0 +1,319 @@
+"""The jobs as commands: ``memwal spark merge TABLE``, and the same words behind ``spark-submit``."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+from memwal.cli.gc import duration_ms
+from memwal.errors import InvalidArgument, MemwalError, check_name
+from memwal.jobs.collector import RETAIN_MANIFESTS
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from .spread import Tell
+    from .upkeep import JobDone
+
+T = TypeVar("T")
+
+Place = Annotated[str, typer.Argument(metavar="TABLE", help="Folder or URL (s3://, gs://, az://) of the table.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Master = Annotated[
+    str | None,
+    typer.Option(help="Spark's master, as in spark://host:7077; else spark-submit's, or all cores of this machine."),
+]
+Storage = Annotated[
+    list[str] | None, typer.Option(metavar="NAME=VALUE", help="Option of the object store; may be repeated.")
+]
+
+ENDS = "Exit code 0: done; 1: a task or the job failed, and what the others did stays; 2: usage, or no such table."
+
+_SENTENCE = re.compile(r"\[MEMWAL_[A-Z_]+\][^\n]*")
+_ENGINE = re.compile(r"^(?:\S+: )*memwal\.\S*?(\w+): ([^\n]+)", re.MULTILINE)
+
+
+def commands(app: typer.Typer) -> None:
+    """Add the jobs to ``app``."""
+    for name, command in (("write", write), ("merge", merge), ("catch-up", catch_up), ("gc", gc), ("verify", verify)):
+        app.command(name, epilog=ENDS)(command)
+
+
+def write(
+    table: Place,
+    sources: Annotated[list[str], typer.Argument(metavar="SOURCE...", help="Files or folders of one format.")],
+    sequence_by: Annotated[str, typer.Option(help="Column by which the last row of a key wins.")],
+    format_: Annotated[
+        str | None, typer.Option("--format", help="parquet, json or csv (with a header); default: by the ending.")
+    ] = None,
+    late_rows: Annotated[
+        str, typer.Option(help="Rows whose sequence is not higher than the stored one: drop, keep or fail.")
+    ] = "drop",
+    delete_column: Annotated[
+        str | None, typer.Option(help="Column that is true where the key is deleted (revision R); not stored.")
+    ] = None,
+    change_type_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column with insert, update_postimage, upsert, delete or update_preimage, as change feeds have it."
+        ),
+    ] = None,
+    region_column: Annotated[
+        str | None, typer.Option(help="Column with each row's region id, for tables without a region spec; not stored.")
+    ] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="Column that is not stored; may be repeated.")] = None,
+    txn_app_id: Annotated[
+        str | None, typer.Option(help="Application whose batches are written once each; with --txn-version.")
+    ] = None,
+    txn_version: Annotated[int | None, typer.Option(min=0, help="Number of the batch.")] = None,
+    flush_every_rows: Annotated[int | None, typer.Option(min=1, help="Rows after which a task flushes.")] = None,
+    master: Master = None,
+    storage: Storage = None,
+    as_json: AsJson = False,
+) -> None:
+    """Upsert files into a table, each region in a Spark task of its own.
+
+    Columns get the table's types where no value changes; missing and unknown columns are errors.
+    """
+
+    def job() -> dict[str, Any]:
+        from . import loading, sessions
+
+        if (txn_app_id is None) != (txn_version is None):
+            raise InvalidArgument("[MEMWAL_OPTION] --txn-app-id and --txn-version are given together or not at all")
+        check_name("way with late rows", late_rows, ("drop", "keep", "fail"))
+        if format_ is not None:
+            check_name("format", format_, ("parquet", "json", "csv"))
+        with sessions.started("memwal write", master) as spark, _busy("writing"):
+            done = loading.write(
+                spark,
+                table,
+                sources,
+                sequence_by=sequence_by,
+                format=format_,  # type: ignore[arg-type] # looked at above
+                late_rows=late_rows,  # type: ignore[arg-type] # looked at above
+                delete_column=delete_column,
+                change_type_column=change_type_column,
+                region_column=region_column,
+                ignore=ignore or (),
+                txn=None if txn_app_id is None or txn_version is None else (txn_app_id, txn_version),
+                flush_every_rows=flush_every_rows,
+                storage=_options(storage),
+            )
+        return {
+            "rows": done.rows,
+            "late": done.late,
+            "deleted": done.deleted,
+            "generations": done.generations,
+            "skipped": done.skipped,
+            "tasks": [dict(task) for task in done.tasks],
+        }
+
+    found = _attempted(job)
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    skipped = "; the batch was written before" if found["skipped"] else ""
+    regions = sum(task["region_id"] is not None for task in found["tasks"])
+    typer.echo(
+        f"{found['rows']:,} rows into {regions} regions: {found['late']:,} late, {found['deleted']:,} deletes, "
+        f"{found['generations']} generations flushed{skipped}"
+    )
+
+
+def merge(
+    table: Place,
+    region: Annotated[list[str] | None, typer.Option(help="Merge this region; may be repeated.")] = None,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="Flush what is in the WALs first; an open writer is fenced.")
+    ] = False,
+    replace_rows_of_others: Annotated[
+        bool, typer.Option(help="Let a manual region replace rows that another manual region merged.")
+    ] = False,
+    master: Master = None,
+    storage: Storage = None,
+    as_json: AsJson = False,
+) -> None:
+    """Merge flushed generations into the base table, each region in a Spark task of its own."""
+
+    def job(tell: Tell) -> JobDone:
+        from . import sessions, upkeep
+
+        with sessions.started("memwal merge", master) as spark:
+            return upkeep.merge(
+                spark,
+                table,
+                regions=region,
+                drain=drain,
+                replace_rows_of_others=replace_rows_of_others,
+                storage=_options(storage),
+                tell=tell,
+            )
+
+    def line(item: str, found: dict[str, Any]) -> str:
+        return f"{item}: {len(found['generations'])} generations, {found['rows']:,} rows, {found['deleted']:,} deleted"
+
+    _show(_with_progress("merging", job), "region", line, as_json=as_json)
+
+
+def catch_up(
+    table: Place,
+    index: Annotated[list[str] | None, typer.Option(help="This index; may be repeated; else all.")] = None,
+    master: Master = None,
+    storage: Storage = None,
+    as_json: AsJson = False,
+) -> None:
+    """Extend indexes of the base table over merged rows, each index in a Spark task of its own."""
+
+    def job(tell: Tell) -> JobDone:
+        from . import sessions, upkeep
+
+        with sessions.started("memwal catch-up", master) as spark:
+            return upkeep.catch_up(spark, table, indexes=index, storage=_options(storage), tell=tell)
+
+    def line(item: str, found: dict[str, Any]) -> str:
+        done = f"{len(found['fragments'])} fragments added" if found["committed"] else "up to date"
+        return f"{item}: {done} at version {found['version_indexed']}"
+
+    _show(_with_progress("catching up", job), "index", line, as_json=as_json)
+
+
+def gc(
+    table: Place,
+    retain_versions: Annotated[
+        int | None, typer.Option(min=1, help="Keep this many newest table versions; all if absent.")
+    ] = None,
+    retain_age: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Keep younger table versions too, such as 7d.")
+    ] = None,
+    grace: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long a read, merge or commit may be under way.")
+    ] = "10m",
+    retain_manifests: Annotated[
+        int, typer.Option(min=2, help="Keep this many newest manifest versions of each region.")
+    ] = RETAIN_MANIFESTS,
+    orphan_age: Annotated[
+        str, typer.Option(metavar="DURATION", help="Keep left-over generations that are younger.")
+    ] = "0",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted; change nothing.")] = False,
+    master: Master = None,
+    storage: Storage = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete what no retained table version needs, in one Spark task."""
+    age = None if retain_age is None else duration_ms(retain_age)
+    grace_ms, orphan_age_ms = duration_ms(grace), duration_ms(orphan_age)
+
+    def job(_: Tell) -> JobDone:
+        from . import sessions, upkeep
+
+        with sessions.started("memwal gc", master) as spark:
+            return upkeep.gc(
+                spark,
+                table,
+                retain_versions=retain_versions,
+                retain_age_ms=age,
+                grace_ms=grace_ms,
+                retain_manifests=retain_manifests,
+                orphan_age_ms=orphan_age_ms,
+                dry_run=dry_run,
+                storage=_options(storage),
+            )
+
+    def line(_: str, found: dict[str, Any]) -> str:
+        verb = "would delete" if dry_run else "deleted"
+        kinds = ", ".join(f"{t['collected']} {t['kind']}" for t in found["totals"] if t["collected"])
+        return f"{verb} {found['collected']} and kept {found['kept']}" + (f": {kinds}" if kinds else "")
+
+    _show(_with_progress("collecting", job), "table", line, as_json=as_json)
+
+
+def verify(
+    table: Place,
+    fast: Annotated[bool, typer.Option("--fast", help="Leave out rows, and all but recent history.")] = False,
+    master: Master = None,
+    storage: Storage = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a table against every invariant, read only, in one Spark task. Findings end it with 1."""
+
+    def job(_: Tell) -> JobDone:
+        from . import sessions, upkeep
+
+        with sessions.started("memwal verify", master) as spark:
+            return upkeep.verify(spark, table, fast=fast, storage=_options(storage))
+
+    def line(_: str, found: dict[str, Any]) -> str:
+        lines = [f"{one['severity']} {one['path']}: {one['reason']} [{one['clause']}]" for one in found["findings"]]
+        looked_at = ", ".join(f"{number} {name}" for name, number in found["looked_at"].items())
+        end = "clean" if found["clean"] else f"{len(found['findings'])} findings"
+        return "\n".join([*lines, f"looked at {looked_at or 'nothing'}", end])
+
+    done = _with_progress("verifying", job)
+    _show(done, "table", line, as_json=as_json)
+    if not all(task.found is not None and task.found["clean"] for task in done.tasks):
+        raise typer.Exit(1)
+
+
+def sentence(error: BaseException) -> str:
+    """What a person has to know of an error that Spark raised: what memwal said in it, else Spark's first line."""
+    text = str(error)
+    if (ours := _SENTENCE.search(text)) is not None:
+        return ours[0]
+    if (engine := _ENGINE.search(text)) is not None:
+        return f"{engine[1]}: {engine[2]}"
+    return text.partition("\n")[0]
+
+
+def _attempted(job: Callable[[], T]) -> T:
+    """What ``job`` returns; an error of the caller ends the command with 2, of the engine or of Spark with 1."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return job()
+    except InvalidArgument as mistake:
+        typer.echo(f"error: {mistake}", err=True)
+        raise typer.Exit(2) from mistake
+    except (MemwalError, PySparkException) as failure:
+        typer.echo(f"error: {sentence(failure)}", err=True)
+        raise typer.Exit(1) from failure
+
+
+def _with_progress(what: str, job: Callable[[Tell], JobDone]) -> JobDone:
+    with _busy(what) as tell:
+        return _attempted(lambda: job(tell))
+
+
+@contextmanager
+def _busy(what: str) -> Iterator[Tell]:
+    """Show on standard error, to a person, that work goes on and how much of it is done."""
+    with Console(stderr=True).status(what) as status:
+        yield lambda done, count: status.update(f"{what}: {done} of {count} tasks done")
+
+
+def _show(done: JobDone, kind: str, line: Callable[[str, dict[str, Any]], str], *, as_json: bool) -> None:
+    """Print a line for each task, or JSON; end the command with 1 if one failed."""
+    if as_json:
+        tasks = [{kind: task.item, **(task.found or {}), "error": task.error} for task in done.tasks]
+        typer.echo(json.dumps({"failed": len(done.failed), "tasks": tasks}, indent=2))
+    else:
+        for task in done.tasks:
+            if task.found is not None:
+                typer.echo(line(task.item, task.found))
+        if not done.tasks:
+            typer.echo("nothing to do")
+    for task in done.failed:
+        typer.echo(f"error: {kind} {task.item}: {task.error}", err=True)
+    if done.failed:
+        raise typer.Exit(1)
+
+
+def _options(storage: list[str] | None) -> dict[str, str]:
+    """``NAME=VALUE`` words as options of the object store."""
+    bad = [word for word in storage or () if "=" not in word]
+    if bad:
+        raise InvalidArgument(f"[MEMWAL_OPTION] --storage takes NAME=VALUE, not {bad[0]!r}")
+    return dict(word.split("=", 1) for word in storage or ())

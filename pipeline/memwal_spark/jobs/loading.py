@@ -1,0 +1,135 @@
+"""Write files into a table: Parquet, JSON and CSV, and change logs whose rows say what kind of change they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+from memwal.errors import InvalidArgument, check_name
+from memwal.region.sequences import LateRows
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as sf
+
+from ..options import ReadOptions, TableOption
+from ..place import open_table
+from ..read import spark_schema
+from ..upserting import Upserted, upsert
+from .fitting import fitted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Format = Literal["parquet", "json", "csv"]
+
+CHANGES: Mapping[str, bool | None] = {
+    "insert": False,
+    "update_postimage": False,
+    "upsert": False,
+    "delete": True,
+    "update_preimage": None,
+}
+"""Type of a change, as Delta's feed and ours name it -> whether it deletes its key; None: the row is left out."""
+
+_DELETED = "__memwal_deleted"
+_RANK = "__memwal_rank"
+_READ: Mapping[str, Mapping[str, str]] = {
+    "parquet": {},
+    "json": {"primitivesAsString": "true", "mode": "FAILFAST"},
+    "csv": {"header": "true", "inferSchema": "false", "mode": "FAILFAST"},
+}
+"""How files of a format are read: texts stay texts, so that only the table's types decide what a value is."""
+
+
+def write(
+    spark: SparkSession,
+    path: str,
+    sources: Sequence[str],
+    *,
+    sequence_by: str,
+    format: Format | None = None,  # noqa: A002 - Spark's word
+    late_rows: LateRows = "drop",
+    delete_column: str | None = None,
+    change_type_column: str | None = None,
+    region_column: str | None = None,
+    ignore: Sequence[str] = (),
+    txn: tuple[str, int] | None = None,
+    flush_every_rows: int | None = None,
+    storage: Mapping[str, str] | None = None,
+) -> Upserted:
+    """Upsert the rows of the files or folders ``sources`` into the table at ``path``, each region in a task of its own.
+
+    ``format``: of the files; None goes by the ending of the first one. ``change_type_column``: the column with a name
+    of `CHANGES`, for change logs; it and ``delete_column`` exclude each other. ``ignore``: columns that are not stored.
+    The others: as for `memwal_spark.upsert`. Columns get the table's types where no value changes. Raises
+    InvalidArgument before anything is written, and what Spark raises for a job that failed: what its other tasks have
+    put stays.
+    """
+    if delete_column is not None and change_type_column is not None:
+        raise InvalidArgument("[MEMWAL_OPTION] name a delete column or a change type column, not both")
+    place = TableOption(path=path, storage=dict(storage or {}))
+    table = open_table(place)
+    types = spark_schema(ReadOptions(place=place))
+    rows = read(spark, sources, format)
+    unknown = [name for name in ignore if name not in rows.columns]
+    if unknown:
+        raise InvalidArgument(f"[MEMWAL_SCHEMA] the rows have no columns {unknown} to ignore; they have {rows.columns}")
+    rows = rows.drop(*ignore)
+    if change_type_column is not None:
+        rows, delete_column = _changes(rows, change_type_column), _DELETED
+    elif delete_column is not None and delete_column in rows.columns:
+        rows = rows.withColumn(delete_column, sf.col(f"`{delete_column}`").cast("boolean"))
+    beside = [name for name in (delete_column, region_column) if name is not None]
+    rows = fitted(rows, types, beside)
+    if change_type_column is not None:
+        rows = _one_change(rows, [*table.primary_key, sequence_by])
+    return upsert(
+        rows,
+        path,
+        sequence_by=sequence_by,
+        late_rows=late_rows,
+        delete_column=delete_column,
+        region_column=region_column,
+        txn=txn,
+        flush_every_rows=flush_every_rows,
+        storage=storage,
+    )
+
+
+def read(spark: SparkSession, sources: Sequence[str], format: Format | None = None) -> DataFrame:  # noqa: A002
+    """The rows of files or folders of one format; JSON and CSV (with a header) as texts."""
+    if not sources:
+        raise InvalidArgument("[MEMWAL_OPTION] name at least one file or folder to write")
+    chosen = format or Path(sources[0].rstrip("/")).suffix.removeprefix(".").replace("ndjson", "json")
+    if not format and chosen not in get_args(Format):
+        raise InvalidArgument(
+            f"[MEMWAL_OPTION] {sources[0]!r} does not end with .parquet, .json or .csv: say which format it has"
+        )
+    check_name("format", chosen, get_args(Format))
+    try:
+        return spark.read.options(**_READ[chosen]).format(chosen).load(list(sources))
+    except AnalysisException as refused:
+        text = str(refused).partition("\n")[0]
+        raise InvalidArgument(f"[MEMWAL_SOURCE] {', '.join(sources)} cannot be read as {chosen}: {text}") from refused
+
+
+def _changes(rows: DataFrame, column: str) -> DataFrame:
+    """``rows`` without the states before updates, with a column that says whether the row deletes its key."""
+    if column not in rows.columns:
+        raise InvalidArgument(f"[MEMWAL_SCHEMA] the rows have no column {column!r}; they have {rows.columns}")
+    kind = sf.col(f"`{column}`")
+    known = ", ".join(CHANGES)
+    text = f"[MEMWAL_CHANGE_TYPE] column {column}: there is no type of change (there are {known}): "
+    deleted = sf.when(kind.isin([name for name, gone in CHANGES.items() if gone is not False]), sf.lit(True))
+    deleted = deleted.when(kind.isin([name for name, gone in CHANGES.items() if gone is False]), sf.lit(False))
+    refused = sf.raise_error(sf.concat(sf.lit(text), sf.coalesce(kind.cast("string"), sf.lit("NULL"))))
+    left_out = [name for name, gone in CHANGES.items() if gone is None]
+    rows = rows.where(~sf.coalesce(kind.isin(left_out), sf.lit(False)))
+    return rows.withColumn(_DELETED, deleted.otherwise(refused.cast("boolean"))).drop(column)
+
+
+def _one_change(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Of each key and sequence the row that stays: an overwrite logs a delete and an insert under one version."""
+    window = Window.partitionBy(*key).orderBy(_DELETED)
+    return rows.withColumn(_RANK, sf.row_number().over(window)).where(sf.col(_RANK) == 1).drop(_RANK)

@@ -1,0 +1,92 @@
+"""Work on several things, each in a Spark task of its own: what fails is told, and does not stop the others."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from memwal.errors import MemwalError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Work = Callable[[str], dict[str, Any]]
+"""What a task does with the thing of that name: plain data, as JSON has it."""
+Tell = Callable[[int, int], None]
+"""Gets the tasks that are done, and how many there are."""
+
+_RESULT = "item string, done string, error string"
+_LOOK_S = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskDone:
+    """What one task did."""
+
+    item: str
+    found: dict[str, Any] | None
+    """What the work returned; None if it failed."""
+    error: str | None
+    """Kind and text of what the engine raised."""
+
+
+def spread(spark: SparkSession, items: Sequence[str], work: Work, tell: Tell | None = None) -> tuple[TaskDone, ...]:
+    """Do ``work`` with each of ``items`` in a task of its own; returns what each did, in their order.
+
+    What the engine raises on purpose ends its own task only, and is returned. Anything else is an error of the program
+    or of the machine: Spark tries the task again, and then fails the job. ``work`` may therefore run twice.
+    """
+    named = list(items)
+    if not named:
+        return ()
+
+    def tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = [_attempted(named[number], work) for number in batch["id"].to_pylist()]
+            yield pa.RecordBatch.from_pylist(
+                rows, pa.schema([("item", pa.string()), ("done", pa.string()), ("error", pa.string())])
+            )
+
+    frame = spark.range(0, len(named), 1, len(named)).mapInArrow(tasks, _RESULT)
+    with _watched(spark, len(named), tell):
+        rows = {row["item"]: row for row in frame.collect()}
+    return tuple(
+        TaskDone(item=item, found=json.loads(row["done"]) if row["done"] else None, error=row["error"])
+        for item, row in ((item, rows[item]) for item in named)
+    )
+
+
+def _attempted(item: str, work: Work) -> dict[str, str | None]:
+    try:
+        return {"item": item, "done": json.dumps(work(item)), "error": None}
+    except (MemwalError, pa.ArrowException) as error:
+        notes = getattr(error, "__notes__", ())
+        return {"item": item, "done": None, "error": "; ".join([f"{type(error).__name__}: {error}", *notes])}
+
+
+@contextmanager
+def _watched(spark: SparkSession, count: int, tell: Tell | None) -> Iterator[None]:
+    """Tell how far Spark's tasks are while the body runs. A session of Spark Connect does not say."""
+    context = getattr(spark, "_sc", None)
+    if tell is None or context is None:
+        yield
+        return
+    stop, tracker = threading.Event(), context.statusTracker()
+
+    def look() -> None:
+        while not stop.wait(_LOOK_S):
+            stages = (tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds())
+            tell(sum(stage.numCompletedTasks for stage in stages if stage is not None), count)
+
+    watching = threading.Thread(target=look, name="progress", daemon=True)
+    watching.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        watching.join()

@@ -1,0 +1,190 @@
+"""Merge by region, catch-up by index, gc and verify: what keeps a table small and its reads fast, in Spark's tasks.
+
+The driver only looks which regions have something to merge, or which indexes there are. Tasks commit to the same table:
+one that loses a version to another carries its commit over, or begins it again, as any two mergers do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import memwal
+from memwal.api.verifying import verify as verify_place
+from memwal.cli.verify import finding_as_json
+from memwal.errors import MemwalError, check_name
+from memwal.jobs import collector
+from memwal.jobs.collector import TimeTravel
+from memwal.table import coverage
+
+from ..options import TableOption
+from ..place import open_table
+from .spread import TaskDone, Tell, spread
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+GRACE_MS = 600_000
+"""Grace time of `gc` where the caller says nothing: the engine's command has the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDone:
+    """What a job did, task by task."""
+
+    tasks: tuple[TaskDone, ...]
+
+    @property
+    def failed(self) -> tuple[TaskDone, ...]:
+        """The tasks that ended with an error; the others are done all the same."""
+        return tuple(task for task in self.tasks if task.error is not None)
+
+    def total(self, name: str) -> int:
+        """Sum of the number ``name`` over the tasks that did their work."""
+        return sum(int(task.found[name]) for task in self.tasks if task.found is not None)
+
+
+def merge(
+    spark: SparkSession,
+    path: str,
+    *,
+    regions: Sequence[str] | None = None,
+    drain: bool = False,
+    replace_rows_of_others: bool = False,
+    storage: Mapping[str, str] | None = None,
+    tell: Tell | None = None,
+) -> JobDone:
+    """Merge the flushed generations of each region into the base table, in a task for each region that has some.
+
+    ``regions``: these only. ``drain``: flush what is in the WALs first, under a claim that fences an open writer. A
+    task says ``generations`` (numbers), ``rows`` and ``deleted``. Raises InvalidArgument if there is no table, or no
+    region of that name.
+    """
+    place = TableOption(path=path, storage=dict(storage or {}))
+    known = {str(region.region_id): region for region in open_table(place).regions()}
+    for name in regions or ():
+        check_name("region", name, known)
+    wanted = [
+        name
+        for name, region in known.items()
+        if (regions is None or name in regions)
+        and region.manifest is not None
+        and (drain or any(listed.generation > region.merged for listed in region.manifest.flushed))
+    ]
+
+    def work(region: str) -> dict[str, Any]:
+        done: list[int] = []
+
+        def listen(event: str, fields: dict[str, object]) -> None:
+            if event == "merged":
+                done.append(int(str(fields["generation"])))
+
+        opened = memwal.open(place.path, storage_options=place.storage or None, listener=listen)
+        try:
+            if drain:
+                with opened.writer(region) as writer:
+                    writer.flush()
+            report = opened.merge(region, replace_rows_of_others=replace_rows_of_others)
+        except MemwalError as error:
+            if done:
+                error.add_note(f"generations {done} were merged before that")
+            raise
+        return {
+            "generations": [int(generation) for _, generation in report.merged],
+            "rows": report.rows,
+            "deleted": report.deleted,
+        }
+
+    return JobDone(tasks=spread(spark, wanted, work, tell))
+
+
+def catch_up(
+    spark: SparkSession,
+    path: str,
+    *,
+    indexes: Sequence[str] | None = None,
+    storage: Mapping[str, str] | None = None,
+    tell: Tell | None = None,
+) -> JobDone:
+    """Extend indexes of the base table over what was merged, in a task for each index.
+
+    ``indexes``: these only; else all over columns. A task says ``version_indexed``, ``fragments`` (numbers of those
+    that were added), ``caught_up`` (region -> generation) and ``committed``. Raises InvalidArgument if there is no
+    table, or no index of that name.
+    """
+    place = TableOption(path=path, storage=dict(storage or {}))
+    known = coverage.index_names(open_table(place)._state)
+    for name in indexes or ():
+        check_name("index", name, known)
+
+    def work(index: str) -> dict[str, Any]:
+        (done,) = open_table(place).catch_up(index).indexes
+        return {
+            "version_indexed": int(done.version_indexed),
+            "fragments": [int(fragment) for fragment in done.fragments],
+            "caught_up": {str(region): int(generation) for region, generation in done.credited},
+            "committed": done.committed,
+        }
+
+    return JobDone(tasks=spread(spark, known if indexes is None else indexes, work, tell))
+
+
+def gc(
+    spark: SparkSession,
+    path: str,
+    *,
+    retain_versions: int | None = None,
+    retain_age_ms: int | None = None,
+    grace_ms: int = GRACE_MS,
+    retain_manifests: int = collector.RETAIN_MANIFESTS,
+    orphan_age_ms: int = 0,
+    time_travel: TimeTravel = "progress",
+    dry_run: bool = False,
+    storage: Mapping[str, str] | None = None,
+) -> JobDone:
+    """Delete what no retained table version needs, in one task: what may go is decided over all versions and regions.
+
+    The arguments are those of `memwal.Table.gc`, but that the grace time is ten minutes. The task says ``collected``,
+    ``kept`` and ``totals`` (by kind).
+    """
+    place = TableOption(path=path, storage=dict(storage or {}))
+    open_table(place)
+
+    def work(_: str) -> dict[str, Any]:
+        report = open_table(place).gc(
+            retain_versions=retain_versions,
+            retain_age_ms=retain_age_ms,
+            grace_ms=grace_ms,
+            retain_manifests=retain_manifests,
+            orphan_age_ms=orphan_age_ms,
+            time_travel=time_travel,
+            dry_run=dry_run,
+        )
+        totals = [{"kind": total.kind, "collected": total.collected, "kept": total.kept} for total in report.totals]
+        return {"collected": len(report.collected), "kept": len(report.kept), "totals": totals}
+
+    return JobDone(tasks=spread(spark, [path], work))
+
+
+def verify(spark: SparkSession, path: str, *, fast: bool = False, storage: Mapping[str, str] | None = None) -> JobDone:
+    """Run every invariant over the table, read only, in one task; see `memwal.verify`.
+
+    The task says ``clean``, ``version``, ``findings``, ``suppressed`` (findings that are counted only), ``looked_at``
+    and ``notes``. A table that is not there is an error of the task.
+    """
+    options = dict(storage or {})
+
+    def work(_: str) -> dict[str, Any]:
+        report = verify_place(path, fast=fast, storage_options=options or None)
+        return {
+            "clean": report.clean,
+            "version": report.version,
+            "findings": [finding_as_json(found) for found in report.findings],
+            "suppressed": dict(report.suppressed),
+            "looked_at": dict(report.looked_at),
+            "notes": list(report.notes),
+            "moved": report.moved,
+        }
+
+    return JobDone(tasks=spread(spark, [path], work))

@@ -1,0 +1,301 @@
+"""The jobs write, merge, catch-up, gc and verify, as functions and as commands, in one session."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import memwal
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyspark
+import pytest
+from memwal.errors import InvalidArgument
+from memwal_spark import java, jobs
+from memwal_spark.jobs.commands import commands, sentence
+from memwal_spark.jobs.fitting import fitted
+from memwal_spark.jobs.sessions import has_master
+from pyspark.errors import PySparkException
+from pyspark.sql.pandas.types import from_arrow_schema
+from typer import Typer
+from typer.testing import CliRunner
+
+if TYPE_CHECKING:
+    from click.testing import Result
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("seq", pa.int64(), nullable=False),
+        pa.field("text", pa.string()),
+    ]
+)
+
+
+def bucketed(path: Path, revision: str = "B", buckets: int = 3) -> memwal.Table:
+    return memwal.create(path, SCHEMA, primary_key=["id"], spec=memwal.bucket("b", "id", buckets), revision=revision)
+
+
+def flushed(path: Path, keys: range) -> memwal.Table:
+    """A table whose regions have a generation each."""
+    table = bucketed(path)
+    rows = pa.table({"id": list(keys), "seq": list(keys), "text": [f"v{key}" for key in keys]}, schema=SCHEMA)
+    values = table.region_values(rows)["b"].to_pylist()
+    for bucket in sorted(set(values)):
+        with table.writer(values={"b": bucket}) as writer:
+            writer.put(rows.filter(pa.array([value == bucket for value in values])))
+            writer.flush()
+    return table
+
+
+def stored(path: Path) -> list[tuple[int, int, str | None]]:
+    return sorted(tuple(row.values()) for row in memwal.open(path).scan().to_pylist())
+
+
+def command(*words: str) -> Result:
+    app = Typer(pretty_exceptions_enable=False)
+    commands(app)
+    return CliRunner().invoke(app, list(words))
+
+
+def test_a_region_whose_merge_fails_is_named_and_the_others_are_merged(spark: SparkSession, tmp_path: Path) -> None:
+    table = flushed(tmp_path / "t", range(30))
+    broken = min(str(region.region_id) for region in table.regions())
+    (generation,) = (tmp_path / "t" / "_mem_wal" / broken).glob("*_gen_1")
+    for file in (generation / "data").iterdir():
+        file.write_bytes(b"no Lance file")
+    done = jobs.merge(spark, str(tmp_path / "t"))
+    assert [task.item for task in done.failed] == [broken]
+    assert [region.merged for region in memwal.open(tmp_path / "t").regions()] == [0, 1, 1]
+    assert done.total("rows") == 30 - _rows_of(generation, table)
+    shown = command("merge", str(tmp_path / "t"), "--json")
+    assert shown.exit_code == 1
+    assert [task["region"] for task in json.loads(shown.stdout)["tasks"]] == [broken]
+    assert f"error: region {broken}: ArtifactError" in shown.stderr
+
+
+def _rows_of(generation: Path, table: memwal.Table) -> int:
+    """Rows that the manifest's region has, counted from the hashes of the keys."""
+    values = table.region_values(pa.table({"id": list(range(30)), "seq": [0] * 30, "text": [None] * 30}, schema=SCHEMA))
+    (bucket,) = (r.values.values() for r in table.regions() if str(r.region_id) == generation.parent.name)
+    return values["b"].to_pylist().count(next(iter(bucket)))
+
+
+def test_each_region_is_merged_by_a_task_and_a_second_job_has_nothing_to_do(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    flushed(tmp_path / "t", range(30))
+    first = command("merge", str(tmp_path / "t"))
+    assert (first.exit_code, first.stdout.count(": 1 generations")) == (0, 3)
+    assert command("merge", str(tmp_path / "t")).stdout == "nothing to do\n"
+
+
+def test_draining_flushes_what_is_in_the_wal_and_merges_it(spark: SparkSession, tmp_path: Path) -> None:
+    table = bucketed(tmp_path / "t")
+    with table.writer(values={"b": 0}) as writer:
+        keys = [key for key in range(30) if _bucket(table, key) == 0]
+        writer.put(pa.table({"id": keys, "seq": keys, "text": [None] * len(keys)}, schema=SCHEMA))
+    assert jobs.merge(spark, str(tmp_path / "t")).tasks == ()
+    assert jobs.merge(spark, str(tmp_path / "t"), drain=True).total("rows") == len(keys)
+
+
+def _bucket(table: memwal.Table, key: int) -> int:
+    found: int = table.region_values(pa.table({"id": [key], "seq": [0], "text": [""]}, schema=SCHEMA))["b"][0].as_py()
+    return found
+
+
+def test_indexes_catch_up_garbage_goes_and_the_table_is_clean(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    flushed(tmp_path / "t", range(30))
+    assert not jobs.merge(spark, path).failed
+    caught = command("catch-up", path, "--json")
+    assert (caught.exit_code, json.loads(caught.stdout)) == (0, {"failed": 0, "tasks": []})
+    shown = command("gc", path, "--retain-versions", "1", "--grace", "0", "--json")
+    (task,) = json.loads(shown.stdout)["tasks"]
+    assert {total["kind"]: total["collected"] for total in task["totals"]}["generation"] == 3
+    assert command("verify", path).stdout.endswith("clean\n")
+    next((tmp_path / "t" / "data").iterdir()).unlink()
+    found = command("verify", path, "--json")
+    assert found.exit_code == 1
+    assert "named_files_are_there" in {one["invariant"] for one in json.loads(found.stdout)["tasks"][0]["findings"]}
+
+
+@pytest.mark.parametrize("words", [["merge"], ["catch-up"], ["gc"], ["write", "in.csv", "--sequence-by", "seq"]])
+def test_a_table_that_is_not_there_ends_a_job_with_2(spark: SparkSession, tmp_path: Path, words: list[str]) -> None:
+    name, *rest = words
+    shown = command(name, str(tmp_path / "none"), *rest)
+    assert shown.exit_code == 2
+    assert shown.stderr.startswith("error: [MEMWAL_NO_TABLE] ")
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
+def test_files_of_each_format_are_written_in_the_types_of_the_table(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    bucketed(tmp_path / "t")
+    source = tmp_path / f"in.{kind}"
+    if kind == "parquet":
+        rows = {"text": ["a", None], "id": pa.array([1, 2], pa.int16()), "seq": pa.array([9.0, 10.0])}
+        pq.write_table(pa.table(rows), source)
+    elif kind == "csv":
+        source.write_text("text,id,seq\na,1,9\n,2,10\n")
+    else:
+        source.write_text('{"id": 1, "seq": 9, "text": "a"}\n{"id": 2, "seq": 10, "text": null}\n')
+    shown = command("write", str(tmp_path / "t"), str(source), "--sequence-by", "seq", "--json")
+    assert (shown.exit_code, json.loads(shown.stdout)["rows"]) == (0, 2)
+    assert stored(tmp_path / "t") == [(1, 9, "a"), (2, 10, None)]
+
+
+def test_a_change_log_is_applied_with_its_deletes_and_the_states_before_updates_are_left_out(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    bucketed(tmp_path / "t", revision="R", buckets=2).register_region({"b": 0})
+    log = tmp_path / "log.csv"
+    log.write_text(
+        "id,text,seq,_change_type,_commit_timestamp\n"
+        "1,a,1,insert,x\n2,b,1,insert,x\n3,c,1,insert,x\n"
+        "1,a,2,update_preimage,x\n1,a2,2,update_postimage,x\n2,b,3,delete,x\n"
+        "3,c,4,delete,x\n3,c2,4,insert,x\n"
+    )
+    words = ["--sequence-by", "seq", "--change-type-column", "_change_type", "--ignore", "_commit_timestamp"]
+    batch = ["--txn-app-id", "load", "--txn-version", "7"]
+    shown = command("write", str(tmp_path / "t"), str(log), *words, *batch, "--json")
+    assert shown.exit_code == 0, shown.stderr
+    assert stored(tmp_path / "t") == [(1, 2, "a2"), (3, 4, "c2")]
+    again = command("write", str(tmp_path / "t"), str(log), *words, *batch)
+    assert again.stdout.endswith("the batch was written before\n")
+
+
+def test_an_unknown_type_of_change_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    bucketed(tmp_path / "t", revision="R")
+    (tmp_path / "log.csv").write_text("id,text,seq,op\n1,a,1,replace\n")
+    words = ["--sequence-by", "seq", "--change-type-column", "op"]
+    shown = command("write", str(tmp_path / "t"), str(tmp_path / "log.csv"), *words)
+    assert shown.exit_code == 1
+    assert shown.stderr.startswith("error: [MEMWAL_CHANGE_TYPE] column op: ")
+    assert "replace" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "words", "said"),
+    [
+        ("id,seq", "1,2", [], "missing ['text'], unknown []"),
+        ("id,seq,text,more", "1,2,a,b", [], "missing [], unknown ['more']"),
+        ("id,seq,text", "1,2,a", ["--ignore", "more"], "no columns ['more'] to ignore"),
+        ("id,seq,text", "1,2,a", ["--txn-app-id", "x"], "given together or not at all"),
+        ("id,seq,text", "1,2,a", ["--late-rows", "dorp"], "Did you mean 'drop'?"),
+        ("id,seq,text", "1,2,a", ["--format", "cvs"], "Did you mean 'csv'?"),
+        ("id,seq,text", "1,2,a", ["--storage", "x"], "--storage takes NAME=VALUE"),
+    ],
+)
+def test_what_the_caller_got_wrong_is_said_before_anything_is_written(
+    spark: SparkSession, tmp_path: Path, header: str, row: str, words: list[str], said: str
+) -> None:
+    bucketed(tmp_path / "t")
+    (tmp_path / "in.csv").write_text(f"{header}\n{row}\n")
+    shown = command("write", str(tmp_path / "t"), str(tmp_path / "in.csv"), "--sequence-by", "seq", *words)
+    assert (shown.exit_code, stored(tmp_path / "t")) == (2, [])
+    assert said in shown.stderr
+
+
+TYPES = pa.schema(
+    [
+        pa.field("id", pa.int32()),
+        pa.field("price", pa.decimal128(6, 2)),
+        pa.field("day", pa.date32()),
+        pa.field("at", pa.timestamp("us")),
+        pa.field("ok", pa.bool_()),
+        pa.field("many", pa.list_(pa.int32())),
+    ]
+)
+GOOD = {"id": "7", "price": "12.50", "day": "2026-11-22", "at": "2026-11-22 01:02:03.5", "ok": "true"}
+
+
+def as_typed(rows: DataFrame) -> DataFrame:
+    return fitted(rows, from_arrow_schema(TYPES))
+
+
+def test_texts_become_what_they_say(spark: SparkSession) -> None:
+    texts = spark.createDataFrame([tuple(GOOD.values())], list(GOOD)).selectExpr("*", "array(1L, 2L) AS many")
+    (row,) = as_typed(texts).collect()
+    assert row.asDict() == {
+        "id": 7,
+        "price": Decimal("12.50"),
+        "day": datetime.date(2026, 11, 22),
+        "at": datetime.datetime(2026, 11, 22, 1, 2, 3, 500_000),
+        "ok": True,
+        "many": [1, 2],
+    }
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("id", "'7.5'"),
+        ("id", "7.5D"),
+        ("id", "3000000000L"),
+        ("price", "'1.999'"),
+        ("price", "1.999BD"),
+        ("day", "'2026-11-22 10:00:00'"),
+        ("day", "TIMESTAMP_NTZ'2026-11-22 10:00:00'"),
+        ("at", "'2026-11-22 01:02:03.0000001'"),
+        ("ok", "'maybe'"),
+        ("ok", "2"),
+        ("many", "array(1L, 3000000000L)"),
+    ],
+)
+def test_a_value_that_a_column_would_change_fails_the_job_and_is_named(
+    spark: SparkSession, column: str, value: str
+) -> None:
+    texts = spark.createDataFrame([tuple(GOOD.values())], list(GOOD)).selectExpr("*", "array(1L, 2L) AS many")
+    rows = as_typed(texts.selectExpr(*[f"{value} AS {n}" if n == column else n for n in texts.columns]))
+    with pytest.raises(PySparkException) as refused:
+        rows.collect()
+    assert sentence(refused.value).startswith(f"[MEMWAL_CAST] column {column}: ")
+
+
+def test_the_sentence_of_an_engine_error_inside_of_a_task_is_found() -> None:
+    text = "Job aborted\nTraceback:\n  File x\nmemwal.errors.LateRow: key 3 is late [AMB-148]\n  at org.apache"
+    assert sentence(ValueError(text)) == "LateRow: key 3 is late [AMB-148]"
+    assert sentence(ValueError("first\nsecond")) == "first"
+
+
+def test_a_master_is_known_from_spark_submit_from_a_remote_and_from_the_file_of_defaults(tmp_path: Path) -> None:
+    assert not has_master({})
+    assert has_master({"PYSPARK_GATEWAY_PORT": "1"})
+    assert has_master({"SPARK_REMOTE": "sc://localhost"})
+    (tmp_path / "spark-defaults.conf").write_text("# spark.master none\nspark.ui.enabled false\n")
+    assert not has_master({"SPARK_CONF_DIR": str(tmp_path)})
+    (tmp_path / "spark-defaults.conf").write_text("spark.master  spark://somewhere:7077\n")
+    assert has_master({"SPARK_CONF_DIR": str(tmp_path)})
+
+
+def test_a_source_that_cannot_be_read_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    bucketed(tmp_path / "t")
+    with pytest.raises(InvalidArgument, match=r"does not end with \.parquet, \.json or \.csv"):
+        jobs.write(spark, str(tmp_path / "t"), ["in.txt"], sequence_by="seq")
+    with pytest.raises(InvalidArgument, match=r"\[MEMWAL_SOURCE\] .*none\.csv cannot be read as csv"):
+        jobs.write(spark, str(tmp_path / "t"), [str(tmp_path / "none.csv")], sequence_by="seq")
+
+
+@pytest.mark.long
+def test_spark_submit_takes_the_file_and_chooses_the_master(tmp_path: Path) -> None:
+    flushed(tmp_path / "t", range(30))
+    environ = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    environ["JAVA_HOME"] = str(java.home_for_spark(java.find(os.environ), os.environ))
+    where = [sys.executable, "-m", "pyspark_memwal", "file"]
+    file = subprocess.run(where, check=True, capture_output=True, text=True).stdout.strip()
+    submit = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]", file]
+    job = [*submit, "merge", str(tmp_path / "t"), "--json"]
+    done = subprocess.run(job, check=True, capture_output=True, text=True, env=environ)
+    assert json.loads(done.stdout)["failed"] == 0
+    assert [region.merged for region in memwal.open(tmp_path / "t").regions()] == [1, 1, 1]
+    none = subprocess.run([*submit, "verify", str(tmp_path / "none")], capture_output=True, text=True, env=environ)
+    assert none.returncode == 2
