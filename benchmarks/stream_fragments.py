@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from memwal.codec.marks import Mark
 from memwal_spark import write
-from memwal_spark.options import for_writing_streams
+from memwal_spark.options import FLUSH_ENTRIES, for_writing_streams
 from memwal_spark.write import RegionTask
 
 DAY = 8640
@@ -41,13 +41,13 @@ def batches(count: int, rows: int, keys: int) -> list[pa.Table]:
     return [pa.table([ids[n], np.arange(n * rows, (n + 1) * rows), names[n]], schema=SCHEMA) for n in range(count)]
 
 
-def ours(path: Path, given: list[pa.Table], regions: int, merge_every: int) -> dict[str, float]:
-    """What the sink's tasks leave, merged and collected every so many triggers; seconds of the first and last fifth."""
+def ours(path: Path, given: list[pa.Table], regions: int, merge_every: int, flush_every: int) -> dict[str, float]:
+    """What the sink's tasks leave, merged and collected every so many triggers."""
     spec = memwal.bucket("b", "id", regions)
     table = memwal.create(path, SCHEMA, primary_key=["id"], spec=spec, wal_collection=True)
-    options = for_writing_streams({"path": str(path), "sequenceBy": "seq"})
+    options = for_writing_streams({"path": str(path), "sequenceBy": "seq", "flushEveryEntries": str(flush_every)})
     spent: list[float] = []
-    entries = generations = 0
+    generations = 0
     for number, rows in enumerate(given):
         started = time.process_time()
         buckets = table.region_values(rows)["b"]
@@ -58,14 +58,14 @@ def ours(path: Path, given: list[pa.Table], regions: int, merge_every: int) -> d
         spent.append(time.process_time() - started)
         if number % merge_every == merge_every - 1 or number == len(given) - 1:
             table.merge()
-            entries = sum(table.log_ends().values())
-            before = table.version
+            # What is counted is what was made: the collector takes older versions away, and WAL entries.
+            entries, versions = sum(table.log_ends().values()), int(table.version)
             table.gc(retain_versions=5)
     stored = sum(each.is_file() for each in path.rglob("*"))
     table.refresh()
     return {
         "fragments": len(lance.dataset(str(path)).get_fragments()),
-        "versions": before,
+        "versions": versions,
         "generations": generations,
         "WAL entries": entries,
         "files that are left": stored,
@@ -95,6 +95,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=100_000)
     parser.add_argument("--regions", type=int, default=2)
     parser.add_argument("--merge-every", type=int, default=360, help="triggers; 360 are an hour")
+    parser.add_argument("--flush-every", type=int, default=FLUSH_ENTRIES, help="flushEveryEntries of the sink")
     chosen = parser.parse_args()
     # The tasks of the sink ask Spark who they are; here they are nobody in particular.
     task = SimpleNamespace(partitionId=lambda: 0, attemptNumber=lambda: 0, taskAttemptId=lambda: 0)
@@ -103,7 +104,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         found = {
             "plain append": plain(Path(name) / "plain", given),
-            "memwal": ours(Path(name) / "memwal", given, chosen.regions, chosen.merge_every),
+            "memwal": ours(Path(name) / "memwal", given, chosen.regions, chosen.merge_every, chosen.flush_every),
         }
     for kind, counts in found.items():
         print(f"{kind:14}", ", ".join(f"{name} {round(value, 3):,}" for name, value in counts.items()))

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
-from .options import FollowOptions, for_following
+from .options import for_following
 from .place import open_table
 from .read import BATCH_ROWS
 
@@ -157,19 +157,12 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
 
 def follow_schema(options: Mapping[str, str]) -> StructType:
-    """Columns of a stream of changes: the table's, all but the key nullable where rows can be deleted, and `CHANGE`."""
-    return changed_schema(for_following(options))
-
-
-def changed_schema(options: FollowOptions) -> StructType:
-    """As `follow_schema`."""
-    table = open_table(options.place)
+    """Columns of a stream of changes: the table's, and `CHANGE`."""
+    table = open_table(for_following(options).place)
     taken = [name for name in CHANGE.names if name in table.schema.names]
     if taken:
         raise InvalidArgument(f"[MEMWAL_SCHEMA] the table has columns {taken}, which are names of a stream of changes")
     columns = [field.remove_metadata() for field in table.schema]
-    if table.revision.tombstones:
-        columns = [field if field.name in table.primary_key else field.with_nullable(True) for field in columns]
     return from_arrow_schema(pa.schema([*columns, *CHANGE]))
 
 

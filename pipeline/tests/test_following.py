@@ -166,6 +166,17 @@ def test_what_was_collected_unread_is_an_error_or_left_out_if_the_caller_says_so
     assert [row[1] for row in query.batch()] == ["c"]
 
 
+def test_a_first_batch_that_comes_again_does_not_start_behind_what_was_collected_meanwhile(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    put(table, {1: "a"}, merge=True)
+    put(table, {2: "b"})
+    query = Query(tmp_path, startingFrom="earliest")
+    _, end = query.plan()
+    table.gc(retain_versions=1)
+    with pytest.raises(InvalidArgument, match=r"\[MEMWAL_LOG_GONE\] entry 0 of region"):
+        query.rows_of(query.reader().initialOffset(), end)
+
+
 def test_a_snapshot_that_was_collected_before_it_was_read_is_an_error(tmp_path: Path) -> None:
     table = create(tmp_path)
     put(table, {1: "a"})
