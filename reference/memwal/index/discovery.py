@@ -5,7 +5,7 @@ Source: MemWAL revision A, "MemWAL Index Builder"; AMB-36, 53, 54, 75, 103, 143.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from .. import paths
 from ..clauses import implements
@@ -48,13 +48,15 @@ async def folders(io: Io) -> tuple[RegionId, ...]:
 
 
 @implements("SNAP-018", "AMB-36", "AMB-103", "AMB-143")
-async def discover(io: Io, revision: Revision) -> dict[RegionId, RegionManifest]:
-    """All regions with a manifest, by listing; folders of other names, or without one, are ignored and noted.
+async def discover(
+    io: Io, revision: Revision, among: Collection[RegionId] | None = None
+) -> dict[RegionId, RegionManifest]:
+    """The regions ``among`` that have a manifest; None: all, by listing. Folders without one are ignored and noted.
 
     Raises `ArtifactError` for a region that has data and no manifest.
     """
     found: dict[RegionId, RegionManifest] = {}
-    for region in await folders(io):
+    for region in await folders(io) if among is None else among:
         below = manifests.folder(io, region)
         manifest = await manifests.latest(below, revision)
         if manifest is not None:

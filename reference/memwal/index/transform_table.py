@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -70,6 +71,23 @@ def _bucketed(columns: Sequence[pa.Array], settings: TransformParameters) -> pa.
 
 def _multi_bucketed(columns: Sequence[pa.Array], settings: TransformParameters) -> pa.Array:
     return bucket(murmur3_multi(columns, settings.profile), settings.number, settings.profile)
+
+
+@implements("REGION-027", "AMB-63")
+def _year(column: pa.Array) -> pa.Array:
+    """Years of any length: pyarrow's own count is wrong beyond 32,767. Raises `InvalidArgument` beyond an int32."""
+    wall = pc.local_timestamp(column) if getattr(column.type, "tz", None) else column
+    found = pa.array(years(wall.to_numpy(zero_copy_only=False)), mask=~valid(column))
+    try:
+        return found.cast(pa.int32())
+    except pa.ArrowInvalid as error:
+        raise InvalidArgument(f"a year is no int32: {error}", clause="REGION-024") from error
+
+
+def years(times: npt.NDArray[np.datetime64]) -> npt.NDArray[np.int64]:
+    """The year of each of ``times``, in their own unit."""
+    found: npt.NDArray[np.int64] = times.astype("datetime64[Y]").astype(np.int64) + 1970
+    return found
 
 
 def _part(of: Callable[[pa.Array], pa.Array], *, date_has_none: bool = False) -> Callable[..., pa.Array]:
@@ -182,7 +200,7 @@ _ENTRIES = (
         apply=lambda columns, _: columns[0],
         monotone=True,
     ),
-    _date_part("year", _part(pc.year), monotone=True),
+    _date_part("year", _part(_year), monotone=True),
     _date_part("month", _part(pc.month)),
     _date_part("day", _part(pc.day)),
     _date_part("hour", _part(pc.hour, date_has_none=True)),

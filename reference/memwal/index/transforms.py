@@ -17,8 +17,9 @@ from ..clauses import implements
 from ..codec.index_details import RegionField, RegionSpec
 from ..errors import InvalidArgument
 from ..ids import FieldId
+from ..maintained.scalar import Between
 from ..revisions import Revision
-from . import expressions, requirements, result_types
+from . import expressions, ranges, requirements, result_types
 from .region_values import RegionKey, decode_scalar_r, encode_scalar_r, exact, values_key
 from .spec_requests import (
     IMMUTABLE_SOURCES,
@@ -67,8 +68,8 @@ __all__ = [
 
 Fields: TypeAlias = Mapping[FieldId, str]
 """Column name of each field id of the schema."""
-Predicate: TypeAlias = Mapping[str, Collection[object] | None]
-"""Column -> the values that it may have in a matching row, NULL being None; None: any value."""
+Predicate: TypeAlias = Mapping[str, Collection[object] | Between | None]
+"""Column -> the values that it may have in a matching row, NULL being None, or the range; None: any value."""
 
 _FIELD_ID = re.compile(r"[A-Za-z0-9_]+")
 _UNKNOWN = object()
@@ -254,10 +255,30 @@ def may_match(
         own = values.get(field.field_id, _UNKNOWN)
         if own is _UNKNOWN or exact([own], result_types.parse(field.result_type)) is None:
             continue
+        if _is_left_out(field, own, predicate, schema, fields, revision):
+            return False
         possible = _possible_keys(field, predicate, schema, fields, revision)
         if possible is not None and values_key({field.field_id: own}) not in possible:
             return False
     return True
+
+
+def _is_left_out(
+    field: RegionField, own: object, predicate: Predicate, schema: pa.Schema, fields: Fields, revision: Revision
+) -> bool:
+    """Whether the range that ``predicate`` names for the one source of ``field`` has no value of the region."""
+    names = [fields.get(i) for i in field.source_ids]
+    if len(names) != 1 or field.expression is not None or names[0] not in schema.names:
+        return False
+    wanted = predicate.get(str(names[0]))
+    if not isinstance(wanted, Between):
+        return False
+    try:
+        entry = lookup(str(field.transform), revision)
+        chosen = settings(entry, field, revision, 0)
+    except InvalidArgument:
+        return False
+    return ranges.left_out(entry, chosen, own, wanted, schema.field(names[0]).type)
 
 
 def _possible_keys(
@@ -269,7 +290,7 @@ def _possible_keys(
     combinations = 1
     for name in names:
         found = predicate.get(name) if name is not None and name in schema.names else None
-        if found is None:
+        if found is None or isinstance(found, Between):
             return None
         allowed.append(list(found))
         combinations *= len(found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -37,6 +37,33 @@ class Between:
         """Whether ``value`` is in the range."""
         above = self.lower is None or value > self.lower or (self.with_lower and value == self.lower)
         return above and (self.upper is None or value < self.upper or (self.with_upper and value == self.upper))
+
+    def within(self, other: Between) -> Between:
+        """The values that are in both."""
+        found = self
+        if found.lower is None or (other.lower is not None and _lower(other) > _lower(found)):
+            found = replace(found, lower=other.lower, with_lower=other.with_lower)
+        if found.upper is None or (other.upper is not None and _upper(other) < _upper(found)):
+            found = replace(found, upper=other.upper, with_upper=other.with_upper)
+        return found
+
+    def around(self, other: Between) -> Between:
+        """The values that are in one of both, or between them."""
+        found = self
+        if found.lower is not None and (other.lower is None or _lower(other) < _lower(found)):
+            found = replace(found, lower=other.lower, with_lower=other.with_lower)
+        if found.upper is not None and (other.upper is None or _upper(other) > _upper(found)):
+            found = replace(found, upper=other.upper, with_upper=other.with_upper)
+        return found
+
+
+def _lower(of: Between) -> tuple[Any, bool]:
+    """Orders lower ends: one that leaves its value out is above one that has it."""
+    return of.lower, not of.with_lower
+
+
+def _upper(of: Between) -> tuple[Any, bool]:
+    return of.upper, of.with_upper
 
 
 class ScalarIndex(Protocol):

@@ -19,11 +19,12 @@ from ..effects import Io
 from ..errors import NotFound
 from ..ids import FragmentId
 from ..index.region_values import exact
+from ..maintained.scalar import Between
 from ..table import reuse
 from ..table.coverage import fragment_ids, index_names, named_fragments, segments
 from ..table.mirror import index_folder
 from ..table.state import TableState
-from .predicates import Predicate
+from .values import Predicate
 
 PAGES = "page_data.lance"
 """File of a btree with all its values and the addresses of their rows."""
@@ -78,7 +79,7 @@ def empty(state: TableState) -> TableState:
 
 def _wanted(predicate: Predicate, column: str, state: TableState) -> pa.Array | None:
     values = predicate.get(column)
-    if values is None or None in values:
+    if values is None or isinstance(values, Between) or None in values:
         return None
     return exact(list(values), state.schema.field(column).type)
 

@@ -5,25 +5,32 @@ Source: MemWAL revision A, "Point Lookups".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
 from ..clauses import implements
+from ..codec.region_manifest import RegionManifest
 from ..effects import Io
+from ..ids import RegionId
+from ..index import regions
+from ..index.snapshot import RegionRow
+from ..table.state import TableState
 from .nodes import BloomFilterGuard, CoalesceFirst, Lookup, OfRegion, TakeLast, live
 from .parts import Parts, collect
-from .pruning import targets
+from .pruning import registered, targets
 from .query import Query
 from .view import View, over
 
 
 @implements("PLAN-016", "PLAN-017")
-async def plan(io: Io, view: View, parts: Parts, keys: pa.Table, columns: Sequence[str]) -> CoalesceFirst:
-    """The plan that finds ``keys``, a table of the key columns in the base table's types."""
-    key, names = view.base.primary_key, tuple(columns)
+def plan(
+    base: TableState, known: Mapping[RegionId, RegionRow], parts: Parts, keys: pa.Table, columns: Sequence[str]
+) -> CoalesceFirst:
+    """The plan that finds ``keys``, a table of the key columns in the base table's types. ``known``: regions."""
+    key, names = base.primary_key, tuple(columns)
     children: list[Lookup] = []
-    for region, mask in (await targets(io, view, parts.regions, keys)).items():
+    for region, mask in targets(base, known, parts.regions, keys).items():
         own = keys.filter(pa.array(mask))
         for part in parts.regions[region]:
             children.append(OfRegion(own, BloomFilterGuard(part, TakeLast(part, key, names))))
@@ -44,11 +51,20 @@ async def lookup(
     ``run``: False only plans, and finds nothing.
     Raises as `memwal.read.view.over` does, and `InvalidArgument` for columns that are not there.
     """
+    known: Mapping[RegionId, RegionRow] | None = None
+
+    async def asked(base: TableState) -> Mapping[RegionId, RegionManifest]:
+        nonlocal known
+        # PLAN-016, the region of the key: the manifests of others are not looked at. Values of a region never change.
+        known = await registered(io, base, live=True)
+        among = await regions.folders(io)
+        return await regions.discover(io, base.revision, targets(base, known, among, keys))
 
     async def body(view: View) -> tuple[pa.Table, CoalesceFirst]:
         names = query.names(view.base)
-        planned = await plan(io, view, collect(io, view, query.memory), keys, names)
+        of = await registered(io, view.base, live=False) if known is None else known
+        planned = plan(view.base, of, collect(io, view, query.memory), keys, names)
         found = await planned.find(keys) if run else keys.slice(0, 0)
         return live(found, view.base, names), planned
 
-    return await over(io, query.version, body)
+    return await over(io, query.version, body, found=asked)

@@ -24,7 +24,7 @@ from ..keys import Seen, among, last_of_each, newest, without
 from ..region.rows import TOMBSTONE
 from ..table.state import TableState
 from .parts import Part
-from .predicates import NOTHING, Predicate, Values, comparable
+from .values import NOTHING, Predicate, Values, comparable
 
 Keep = Callable[[pa.Table], pa.Table]
 """The rows of a table that a filter keeps."""

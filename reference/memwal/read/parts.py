@@ -32,9 +32,9 @@ from ..table.read import ROW_ADDRESS
 from ..table.state import TableState, latest
 from .fragments import empty, holding
 from .generation import in_write_order, mapped_columns, newest_first
-from .predicates import Predicate
 from .sources import BASE_GENERATION, HeldIndexes, MemoryView, unmerged
 from .tail import wal_tail
+from .values import Predicate
 from .view import Raced, View
 
 Mask = npt.NDArray[np.bool_]

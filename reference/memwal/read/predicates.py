@@ -1,15 +1,16 @@
-"""What a filter says about single columns: the few values that a matching row may have in each.
+"""What a filter says about single columns: the few values that a matching row may have in each, or a range of them.
 
-Only equality with literals, lists of literals, IS NULL, AND and OR are understood; whatever else a filter says leaves
-its columns out, which excludes nothing. So do comparisons of floating numbers, where equal values differ in bytes.
+Only comparisons with literals, BETWEEN, lists of literals, IS NULL, AND and OR are understood; whatever else a filter
+says leaves its columns out, which excludes nothing. So do comparisons of floating numbers, where equal values differ in
+bytes.
 Source: MemWAL revisions A and B, "Region Pruning".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
-from decimal import Decimal
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -17,14 +18,7 @@ import pyarrow.compute as pc
 
 from ..clauses import implements
 from ..errors import InvalidArgument
-
-Values = frozenset[object]
-"""NULL is None."""
-Predicate = Mapping[str, Values]
-"""Column -> the values that a matching row may have in it; a column that is not here may have any."""
-
-NOTHING: Predicate = {}
-"""Nothing is known of any column."""
+from .values import NOTHING, TURNED, Predicate, among, both, comparable, compared, either, said, typed
 
 _SHOWN = 200
 """Characters of a condition that an error message shows."""
@@ -42,43 +36,14 @@ def extract(condition: Any, schema: pa.Schema) -> Predicate:
         return NOTHING
     found = _of_expression(condition, schema) if isinstance(condition, pc.Expression) else _of_sql(condition, schema)
     types = dict(zip(schema.names, schema.types, strict=True))
-    return {name: values for name, values in found.items() if name in types and comparable(types[name])}
+    return {
+        name: typed(values, types[name]) for name, values in found.items() if name in types and comparable(types[name])
+    }
 
 
 def shown(condition: str) -> str:
     """A condition in an error message."""
     return repr(condition) if len(condition) <= _SHOWN else f"{condition[:_SHOWN]!r}…"
-
-
-def equals(column: str, value: object) -> Predicate:
-    """``column`` = ``value``; nothing for a literal whose comparison may change its type."""
-    plain = isinstance(value, int | str | bytes | date | Decimal) and not isinstance(value, bool)
-    return {column: frozenset([value])} if plain else NOTHING
-
-
-def among(column: str, values: Sequence[object]) -> Predicate:
-    """``column`` IN ``values``."""
-    return either([equals(column, value) for value in values])
-
-
-def both(parts: Sequence[Predicate]) -> Predicate:
-    """All of ``parts`` hold."""
-    found: dict[str, Values] = {}
-    for part in parts:
-        for name, values in part.items():
-            found[name] = found[name] & values if name in found else values
-    return found
-
-
-def either(parts: Sequence[Predicate]) -> Predicate:
-    """One of ``parts`` holds."""
-    shared = set.intersection(*(set(part) for part in parts)) if parts else set()
-    return {name: frozenset[object]().union(*(part[name] for part in parts)) for name in shared}
-
-
-def comparable(kind: pa.DataType) -> bool:
-    """Whether equal values of a type have equal bytes, so that looking for one finds all of them."""
-    return not pa.types.is_floating(kind)
 
 
 def _of_sql(condition: str, schema: pa.Schema) -> Predicate:
@@ -113,14 +78,22 @@ def _of_node(node: Any) -> Predicate:
             return both([_of_node(left), _of_node(right)])
         if node.op() == "OR":
             return either([_of_node(left), _of_node(right)])
-        if node.op() == "=":
-            column, literal = (left, right) if type(left).__name__ == "Column" else (right, left)
-            if type(column).__name__ == "Column" and type(literal).__name__ == "Literal":
-                return equals(column.name(), _literal(literal))
+        if node.op() in TURNED:
+            is_left = type(left).__name__ == "Column"
+            column, literal, sign = (
+                (left, node.right(), node.op()) if is_left else (right, node.left(), TURNED[node.op()])
+            )
+            if type(column).__name__ == "Column":
+                return compared(column.name(), sign, _constant(literal))
+    if kind == "Between" and not node.negated():
+        column = _variant(node.expr())
+        if type(column).__name__ == "Column":
+            ends = (">=", _constant(node.low())), ("<=", _constant(node.high()))
+            return both([compared(column.name(), sign, end) for sign, end in ends])
     if kind == "InList" and not node.negated():
-        column, items = _variant(node.expr()), [_variant(each) for each in node.list()]
-        if type(column).__name__ == "Column" and all(type(each).__name__ == "Literal" for each in items):
-            return among(column.name(), [_literal(each) for each in items])
+        column = _variant(node.expr())
+        if type(column).__name__ == "Column":
+            return among(column.name(), [_constant(each) for each in node.list()])
     if kind == "IsNull":
         column = _variant(node.expr())
         if type(column).__name__ == "Column":
@@ -137,6 +110,23 @@ _READERS = {
     "Utf8View": "value_string",
 }
 """Literals that keep their value whatever they are compared with, by type, and what reads them."""
+
+
+def _constant(expression: Any) -> object:
+    """The value of a literal, or of a text cast to a day or to a time without a zone; None for anything else."""
+    found = _variant(expression)
+    if type(found).__name__ == "Literal":
+        return _literal(found)
+    text = _variant(found.expr()) if type(found).__name__ == "Cast" else None
+    value = _literal(text) if type(text).__name__ == "Literal" else None
+    # DataFusion shows Python a type as text only.
+    kind = _MOMENTS.get(str(expression).rpartition(" AS ")[2]) if isinstance(value, str) else None
+    moment = said(value, kind) if kind is not None else None
+    return None if isinstance(moment, str) else moment
+
+
+_MOMENTS = {"Date32))": pa.date32(), "Timestamp(ns)))": pa.timestamp("us")}
+"""Ends of what DataFusion prints for a cast to the types of DATE and TIMESTAMP."""
 
 
 def _literal(literal: Any) -> object:
@@ -178,6 +168,10 @@ _LITERAL, _SELECTION, _FUNCTION, _ONE_OF = 1, 2, 3, 8
 """Kinds of a Substrait expression, by field number."""
 _INTEGERS = (2, 3, 5, 7)
 _TEXT, _BYTES = 12, 13
+_DAYS, _MICROSECONDS, _MICROSECONDS_UTC = 16, 14, 27
+_EPOCH = datetime(1970, 1, 1)
+_SIGNS = {"equal": "=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
+"""Functions of Substrait that compare, and SQL's signs for them."""
 
 
 def _of_substrait(node: Mapping[int, list[Any]], names: Mapping[int, str], schema: pa.Schema) -> Predicate:
@@ -196,9 +190,10 @@ def _of_substrait(node: Mapping[int, list[Any]], names: Mapping[int, str], schem
     columns = [column for argument in arguments if (column := _column(argument, schema))]
     if name == "is_null" and len(columns) == len(arguments) == 1:
         return {columns[0]: frozenset([None])}
-    if name == "equal" and len(columns) == 1:
+    if name in _SIGNS and len(columns) == 1:
         literals = [argument for argument in arguments if _LITERAL in argument]
-        return equals(columns[0], _value(literals[0])) if literals else NOTHING
+        sign = _SIGNS[name] if _LITERAL not in arguments[0] else TURNED[_SIGNS[name]]
+        return compared(columns[0], sign, _value(literals[0])) if literals else NOTHING
     return NOTHING
 
 
@@ -218,11 +213,23 @@ def _value(node: Mapping[int, list[Any]]) -> object:
     literal = _fields(node[_LITERAL][0]) if _LITERAL in node else {}
     for number in _INTEGERS:
         if number in literal:
-            unsigned = int(literal[number][0])
-            return unsigned - (1 << 64) if unsigned >> 63 else unsigned
+            return _signed(literal[number][0])
+    with suppress(OverflowError):
+        if _DAYS in literal:
+            return date(1970, 1, 1) + timedelta(days=_signed(literal[_DAYS][0]))
+        if _MICROSECONDS in literal:
+            return _EPOCH + timedelta(microseconds=_signed(literal[_MICROSECONDS][0]))
+        if _MICROSECONDS_UTC in literal:
+            return _EPOCH.replace(tzinfo=UTC) + timedelta(microseconds=_signed(literal[_MICROSECONDS_UTC][0]))
     if _TEXT in literal:
         return bytes(literal[_TEXT][0]).decode()
     return bytes(literal[_BYTES][0]) if _BYTES in literal else None
+
+
+def _signed(stored: Any) -> int:
+    """A number of 64 bits, or of 32 that its sign was extended from."""
+    unsigned = int(stored)
+    return unsigned - (1 << 64) if unsigned >> 63 else unsigned
 
 
 def _fields(data: bytes) -> dict[int, list[Any]]:

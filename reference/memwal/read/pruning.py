@@ -20,12 +20,12 @@ from ..effects import Io
 from ..errors import InvalidArgument
 from ..ids import RegionId
 from ..index import regions, snapshot, transforms
-from ..index.region_values import values_key
+from ..index.region_values import RegionKey, values_key
 from ..index.snapshot import RegionRow
 from ..table.state import TableState
 from .fragments import holding, restricted
-from .predicates import Predicate
 from .sources import MemoryView
+from .values import Predicate
 from .view import View
 
 Mask = npt.NDArray[np.bool_]
@@ -37,7 +37,7 @@ async def kept(io: Io, view: View, among: Collection[RegionId], predicate: Predi
     """Those of the regions ``among`` that may hold a row for which ``predicate`` holds."""
     if not predicate or not view.base.mem_wal.specs or not among:
         return frozenset(among)
-    known = await _registered(io, view)
+    known = await registered(io, view.base, live=view.live)
     return frozenset(region for region in among if _may_match(view.base, known.get(region), predicate))
 
 
@@ -67,11 +67,15 @@ def _may_match(base: TableState, row: RegionRow | None, predicate: Predicate) ->
 
 
 @implements("PLAN-016", "AMB-54", "AMB-56")
-async def targets(io: Io, view: View, among: Collection[RegionId], keys: pa.Table) -> Mapping[RegionId, Mask]:
-    """For each of the regions ``among``, by id, which of ``keys`` it may hold; regions that hold none are left out."""
-    base, everything = view.base, np.ones(keys.num_rows, np.bool_)
-    known = await _registered(io, view) if base.mem_wal.specs and among else {}
-    values: dict[int, list[tuple[tuple[str, object], ...]] | None] = {}
+def targets(
+    base: TableState, known: Mapping[RegionId, RegionRow], among: Collection[RegionId], keys: pa.Table
+) -> Mapping[RegionId, Mask]:
+    """For each of the regions ``among``, by id, which of ``keys`` it may hold; regions that hold none are left out.
+
+    ``known``: of `registered`.
+    """
+    everything = np.ones(keys.num_rows, np.bool_)
+    values: dict[int, Mapping[RegionKey, Sequence[int]] | None] = {}
     found: dict[RegionId, Mask] = {}
     for region in sorted(among):
         row = known.get(region)
@@ -82,15 +86,15 @@ async def targets(io: Io, view: View, among: Collection[RegionId], keys: pa.Tabl
                 values[spec.spec_id] = _values(base, spec, keys)
             of_keys = values[spec.spec_id]
             if of_keys is not None:
-                wanted = values_key(dict(row.values))
-                mask = np.array([each == wanted for each in of_keys], np.bool_)
+                mask = np.zeros(keys.num_rows, np.bool_)
+                mask[of_keys.get(values_key(dict(row.values)), [])] = True
         if mask.any():
             found[region] = mask
     return found
 
 
-def _values(base: TableState, spec: RegionSpec, keys: pa.Table) -> list[tuple[tuple[str, object], ...]] | None:
-    """The region value of each key; None if the key alone does not tell, or this reader does not compute it."""
+def _values(base: TableState, spec: RegionSpec, keys: pa.Table) -> Mapping[RegionKey, Sequence[int]] | None:
+    """Rows of ``keys`` by their region value; None if the key does not tell it, or this reader does not compute it."""
     names = _names(base)
     sources = [names.get(number) for field in spec.fields for number in field.source_ids]
     if not set(sources) <= set(keys.schema.names) or not all(
@@ -101,11 +105,20 @@ def _values(base: TableState, spec: RegionSpec, keys: pa.Table) -> list[tuple[tu
         computed = transforms.evaluate(spec, keys, names, revision=base.revision)
     except InvalidArgument:
         return None
-    return [values_key(row) for row in computed.to_pylist()]
+    found: dict[RegionKey, list[int]] = {}
+    for at, row in enumerate(computed.to_pylist()):
+        found.setdefault(values_key(row), []).append(at)
+    return found
 
 
-async def _registered(io: Io, view: View) -> Mapping[RegionId, RegionRow]:
-    rows = await (regions.known(io, view.base) if view.live else snapshot.load(io, view.base))
+async def registered(io: Io, base: TableState, *, live: bool) -> Mapping[RegionId, RegionRow]:
+    """What the snapshot in ``base`` says of regions; nothing where the table has no spec by which it would matter.
+
+    ``live``: ``base`` is the newest version, so that regions are found by listing if the snapshot's file is gone.
+    """
+    if not base.mem_wal.specs:
+        return {}
+    rows = await (regions.known(io, base) if live else snapshot.load(io, base))
     return {row.region_id: row for row in rows}
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from ..table.schema import check_columns
 from ..table.state import TableState
 from .nodes import Keep
-from .predicates import Predicate
 from .sources import MemoryView
+from .values import Predicate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

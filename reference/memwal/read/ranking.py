@@ -22,7 +22,7 @@ from ..keys import KeySet, last_of_each
 from ..table.read import ROW_ADDRESS
 from .nodes import Keep, PlanNode
 from .parts import Addresses, Mask, Part, Parts, TablePart
-from .pruning import targets
+from .pruning import registered, targets
 from .view import View
 
 _FIRST = 64
@@ -57,7 +57,9 @@ class Freshness:
         if part.region_id is not None:
             masks = {part.region_id: np.ones(keys.num_rows, np.bool_)}
         else:
-            masks = dict(await targets(self.io, self.view, self.parts.regions, keys))
+            base = self.view.base
+            known = await registered(self.io, base, live=self.view.live) if self.parts.regions else {}
+            masks = dict(targets(base, known, self.parts.regions, keys))
         for region, mask in masks.items():
             for newer in self.parts.regions[region]:
                 asked = mask & ~found

@@ -9,12 +9,15 @@ import pyarrow as pa
 
 from .. import cellwise
 from ..clauses import implements
+from ..codec.region_manifest import RegionManifest
 from ..effects import Io
 from ..ids import RegionId
 from ..index import regions
 from ..index.opening import Members
+from ..region import manifest as manifests
 from ..table.coverage import fragment_ids
 from ..table.owners import owners
+from ..table.state import TableState
 from .fragments import restricted
 from .query import Query
 from .scan import plan
@@ -43,7 +46,12 @@ async def stored_sequences(io: Io, by: str, memory: MemoryView, of_region: Membe
         parts = [_own(rows, key, of_region if mixed else None) async for rows in planned.stream()]
         return pa.concat_tables([shape.empty_table(), *(cellwise.under(part, shape) for part in parts)])
 
-    return await over(io, None, body, only=memory.region_id)
+    async def own(base: TableState) -> dict[RegionId, RegionManifest]:
+        folder = manifests.folder(io, memory.region_id)
+        found = await manifests.latest(folder, base.revision, collected=base.collects_manifests)
+        return {} if found is None else {memory.region_id: found}
+
+    return await over(io, None, body, found=own)
 
 
 def _own(rows: pa.Table, key: Sequence[str], of_region: Members | None) -> pa.Table:

@@ -20,6 +20,9 @@ from ..table.state import TableState, latest, load
 
 T = TypeVar("T")
 
+Found = Callable[[TableState], Awaitable[Mapping[RegionId, RegionManifest]]]
+"""The newest manifests of some regions of a table, of which a base version is given that is not newer than they."""
+
 ATTEMPTS = 20
 """How often a read starts again because the table moved under it."""
 _PAUSE_MS, _PAUSE_MOST_MS = 10, 1_000
@@ -51,17 +54,17 @@ class View:
 
 
 @implements("READ-008", "AMB-101", "AMB-103")
-async def strong_view(io: Io, only: RegionId | None = None) -> View:
+async def strong_view(io: Io, found: Found | None = None) -> View:
     """Region manifests first, the newest base version after them; validated, and loaded again until it holds.
 
-    ``only``: the one region to look at; None: all.
+    ``found``: the regions to look at; None: all.
     For each region every generation between the base's progress and the current one has to be listed. A merge and a
     collection between the two loads would break that, and a row would be in neither source.
     """
     for attempt in range(ATTEMPTS):
         await _paused(io, attempt)
         base = await latest(io)
-        live = await (regions.discover(io, base.revision) if only is None else _of(io, base, only))
+        live = await (regions.discover(io, base.revision) if found is None else found(base))
         # AMB-101, loading order: a base that is newer than the regions has at least what they do not list any more.
         if io.interpretation.regions_before_base:
             base = await latest(io)
@@ -70,12 +73,6 @@ async def strong_view(io: Io, only: RegionId | None = None) -> View:
             return View(base=base, manifests=live, live=True)
         await io.note("read_again", reason="a generation is neither listed nor merged in the base version")
     raise ReadRaced(path=io.root, attempts=ATTEMPTS)
-
-
-async def _of(io: Io, base: TableState, region: RegionId) -> dict[RegionId, RegionManifest]:
-    folder = manifests.folder(io, region)
-    found = await manifests.latest(folder, base.revision, collected=base.collects_manifests)
-    return {} if found is None else {region: found}
 
 
 def _complete(manifest: RegionManifest, progress: Generation) -> bool:
@@ -100,11 +97,11 @@ async def eventual_view(io: Io, base: TableState) -> View:
 
 
 async def over(
-    io: Io, version: TableState | None, body: Callable[[View], Awaitable[T]], *, only: RegionId | None = None
+    io: Io, version: TableState | None, body: Callable[[View], Awaitable[T]], *, found: Found | None = None
 ) -> T:
     """What ``body`` reads from one view: the newest for ``version`` None, else that version's own.
 
-    ``only``: the one region that the newest view is of; None: all.
+    ``found``: the regions that the newest view is of; None: all.
     A generation or a file that is gone is looked for in a newer state. What this state names too is lost and not
     collected, since a collector takes it from there first: that is an `ArtifactError`, and else it was a race.
     Raises `NotFound` for a version that was expired while it was read, and `ReadRaced` after `ATTEMPTS` races.
@@ -113,7 +110,7 @@ async def over(
     last = io.root
     for attempt in range(ATTEMPTS):
         await _paused(io, attempt)
-        view = await (strong_view(io, only) if version is None else eventual_view(io, version))
+        view = await (strong_view(io, found) if version is None else eventual_view(io, version))
         try:
             return await body(view)
         except Raced as raced:

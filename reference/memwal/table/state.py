@@ -112,7 +112,7 @@ class TableState:
             raise ArtifactError("INDEX-001", self.path, f"{len(found)} MemWAL indexes ({names}); a table has one")
         return found[0] if found else None
 
-    @property
+    @cached_property
     def mem_wal(self) -> IndexDetails:
         """Details of the MemWAL index; raises `InvalidArgument` if MemWAL is not enabled on the table."""
         entry = self.mem_wal_entry

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from memwal.errors import InvalidArgument
+from memwal.maintained.scalar import Between
 from memwal.read import filters, predicates
 
 ROWS = pa.table({"a": [1, 2, 5_000], "v": ["x", "y", "z"]})
@@ -35,7 +36,7 @@ def test_a_chain_of_pyarrow_comparisons_costs_no_more_for_what_it_says_of_column
     assert kept(many) == [1, 2]
 
 
-@pytest.mark.parametrize(("levels", "found"), [(9, {"v": {"x"}}), (10, {})])
+@pytest.mark.parametrize(("levels", "found"), [(9, {"v": {"x"}, "a": Between(lower=8, with_lower=False)}), (10, {})])
 def test_a_pyarrow_expression_of_nine_levels_is_looked_into_and_one_of_ten_excludes_nothing(
     levels: int, found: predicates.Predicate
 ) -> None:

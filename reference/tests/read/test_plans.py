@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from memwal.drive import drive
-from memwal.effects import Io, Note, RandomHex, Sleep
+from memwal.effects import Get, Io, Note, RandomHex, Sleep
 from memwal.effects import run as run_requests
 from memwal.errors import InvalidArgument
 from memwal.index import transforms
 from memwal.keys import Seen
+from memwal.maintained.scalar import Between
 from memwal.read.nodes import BloomFilterGuard, CoalesceFirst, TakeLast, _predicate, newest_rows
 from memwal.read.parts import TablePart
 from memwal.read.predicates import extract
@@ -218,7 +219,13 @@ COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("x", pa.float64
         ("NOT id = 3", {}),
         ("id NOT IN (3)", {}),
         ("id = 3.0", {}),
-        ("id < 3", {}),
+        ("id < 3", {"id": Between(upper=3, with_upper=False)}),
+        ("3 >= id OR id = 7", {"id": Between(upper=7)}),
+        ("id BETWEEN -1 AND 4 AND id > 2", {"id": Between(lower=2, upper=4, with_lower=False)}),
+        ("id NOT BETWEEN 1 AND 4", {}),
+        ("id > 3 OR name > 'a'", {}),
+        ("id > 3 OR id IS NULL", {}),
+        ("id < 3.5", {}),
         ("id = NULL", {}),
         ("x = 1", {}),
         ("lower(name) = 'a' AND id = 4", {"id": {4}}),
@@ -283,6 +290,15 @@ def test_pruning_by_a_filter_never_changes_a_result(reference: Scene) -> None:
 
 
 # --- lookups ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.clause("PLAN-016")
+def test_a_lookup_loads_the_manifest_of_the_region_of_its_key_and_of_no_other() -> None:
+    made = scene()
+    before = len(made.ground.asked)
+    assert made.get(made.keys_a[1]) == ["a old"]
+    paths = [each.path for each in made.ground.asked[before:] if isinstance(each, Get)]
+    assert {path.split("/")[2] for path in paths if "/manifest/" in path} == {made.a.region_id}
 
 
 @pytest.mark.clause("PLAN-016", "PLAN-034")

@@ -1,0 +1,136 @@
+"""What may be in the columns of a row: single values or a range each, and how AND and OR join them.
+
+Nothing here ever leaves out a value that a row may have: what is not known of a column is not said of it.
+Source: MemWAL revisions A and B, "Region Pruning".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import date, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+
+from ..maintained.scalar import Between
+
+Values = frozenset[object] | Between
+"""Single values, NULL being None; or a range, in which NULL is not."""
+Predicate = Mapping[str, Values]
+"""Column -> the values that a matching row may have in it; a column that is not here may have any."""
+
+NOTHING: Predicate = {}
+"""Nothing is known of any column."""
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.(\d{3}|\d{6}))?(Z|[+-]\d\d:\d\d)?)?")
+_DAY_LENGTH = 10
+
+
+def equals(column: str, value: object) -> Predicate:
+    """``column`` = ``value``; nothing for a literal whose comparison may change its type."""
+    return {column: frozenset([value])} if _is_plain(value) else NOTHING
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, int | str | bytes | date | Decimal) and not isinstance(value, bool)
+
+
+_RANGES: Mapping[str, Callable[[object], Between]] = {
+    "<": lambda value: Between(upper=value, with_upper=False),
+    "<=": lambda value: Between(upper=value),
+    ">": lambda value: Between(lower=value, with_lower=False),
+    ">=": lambda value: Between(lower=value),
+}
+TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
+"""Comparison -> the same with its sides exchanged."""
+
+
+def compared(column: str, sign: str, value: object) -> Predicate:
+    """``column`` compared with ``value``; ``sign``: as in SQL."""
+    if sign == "=":
+        return equals(column, value)
+    return {column: _RANGES[sign](value)} if sign in _RANGES and _is_plain(value) else NOTHING
+
+
+def among(column: str, values: Sequence[object]) -> Predicate:
+    """``column`` IN ``values``."""
+    return either([equals(column, value) for value in values])
+
+
+def both(parts: Sequence[Predicate]) -> Predicate:
+    """All of ``parts`` hold."""
+    found: dict[str, Values] = {}
+    for part in parts:
+        for name, values in part.items():
+            found[name] = _shared(found[name], values) if name in found else values
+    return found
+
+
+def _shared(one: Values, other: Values) -> Values:
+    """What is in both; either of them where values cannot be compared."""
+    try:
+        if isinstance(one, Between) and isinstance(other, Between):
+            return one.within(other)
+        if isinstance(one, Between):
+            one, other = other, one
+        if isinstance(other, Between):
+            held = other
+            return frozenset(value for value in one if value is not None and held.holds(value))
+        return one & other
+    except TypeError:
+        return one
+
+
+def either(parts: Sequence[Predicate]) -> Predicate:
+    """One of ``parts`` holds."""
+    shared = set.intersection(*(set(part) for part in parts)) if parts else set()
+    found = {name: _united([part[name] for part in parts]) for name in shared}
+    return {name: values for name, values in found.items() if values is not None}
+
+
+def _united(parts: Sequence[Values]) -> Values | None:
+    """All that is in one of ``parts``, and what lies between them if one is a range; None if that is not known."""
+    single = frozenset[object]().union(*(part for part in parts if not isinstance(part, Between)))
+    ranges = [part for part in parts if isinstance(part, Between)]
+    if not ranges:
+        return single
+    if None in single:
+        return None
+    try:
+        found = ranges[0]
+        for part in (*ranges[1:], *(Between(lower=value, upper=value) for value in single)):
+            found = found.around(part)
+    except TypeError:
+        return None
+    return found
+
+
+def typed(values: Values, kind: pa.DataType) -> Values:
+    """``values`` with texts and days as what they are compared as with a column of days or times."""
+    if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+        return values
+    if isinstance(values, Between):
+        lower, upper = (None if end is None else said(end, kind) for end in (values.lower, values.upper))
+        return replace(values, lower=lower, upper=upper)
+    return frozenset(value if value is None else said(value, kind) for value in values)
+
+
+def said(value: object, kind: pa.DataType) -> object:
+    """A literal as Python's day or time, where what it says does not depend on a time zone; else as it is."""
+    if isinstance(value, str) and _MOMENT.fullmatch(value):
+        with suppress(ValueError):
+            found = datetime.fromisoformat(value)
+            if pa.types.is_date(kind):
+                return found.date() if len(value) == _DAY_LENGTH else value
+            return found if (found.tzinfo is None) == (kind.tz is None) else value
+    if isinstance(value, date) and not isinstance(value, datetime) and pa.types.is_timestamp(kind) and kind.tz is None:
+        return datetime(value.year, value.month, value.day)
+    return value
+
+
+def comparable(kind: pa.DataType) -> bool:
+    """Whether equal values of a type have equal bytes, so that looking for one finds all of them."""
+    return not pa.types.is_floating(kind)
