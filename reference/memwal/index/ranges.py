@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from ..clauses import implements
 from ..maintained.scalar import Between
 from .region_values import exact
-from .transform_table import Settings, Transform, source, years
+from .transform_table import Transform, source, years
+from .transform_table import TransformParameters as Parameters
 
 _DAY_S = 86_400
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -43,7 +44,7 @@ class _Seconds:
 
 
 @implements("PLAN-005", "PLAN-006", "AMB-114")
-def left_out(entry: Transform, settings: Settings, own: object, wanted: Between, kind: pa.DataType) -> bool:
+def left_out(entry: Transform, settings: Parameters, own: object, wanted: Between, kind: pa.DataType) -> bool:
     """Whether no value of a source column of type ``kind`` that is in ``wanted`` has the region value ``own``.
 
     ``own`` is a value of the field's result type. False wherever that is not certain: for a transform that is not in
@@ -60,11 +61,11 @@ def left_out(entry: Transform, settings: Settings, own: object, wanted: Between,
     return own is None or judge(entry, settings, own, wanted, kind)
 
 
-def _same_value(_entry: Transform, _settings: Settings, own: object, wanted: Between, _kind: pa.DataType) -> bool:
+def _same_value(_entry: Transform, _settings: Parameters, own: object, wanted: Between, _kind: pa.DataType) -> bool:
     return not wanted.holds(own)
 
 
-def _between_truncated(entry: Transform, settings: Settings, own: object, wanted: Between, kind: pa.DataType) -> bool:
+def _between_truncated(entry: Transform, settings: Parameters, own: object, wanted: Between, kind: pa.DataType) -> bool:
     def cut(end: object, step: int, inside: bool) -> object:
         # An integer next to an end that is not in the range: 20 is not below 20, and its tens are those of 19.
         nearest = end if inside or not isinstance(end, int) else end + step
@@ -76,7 +77,7 @@ def _between_truncated(entry: Transform, settings: Settings, own: object, wanted
     return not Between(lower=lower, upper=upper).holds(own)
 
 
-def _between_years(_entry: Transform, _settings: Settings, own: object, wanted: Between, kind: pa.DataType) -> bool:
+def _between_years(_entry: Transform, _settings: Parameters, own: object, wanted: Between, kind: pa.DataType) -> bool:
     wall = _wall_clock(wanted, kind)
     lower, upper = (None if end is None else _year(end) for end in (wall.low, wall.high))
     return not Between(lower=lower, upper=upper).holds(own)
@@ -87,7 +88,7 @@ def _year(seconds: int) -> int:
 
 
 def _of_days(of: Callable[[pa.Array], pa.Array]) -> Callable[..., bool]:
-    def judge(_entry: Transform, _settings: Settings, own: object, wanted: Between, kind: pa.DataType) -> bool:
+    def judge(_entry: Transform, _settings: Parameters, own: object, wanted: Between, kind: pa.DataType) -> bool:
         days = _wall_clock(wanted, kind).steps(_DAY_S, _MOST_DAYS)
         if days is None or exact([*days[:1], *days[-1:]], pa.int32()) is None:
             return False
@@ -96,7 +97,7 @@ def _of_days(of: Callable[[pa.Array], pa.Array]) -> Callable[..., bool]:
     return judge
 
 
-def _of_hours(_entry: Transform, _settings: Settings, own: object, wanted: Between, kind: pa.DataType) -> bool:
+def _of_hours(_entry: Transform, _settings: Parameters, own: object, wanted: Between, kind: pa.DataType) -> bool:
     if pa.types.is_date(kind):
         return own != 0
     hours = _wall_clock(wanted, kind).steps(3600, _MOST_HOURS)
@@ -123,7 +124,7 @@ def _wall_clock(wanted: Between, kind: pa.DataType) -> _Seconds:
     return _Seconds(None if low is None else low - zone, None if high is None else high + zone)
 
 
-_LEFT_OUT: Mapping[str, Callable[[Transform, Settings, object, Between, pa.DataType], bool]] = {
+_LEFT_OUT: Mapping[str, Callable[[Transform, Parameters, object, Between, pa.DataType], bool]] = {
     "identity": _same_value,
     "truncate": _between_truncated,
     "year": _between_years,

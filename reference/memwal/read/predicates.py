@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from ..clauses import implements
 from ..errors import InvalidArgument
-from .values import NOTHING, TURNED, Predicate, among, both, comparable, compared, either, said, typed
+from .values import NOTHING, TURNED, Predicate, among, both, comparable, compared, either, said
 
 _SHOWN = 200
 """Characters of a condition that an error message shows."""
@@ -36,9 +36,7 @@ def extract(condition: Any, schema: pa.Schema) -> Predicate:
         return NOTHING
     found = _of_expression(condition, schema) if isinstance(condition, pc.Expression) else _of_sql(condition, schema)
     types = dict(zip(schema.names, schema.types, strict=True))
-    return {
-        name: typed(values, types[name]) for name, values in found.items() if name in types and comparable(types[name])
-    }
+    return {name: values for name, values in found.items() if name in types and comparable(types[name])}
 
 
 def shown(condition: str) -> str:
@@ -56,7 +54,7 @@ def _of_sql(condition: str, schema: pa.Schema) -> Predicate:
     except Exception as error:
         raise InvalidArgument(f"the filter {shown(condition)} is no single condition: {error}") from error
     try:
-        return _of_node(_variant(parsed))
+        return _of_node(_variant(parsed), dict(zip(schema.names, schema.types, strict=True)))
     except RecursionError:  # a chain of some hundred terms
         return NOTHING
 
@@ -69,31 +67,28 @@ def _variant(expression: Any) -> Any:
         return None
 
 
-def _of_node(node: Any) -> Predicate:
+def _of_node(node: Any, types: Mapping[str, pa.DataType]) -> Predicate:
     """What one node of DataFusion's expression tree says."""
     kind = type(node).__name__
     if kind == "BinaryExpr":
         left, right = _variant(node.left()), _variant(node.right())
         if node.op() == "AND":
-            return both([_of_node(left), _of_node(right)])
+            return both([_of_node(left, types), _of_node(right, types)])
         if node.op() == "OR":
-            return either([_of_node(left), _of_node(right)])
+            return either([_of_node(left, types), _of_node(right, types)])
         if node.op() in TURNED:
-            is_left = type(left).__name__ == "Column"
-            column, literal, sign = (
-                (left, node.right(), node.op()) if is_left else (right, node.left(), TURNED[node.op()])
-            )
-            if type(column).__name__ == "Column":
-                return compared(column.name(), sign, _constant(literal))
+            if type(left).__name__ == "Column":
+                return _compared(left, node.op(), node.right(), types)
+            if type(right).__name__ == "Column":
+                return _compared(right, TURNED[node.op()], node.left(), types)
     if kind == "Between" and not node.negated():
         column = _variant(node.expr())
         if type(column).__name__ == "Column":
-            ends = (">=", _constant(node.low())), ("<=", _constant(node.high()))
-            return both([compared(column.name(), sign, end) for sign, end in ends])
+            return both([_compared(column, ">=", node.low(), types), _compared(column, "<=", node.high(), types)])
     if kind == "InList" and not node.negated():
         column = _variant(node.expr())
         if type(column).__name__ == "Column":
-            return among(column.name(), [_constant(each) for each in node.list()])
+            return either([_compared(column, "=", each, types) for each in node.list()])
     if kind == "IsNull":
         column = _variant(node.expr())
         if type(column).__name__ == "Column":
@@ -110,6 +105,11 @@ _READERS = {
     "Utf8View": "value_string",
 }
 """Literals that keep their value whatever they are compared with, by type, and what reads them."""
+
+
+def _compared(column: Any, sign: str, constant: Any, types: Mapping[str, pa.DataType]) -> Predicate:
+    # A text is taken for what it says before ends are compared with each other: as texts they have another order.
+    return compared(column.name(), sign, said(_constant(constant), types.get(column.name())))
 
 
 def _constant(expression: Any) -> object:

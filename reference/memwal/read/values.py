@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 
@@ -72,16 +71,15 @@ def both(parts: Sequence[Predicate]) -> Predicate:
 def _shared(one: Values, other: Values) -> Values:
     """What is in both; either of them where values cannot be compared."""
     try:
-        if isinstance(one, Between) and isinstance(other, Between):
-            return one.within(other)
         if isinstance(one, Between):
-            one, other = other, one
-        if isinstance(other, Between):
-            held = other
-            return frozenset(value for value in one if value is not None and held.holds(value))
-        return one & other
+            return one.within(other) if isinstance(other, Between) else _held(other, one)
+        return _held(one, other) if isinstance(other, Between) else one & other
     except TypeError:
         return one
+
+
+def _held(values: frozenset[object], wanted: Between) -> Values:
+    return frozenset(value for value in values if value is not None and wanted.holds(value))
 
 
 def either(parts: Sequence[Predicate]) -> Predicate:
@@ -108,18 +106,13 @@ def _united(parts: Sequence[Values]) -> Values | None:
     return found
 
 
-def typed(values: Values, kind: pa.DataType) -> Values:
-    """``values`` with texts and days as what they are compared as with a column of days or times."""
-    if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
-        return values
-    if isinstance(values, Between):
-        lower, upper = (None if end is None else said(end, kind) for end in (values.lower, values.upper))
-        return replace(values, lower=lower, upper=upper)
-    return frozenset(value if value is None else said(value, kind) for value in values)
+def said(value: object, kind: pa.DataType | None) -> object:
+    """A literal that is compared with a column of type ``kind``: what it says to one of days or times.
 
-
-def said(value: object, kind: pa.DataType) -> object:
-    """A literal as Python's day or time, where what it says does not depend on a time zone; else as it is."""
+    As it is for other columns, and where what it says depends on a time zone.
+    """
+    if kind is None or not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+        return value
     if isinstance(value, str) and _MOMENT.fullmatch(value):
         with suppress(ValueError):
             found = datetime.fromisoformat(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +242,20 @@ COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("x", pa.float64
 )
 def test_what_a_filter_says_about_single_columns_is_extracted(condition: Any, expected: dict[str, set[Any]]) -> None:
     assert extract(condition, COLUMNS) == expected
+
+
+@pytest.mark.clause("PLAN-005")
+def test_texts_that_say_a_time_are_compared_as_times() -> None:
+    noon, midnight = datetime(2024, 1, 1, 12), datetime(2024, 1, 1)
+    schema = pa.schema([("t", pa.timestamp("us")), ("z", pa.timestamp("us", "Europe/Berlin"))])
+    # As texts the first of the two is the lesser one.
+    assert extract("t > '2024-01-01 12:00:00' OR t > '2024-01-01T00:00:00'", schema) == {
+        "t": Between(lower=midnight, with_lower=False)
+    }
+    assert extract("t = '2024-01-01T12:00:00'", schema) == {"t": {noon}}
+    said = extract("z >= '2024-01-01T12:00:00+05:00' OR z >= '2024-01-01T10:00:00Z'", schema)
+    assert said == {"z": Between(lower=datetime(2024, 1, 1, 7, tzinfo=UTC))}
+    assert extract("z >= '2024-01-01T12:00:00'", schema) == {"z": Between(lower="2024-01-01T12:00:00")}
 
 
 def keys_of_other(made: memwal.Table, bucket: int) -> list[tuple[int, int]]:

@@ -118,6 +118,7 @@ def test_ends_of_a_range_decide_to_the_value() -> None:
         (pa.date32(), "year", "c >= '2024-06-01' AND c < DATE '2026-01-01'", [2023, 2024, 2025, 2026], [2024, 2025]),
         (pa.timestamp("us"), "year", pc.field("c") < datetime(2025, 1, 1), [2024, 2025, None], [2024]),
         (berlin, "year", "c < '2024-12-30T00:00:00Z'", [2024, 2025], [2024]),
+        (berlin, "year", "c < '2024-12-31T23:59:00Z'", [2024, 2025], [2024, 2025]),
         (
             pa.date32(),
             "month",
