@@ -12,7 +12,7 @@ import pyarrow as pa
 from ..clauses import implements
 from ..codec.region_manifest import RegionManifest
 from ..effects import Io
-from ..ids import RegionId
+from ..ids import RegionId, TableVersion
 from ..index import regions
 from ..index.snapshot import RegionRow
 from ..table.state import TableState
@@ -51,19 +51,20 @@ async def lookup(
     ``run``: False only plans, and finds nothing.
     Raises as `memwal.read.view.over` does, and `InvalidArgument` for columns that are not there.
     """
-    known: Mapping[RegionId, RegionRow] | None = None
+    known: dict[TableVersion, Mapping[RegionId, RegionRow]] = {}
 
     async def asked(base: TableState) -> Mapping[RegionId, RegionManifest]:
-        nonlocal known
         # PLAN-016, the region of the key: the manifests of others are not looked at. Values of a region never change.
-        known = await registered(io, base, live=True)
+        known[base.version] = await registered(io, base, live=True)
         among = await regions.folders(io)
-        return await regions.discover(io, base.revision, targets(base, known, among, keys))
+        return await regions.discover(io, base.revision, targets(base, known[base.version], among, keys))
 
     async def body(view: View) -> tuple[pa.Table, CoalesceFirst]:
         names = query.names(view.base)
-        of = await registered(io, view.base, live=False) if known is None else known
-        planned = plan(view.base, of, collect(io, view, query.memory), keys, names)
+        # Regions may have been registered since: then more of them are known not to have the keys.
+        if view.base.version not in known:
+            known[view.base.version] = await registered(io, view.base, live=view.live)
+        planned = plan(view.base, known[view.base.version], collect(io, view, query.memory), keys, names)
         found = await planned.find(keys) if run else keys.slice(0, 0)
         return live(found, view.base, names), planned
 
