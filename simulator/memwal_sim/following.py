@@ -17,7 +17,7 @@ from memwal_model.following import Course, Partial, Stopped, begun, follow, lite
 from memwal_model.machine import ASSUMPTIONS
 from memwal_model.states import Step
 
-from .regions import Regions
+from .regions import RegionsSeen
 from .store import Contents
 from .world import REFINEMENT
 
@@ -107,7 +107,7 @@ class Teller:
         self, revision: Revision, *, collects_wal: bool = False, without: frozenset[str] = frozenset()
     ) -> None:
         """``collects_wal``: entries will be deleted; else that is known once one is."""
-        self.seeing = Regions(revision)
+        self.seeing = RegionsSeen(revision)
         self.collects_wal, self.without = collects_wal, without
 
     def begin(self, contents: Contents) -> RunTold:

@@ -70,7 +70,7 @@ def _entry(data: bytes, revision: Revision, name: str) -> tuple[int, bool] | Non
 
 
 @dataclass(slots=True)
-class Regions:
+class RegionsSeen:
     """Reads stores; what it has read it remembers."""
 
     revision: Revision
