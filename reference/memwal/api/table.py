@@ -11,15 +11,14 @@ import pyarrow as pa
 
 from ..codec.index_details import RegionSpec
 from ..codec.marks import Mark
-from ..errors import ArtifactError, InvalidArgument, Unmergeable
+from ..errors import InvalidArgument
 from ..ids import FieldId, Generation, Milliseconds, RegionId, SpecId, region_id
 from ..index import drained, maintaining, regions, transforms
 from ..index.opening import region_of
 from ..index.snapshot import RegionRow
 from ..index.transforms import SpecRequest
 from ..invariants import Report
-from ..jobs import collector, index_builder, marks, merger, opening, spec_change
-from ..jobs.merger import Merged
+from ..jobs import collector, index_builder, marks, opening, spec_change
 from ..read import filters
 from ..region import writer as writing
 from ..region.limits import Limits
@@ -27,7 +26,7 @@ from ..region.sequences import LateRows, SequenceBy
 from ..revisions import Revision
 from ..table import coverage, write
 from ..table.state import TableState
-from ..table.upsert import KeysRead
+from .merging import merge_regions
 from .place import Place
 from .queries import Queries
 from .reports import CatchUpReport, GcReport, MergeReport, RegionInfo
@@ -267,29 +266,16 @@ class Table(Queries):
         self._check_not_pinned()
         if until is not None and (region is None or until < 1):
             raise InvalidArgument(f"until={until} is to be a generation of one region, from 1 on")
-        io = self._io
+        place = self._place
         if replace_rows_of_others:
-            io = replace(io, interpretation=replace(io.interpretation, manual_regions_apart=False))
+            apart = replace(place.io.interpretation, manual_regions_apart=False)
+            place = replace(place, io=replace(place.io, interpretation=apart))
         wanted, beside = self._to_merge(region)
-        last = None if until is None else Generation(until)
-        done: list[Merged] = []
-        failures: list[ArtifactError | Unmergeable] = []
-        base = KeysRead()
-        for one in wanted:
-            try:
-                done += self._run(merger.merge_region(io, one, last, beside, base))
-            except (ArtifactError, Unmergeable) as failure:
-                failures.append(failure)
+        report, failure = merge_regions(place, wanted, None if until is None else Generation(until), beside)
         self.refresh()
-        for further in failures[1:]:
-            failures[0].add_note(f"in another region: {further}")
-        if failures:
-            raise failures[0]
-        return MergeReport(
-            merged=tuple((m.region_id, m.generation) for m in done),
-            rows=sum(m.rows for m in done),
-            deleted=sum(m.deleted for m in done),
-        )
+        if failure is not None:
+            raise failure
+        return report
 
     def _to_merge(self, region: str | None) -> tuple[list[RegionId], frozenset[RegionId]]:
         """The regions to merge, and those that are known to be manual because the table has no spec."""

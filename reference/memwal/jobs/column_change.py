@@ -21,7 +21,7 @@ from ..errors import ArtifactError, EngineBug, InvalidArgument, Outcome
 from ..ids import UINT64_MAX, Generation, TableVersion
 from ..index import drained, guards
 from ..maintained import base_index
-from ..region import writer as writing
+from ..region.opening import recovered
 from ..region.region import Region
 from ..table import columns, whole
 from ..table.columns import Compute
@@ -163,7 +163,7 @@ def _flushing(
         # As for every claimant: while the token stands after the claim, nobody has changed the columns since.
         await fenced_change.check_begun(io, token)
         if not manifest.sealed:
-            writer = await writing.recovered(region, manifest, maintained=maintained)
+            writer = await recovered(region, manifest, maintained=maintained)
             await writer.flush()
             if writer.frozen or writer.memtable.rows:
                 raise EngineBug(f"columns are to change, and region {region.region_id} has rows that were not flushed")

@@ -19,11 +19,12 @@ from ..maintained import base_index
 from ..read.sequences import stored_sequences
 from ..read.sources import MemoryView
 from ..region import sequences
-from ..region import writer as writing
 from ..region.claim import claim
 from ..region.limits import Limits
 from ..region.memtable import MemTable
+from ..region.opening import recovered
 from ..region.sequences import Comparison, SequenceBy
+from ..region.writer import RegionWriter
 from ..table.state import TableState
 from . import spec_change
 
@@ -38,7 +39,7 @@ async def open_region(
     registered: bool = True,
     governed: bool = True,
     sequence: SequenceBy | None = None,
-) -> tuple[writing.RegionWriter, TableState]:
+) -> tuple[RegionWriter, TableState]:
     """Claim the region of ``row``, look at the table again, and recover; returns the writer and what it goes by.
 
     ``state`` serves for the claim. Columns and specs are those of the version that is newest after it: a change of
@@ -56,7 +57,7 @@ async def open_region(
     known = newest or state
     region = region_of(io, known, row, belongs=belonging(row, known))
     maintained = await base_index.load(io, known, known=maintained)
-    writer = await writing.recovered(
+    writer = await recovered(
         replace(region, table=io),
         manifest,
         limits=limits,

@@ -8,7 +8,6 @@ Source: MemWAL revisions A and B, "Writer Expectations"; revision A, "Writer Con
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -17,21 +16,18 @@ from .. import confirm, paths
 from ..clauses import implements
 from ..codec import wal
 from ..codec.marks import Mark
-from ..codec.region_manifest import RegionManifest
 from ..codec.wal import WalEntry
 from ..effects import Join, Spawn, until
 from ..errors import AlreadyExists, ArtifactError, EngineBug, Fenced, OutcomeUnknown
 from ..ids import Generation, Milliseconds, WalPosition
 from ..maintained.base_index import MaintainedIndex, refreshed
-from ..maintained.memory import MemTableIndexes
 from . import flush as flushing
 from . import manifest as manifests
-from .claim import claim, verify_epoch
+from .claim import verify_epoch
 from .commit import commit_flush
-from .limits import Limits, Trigger
-from .recovery import recover, replay_start
-from .region import Region
-from .sequences import Comparison, PutResult
+from .limits import Trigger
+from .recovery import replay_start
+from .sequences import PutResult
 from .writer_state import Stopping, WriterState
 
 _LENIENCY = 2
@@ -84,7 +80,7 @@ class RegionWriter(WriterState):
         # WRITER-004, the other promise, independent of the first (WRITER-005, all four combinations).
         if indexed and self.maintains:
             self.refresh_indexes()
-        now_ms = await self._now()
+        now_ms = await self.now()
         self.clocks = self.clocks.started(self.limits, self.memtable.waiting.rows, self.memtable.rows, now_ms)
         await self._keep_limits(now_ms, durable=durable)
         return done
@@ -102,7 +98,8 @@ class RegionWriter(WriterState):
             else:
                 await self._flush_frozen()
 
-    async def _now(self) -> Milliseconds | None:
+    async def now(self) -> Milliseconds | None:
+        """The time, for the limits that are about time; None where there are none, without a request."""
         return await self.region.io.now() if self.timed else None
 
     @implements(
@@ -213,7 +210,7 @@ class RegionWriter(WriterState):
     async def freeze_if_due(self) -> None:
         """As `freeze`, unless somebody else did it before this one's turn came, so that it is not due any more."""
         async with self.storing:
-            if (trigger := self.memtable_due(await self._now())) is not None:
+            if (trigger := self.memtable_due(await self.now())) is not None:
                 await self._seal(trigger)
 
     async def _seal(self, trigger: Trigger | None) -> Generation | None:
@@ -290,7 +287,7 @@ class RegionWriter(WriterState):
     @implements("WRITER-018", "FLUSH-001")
     async def keep_limits(self) -> None:
         """Do whatever has reached a limit, or have the background do it: what every write ends with."""
-        await self._keep_limits(await self._now(), durable=False)
+        await self._keep_limits(await self.now(), durable=False)
 
     @implements("WRITER-010", "WRITER-012", "WRITER-018", "FLUSH-001")
     async def _keep_limits(self, now_ms: Milliseconds | None, *, durable: bool) -> None:
@@ -335,7 +332,7 @@ class RegionWriter(WriterState):
 
     async def _do_next(self) -> bool:
         """Do what is due, or wait; false if there is nothing to wait for. Flushes first: they make room."""
-        now_ms = await self._now()
+        now_ms = await self.now()
         if self.frozen:
             await self.flush_oldest()
             self.release()
@@ -370,46 +367,3 @@ class RegionWriter(WriterState):
                 raise EngineBug(f"a writer was closed with {self.memtable.pending_rows} rows that are in no entry")
             self.closed = True
         return True
-
-
-@implements("FENCE-003", "FENCE-022", "WRITER-001", "WRITER-008", "WRITER-013", "WRITER-034")
-async def open_writer(
-    region: Region, *, limits: Limits | None = None, maintained: Sequence[MaintainedIndex] = ()
-) -> RegionWriter:
-    """Claim the region and recover its MemTable; returns the open writer.
-
-    ``maintained``: the base indexes that its MemTables carry too (AMB-48).
-    """
-    return await recovered(region, await claim(region), limits=limits, maintained=maintained)
-
-
-async def recovered(
-    region: Region,
-    manifest: RegionManifest,
-    *,
-    limits: Limits | None = None,
-    maintained: Sequence[MaintainedIndex] = (),
-    comparison: Comparison | None = None,
-) -> RegionWriter:
-    """The open writer of a region that was just claimed with ``manifest``: recovers its MemTables."""
-    found = await recover(region, manifest)
-    covered = found.memtable.position_covered
-    following = WalPosition(covered + 1) if covered is not None else replay_start(manifest, region.revision)
-    *frozen, memtable = (
-        replace(each, indexes=MemTableIndexes.empty(maintained, region.rows.key, region.rows.schema))
-        for each in (*found.frozen, found.memtable)
-    )
-    for each in (*frozen, memtable) if maintained else ():
-        each.index_up_to_date(maintained=True)
-    writer = RegionWriter(
-        region=region,
-        limits=limits or Limits(),
-        manifest=manifest,
-        memtable=memtable,
-        frozen=tuple(frozen),
-        position_next=following,
-        comparison=comparison,
-    )
-    now_ms = await writer._now()
-    writer.clocks = writer.clocks.started(writer.limits, memtable.waiting.rows, memtable.rows, now_ms)
-    return writer

@@ -24,7 +24,7 @@ from memwal.index.opening import region_of
 from memwal.jobs import spec_change
 from memwal.jobs.spec_change import Changed, ChangeLost, NotDrained
 from memwal.region.claim import claim
-from memwal.region.writer import open_writer
+from memwal.region.opening import open_writer
 from memwal.revisions import LITERAL, STRICT, B, Interpretation
 
 from ..kit.ground import Actor, Ground, keys, row

@@ -20,7 +20,7 @@ from memwal.invariants.runner import verify
 from memwal.jobs.collector import Decision, Policy, collect
 from memwal.jobs.merger import merge_region
 from memwal.read import scan as reading
-from memwal.region.writer import open_writer
+from memwal.region.opening import open_writer
 from memwal.revisions import STRICT
 from memwal.table import tags, write
 from memwal.table.state import TableState, latest, load, versions

@@ -14,7 +14,7 @@ from memwal.index import mem_wal, regions
 from memwal.index.opening import region_of
 from memwal.index.snapshot import RegionRow
 from memwal.jobs import spec_change
-from memwal.region.writer import open_writer
+from memwal.region.opening import open_writer
 from memwal.revisions import STRICT
 from memwal.table.state import TableState, latest, load, versions
 

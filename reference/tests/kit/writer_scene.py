@@ -19,9 +19,10 @@ from memwal.ids import Milliseconds, RegionId, WalPosition
 from memwal.maintained.base_index import MaintainedIndex
 from memwal.region import manifest as manifests
 from memwal.region.limits import Limits
+from memwal.region.opening import open_writer
 from memwal.region.region import Region
 from memwal.region.rows import Rows
-from memwal.region.writer import RegionWriter, open_writer
+from memwal.region.writer import RegionWriter
 from memwal.revisions import REVISIONS, STRICT
 from memwal.stores.local import LocalStore
 from memwal.table import read

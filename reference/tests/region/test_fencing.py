@@ -31,7 +31,8 @@ from memwal.index import regions
 from memwal.jobs.collector import generations as collected_generations
 from memwal.region import manifest as manifests
 from memwal.region.claim import claim, verify_epoch
-from memwal.region.writer import RegionWriter, open_writer
+from memwal.region.opening import open_writer
+from memwal.region.writer import RegionWriter
 from memwal.revisions import STRICT, A, B, R, Revision
 from memwal.table import write
 from memwal.table.state import TableState

@@ -15,8 +15,8 @@ from memwal.read.tail import wal_tail
 from memwal.region import manifest as manifests
 from memwal.region import wal_folder
 from memwal.region.claim import claim
+from memwal.region.opening import open_writer
 from memwal.region.recovery import recover, replay_start
-from memwal.region.writer import open_writer
 from memwal.revisions import STRICT, A, B, R, Revision
 
 from ..kit.ground import (

@@ -21,7 +21,8 @@ from memwal.ids import Epoch, Generation, WalPosition
 from memwal.index import regions
 from memwal.region import wal_folder
 from memwal.region.limits import Limits
-from memwal.region.writer import RegionWriter, open_writer
+from memwal.region.opening import open_writer
+from memwal.region.writer import RegionWriter
 from memwal.revisions import STRICT, A, B, R, Revision
 
 from ..kit.arrow_tables import tables

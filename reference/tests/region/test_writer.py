@@ -21,8 +21,8 @@ from memwal.ids import Milliseconds
 from memwal.index.opening import _first_other
 from memwal.region.limits import Limits, has_room, memtable_due, wal_due
 from memwal.region.memtable import size_of
+from memwal.region.opening import open_writer
 from memwal.region.sequences import PutResult
-from memwal.region.writer import open_writer
 
 from ..kit.writer_scene import SCHEMA, UNTIMED, Scene, pairs, rows
 

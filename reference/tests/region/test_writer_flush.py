@@ -12,7 +12,7 @@ import pytest
 from memwal.effects import PutIfAbsent, run
 from memwal.errors import Fenced
 from memwal.region.limits import Limits
-from memwal.region.writer import open_writer
+from memwal.region.opening import open_writer
 from memwal.table import state as states
 from memwal.table.state import TableState
 

@@ -26,8 +26,9 @@ from memwal.jobs.merger import merge_region
 from memwal.read import scan
 from memwal.read.sources import MemoryView
 from memwal.region.limits import Limits
+from memwal.region.opening import open_writer
 from memwal.region.region import Region
-from memwal.region.writer import RegionWriter, open_writer
+from memwal.region.writer import RegionWriter
 from memwal.table import tags, whole, write
 from memwal.table.state import latest, load
 

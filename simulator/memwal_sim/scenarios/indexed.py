@@ -15,7 +15,8 @@ from memwal.invariants.index import catch_up_is_not_ahead_of_merging, catch_up_n
 from memwal.maintained import base_index
 from memwal.read import scan
 from memwal.region import manifest as manifests
-from memwal.region.writer import RegionWriter, open_writer
+from memwal.region.opening import open_writer
+from memwal.region.writer import RegionWriter
 from memwal.revisions import CONFIG_REVISION, Revision
 from memwal.table import write
 from memwal.table.coverage import covered, index_names

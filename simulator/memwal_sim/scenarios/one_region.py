@@ -19,7 +19,7 @@ from memwal.invariants.rows import registered_values
 from memwal.jobs.merger import merge_region
 from memwal.read import scan
 from memwal.read.sources import open_generation, unmerged
-from memwal.region.writer import open_writer
+from memwal.region.opening import open_writer
 from memwal.table import read as table_read
 from memwal.table.state import latest, load, versions
 from memwal.violations import Violation

@@ -16,7 +16,8 @@ from memwal.index.registration import register
 from memwal.index.transforms import SpecRequest, bucket, identity
 from memwal.jobs import spec_change
 from memwal.jobs.merger import merge_region
-from memwal.region.writer import RegionWriter, open_writer
+from memwal.region.opening import open_writer
+from memwal.region.writer import RegionWriter
 from memwal.revisions import CONFIG_REVISION, Revision
 from memwal.table import columns, write
 from memwal.table import schema as schemas

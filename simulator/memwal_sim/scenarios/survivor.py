@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from memwal.jobs.merger import merge_region
-from memwal.region.writer import open_writer
+from memwal.region.opening import open_writer
 from memwal.table import read as table_read
 from memwal.table.state import latest
 from memwal.violations import Violation

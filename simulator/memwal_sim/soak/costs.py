@@ -22,8 +22,9 @@ from memwal.jobs.collector import Policy
 from memwal.maintained import base_index
 from memwal.read import scan
 from memwal.region.limits import Limits
+from memwal.region.opening import open_writer
 from memwal.region.region import Region
-from memwal.region.writer import RegionWriter, open_writer
+from memwal.region.writer import RegionWriter
 from memwal.revisions import CONFIG_INLINE_REGIONS
 from memwal.table import write
 from memwal.table.state import latest

@@ -14,7 +14,8 @@ from memwal.jobs import collector, index_builder, merger, spec_change
 from memwal.maintained import base_index
 from memwal.read import scan
 from memwal.region.limits import Limits
-from memwal.region.writer import RegionWriter, open_writer
+from memwal.region.opening import open_writer
+from memwal.region.writer import RegionWriter
 from memwal.table import read
 from memwal.table.state import latest
 from memwal.violations import Violation

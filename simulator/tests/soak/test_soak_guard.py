@@ -6,7 +6,7 @@ import pytest
 from memwal import paths
 from memwal.effects import Delete
 from memwal.region.limits import Limits
-from memwal.region.writer import open_writer
+from memwal.region.opening import open_writer
 from memwal.revisions import REVISIONS
 from memwal_sim.soak.counting import Counted
 from memwal_sim.soak.founding import found, opened, table_of
