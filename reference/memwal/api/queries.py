@@ -14,7 +14,7 @@ from ..read import changes, cut, filters, lookup, predicates
 from ..read import scan as reading
 from ..read import text as text_search
 from ..read import vector as vector_search
-from ..read.changes import LogEntry
+from ..read.changes import ChangeEntry
 from ..read.cut import Split
 from ..read.nodes import PlanNode, explain
 from ..read.query import Query
@@ -152,7 +152,7 @@ class Queries:
         """Of each region the position of the first entry that its WAL still has, or where the next one will be."""
         return self._run(changes.log_starts(self._io))
 
-    def log_entries(self, region: str, start: int, end: int) -> Iterator[LogEntry]:
+    def log_entries(self, region: str, start: int, end: int) -> Iterator[ChangeEntry]:
         """The WAL entries of ``region`` that have rows, from ``start`` to before ``end``, which `log_ends` gave.
 
         Flushed or not, in order. Raises `memwal.read.changes.LogGone` if one of them was collected.

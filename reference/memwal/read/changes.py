@@ -43,7 +43,7 @@ class LogGone(Outcome):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogEntry:
+class ChangeEntry:
     """One WAL entry with rows."""
 
     position: WalPosition
@@ -93,7 +93,7 @@ async def _first(region: Io, manifest: RegionManifest, base: TableState) -> WalP
 
 
 @implements("WAL-019", "FENCE-015", "AMB-26", "AMB-27")
-async def log_entries(io: Io, region: RegionId, start: WalPosition, end: WalPosition) -> AsyncIterator[LogEntry]:
+async def log_entries(io: Io, region: RegionId, start: WalPosition, end: WalPosition) -> AsyncIterator[ChangeEntry]:
     """The entries of ``region`` from ``start`` to before ``end``, which `log_ends` gave, that have rows; in order.
 
     Barriers and marks have none. Raises `LogGone` if one of them was collected, now or meanwhile, and `ArtifactError`
@@ -140,9 +140,9 @@ async def _claimed(folder: Io, position: WalPosition, epoch: Epoch, base: TableS
     return manifest
 
 
-def _logged(position: WalPosition, entry: WalEntry, stored: pa.Table) -> LogEntry:
+def _logged(position: WalPosition, entry: WalEntry, stored: pa.Table) -> ChangeEntry:
     if TOMBSTONE in stored.schema.names:
         deleted, rows = stored.column(TOMBSTONE), stored.drop_columns([TOMBSTONE])
     else:
         deleted, rows = pa.chunked_array([pa.repeat(pa.scalar(False), stored.num_rows)]), stored
-    return LogEntry(position=position, epoch=entry.epoch, rows=rows, deleted=deleted)
+    return ChangeEntry(position=position, epoch=entry.epoch, rows=rows, deleted=deleted)

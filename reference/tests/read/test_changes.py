@@ -14,7 +14,7 @@ from memwal import paths
 from memwal.codec import wal
 from memwal.errors import ArtifactError
 from memwal.ids import Epoch, WalPosition
-from memwal.read.changes import LogEntry, LogGone
+from memwal.read.changes import ChangeEntry, LogGone
 from memwal.read.cut import CutGone
 from memwal.stores.memory import MemoryStore
 
@@ -34,7 +34,7 @@ def create(revision: str, **options: Any) -> memwal.Table:
 def told(entries: Any) -> list[tuple[int, list[tuple[int, str | None, bool]]]]:
     """Of each entry its epoch and rows, the third value of which says whether it deletes."""
 
-    def of(entry: LogEntry) -> list[tuple[int, str | None, bool]]:
+    def of(entry: ChangeEntry) -> list[tuple[int, str | None, bool]]:
         columns = (*(column.to_pylist() for column in entry.rows.columns), entry.deleted.to_pylist())
         return list(zip(*columns, strict=True))
 
