@@ -48,6 +48,13 @@ from memwal_conformance.adapters.reference_evals import (
     eval_name,
     eval_region,
 )
+from memwal_conformance.adapters.reference_sequences import (
+    sequence_delete,
+    sequence_open,
+    sequence_put,
+    task_done,
+    task_finish,
+)
 from memwal_conformance.adapters.reference_state import Reader, ReferenceState
 from memwal_conformance.adapters.serve import Handler, serve
 from memwal_conformance.cells import CellError
@@ -308,6 +315,11 @@ MESSAGES: dict[str, Callable[[ReferenceState, Json], Json]] = {
     "inspect": inspect,
     "table.create": table_create,
     "sync.crash": sync_crash,
+    "sequence.open": sequence_open,
+    "sequence.put": sequence_put,
+    "sequence.delete": sequence_delete,
+    "task.finish": task_finish,
+    "task.done": task_done,
     "writer.open": writer_open,
     "writer.put": writer_put,
     "writer.delete": writer_delete,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,17 @@ import lance
 import mmh3
 import pyarrow as pa
 import pyarrow.compute as pc
+from memwal.codec.marks import Mark
 from memwal.codec.region_manifest import RegionManifest
+from memwal.effects import Io
 from memwal.errors import StorageError
 from memwal.ids import Generation
 from memwal.region import claim as claiming
+from memwal.region.memtable import MemTable
 from memwal.region.region import Region
+from memwal.region.sequences import Comparison, Sequences
 from memwal.region.writer import RegionWriter
+from memwal.table.state import TableState, latest
 
 from memwal_conformance import cells
 from memwal_conformance.adapters.serve import Handler
@@ -220,6 +225,19 @@ async def _passes_over_failed_flushes(self: RegionWriter) -> Generation | None:
         return None
 
 
+async def _compares_with_its_own(self: Comparison, held: Callable[[], Sequence[MemTable]]) -> None:
+    if self.known is None:
+        self.known = Sequences(self.key, self.sequence.column, (await self.stored(held())).slice(0, 0))
+
+
+async def _records_no_marks(io: Io, *_: object) -> TableState:
+    return await latest(io)
+
+
+def _only_this_batch(marks: Iterable[Mark], wanted: Mark) -> bool:
+    return any(mark.batch == wanted.batch and set(wanted.partitions) <= set(mark.partitions) for mark in marks)
+
+
 def _remembered(handlers: Handlers) -> dict[str, str]:
     """Handle of a reader -> its table, from now on."""
     opened = handlers["reader.open"]
@@ -345,6 +363,36 @@ DEFECTS: dict[str, Defect] = {
         sentence="A vector search looks at the base table only.",
         case="scenarios/a_vector_search_finds_newest_rows.json::B",
         clause="READ-002",
+    ),
+    "keeps_late_rows": Defect(
+        replaced={"memwal.region.sequences:Comparison.admitted": lambda _, rows: (rows, None)},
+        sentence="A writer that takes a sequence puts whatever it is given.",
+        case="scenarios/a_late_row_is_left_out.json::B",
+        clause="AMB-148",
+    ),
+    "compares_with_its_own": Defect(
+        replaced={"memwal.region.sequences:Comparison.ready": _compares_with_its_own},
+        sentence="A writer that takes a sequence compares with the rows that it has put itself.",
+        case="scenarios/a_late_row_is_known_after_flush_merge_and_collection.json::B",
+        clause="AMB-148",
+    ),
+    "deletes_whatever_it_is_told": Defect(
+        replaced={"memwal.region.sequences:Comparison.admitted": lambda _, rows: (rows, None)},
+        sentence="A delete takes effect whatever its sequence is.",
+        case="scenarios/a_delete_has_a_sequence.json::R",
+        clause="AMB-148",
+    ),
+    "records_no_marks": Defect(
+        replaced={"memwal.table.marks:record": _records_no_marks},
+        sentence="A merge leaves the marks of finished tasks behind in the generation.",
+        case="scenarios/a_finished_task_is_known_to_later_attempts.json::B",
+        clause="AMB-149",
+    ),
+    "knows_only_this_batch": Defect(
+        replaced={"memwal.codec.marks:is_done": _only_this_batch},
+        sentence="A batch is not refused where a later one is finished.",
+        case="scenarios/a_finished_task_is_known_to_later_attempts.json::A",
+        clause="AMB-149",
     ),
 }
 """Name of a defect -> the defect."""

@@ -20,6 +20,8 @@ from .anchors import places, replaced
 
 SOURCES = ("reference/memwal", "simulator/memwal_sim", "conformance/memwal_conformance", "pipeline/memwal_spark")
 """Where a mutant may change something, below the root."""
+NOTES = "AMB"
+"""The file of mutants that break a note of SPEC_NOTES.md, of whose matter no clause speaks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +86,7 @@ class Mutant(SourceChange):
         return (around[-1] if around else source), self.old, self.new
 
 
-def mutants(root: Path = ROOT, groups: Iterable[str] = GROUPS) -> tuple[Mutant, ...]:
+def mutants(root: Path = ROOT, groups: Iterable[str] = (*GROUPS, NOTES)) -> tuple[Mutant, ...]:
     """The mutants of these groups, in the order of their files; none where there is no checkout.
 
     Raises `InvalidArgument` naming file and entry.

@@ -8,6 +8,9 @@ from functools import cache
 from .clauses import Ambiguity, ambiguities
 from .clauses import clauses as registry
 
+PROMISED = ("AMB-148", "AMB-149")
+"""Notes about what no text speaks of: who claims the capabilities ``sequence.*`` and ``task.*`` promises as much."""
+
 
 def levels_of(revision: str) -> dict[str, str]:
     """Level of each clause under a revision. What the texts of the revision do not say is MAY.
@@ -15,7 +18,7 @@ def levels_of(revision: str) -> dict[str, str]:
     The table documents (T) hold under all; revision R is held to what A or B says, in its own reading.
     """
     spoken = {"0": {"0", "T"}, "A": {"A", "T"}, "B": {"B", "T"}, "R": {"A", "B", "T"}}[revision]
-    return {c.id: c.level if spoken & set(c.revisions) else "MAY" for c in registry()}
+    return {c.id: c.level if spoken & set(c.revisions) else "MAY" for c in registry()} | dict.fromkeys(PROMISED, "MUST")
 
 
 def words(note: str) -> str:
@@ -37,4 +40,4 @@ def _notes() -> dict[str, Ambiguity]:
 
 @cache
 def _limits() -> dict[str, tuple[str, ...]]:
-    return {clause.id: clause.ambiguities for clause in registry()}
+    return {clause.id: clause.ambiguities for clause in registry()} | {note: (note,) for note in PROMISED}

@@ -69,7 +69,7 @@ class Scenario:
     """Ambiguities whose hazard it can show, as AMB numbers."""
 
 
-AREAS = ("writers", "putters", "jobs", "commits", "specs", "columns", "index", "first_seconds")
+AREAS = ("writers", "putters", "jobs", "commits", "specs", "columns", "index", "late", "first_seconds")
 """Files of ``data/scenarios``, and the module `commits`, whose scenarios are made by code."""
 
 

@@ -15,36 +15,12 @@ from memwal.read import sequences
 from memwal.read.fragments import restricted
 from memwal.read.sources import MemoryView
 from memwal.read.view import View
-from memwal_sim import data
 from memwal_sim.bugs import replacing
 from memwal_sim.exploring.exploration import Bounds, Exploration
 from memwal_sim.exploring.explorer import explore
-from memwal_sim.scenarios import files
-from memwal_sim.scenarios.scenario import Scenario, setting
+from memwal_sim.scenarios.scenario import Scenario, find, setting
 
-LATE = """
-[[scenarios]]
-name = "late_attempt"
-title = "an attempt that puts all and returns late, and a later one that puts older rows"
-about = "Two attempts of one task: one puts both rows and flushes, the other one claims and is killed after the first."
-on = "late"
-actors = [
-  { name = "original", script = ["open", { rows = { k = "v1" } }, { rows = { k = "v2" } }, "flush"] },
-  { name = "copy", script = ["open", { rows = { k = "v1" } }] },
-]
-
-[[scenarios]]
-name = "late_attempt_after_a_flush"
-title = "an attempt with older rows beside a merger"
-about = "A task has put and flushed; while somebody merges it, another attempt puts an older row of the key."
-on = "late"
-before = [{ name = "original", script = ["open", { rows = { k = "v2" } }, "flush"] }]
-actors = [
-  { name = "merger", script = ["merge"] },
-  { name = "copy", script = ["open", { rows = { k = "v1" } }] },
-]
-"""
-MEMORY, STORED = files.read(data.parsed("late.toml", LATE))
+MEMORY, STORED = find("late_attempt"), find("late_attempt_after_a_flush")
 
 _stored_sequences, _narrowed = sequences.stored_sequences, sequences._narrowed
 
@@ -66,13 +42,6 @@ async def without_base(io: Io, view: View, region: RegionId) -> tuple[View, bool
 def explored(scenario: Scenario, replaced: dict[str, Callable[..., Any]] | None = None) -> Exploration:
     with replacing(replaced or {}):
         return explore(scenario.build(setting("B")), Bounds(preemptions=1))
-
-
-@pytest.mark.parametrize("scenario", [MEMORY, STORED], ids=lambda each: each.name)
-@pytest.mark.clause("AMB-148")
-def test_of_each_key_the_highest_sequence_stays_whenever_the_late_attempt_claims(scenario: Scenario) -> None:
-    run = explored(scenario)
-    assert (run.violation, run.complete) == (None, True)
 
 
 @pytest.mark.parametrize(
