@@ -125,6 +125,8 @@ def compare(chosen: argparse.Namespace, folder: Path) -> dict[str, Any]:
             print(f"{name}: {side} …", file=sys.stderr, flush=True)
             given = {"side": side, "jars": jars, "work": vars_of(work), "table": str(folder / name / f"table {side}")}
             results.append({"work": name, "side": side, **run_child(side, python, given, chosen.timeout)})
+            # A run is long: what is known of it is there when it is ended.
+            print(json.dumps(results[-1]), file=sys.stderr, flush=True)
     return {"works": chosen.work, "files": chosen.files, "missing": missing, "results": results}
 
 
