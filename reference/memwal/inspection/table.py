@@ -19,7 +19,7 @@ from .details import of_details
 from .node import U64, Fields, Node, Value, counted, limited, look, node_of
 from .regions import inspect_regions
 
-TAGS, BRANCHES, BRANCH_TABLES = "_refs/tags", "_refs/branches", "tree"
+TAGS, BRANCHES = "_refs/tags", "_refs/branches"
 """Folders of a table's references, and of the tables of its branches."""
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .. import cellwise, paths
+from .. import cellwise
 from ..codec import bloom, data_file, key_index
 from ..codec.index_details import RegionSpec
 from ..codec.pb.lance import table_pb2
@@ -346,7 +346,3 @@ def manifest_values(fields: tuple[tuple[str, bytes], ...], spec: RegionSpec | No
 def _comparable(keys: pa.Array) -> pa.Array:
     """``keys`` in a type that pyarrow compares: it does not decimals of a negative scale."""
     return keys.view(pa.binary(keys.type.byte_width)) if pa.types.is_decimal(keys.type) else keys
-
-
-def bloom_path(generation: GenerationView) -> str:
-    return generation.io.path(paths.BLOOM_FILTER)

@@ -7,7 +7,7 @@ Source: MemWAL revisions A and B, "Indexed Read Plan".
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,9 +25,6 @@ from ..table.state import TableState
 from .fragments import STABLE_ROW_IDS
 from .gap import IndexedPlan
 from .parts import Addresses, Mask, Part, Parts, TablePart
-
-Indexed = Callable[[Io, TableState, table_pb2.IndexMetadata], Awaitable[Addresses]]
-"""Addresses that an index entry gives, in the order of what it gives with them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ from memwal.revisions import STRICT, Interpretation
 ENGINE = Path(memwal.__file__).parent
 EDGE = {"revisions.py", "api/place.py"}
 """Where readings are defined, and where a caller's profile becomes one."""
-CONSTANTS = {"STRICT", "LITERAL", "PROFILES"}
 OWN = replace(STRICT, list_wal_tail=False)
 """Readings that only who opened the table by them has; they change no answer here."""
 

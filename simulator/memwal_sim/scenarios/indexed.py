@@ -41,7 +41,7 @@ from .searching import Hit
 from .survivor import survives
 from .writes import reads_are_explained
 
-BY_VALUE, BY_ID = "by_value", "by_id"
+BY_VALUE = "by_value"
 FIXTURE = "indexed_table"
 BASE = Call(name="fixture/1", rows=(("base", "v0"),), invoked=0, returned=0, outcome="ok")
 """The write of the row that the table begins with."""

@@ -69,8 +69,6 @@ class SoakActor:
     """Called when it begins to stall."""
     requests: int = 0
     """Sent so far."""
-    bytes_read: int = 0
-    """Of objects."""
 
     def run(self, coroutine: Protocol[T]) -> Steps[T]:
         """Drive ``coroutine`` to its end. Raises what it raises, and `Crashed`."""
@@ -137,7 +135,6 @@ class SoakActor:
                     env.process(site.later(self.name, self.role, request, site.network.late_ms()))
         site.traffic.record(env.now, self.name, self.role, request, fate, reply)
         size_bytes = size_down(reply)
-        self.bytes_read += size_bytes
         unanswered = isinstance(reply, Raised) and reply.kind is OutcomeUnknown
         yield env.timeout(site.timeout_ms if unanswered else site.network.latency_ms(request, size_bytes))
         yield from self._live(coroutine)

@@ -245,8 +245,3 @@ class _Soak:
 
 async def _base(io: Io) -> Any:
     return await read.scan(io, await latest(io), [KEY, VALUE])
-
-
-def rerun(settings: SoakSettings, seed: int) -> SoakSettings:
-    """The same soak with another seed."""
-    return replace(settings, seed=seed)

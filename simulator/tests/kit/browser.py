@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import json
 import os
@@ -131,10 +130,6 @@ class Tab:
     def size(self, width: int, height: int) -> None:
         """Set the size of the window."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-
-    def screenshot(self, path: Path) -> None:
-        """Write what is seen as PNG."""
-        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
 
 _LAUNCH = """
