@@ -193,7 +193,7 @@ def test_output_mode_complete_and_failing_for_late_rows_are_refused(tmp_path: Pa
 def test_the_programs_of_the_page_run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream of changes of one table is written into another, of the same name in another folder."""
     page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text("utf-8")
-    streams = page[page.index("## Streams") :]
+    streams = page[page.index("\n## Streams") :].split("\n## ")[1]
     programs = [part.partition("```")[0] for part in streams.split("```python\n")[1:]]
     assert len(programs) == 2
     there, here = tmp_path / "there", tmp_path / "here"
