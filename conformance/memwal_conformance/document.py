@@ -7,10 +7,11 @@ difference and ends with status 1 if there is one.
 from __future__ import annotations
 
 import argparse
-import difflib
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+
+from memwal.cli import pages
 
 from . import protocol
 from .protocol import Json, Message
@@ -76,8 +77,8 @@ def rows(messages: Iterable[Message]) -> list[str]:
 
 
 def generated() -> str:
-    """The generated part of the page."""
-    lines = [BEGIN, ""]
+    """What is between the marks."""
+    lines = ["", ""]
     for role, title in GROUPS.items():
         found = [message for message in protocol.messages().values() if message.role == role]
         lines += [f"### {title}", "", *rows(found), ""]
@@ -86,33 +87,20 @@ def generated() -> str:
         lines.append(f"| `{name}` | {schema['description']} | {kind(schema)} |")
     lines += ["", "### Verdicts", "", "| verdict | meaning |", "|---|---|"]
     lines += [f"| {verdict} | {meaning} |" for verdict, meaning in MEANING.items()]
-    return "\n".join([*lines, "", END])
+    return "\n".join([*lines, "", ""])
 
 
 def filled(page: str) -> str:
-    """The page with its generated part made anew. Raises ValueError if the page has no place for it."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page has no lines {BEGIN!r} and {END!r}")
-    return before + generated() + after
+    """The page with its generated part made anew. Raises `InvalidArgument` if the page has no place for it."""
+    return pages.between(page, BEGIN, END, generated())
 
 
 def main() -> int:
     """Entry point; returns the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    choice = parser.add_mutually_exclusive_group(required=True)
-    choice.add_argument("--write", action="store_true")
-    choice.add_argument("--check", action="store_true")
-    arguments = parser.parse_args()
+    pages.add_choice(parser)
     page = PAGE.read_text("utf-8")
-    wanted = filled(page)
-    if arguments.write:
-        PAGE.write_text(wanted, encoding="utf-8")
-        return 0
-    difference = list(difflib.unified_diff(page.splitlines(), wanted.splitlines(), "docs/adapter.md", "generated", n=0))
-    sys.stdout.write("".join(f"{line}\n" for line in difference))
-    return 1 if difference else 0
+    return pages.settle(PAGE, page, filled(page), write=parser.parse_args().write)
 
 
 if __name__ == "__main__":

@@ -8,12 +8,12 @@ docs/planted.md, ``notes`` fills the generated parts of SPEC_NOTES.md, ``native`
 from __future__ import annotations
 
 import argparse
-import difflib
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from memwal.cli.pages import add_choice, settle
 from memwal.errors import InvalidArgument
 
 from .generated import clause_matrix, native_matrix, notes, planted_page
@@ -60,9 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m memwal_conformance.matrix", description=__doc__)
     parser.add_argument("page", choices=tuple(pages()))
-    mode = parser.add_mutually_exclusive_group(required=True)
-    mode.add_argument("--write", action="store_true", help="write the page")
-    mode.add_argument("--check", action="store_true", help="show the difference; status 1 if there is one")
+    add_choice(parser)
     options = parser.parse_args(arguments)
     page = pages()[options.page]
     try:
@@ -73,14 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.page == "notes":
         for line in notes.undecided(ambiguities(), cited()):
             sys.stderr.write(f"named by code, not marked decided: {line}\n")
-    if options.write:
-        page.path.parent.mkdir(exist_ok=True)
-        page.path.write_text(new, "utf-8")
-        return 0
-    old = _text(page)
-    difference = difflib.unified_diff(old.splitlines(), new.splitlines(), page.path.name, "generated", lineterm="", n=0)
-    sys.stdout.writelines(f"{line}\n" for line in difference)
-    return int(old != new)
+    return settle(page.path, _text(page), new, write=options.write)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,11 @@ status 1 if there is one.
 from __future__ import annotations
 
 import argparse
-import difflib
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from memwal.errors import InvalidArgument
+from memwal.cli import pages
 
 from . import options
 
@@ -36,11 +35,7 @@ def begin(name: str) -> str:
 def filled(page: str) -> str:
     """``page`` with its tables made anew. Raises InvalidArgument if it has no place for one."""
     for name, known in TABLES.items():
-        before, found, rest = page.partition(begin(name))
-        _, end, after = rest.partition(END)
-        if not found or not end:
-            raise InvalidArgument(f"the page has no lines {begin(name)!r} and {END!r}")
-        page = f"{before}{begin(name)}\n\n{_table(known)}\n\n{END}{after}"
+        page = pages.between(page, begin(name), END, f"\n\n{_table(known)}\n\n")
     return page
 
 
@@ -52,18 +47,9 @@ def _table(known: Mapping[str, str]) -> str:
 def main() -> int:
     """Entry point; returns the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    choice = parser.add_mutually_exclusive_group(required=True)
-    choice.add_argument("--write", action="store_true")
-    choice.add_argument("--check", action="store_true")
-    arguments = parser.parse_args()
+    pages.add_choice(parser)
     page = PAGE.read_text("utf-8")
-    wanted = filled(page)
-    if arguments.write:
-        PAGE.write_text(wanted, encoding="utf-8")
-        return 0
-    difference = list(difflib.unified_diff(page.splitlines(), wanted.splitlines(), "docs/spark.md", "generated", n=0))
-    sys.stdout.write("".join(f"{line}\n" for line in difference))
-    return 1 if difference else 0
+    return pages.settle(PAGE, page, filled(page), write=parser.parse_args().write)
 
 
 if __name__ == "__main__":
