@@ -1,11 +1,13 @@
 """PySpark beside the engine: Java and sessions, the data source `memwal`, and the validation job.
 
-`memwal_spark.upsert` routes and writes in one call, `memwal_spark.upsert_stream` a stream.
+`memwal_spark.upsert` routes and writes in one call, `memwal_spark.upsert_stream` a stream;
+`memwal_spark.plain_errors` leaves of Spark's errors our sentence.
 
 - `runtime`, `java`: find a Java, start a local session, tell what is missing
 - `route`: put each region's rows into one Spark task, in order
 - `upserting`: both in one call; `streaming`: the same for a stream, and the sink beneath it
 - `following`: a stream of what changes
+- `errors`: sentences of errors, on both sides of Spark
 - `source`, `write`, `read`, `options`, `place`: what the data source ``memwal`` is made of
 - `jobs`: write, merge, catch-up, gc and verify, as functions, as commands and for ``spark-submit``
 - `page`: the tables of options in ``docs/spark.md``
@@ -17,19 +19,25 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .errors import plain_errors
     from .streaming import upsert_stream
     from .upserting import Upserted, upsert
 
-__all__ = ["Upserted", "upsert", "upsert_stream"]
+_HOME = {
+    "Upserted": "upserting",
+    "plain_errors": "errors",
+    "upsert": "upserting",
+    "upsert_stream": "streaming",
+}
+__all__ = ["Upserted", "plain_errors", "upsert", "upsert_stream"]
 
 
 def __getattr__(name: str) -> Any:
     """The names of `__all__`; Spark is imported no sooner than somebody asks for them."""
-    if name not in __all__:
+    if name not in _HOME:
         raise AttributeError(name)
-    from . import streaming, upserting
-
-    return getattr(streaming if name == "upsert_stream" else upserting, name)
+    return getattr(import_module(f".{_HOME[name]}", __name__), name)

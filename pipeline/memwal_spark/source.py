@@ -20,6 +20,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from .errors import sentences
 from .filters import pushed
 from .options import WriteOptions, for_reading, for_writing
 from .place import open_table
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 class MemWalWriter(DataSourceArrowWriter):  # type: ignore[misc] # pyspark's own types are not read
     """Upserts by primary key; each task writes one region."""
 
+    @sentences()
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         if overwrite:
             raise InvalidArgument(
@@ -46,10 +48,12 @@ class MemWalWriter(DataSourceArrowWriter):  # type: ignore[misc] # pyspark's own
         self._options = for_writing(options)
         check(open_table(self._options.place), self._options, schema.fieldNames())
 
+    @sentences()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task; see `memwal_spark.write`."""
         return RegionTask(self._options).run(iterator)
 
+    @sentences()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Every task has succeeded; all rows are durable already. Writes the report that was asked for.
 
@@ -152,11 +156,13 @@ def _check_deletes(table: Table, options: WriteOptions) -> None:
 class MemWalReader(DataSourceReader):  # type: ignore[misc] # pyspark's own types are not read
     """The merged rows of a table: newest row of each key over base table, generations and WAL."""
 
+    @sentences()
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options = for_reading(options)
         self._schema = schema
         self._condition: pc.Expression | None = None
 
+    @sentences()
     def partitions(self) -> list[InputPartition]:
         """Splits of one cut through the table; see `memwal_spark.read`."""
         return list(plan(self._options, self._schema, self._condition))
@@ -164,12 +170,14 @@ class MemWalReader(DataSourceReader):  # type: ignore[misc] # pyspark's own type
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition; see `memwal_spark.read`."""
         assert isinstance(partition, ReadPartition), "Spark hands out what partitions() gave"
-        return read_part(self._options, self._schema, partition)
+        with sentences():
+            yield from read_part(self._options, self._schema, partition)
 
 
 class FilteringReader(MemWalReader):
     """A reader to which Spark hands filters. Spark refuses it where filters are not pushed, so `reader` chooses."""
 
+    @sentences()
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Take the filters that the engine applies as Spark would; returns the others, for Spark."""
         self._condition, left = pushed(filters, open_table(self._options.place).schema)
@@ -189,6 +197,7 @@ def reader(options: Mapping[str, str], schema: StructType) -> MemWalReader:
     return FilteringReader(options, schema) if pushing else MemWalReader(options, schema)
 
 
+@sentences()
 def read_schema(options: Mapping[str, str]) -> StructType:
     """Columns that a read with these options gives."""
     return spark_schema(for_reading(options))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from memwal.region.sequences import LateRows
 
+from .errors import plain_errors
 from .options import STORAGE_PREFIX, TableOption
 from .route import route
 
@@ -68,10 +69,11 @@ def upsert(
 
     The arguments are the options of ``format("memwal")`` in ``docs/spark.md``; ``txn``: txnAppId and txnVersion;
     ``storage``: options of the object store. The driver's machine has to be this one, since the report is a file of its
-    own. Raises InvalidArgument, and what Spark raises for a job that failed.
+    own. Raises `PySparkException` with our sentence (`memwal_spark.plain_errors`), or what Spark raises by itself.
     """
     place = TableOption(path=str(path), revision=revision, storage=dict(storage or {}))
-    routed = route(df, place, sequence_by=sequence_by, region_column=region_column)
+    with plain_errors():
+        routed = route(df, place, sequence_by=sequence_by, region_column=region_column)
     given = {
         "sequenceBy": sequence_by,
         "lateRows": late_rows,
@@ -83,7 +85,7 @@ def upsert(
         "revision": revision,
         **{f"{STORAGE_PREFIX}{name}": value for name, value in place.storage.items()},
     }
-    with tempfile.TemporaryDirectory() as folder:
+    with plain_errors(), tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         options = {name: str(value) for name, value in given.items() if value is not None}
         routed.write.format("memwal").options(**options, reportPath=str(report)).mode("append").save(str(path))
