@@ -1,9 +1,10 @@
 """The same protocol under memwal's simulator, and beside it the engine itself with real bytes.
 
-Four ways to go through schedules: runs at random, one by one (as `memwal hunt`); a walk through the tree of schedules,
-depth first, where schedules that begin alike share their beginning; the explorer (`memwal explore`), where states that
-are reached on several ways share what comes after them; and, to know how many schedules the explorer has covered, a
-count of the paths through the graph of its states, which is exact. Every state is judged, not only the last of a run.
+Four ways to go through schedules: runs at random, one by one (as `memwal explore hunt`); a walk through the tree of
+schedules, depth first, where schedules that begin alike share their beginning; the explorer (`memwal explore`), where
+states that are reached on several ways share what comes after them; and, to know how many schedules the explorer has
+covered, a count of the paths through the graph of its states, which is exact. Every state is judged, not only the last
+of a run.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def compare_again(job: Job, progress: PhaseProgress) -> JobReport:
 def _started(job: Job, progress: PhaseProgress, event_log: Path | None) -> Iterator[SparkSession]:
     with ExitStack() as stack:
         with progress.phase("start Spark"):
-            spark = stack.enter_context(runtime.running("memwal validate", job.cores, event_log=event_log))
+            spark = stack.enter_context(runtime.running("memwal spark validate", job.cores, event_log=event_log))
         yield spark
 
 
@@ -121,7 +121,7 @@ def _run(
     plan = planned(job, folder, upserts) if job.fault else ()
     with progress.phase("create the table"):
         memwal.create(folder.table, flights.SCHEMA, primary_key=flights.KEY, revision=job.revision, spec=_spec(job))
-    group = f"memwal validate {secrets.token_hex(4)}"
+    group = f"memwal spark validate {secrets.token_hex(4)}"
     with progress.phase(WRITE) as phase:
         phase.rows = upserts
         merged = _write(job, folder, upserts, plan, group, spark, phase)

@@ -17,5 +17,5 @@ class Actor:
     name: str
     """Unique in its workload."""
     role: str
-    """Name of a role in the play."""
+    """Name of a role in the scenario."""
     arguments: Arguments = field(default_factory=dict)

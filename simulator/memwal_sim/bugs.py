@@ -1,4 +1,4 @@
-"""Planted bugs: named, switchable wrong turns of the engine that an exploration has to find.
+"""Planted bugs: named, switchable errors of the engine that an exploration has to find.
 
 A harness that cannot fail proves nothing. Bugs that are another reading of an ambiguity and nothing else are data:
 ``faults/bugs/<group>/readings.toml``. The others replace functions of the engine, so they are code: each Python file

@@ -1,4 +1,4 @@
-"""``memwal clauses``: the registry, what stands behind each clause, and whether it all holds.
+"""``memwal conformance clauses``: the registry, what stands behind each clause, and whether it all holds.
 
 Exit codes: 0 nothing wrong, 1 something does not hold, 2 usage.
 """

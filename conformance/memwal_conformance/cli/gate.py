@@ -1,4 +1,4 @@
-"""The command `memwal gate`: a folder's contents as S3 on loopback, for people to try."""
+"""The command `memwal conformance gate`: a folder's contents as S3 on loopback, for people to try."""
 
 from __future__ import annotations
 

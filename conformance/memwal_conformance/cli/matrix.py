@@ -1,4 +1,4 @@
-"""``memwal matrix``: several conformance runs side by side.
+"""``memwal conformance matrix``: several conformance runs side by side.
 
 Exit codes: 0 written, 2 usage.
 """

@@ -1,4 +1,4 @@
-"""``memwal clauses mutate``: random changes of the protocol modules, and whether any test notices.
+"""``memwal conformance clauses mutate``: random changes of the protocol modules, and whether any test notices.
 
 Exit codes: 0 enough are noticed, 1 too few, 2 usage.
 """
@@ -84,5 +84,5 @@ def _tell(seen: Sequence[TriedMutant], survivors: Sequence[TriedMutant], wanted:
 
 
 def commands(clauses: typer.Typer) -> None:
-    """Add ``mutate`` to ``memwal clauses``."""
+    """Add ``mutate`` to ``memwal conformance clauses``."""
     clauses.command("mutate")(mutate)

@@ -1,4 +1,4 @@
-"""``memwal planted``: all that is wrong on purpose, and who was seen to notice it.
+"""``memwal conformance planted``: all that is wrong on purpose, and who was seen to notice it.
 
 Exit codes: 0 nothing wrong, 1 something is not noticed or not known to be, 2 usage.
 """
@@ -138,11 +138,11 @@ def check() -> None:
 
 def bugs(
     names: Names = None,
-    kill_them: Annotated[bool, typer.Option("--kill", help="The same as `memwal planted kill --kind bug`.")] = False,
+    kill_them: Annotated[bool, typer.Option("--kill", help="As `memwal conformance planted kill --kind bug`.")] = False,
     jobs: Jobs = 1,
     as_json: Json = False,
 ) -> None:
-    """List the planted bugs, or see each of them die: `memwal planted --kind bug`."""
+    """List the planted bugs, or see each of them die: `memwal conformance planted --kind bug`."""
     if kill_them:
         kill(names, kind=["bug"], again=True, jobs=jobs, as_json=as_json)
     else:
@@ -157,7 +157,7 @@ def break_(
     jobs: Jobs = 1,
     as_json: Json = False,
 ) -> None:
-    """See each mutant die: `memwal planted kill --kind mutant`."""
+    """See each mutant die: `memwal conformance planted kill --kind mutant`."""
     kill(names, kind=["mutant"], group=group, clause=clause, again=again, jobs=jobs, as_json=as_json)
 
 

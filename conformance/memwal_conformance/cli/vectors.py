@@ -1,4 +1,4 @@
-"""The commands `memwal vectors …`: artifact vectors without pytest, and between implementations."""
+"""The commands `memwal conformance vectors …`: artifact vectors without pytest, and between implementations."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ FILE = Path("conformance/deaths.jsonl")
 """Below the root: planted thing, killer, clauses or null, digest, and what the killer said."""
 NONE = "none"
 """In place of an oracle, where none of a scenario objects to a reading."""
-AGAIN = "memwal planted kill"
+AGAIN = "memwal conformance planted kill"
 Key = tuple[str, str]
 """Name of the planted thing, and its killer."""
 

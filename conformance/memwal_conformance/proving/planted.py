@@ -35,7 +35,7 @@ from .mutants import Mutant, definitions, mutants
 
 KINDS = {
     "reading": "an open question of the texts, answered the dangerous way",
-    "bug": "a wrong turn of the engine",
+    "bug": "an error of the engine",
     "adapter": "an adapter that answers wrongly",
     "vector": "bytes or a table that nobody may accept",
     "mutant": "a change of the source",

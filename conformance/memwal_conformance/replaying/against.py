@@ -1,4 +1,4 @@
-"""``memwal replay FILE --against ADAPTER``: a recorded fault, a scenario or a packed failure, run by an adapter."""
+"""``memwal explore replay FILE --against ADAPTER``: recorded faults, scenarios, packed failures, run by an adapter."""
 
 from __future__ import annotations
 

@@ -318,15 +318,17 @@ def test_what_is_wrong_with_what_is_written_down_is_told(root: Path) -> None:
     marked = {"WAL-007": ("reference/tests/test_toy.py::test_the_limit_is_within",)}
     one = mutant()
     where = "conformance/mutants/WAL.toml: exclusive"
-    assert faults(one, marked, root) == [f"{where}: test {one.test}: nobody has seen it notice: memwal planted kill"]
+    assert faults(one, marked, root) == [
+        f"{where}: test {one.test}: nobody has seen it notice: memwal conformance planted kill"
+    ]
     keep(root, [one], death(one, root, "0" * 64))
-    stale = "it has changed since, or what it looks at: memwal planted kill"
+    stale = "it has changed since, or what it looks at: memwal conformance planted kill"
     assert faults(one, marked, root) == [f"{where}: test {one.test}: {stale}"]
     keep(root, [one], death(one, root))
     assert faults(one, marked, root) == []
     assert faults(one, {}, root) == [f"{where}: {one.test} does not carry the marker of WAL-007"]
     assert faults(mutant(name="gone"), marked, root)[1:] == [
-        "conformance/deaths.jsonl: exclusive is not planted any more: memwal planted kill"
+        "conformance/deaths.jsonl: exclusive is not planted any more: memwal conformance planted kill"
     ]
     gone = mutant(test="test_gone")
     keep(root, [gone], death(one, root), Death(planted="exclusive", killer=f"test {gone.test}", digest="0", said="…"))

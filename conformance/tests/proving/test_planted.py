@@ -1,4 +1,4 @@
-"""The register of planted things, the record of their deaths, and `memwal planted`."""
+"""The register of planted things, the record of their deaths, and `memwal conformance planted`."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def test_planted_things_are_listed_by_kind_group_and_clause_and_bugs_by_their_ol
 def test_one_planted_thing_is_shown_with_who_noticed_it() -> None:
     status, text = run("planted", "show", "torn_entry")
     assert status == 0
-    assert text.startswith("torn_entry  bug, a wrong turn of the engine  AMB-16, WAL-001\n")
+    assert text.startswith("torn_entry  bug, an error of the engine  AMB-16, WAL-001\n")
     assert "\nby oracle one_writer/B: acknowledged writes survive: 9 steps, 0 switches, 10 states\n" in text
     assert "\ndefined in faults/bugs/wal/torn_entry.py\n" in text
     assert "\nnot by the suite: no message of the protocol" in run("planted", "show", "columns_changed_unfenced")[1]
@@ -365,4 +365,4 @@ def test_check_says_what_is_stale_and_ends_with_status_1(monkeypatch: pytest.Mon
     status, text = run("planted", "check")
     assert status == 1
     where = "conformance/mutants/WAL.toml: second: test t.py::test_second"
-    assert f"{where}: nobody has seen it notice: memwal planted kill" in text.splitlines()
+    assert f"{where}: nobody has seen it notice: memwal conformance planted kill" in text.splitlines()

@@ -1,4 +1,4 @@
-"""``memwal replay FILE --against ADAPTER``: recorded faults, scenarios and failures, by other implementations."""
+"""``memwal explore replay FILE --against ADAPTER``: recorded faults, scenarios and failures, by others."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_an_implementation_that_makes_none_of_the_stops_has_shown_nothing(tmp_pa
 
 
 def replay(*arguments: str) -> tuple[int, str]:
-    """Exit code and output of ``memwal replay``."""
+    """Exit code and output of ``memwal explore replay``."""
     done = CliRunner().invoke(app, ["replay", *arguments])
     return done.exit_code, done.output
 

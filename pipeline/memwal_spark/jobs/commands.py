@@ -87,7 +87,7 @@ def write(
         check_name("way with late rows", late_rows, ("drop", "keep", "fail"))
         if format_ is not None:
             check_name("format", format_, ("parquet", "json", "csv"))
-        with sessions.started("memwal write", master) as spark, _busy("writing"):
+        with sessions.started("memwal spark write", master) as spark, _busy("writing"):
             done = loading.write(
                 spark,
                 table,
@@ -142,7 +142,7 @@ def merge(
     def job(tell: Tell) -> JobDone:
         from . import sessions, upkeep
 
-        with sessions.started("memwal merge", master) as spark:
+        with sessions.started("memwal spark merge", master) as spark:
             return upkeep.merge(
                 spark,
                 table,
@@ -171,7 +171,7 @@ def catch_up(
     def job(tell: Tell) -> JobDone:
         from . import sessions, upkeep
 
-        with sessions.started("memwal catch-up", master) as spark:
+        with sessions.started("memwal spark catch-up", master) as spark:
             return upkeep.catch_up(spark, table, indexes=index, storage=_options(storage), tell=tell)
 
     def line(item: str, found: dict[str, Any]) -> str:
@@ -210,7 +210,7 @@ def gc(
     def job(_: Tell) -> JobDone:
         from . import sessions, upkeep
 
-        with sessions.started("memwal gc", master) as spark:
+        with sessions.started("memwal spark gc", master) as spark:
             return upkeep.gc(
                 spark,
                 table,
@@ -243,7 +243,7 @@ def verify(
     def job(_: Tell) -> JobDone:
         from . import sessions, upkeep
 
-        with sessions.started("memwal verify", master) as spark:
+        with sessions.started("memwal spark verify", master) as spark:
             return upkeep.verify(spark, table, fast=fast, storage=_options(storage))
 
     def line(_: str, found: dict[str, Any]) -> str:

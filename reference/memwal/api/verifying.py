@@ -50,7 +50,7 @@ def verify(
     Works on tables that cannot be opened, on those of the native writer, and on tables without MemWAL. ``revision``:
     read regions under this one, whatever the table says. ``fast``: leave out rows and old history. Raises `NotFound` if
     there is no trace of a table. Some damage inside of a Lance file ends the process of the native reader: the command
-    ``memwal verify`` survives that and names the file (docs/verify.md).
+    ``memwal table verify`` survives that and names the file (docs/verify.md).
     """
     place = find(url, storage_options, store, listener, PROFILE)
     chosen = named_revision(revision) if revision is not None else None

@@ -1,4 +1,4 @@
-"""`memwal catch-up`: bring indexes of the base table up to what was merged."""
+"""`memwal table catch-up`: bring indexes of the base table up to what was merged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`memwal gc`: delete what nothing needs any more, or say what would go and why."""
+"""`memwal table gc`: delete what nothing needs any more, or say what would go and why."""
 
 from __future__ import annotations
 

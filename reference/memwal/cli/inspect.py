@@ -1,4 +1,4 @@
-"""`memwal inspect`: a table, or a file of one, as a tree for people or as JSON."""
+"""`memwal table inspect`: a table, or a file of one, as a tree for people or as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`memwal merge`: merging flushed generations into the base table, with its progress for a person who waits."""
+"""`memwal table merge`: merging flushed generations into the base table, with its progress for a person who waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`memwal migrate`: from a MemWAL index of revision 0 to one of A, B or R."""
+"""`memwal table migrate`: from a MemWAL index of revision 0 to one of A, B or R."""
 
 from __future__ import annotations
 

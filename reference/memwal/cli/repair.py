@@ -1,4 +1,4 @@
-"""`memwal repair`: what can be repaired without losing anything."""
+"""`memwal table repair`: what can be repaired without losing anything."""
 
 from __future__ import annotations
 

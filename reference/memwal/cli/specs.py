@@ -1,4 +1,4 @@
-"""`memwal specs`: the region specs of a table, and a new one; `memwal drain`: a region into the base table."""
+"""`memwal table specs`: region specs of a table, and a new one; `memwal table drain`: a region into the base."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`memwal verify`: every invariant over a table, read only."""
+"""`memwal table verify`: every invariant over a table, read only."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ ABOUT: tuple[About, ...] = ("table", "index", "snapshot", "region", "manifest", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreInvariant:
-    """One row of the list that ``memwal verify --list`` prints."""
+    """One row of the list that ``memwal table verify --list`` prints."""
 
     name: str
     about: About

@@ -71,7 +71,7 @@ def manifest_versions_go_with_consent(view: RegionView, *, collected: bool) -> I
     "AMB-31",
     about="manifest",
     severity="warning",
-    remedy="`memwal repair` points the hint at the newest version.",
+    remedy="`memwal table repair` points the hint at the newest version.",
 )
 def the_hint_names_a_version(view: RegionView) -> Iterator[Violation]:
     """The version hint, if there is one, can be read and names a manifest version that exists, or one above them."""

@@ -18,7 +18,7 @@ from .finding import invariant
 from .seen import RegionView
 
 QUARANTINE = "quarantine"
-"""Folder of a region into which `memwal repair` moves the bytes of an unreadable WAL entry."""
+"""Folder of a region into which `memwal table repair` moves the bytes of an unreadable WAL entry."""
 _PARTS = frozenset(("manifest", "wal", QUARANTINE))
 
 
@@ -63,8 +63,8 @@ def regions_hold_nothing_else(view: RegionView) -> Iterator[Violation]:
     "GEN-019",
     about="region",
     severity="warning",
-    remedy="`memwal repair` moved these bytes aside. Find out whether their write was acknowledged; write its rows "
-    "again if so, and delete the object.",
+    remedy="`memwal table repair` moved these bytes aside. Find out whether their write was acknowledged; write its "
+    "rows again if so, and delete the object.",
 )
 def quarantines_are_empty(view: RegionView) -> Iterator[Violation]:
     """No bytes that a repair moved aside wait for a decision."""

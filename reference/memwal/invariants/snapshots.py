@@ -25,8 +25,8 @@ from .seen import RegionView
     "INDEX-012",
     "AMB-75",
     about="snapshot",
-    remedy="Rebuild the snapshot (`memwal snapshot`); strong reads do not use it. Time travel to the version stays "
-    "broken.",
+    remedy="Rebuild the snapshot (`memwal table snapshot`); strong reads do not use it. Time travel to the version "
+    "stays broken.",
 )
 def snapshots_open(damaged: Iterable[Violation]) -> Iterator[Violation]:
     """The region snapshot of every retained version is there, can be read, and has a row for each region counted."""

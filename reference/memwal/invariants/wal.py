@@ -33,8 +33,8 @@ def _path(view: RegionView, position: int) -> str:
     "AMB-12",
     "AMB-15",
     about="WAL",
-    remedy="`memwal repair` sets its bytes aside once no writer is left, if it is the last entry, or whole but for "
-    "some values: then its other rows stay. Otherwise restore it from a backup of the store.",
+    remedy="`memwal table repair` sets its bytes aside once no writer is left, if it is the last entry, or whole but "
+    "for some values: then its other rows stay. Otherwise restore it from a backup of the store.",
 )
 def wal_entries_open(view: RegionView) -> Iterator[Violation]:
     """Every WAL entry is complete, can be read, and carries the epoch of its writer."""

@@ -64,7 +64,7 @@ async def read_entry(region: Io, position: WalPosition, revision: Revision, sche
             raise
         reason = (
             f"entry {position} cannot be read, and nothing is replayed past it: {error.reason} [{error.clause}]; "
-            "`memwal repair` says what can be kept"
+            "`memwal table repair` says what can be kept"
         )
         raise ArtifactError("AMB-15", error.path, reason, error.offset) from error
     return wal.plain(entry, schema)

@@ -1,4 +1,4 @@
-"""`memwal inspect`: every file of a table is recognised, damage is named and looked past, and nothing else is read."""
+"""`memwal table inspect`: every file of a table is recognised, damage is named and passed, and nothing else is read."""
 
 from __future__ import annotations
 

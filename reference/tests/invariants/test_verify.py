@@ -1,4 +1,4 @@
-"""`memwal verify`: what is whole has no findings, every kind of damage is found and named, and nothing is written."""
+"""`memwal table verify`: what is whole has no findings, every kind of damage is found, and nothing is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `memwal verify` says of files whose names, entries or bytes are damaged: findings, and never another error."""
+"""What `memwal table verify` says of files whose names, entries or bytes are damaged: findings, never another error."""
 
 from __future__ import annotations
 

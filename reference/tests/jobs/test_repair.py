@@ -1,4 +1,4 @@
-"""`memwal repair`: what it repairs loses nothing, and everything else it refuses and leaves as it is."""
+"""`memwal table repair`: what it repairs loses nothing, and everything else it refuses and leaves as it is."""
 
 from __future__ import annotations
 
@@ -466,7 +466,7 @@ def test_the_command_repairs_says_what_is_left_and_ends_with_1_if_something_is(
     assert code == 1
     assert "moved aside" in output
     assert "quarantine" in output
-    assert "`memwal repair` moved these bytes aside" in output
+    assert "`memwal table repair` moved these bytes aside" in output
 
 
 def test_the_table_repairs_and_verifies_itself(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def scene(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Sc
 @pytest.mark.clause("AMB-15")
 def test_readers_and_writers_name_the_entry_and_the_command_that_helps(scene: Scene) -> None:
     for call in (scene.table.scan, lambda: scene.table.writer(scene.region)):
-        with pytest.raises(ArtifactError, match="memwal repair") as found:
+        with pytest.raises(ArtifactError, match="memwal table repair") as found:
             call()
         assert found.value.clause == "AMB-15"
         assert scene.bad[0].endswith(found.value.path)
@@ -227,7 +227,7 @@ def test_null_where_a_nested_type_has_none_is_repaired_like_any_other_value(
             writer.put(nested((1, [1])))
             writer.put(nested((2, [2, 3]), (3, [4, None]), (4, [])))
             writer.put(nested((5, [5])))
-    with pytest.raises(ArtifactError, match=r"NULL in 'x' in 'item' in 's'.*memwal repair"):
+    with pytest.raises(ArtifactError, match=r"NULL in 'x' in 'item' in 's'.*memwal table repair"):
         table.scan()
     (step,) = memwal.repair("t", store=store).steps
     assert (step.kind, "values in 1 of its 3 rows" in step.reason) == ("entry", True)
@@ -248,7 +248,7 @@ def test_a_date_that_is_no_day_is_repaired_like_any_other_value(revision: str, m
         patch.setattr(memwal.region.rows, "admitted", conform)
         with table.writer(background=False) as writer:
             writer.put(pa.table([[1, 2, 3], ["a", "b", "c"], dates], schema=SCHEMA))
-    with pytest.raises(ArtifactError, match=r"memwal repair"):
+    with pytest.raises(ArtifactError, match=r"memwal table repair"):
         table.scan()
     (step,) = memwal.repair("t", store=store).steps
     assert "values in 1 of its 3 rows" in step.reason

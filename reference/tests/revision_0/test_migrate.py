@@ -1,4 +1,4 @@
-"""`memwal migrate`: every way in which a migration from revision 0 is cut short, and everything that it refuses."""
+"""`memwal table migrate`: every way in which a migration from revision 0 is cut short, and all that it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``memwal check-history``: a verdict on a history that any implementation recorded.
+"""``memwal explore check-history``: a verdict on a history that any implementation recorded.
 
 Exit codes: 0 the history is possible, 1 it is not, 2 usage.
 """

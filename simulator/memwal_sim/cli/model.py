@@ -1,4 +1,4 @@
-"""``memwal prove`` and ``memwal model``: the abstract machine, its proofs and its histories.
+"""``memwal explore prove`` and ``memwal explore model``: the abstract machine, its proofs and its histories.
 
 Exit codes: 0 proved, 1 an obligation is not, 2 usage.
 """

@@ -1,4 +1,4 @@
-"""``memwal replay``: a recorded history once more.
+"""``memwal explore replay``: a recorded history once more.
 
 Exit codes: 0 it ends as recorded, 1 a divergence, 2 usage. With ``--against``: 0 nothing is broken, 1 something is,
 2 usage, 3 the file says nothing about this implementation.
@@ -47,7 +47,7 @@ def replay(
         str | None,
         typer.Option(metavar="ADAPTER", help="Play it against reference, native, or the adapter of this command."),
     ] = None,
-    revision: Annotated[str | None, typer.Option(help="With --against: the revision to play under.")] = None,
+    revision: Annotated[str | None, typer.Option(help="With --against: the revision to run under.")] = None,
     as_json: Json = False,
 ) -> None:
     """Play a recorded history against the engine as it is now.
@@ -61,41 +61,43 @@ def replay(
         raise typer.BadParameter("--lanes and --json exclude each other")
     with mistakes_are_usage():
         camera = Camera() if html is not None or mermaid is not None or lanes else None
-        played = replaying.replay(file, until, dump, camera, twice=not once, profile=profile, without_bugs=without_bugs)
-        film = None if camera is None else camera.film(file.name, played)
+        replayed = replaying.replay(
+            file, until, dump, camera, twice=not once, profile=profile, without_bugs=without_bugs
+        )
+        film = None if camera is None else camera.film(file.name, replayed)
         if film is not None:
             viewing.write(film, html=html, mermaid=mermaid)
     if as_json:
         print_json(
             {
                 "file": file.name,
-                "steps": len(played.steps),
-                "stopped_early": played.stopped_early,
-                "engine_changed": played.engine_changed,
-                "divergence": None if played.divergence is None else asdict(played.divergence),
-                "violation": None if played.violation is None else played.violation.as_json(),
-                "violation_at": played.violation_at,
-                "expected": len(played.header.expected),
-                "unexpected": None if played.unexpected is None else str(played.unexpected),
-                "reproduced": played.reproduced,
-                "profile": profile or played.header.profile,
+                "steps": len(replayed.steps),
+                "stopped_early": replayed.stopped_early,
+                "engine_changed": replayed.engine_changed,
+                "divergence": None if replayed.divergence is None else asdict(replayed.divergence),
+                "violation": None if replayed.violation is None else replayed.violation.as_json(),
+                "violation_at": replayed.violation_at,
+                "expected": len(replayed.header.expected),
+                "unexpected": None if replayed.unexpected is None else str(replayed.unexpected),
+                "reproduced": replayed.reproduced,
+                "profile": profile or replayed.header.profile,
                 "without_bugs": without_bugs,
-                "unstable_at": played.unstable_at,
+                "unstable_at": replayed.unstable_at,
             }
         )
     else:
-        _print_replayed(played, film if lanes else None, profile)
-    if played.unstable_at is not None:
-        stderr.print(f"[bold red]not deterministic:[/] a second replay differs at step {played.unstable_at}")
+        _print_replayed(replayed, film if lanes else None, profile)
+    if replayed.unstable_at is not None:
+        stderr.print(f"[bold red]not deterministic:[/] a second replay differs at step {replayed.unstable_at}")
         raise typer.Exit(FOUND)
-    lost = not played.reproduced and not played.stopped_early
-    other = not played.elsewhere and (lost or played.divergence is not None)
-    if other or played.violation is not None:
+    lost = not replayed.reproduced and not replayed.stopped_early
+    other = not replayed.elsewhere and (lost or replayed.divergence is not None)
+    if other or replayed.violation is not None:
         raise typer.Exit(FOUND)
 
 
 def _replayer() -> Callable[..., int]:
-    """What plays files against adapters: the conformance suite, which this package does not know."""
+    """What runs files against adapters: the conformance suite, which this package does not know."""
     found = sorted(entry_points(group=REPLAYERS), key=lambda entry: entry.name)
     if not found:
         raise typer.BadParameter(f"--against needs the conformance suite: nothing is installed for {REPLAYERS}")
@@ -103,63 +105,63 @@ def _replayer() -> Callable[..., int]:
     return replayer
 
 
-def _print_replayed(played: replaying.Replayed, film: Film | None, profile: str | None) -> None:
+def _print_replayed(replayed: replaying.Replayed, film: Film | None, profile: str | None) -> None:
     """``film``: to print in lanes; ``profile``: the one that was asked for."""
-    stdout.print(f"[bold]{escape(played.header.title)}[/]")
-    if played.header.description:
-        stdout.print(escape(played.header.description))
+    stdout.print(f"[bold]{escape(replayed.header.title)}[/]")
+    if replayed.header.description:
+        stdout.print(escape(replayed.header.description))
     if film is None:
-        print_steps(played.steps)
+        print_steps(replayed.steps)
     else:
         viewing.print_lanes(film, stdout)
-    if played.elsewhere:
-        _print_elsewhere(played, profile)
+    if replayed.elsewhere:
+        _print_elsewhere(replayed, profile)
         return
-    if played.divergence is not None:
-        found = played.divergence
+    if replayed.divergence is not None:
+        found = replayed.divergence
         stdout.print(f"[bold yellow]diverged[/] at step {found.index}: {found.what} was {escape(found.recorded)}")
         stdout.print(f"  and is {escape(found.found)}")
-        if played.engine_changed:
+        if replayed.engine_changed:
             stdout.print("  (the engine is not the one under which this was recorded)")
     if film is None:
-        _print_expected(played)
-    if played.unexpected is not None:
-        stdout.print(f"[bold red]not as the trace says:[/] {escape(str(played.unexpected))}", soft_wrap=True)
-    if played.violation is not None:
-        print_violation(played.violation)
-    if played.stopped_early:
+        _print_expected(replayed)
+    if replayed.unexpected is not None:
+        stdout.print(f"[bold red]not as the trace says:[/] {escape(str(replayed.unexpected))}", soft_wrap=True)
+    if replayed.violation is not None:
+        print_violation(replayed.violation)
+    if replayed.stopped_early:
         stdout.print("stopped before the end")
-    elif played.reproduced:
-        good = played.violation is None
+    elif replayed.reproduced:
+        good = replayed.violation is None
         stdout.print("[bold green]reproduced[/]: all is as it has to be" if good else "[bold]reproduced[/]")
     else:
-        why = "the engine no longer does this" if played.unexpected is None else "the engine does something else"
+        why = "the engine no longer does this" if replayed.unexpected is None else "the engine does something else"
         stdout.print(f"[bold yellow]not reproduced[/]: {why}")
 
 
-def _print_expected(played: replaying.Replayed) -> None:
-    """What has to be so after the steps that were played, up to the first thing that is not."""
-    for expected in played.header.expected:
-        if expected.after > len(played.steps) or (played.unexpected and expected == played.unexpected.expected):
+def _print_expected(replayed: replaying.Replayed) -> None:
+    """What has to be so after the steps that were replayed, up to the first thing that is not."""
+    for expected in replayed.header.expected:
+        if expected.after > len(replayed.steps) or (replayed.unexpected and expected == replayed.unexpected.expected):
             return
         stdout.print(f"[green]✓[/] after step {expected.after}: {escape(expected.says)}", soft_wrap=True)
 
 
-def _print_elsewhere(played: replaying.Replayed, profile: str | None) -> None:
+def _print_elsewhere(replayed: replaying.Replayed, profile: str | None) -> None:
     """Where the same steps went another way, and whether anything is broken there."""
     where = "without the planted bugs" if profile is None else f"under profile {profile}"
-    found, recorded = played.divergence, played.header.violation
+    found, recorded = replayed.divergence, replayed.header.violation
     if found is None:
         stdout.print(f"{where}, every step goes as recorded")
     else:
         text = f"{where}, step {found.index} goes another way: {found.what} was {found.recorded}, and is {found.found}"
         stdout.print(text, markup=False, soft_wrap=True)
-    if played.violation is not None:
-        print_violation(played.violation)
-    elif played.stopped_early:
+    if replayed.violation is not None:
+        print_violation(replayed.violation)
+    elif replayed.stopped_early:
         stdout.print("stopped before the end; nothing is broken so far")
     else:
-        stdout.print(f"[bold green]nothing is broken[/] after any of {len(played.steps)} steps", end="")
+        stdout.print(f"[bold green]nothing is broken[/] after any of {len(replayed.steps)} steps", end="")
         stdout.print(
             "" if recorded is None else f"; as recorded, {recorded.clause} is ({recorded.oracle})", markup=False
         )

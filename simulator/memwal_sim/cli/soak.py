@@ -100,7 +100,7 @@ def soak(
     _print(result, as_json=as_json)
     if failure is not None:
         stderr.print(
-            f"run it again with: memwal soak --again {shlex.quote(str(failure))}", soft_wrap=True, markup=False
+            f"run it again with: memwal explore soak --again {shlex.quote(str(failure))}", soft_wrap=True, markup=False
         )
     repeated = expected is None or expected == result.digest
     if not repeated:
@@ -118,7 +118,7 @@ def _recorded(path: Path) -> tuple[SoakSettings, str]:
     except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, InvalidArgument):
             raise
-        raise InvalidArgument(f"{path.name} is not what `memwal soak` writes: {error!r}") from error
+        raise InvalidArgument(f"{path.name} is not what `memwal explore soak` writes: {error!r}") from error
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""``memwal shrink`` and ``memwal promote``: recorded histories made small, and stored as recorded faults.
+"""``memwal explore shrink`` and ``memwal explore promote``: histories made small, and stored as recorded faults.
 
 Exit codes: 0 done, 2 usage, a trace that is not reproduced among it.
 """

@@ -66,7 +66,7 @@ class Unfolding:
     def __len__(self) -> int:
         return len(self._states)
 
-    def play(self, state: int, key: int) -> int:
+    def replay(self, state: int, key: int) -> int:
         """The state after the move ``key`` in ``state``; remembered in `after`."""
         lane, fate = key >> FATE_BITS, key & FATE_MASK
         if lane < len(self.tries):
@@ -102,7 +102,7 @@ class Unfolding:
                 actor, request = self._orphans.sets[self._states[state][2]][lane - len(self.tries)]
                 moves.append(Move(self.tries[actor].process.name, None, self._book.requests[request]))
             known = self.after[state].get(key)
-            state = self.play(state, key) if known is None else known
+            state = self.replay(state, key) if known is None else known
         return tuple(moves)
 
     def trim(self) -> None:

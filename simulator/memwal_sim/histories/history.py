@@ -5,8 +5,8 @@ happened between its invocation and its return; one of unknown outcome may have 
 refused has not. A call that returned before another was invoked comes before it; equal times say nothing.
 
 Explorer, workloads, soak and conformance suite keep what they know in this form, and the register histories of
-`memwal check-history` are made of it (`operations.operations`). The module needs nothing but Python, since the judge of
-the suite, which must not import the engine, asks it too.
+`memwal explore check-history` are made of it (`operations.operations`). The module needs nothing but Python, since
+the judge of the suite, which must not import the engine, asks it too.
 """
 
 from __future__ import annotations

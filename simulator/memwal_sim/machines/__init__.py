@@ -1,6 +1,6 @@
 """State machines that make up histories of the real engine, with Hypothesis; for users to extend.
 
-Read `engine` first: what a machine can do to processes. Each other module is one machine: a play, and rules that start
+Read `engine` first: what a machine can do to processes. Each other module is one machine: a run, and rules that start
 its processes. ``docs/machines.md`` shows how to add to one. Needs the extra ``machines``.
 """
 

@@ -79,7 +79,7 @@ class BrokenError(AssertionError):
     """A machine found a violation; the text ends with the command that replays it."""
 
     def __init__(self, violation: Violation, trace: Trace, path: Path, rules: int, moves: tuple[Move, ...]) -> None:
-        super().__init__(f"{violation}\nreplay it with: memwal replay {shlex.quote(str(path))}")
+        super().__init__(f"{violation}\nreplay it with: memwal explore replay {shlex.quote(str(path))}")
         self.violation, self.trace, self.path, self.rules, self.moves = violation, trace, path, rules, moves
 
 

@@ -13,7 +13,7 @@ _PAGE = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>memwal soak: {{ verdict }}</title>
+<title>memwal explore soak: {{ verdict }}</title>
 <style>
   :root { color-scheme: light dark; --ink: #1b1d20; --paper: #fcfcfa; --line: #d5d7da; --bad: #b3261e; --good: #1a7f4b }
   @media (prefers-color-scheme: dark) {

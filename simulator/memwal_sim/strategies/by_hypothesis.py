@@ -68,7 +68,7 @@ def search(terms: Terms, seed: int, runs_max: int, seen: Seen) -> Walk | None:
 
     found: list[Walk] = []
 
-    def play(data: DataObject) -> None:
+    def one_walk(data: DataObject) -> None:
 
         def pick(lanes: Lanes) -> int:
             lane: int = data.draw(st.sampled_from(lanes))
@@ -94,5 +94,5 @@ def search(terms: Terms, seed: int, runs_max: int, seen: Seen) -> Walk | None:
         verbosity=hypothesis.Verbosity.quiet,
     )
     with suppress(_FoundError, _OverError):
-        hypothesis.seed(seed)(settings(hypothesis.given(st.data())(play)))()
+        hypothesis.seed(seed)(settings(hypothesis.given(st.data())(one_walk)))()
     return found[0] if found else None

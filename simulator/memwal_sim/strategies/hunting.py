@@ -74,7 +74,7 @@ class Hunt:
     moves: tuple[Move, ...]
     """A history that ends in the violation: the run that did, made small."""
     trace: Trace | None
-    """The same, played once more by the means of `memwal replay`."""
+    """The same, replayed once more by the means of `memwal explore replay`."""
     shrunk: Shrunk | None
     """How the run was made small; None if there is none, or if that was not asked for."""
 

@@ -64,5 +64,5 @@ def walk(unfolding: Unfolding, pick: Pick, faults: Faults | None = None) -> Walk
             key |= failing.fate(len(keys), unfolding.faults(state, lane))
         keys.append(key)
         known = after[state].get(key)
-        state = unfolding.play(state, key) if known is None else known
+        state = unfolding.replay(state, key) if known is None else known
     return Walk(bytes(keys), unfolding.violations.get(state))

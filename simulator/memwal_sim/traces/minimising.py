@@ -34,7 +34,7 @@ class Minimised:
     after: Size
     """After the exploration too, if there was one."""
     tries: int
-    """Histories that shrinking played."""
+    """Histories that shrinking replayed."""
     shortest: bool
     """An exploration proved that no history of the violation is shorter, or does with fewer faults, within the recorded
     bound on preemptions."""
@@ -141,7 +141,7 @@ def _recorded_again(found: Recorded, moves: Moves, *, explored: bool) -> Trace:
     with opened(found) as world:
         steps, violation = record(world, moves, found.study.only)
     if violation is None:
-        raise InvalidArgument(f"{found.name}: the small history breaks nothing when it is played step by step")
+        raise InvalidArgument(f"{found.name}: the small history breaks nothing when it is replayed step by step")
     again = Found(clause=violation.clause, oracle=violation.oracle, reason=violation.reason)
     untold = header.violation is not None and header.title == header.violation.reason
     trace = Trace(

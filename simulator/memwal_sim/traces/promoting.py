@@ -52,8 +52,8 @@ def promote(
 
     ``force``: replace the one of that name. ``exhaustive``: see `minimise`.
     Nothing is written before all is known to be well: `InvalidArgument` for a name, title or description that does not
-    do, a name that is taken, or a trace that does not end in its violation, each time it is played; `ArtifactError` for
-    what is no trace.
+    do, a name that is taken, or a trace that does not end in its violation, each time it is replayed; `ArtifactError`
+    for what is no trace.
     """
     _check(area, name, title, description)
     target = folder / "recorded" / area / f"{name}.jsonl"
@@ -86,14 +86,14 @@ def _check(area: str, name: str, title: str, description: str) -> None:
 
 
 def _check_replay(file: Path) -> None:
-    """Raises `InvalidArgument` if the trace does not end in its violation both times that it is played."""
-    played = replay(file, twice=True)
-    if played.header.violation is None:
+    """Raises `InvalidArgument` if the trace does not end in its violation both times that it is replayed."""
+    replayed = replay(file, twice=True)
+    if replayed.header.violation is None:
         raise InvalidArgument(f"{file.name} records no violation")
-    if played.unstable_at is not None:
-        raise InvalidArgument(f"{file.name}: a second replay differs at step {played.unstable_at}")
-    if not played.reproduced:
-        found = played.divergence
+    if replayed.unstable_at is not None:
+        raise InvalidArgument(f"{file.name}: a second replay differs at step {replayed.unstable_at}")
+    if not replayed.reproduced:
+        found = replayed.divergence
         why = "" if found is None else f": step {found.index}, {found.what} was {found.recorded} and is {found.found}"
         raise InvalidArgument(f"{file.name} is not reproduced{why}")
 
@@ -104,9 +104,9 @@ def _store(trace: Trace, target: Path) -> None:
     beside = target.with_name(f"{target.name}.new")
     beside.write_text(dumps(trace), "utf-8")
     try:
-        played = replay(beside, twice=True)
-        exact = played.reproduced and played.divergence is None and played.unstable_at is None
-        if not exact or played.violation_at != len(trace.steps):
+        replayed = replay(beside, twice=True)
+        exact = replayed.reproduced and replayed.divergence is None and replayed.unstable_at is None
+        if not exact or replayed.violation_at != len(trace.steps):
             raise InvalidArgument(f"{target.name} would not be reproduced as it is written")
         beside.replace(target)
     finally:

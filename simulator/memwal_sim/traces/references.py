@@ -1,4 +1,4 @@
-"""What a trace names: its scenario, readings, planted bugs, oracle and processes, looked up before it is played.
+"""What a trace names: its scenario, readings, planted bugs, oracle and processes, looked up before it is replayed.
 
 A name that there is not is an `ArtifactError` with the line that has it, as for a trace that is broken in itself.
 """

@@ -1,7 +1,7 @@
 """Making a violating history small: fewer steps, then fewer faults, then fewer changes from one process to another.
 
 A history is a list of moves: which process moves, and what becomes of its request. Moves can be left out and put in
-another order, and what is left is played again: a move of a process that has ended is passed over, and a fate that the
+another order, and what is left is replayed: a move of a process that has ended is passed over, and a fate that the
 request of the moment cannot meet is the normal one. What is tried is decided by the history alone, so that equal
 histories shrink to equal ones. The result is smallest among its neighbours, not of all: that takes an exploration.
 """
@@ -52,7 +52,7 @@ class Shrunk:
     violation: Violation
     """Of the same oracle and clause as before."""
     tries: int
-    """Histories that were played."""
+    """Histories that were replayed."""
     limit: str | None
     """What stopped it before nothing smaller was left to try."""
     seconds: float
@@ -96,7 +96,7 @@ def shrink(
     """
     began = time.monotonic()
     searching = _Shrinking(world, clause, oracle, tries_max, progress)
-    first = searching.play(moves)
+    first = searching.replay(moves)
     if first is None:
         raise InvalidArgument(f"the history does not violate {clause} ({oracle})")
     searching.best = first
@@ -112,11 +112,11 @@ def shrink(
     )
 
 
-_Played: TypeAlias = tuple[Moves, Violation]
+_Replayed: TypeAlias = tuple[Moves, Violation]
 
 
 class _Shrinking:
-    best: _Played
+    best: _Replayed
 
     def __init__(
         self, world: World, clause: str, oracle: str, tries_max: int, progress: Callable[[ShrinkProgress], None] | None
@@ -151,13 +151,13 @@ class _Shrinking:
         self.tries += 1
         if self.progress is not None and self.tries % _REPORT_EVERY == 0:
             self.progress(ShrinkProgress(tries=self.tries, steps=len(self.best[0])))
-        played = self.play(candidate)
-        if played is None or size(played[0]) >= size(self.best[0]):
+        replayed = self.replay(candidate)
+        if replayed is None or size(replayed[0]) >= size(self.best[0]):
             return False
-        self.best = played
+        self.best = replayed
         return True
 
-    def play(self, candidate: Sequence[Move]) -> _Played | None:
+    def replay(self, candidate: Sequence[Move]) -> _Replayed | None:
         """What was made of ``candidate``, to the first violation; None if there is none, or one of another clause."""
         unfolding, state = self.unfolding, START
         made: list[Move] = []
@@ -169,14 +169,14 @@ class _Shrinking:
                 continue
             key, move = found
             known = unfolding.after[state].get(key)
-            state = unfolding.play(state, key) if known is None else known
+            state = unfolding.replay(state, key) if known is None else known
             made.append(move)
             violation = unfolding.violations.get(state)
             if violation is not None:
                 return self._ended(tuple(made), violation)
         return None
 
-    def _ended(self, made: Moves, violation: Violation) -> _Played | None:
+    def _ended(self, made: Moves, violation: Violation) -> _Replayed | None:
         return (made, violation) if violation.clause == self.clause else None
 
     def _key(self, state: int, wanted: Move) -> tuple[int, Move] | None:
@@ -241,7 +241,7 @@ class _Shrinking:
                         break
 
     def _joined(self) -> None:
-        """Turns of one process that are apart are made one after another, at the earlier or at the later place."""
+        """Moves of one process that are apart are made one after another, at the earlier or at the later place."""
         at = 0
         while True:
             runs = list(_runs(self.best[0]))
@@ -276,7 +276,7 @@ def _lands(move: Move, late: Move) -> bool:
 
 
 def _runs(moves: Moves) -> Iterator[list[Move]]:
-    """Turns of one process after another, together."""
+    """Moves of one process after another, together."""
     run: list[Move] = []
     for move in moves:
         if run and run[-1].actor != move.actor:

@@ -145,7 +145,7 @@ def carry_out(
     title: str = "",
     description: str = "",
 ) -> StudyResult:
-    """Explore, with the planted bugs in place; a violation is played again into a trace with ``title``."""
+    """Explore, with the planted bugs in place; a violation is replayed again into a trace with ``title``."""
     with planting.planted(study.bugs):
         run = explore(study.world(), study.bounds, only=study.only, check=check, progress=progress)
         if run.violation is None:

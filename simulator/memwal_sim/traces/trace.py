@@ -66,7 +66,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What a history was played in."""
+    """What a history was run in."""
 
     format: int = FORMAT
     scenario: str

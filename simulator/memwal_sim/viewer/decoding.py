@@ -1,4 +1,4 @@
-"""Objects for people: what `memwal inspect` says of their bytes, in one line and as a tree, and their rows."""
+"""Objects for people: what `memwal table inspect` says of their bytes, in one line and as a tree, and their rows."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ _INSIDE: Mapping[str, Callable[[bytes, str, Revision], TreeNode]] = {
     kinds.DELETION_FILE: _deleted,
     kinds.TRANSACTION: _operation,
 }
-"""Kind -> what is in such a file besides what `memwal inspect` says, in place of its field of that name."""
+"""Kind -> what is in such a file besides what `memwal table inspect` says, in place of its field of that name."""
 
 
 def _inside(kind: str, path: str, data: bytes, revision: Revision) -> Iterator[TreeNode]:

@@ -49,18 +49,18 @@ class Film:
 
     @property
     def steps(self) -> Sequence[Step]:
-        """What was played."""
+        """What was replayed."""
         return self.replayed.steps
 
     def taken(self) -> list[StepTaken]:
-        """What was played, one for each of `steps`."""
+        """What was replayed, one for each of `steps`."""
         return [frame.taken for frame in self.frames if frame.taken is not None]
 
     def at(self, number: int) -> StepTaken:
-        """What was played in step ``number``, from 1."""
+        """What was replayed in step ``number``, from 1."""
         taken = self.frames[number].taken
         if taken is None:
-            raise EngineBug(f"step {number} of a film was not played")
+            raise EngineBug(f"step {number} of a film was not replayed")
         return taken
 
     def changed(self, number: int) -> bool:

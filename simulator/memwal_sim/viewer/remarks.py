@@ -224,7 +224,7 @@ def _broken(film: Film) -> list[Remark]:
 
 
 def _expected(film: Film) -> list[Remark]:
-    """What has to be so after the steps that were played; facts are given where one is not."""
+    """What has to be so after the steps that were replayed; facts are given where one is not."""
     replayed = film.replayed
     if replayed.elsewhere:
         return []

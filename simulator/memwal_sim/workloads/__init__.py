@@ -1,7 +1,7 @@
 """Workloads: worlds whose processes are given as data, so that whoever makes them up as it goes can be replayed.
 
 A workload knows the roles that processes can have, the table that they start on, and what must hold.
-A trace that was recorded in one carries its actors, and ``memwal replay`` builds the same world again.
+A trace that was recorded in one carries its actors, and ``memwal explore replay`` builds the same world again.
 """
 
 from __future__ import annotations

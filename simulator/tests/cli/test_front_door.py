@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 import typer
 from memwal.cli.groups import command_of
 from memwal.cli.main import app
 from typer.testing import CliRunner
 
+ROOT = Path(__file__).resolve().parents[3]
 DOOR = typer.main.get_command(app)
 
 
@@ -24,6 +28,21 @@ def test_each_command_of_a_group_is_known_by_its_name_alone_unless_tables_have_o
     assert members
     assert {name: type(each) for name, each in alone.items()} == {name: type(members[name]) for name in alone}
     assert {name: each.help for name, each in alone.items()} == {name: members[name].help for name in alone}
+
+
+def test_whoever_is_told_of_a_command_is_told_its_group() -> None:
+    context = typer.Context(DOOR)
+    groups = {name: DOOR.get_command(context, name).commands for name in DOOR.list_commands(context)}
+    alone = {name for members in groups.values() for name in members} - set(groups)
+    flat = re.compile(rf"(?<![\w/.-])memwal ({'|'.join(sorted(alone, key=len, reverse=True))})(?![\w-])")
+    found = [
+        f"{file.relative_to(ROOT)}: {told[0]}"
+        for folder in ("reference/memwal", "simulator/memwal_sim", "conformance/memwal_conformance", "pipeline", "docs")
+        for file in sorted((ROOT / folder).rglob("*"))
+        if file.suffix in (".py", ".md", ".toml", ".html")
+        for told in flat.finditer(file.read_text("utf-8"))
+    ]
+    assert found == []
 
 
 @pytest.mark.parametrize("words", [["explore", "one_writer"], ["explore", "explore", "one_writer"]])

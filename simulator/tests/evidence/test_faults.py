@@ -77,11 +77,11 @@ def test_the_canary_is_found_under_every_revision(revision: str) -> None:
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 def test_each_recorded_fault_is_reproduced(path: Path) -> None:
-    played = replay(path)
-    assert played.unexpected is None, str(played.unexpected)
-    assert played.reproduced
-    assert played.violation_at == (None if played.header.violation is None else len(played.steps))
-    assert played.divergence is None or played.engine_changed
+    replayed = replay(path)
+    assert replayed.unexpected is None, str(replayed.unexpected)
+    assert replayed.reproduced
+    assert replayed.violation_at == (None if replayed.header.violation is None else len(replayed.steps))
+    assert replayed.divergence is None or replayed.engine_changed
 
 
 def test_each_recorded_fault_says_in_plain_words_what_happens() -> None:
@@ -97,15 +97,15 @@ def test_the_store_of_a_recorded_fault_can_be_written_out_at_any_step(tmp_path: 
 
     path = next(path for path in RECORDED if path.stem == "zombie_append")
     replay(path, until=0, dump=tmp_path / "start")
-    played = replay(path, dump=tmp_path / "end")
+    replayed = replay(path, dump=tmp_path / "end")
     assert lance.dataset(str(tmp_path / "start")).count_rows() == 0
     assert not (tmp_path / "start" / "_mem_wal").exists()
     entries = list((tmp_path / "end").glob("_mem_wal/*/wal/*.arrow"))
     assert len(entries) == 2
     (generation,) = (tmp_path / "end").glob("_mem_wal/*/*_gen_1")
     assert lance.dataset(str(generation)).to_table().to_pylist() == [{"id": "k2", "value": "v2"}]
-    assert played.violation is not None
-    assert "k1 holds nothing" in played.violation.reason
+    assert replayed.violation is not None
+    assert "k1 holds nothing" in replayed.violation.reason
 
 
 def test_the_gallery_is_up_to_date() -> None:

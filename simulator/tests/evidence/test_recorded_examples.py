@@ -149,9 +149,9 @@ def expecting(after: int, state: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_a_fact_that_is_not_so_is_named_with_what_it_is(tmp_path: Path) -> None:
-    played = replay(stored(tmp_path, expected=expecting(45, {"merged": 0, "rows": {"k1": "v1", "k2": "v2"}})))
-    assert not played.reproduced
-    assert str(played.unexpected) == "after step 45, rows has to be {'k1': 'v1', 'k2': 'v2'}, and is {'k1': 'v1'}"
+    replayed = replay(stored(tmp_path, expected=expecting(45, {"merged": 0, "rows": {"k1": "v1", "k2": "v2"}})))
+    assert not replayed.reproduced
+    assert str(replayed.unexpected) == "after step 45, rows has to be {'k1': 'v1', 'k2': 'v2'}, and is {'k1': 'v1'}"
 
 
 def test_of_a_fact_with_fields_some_may_be_stated(tmp_path: Path) -> None:

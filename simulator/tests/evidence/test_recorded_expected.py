@@ -1,4 +1,4 @@
-"""What a trace says has to be so: how it is shown by `memwal replay` and the viewer, and how all is recorded again."""
+"""What a trace says has to be so: how `memwal explore replay` and the viewer show it, and how all is recorded again."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_oracles_are_asked_where_something_has_to_be_so(tmp_path: Path) -> None:
     trace = trace_of(told)
     path = tmp_path / "trace.jsonl"
     path.write_text(dumps(replace(trace, header=replace(trace.header, violation=None))), "utf-8")
-    played = replay(path)
-    assert (played.reproduced, played.unexpected) == (False, None)
-    assert played.violation is not None
-    assert (played.violation.oracle, played.violation_at) == ("reads are explained", len(trace.steps))
+    replayed = replay(path)
+    assert (replayed.reproduced, replayed.unexpected) == (False, None)
+    assert replayed.violation is not None
+    assert (replayed.violation.oracle, replayed.violation_at) == ("reads are explained", len(trace.steps))

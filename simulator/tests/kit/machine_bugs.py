@@ -36,7 +36,7 @@ def found(
     how = settings(machines.chosen(), max_examples=examples)
     broken = machines.hunt(machine, how, bugs=bugs, readings=readings)
     assert broken is not None
-    assert f"memwal replay {folder}/{machine.__name__}.jsonl" in str(broken)
+    assert f"memwal explore replay {folder}/{machine.__name__}.jsonl" in str(broken)
     header = broken.trace.header
     with planted(bugs):
         under = setting(header.revision, "strict", {**header.readings, **planting.readings(bugs)})

@@ -1,4 +1,4 @@
-"""`memwal soak` and `memwal capacity` as a person and a program use them."""
+"""`memwal explore soak` and `memwal explore capacity` as a person and a program use them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_soak_that_fails_leaves_a_file_that_runs_it_again(tmp_path: Path, monk
     said = call("soak", *BRIEF, "--bug", "canary", exits=1)
     (failure,) = tmp_path.glob("soak-failure-*.json")
     assert "strong reads see acknowledged writes" in said
-    assert f"memwal soak --again {failure.name}" in said
+    assert f"memwal explore soak --again {failure.name}" in said
     content = json.loads(failure.read_text())
     assert content["settings"]["bugs"] == ["canary"]
     assert len(content["last_requests"]) > 10
@@ -104,7 +104,7 @@ def test_what_cannot_be_soaked_is_a_usage_error_of_one_sentence(arguments: tuple
 
 def test_a_file_that_is_no_result_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("[]")
-    assert "is not what `memwal soak` writes" in call("soak", "--again", str(tmp_path / "x.json"), exits=2)
+    assert "is not what `memwal explore soak` writes" in call("soak", "--again", str(tmp_path / "x.json"), exits=2)
 
 
 @pytest.mark.long

@@ -49,10 +49,10 @@ def test_each_strategy_finds_a_plain_wal_put_and_what_it_records_replays(strateg
     assert len(found.trace.steps) == len(found.moves)
     file = tmp_path / "found.jsonl"
     file.write_text(dumps(found.trace), "utf-8")
-    played = replay(file)
-    assert played.reproduced
-    assert played.divergence is None
-    assert played.violation_at == len(played.steps)
+    replayed = replay(file)
+    assert replayed.reproduced
+    assert replayed.divergence is None
+    assert replayed.violation_at == len(replayed.steps)
 
 
 @STRATEGIES

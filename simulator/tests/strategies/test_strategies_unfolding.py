@@ -34,7 +34,7 @@ def schedules(unfolding: Unfolding) -> list[bytes]:
         lanes = unfolding.lanes[state]
         if not lanes:
             found.append(keys)
-        stack += [(unfolding.play(state, lane << FATE_BITS), keys + bytes([lane << FATE_BITS])) for lane in lanes]
+        stack += [(unfolding.replay(state, lane << FATE_BITS), keys + bytes([lane << FATE_BITS])) for lane in lanes]
     return found
 
 
@@ -70,9 +70,9 @@ def test_moves_by_name_play_to_the_same_violation_on_a_stage() -> None:
 
 def test_a_request_under_way_is_a_lane_behind_the_processes_and_lands_once() -> None:
     unfolding = Unfolding(World(contents=Contents(), processes=processes(create, partial(write_many, "a", 1))))
-    late = unfolding.play(START, Fate.LATE)
+    late = unfolding.replay(START, Fate.LATE)
     assert unfolding.lanes[late] == (1, 2)
-    landed = unfolding.play(late, 2 << FATE_BITS)
+    landed = unfolding.replay(late, 2 << FATE_BITS)
     assert unfolding.lanes[landed] == (1,)
     keys = bytes([Fate.LATE, 2 << FATE_BITS])
     assert unfolding.moves(keys) == (Move("p0", Fate.LATE), Move("p0", None, PutIfAbsent("x", b"1")))
@@ -82,7 +82,7 @@ def test_requests_meet_the_faults_that_fit_them_and_are_allowed() -> None:
     world = World(contents=Contents({"n": b"0"}), processes=processes(increment))
     unfolding = Unfolding(world, frozenset({Fate.LOST, Fate.APPLIED, Fate.LATE, Fate.THROTTLED}))
     assert unfolding.faults(START, 0) == (Fate.THROTTLED,)
-    after_get = unfolding.play(START, 0)
+    after_get = unfolding.replay(START, 0)
     assert unfolding.faults(after_get, 0) == (Fate.LOST, Fate.APPLIED, Fate.LATE, Fate.THROTTLED)
     picky = Unfolding(world, frozenset({Fate.LOST}))
     assert picky.faults(START, 0) == ()

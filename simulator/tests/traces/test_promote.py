@@ -46,10 +46,10 @@ def test_a_find_is_stored_with_title_and_description_and_is_in_the_gallery(fault
 
 
 def test_what_is_stored_replays_exactly_and_ends_in_its_violation(faults: Path) -> None:
-    played = replay(promoted(FIXTURE, faults), twice=True)
-    assert (played.reproduced, played.divergence, played.unstable_at) == (True, None, None)
-    assert played.violation_at == len(played.steps) == 13
-    assert not played.engine_changed
+    replayed = replay(promoted(FIXTURE, faults), twice=True)
+    assert (replayed.reproduced, replayed.divergence, replayed.unstable_at) == (True, None, None)
+    assert replayed.violation_at == len(replayed.steps) == 13
+    assert not replayed.engine_changed
 
 
 def test_areas_are_those_of_the_project() -> None:
@@ -106,8 +106,8 @@ def test_what_is_reproduced_one_time_out_of_two_is_refused(faults: Path, monkeyp
 
     def unstable(file: Path, *, twice: bool) -> Any:
         asked.append(twice)
-        played = replay(file, twice=twice)
-        return type(played)(**{name: getattr(played, name) for name in played.__slots__} | {"unstable_at": 7})
+        replayed = replay(file, twice=twice)
+        return type(replayed)(**{name: getattr(replayed, name) for name in replayed.__slots__} | {"unstable_at": 7})
 
     monkeypatch.setattr(promoting, "replay", unstable)
     with pytest.raises(InvalidArgument, match=r"format_1\.jsonl: a second replay differs at step 7"):

@@ -1,7 +1,7 @@
 """What the collector decides, and the form of the tables by which it decides.
 
 A table has a row per reason to keep a thing. The code walks the rows in order, the first that applies keeps the thing,
-and what no row keeps goes. The same rows are what ``memwal gc-rules`` prints.
+and what no row keeps goes. The same rows are what ``memwal table gc-rules`` prints.
 """
 
 from __future__ import annotations
