@@ -11,6 +11,7 @@ import pytest
 from memwal_spark import write
 from memwal_spark.source import AnotherClaim, MemWalWriter
 from memwal_spark.write import TaskWritten
+from pyspark.errors import PySparkException
 from pyspark.sql.types import LongType, StructField, StructType
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), False), pa.field("seq", pa.int64(), False)])
@@ -48,9 +49,10 @@ def test_a_claim_between_a_task_and_the_commit_fails_the_commit_with_both_epochs
     done = attempt(one)
     one.commit([done])
     memwal.open(path).writer(done.region_id).close()
-    with pytest.raises(AnotherClaim, match="written under epoch 1, now it is 2") as refused:
+    with pytest.raises(PySparkException, match="written under epoch 1, now it is 2") as refused:
         one.commit([done])
-    assert refused.value.others == ((done.region_id, 1, 2),)
+    assert isinstance(refused.value.__cause__, AnotherClaim)
+    assert refused.value.__cause__.others == ((done.region_id, 1, 2),)
 
 
 @pytest.mark.clause("AMB-149")
