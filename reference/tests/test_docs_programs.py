@@ -30,6 +30,7 @@ NO_PROGRAMS = {
     "spark.md 4": "needs a Spark session; pipeline/tests/test_streams.py runs it",
     "spark.md 5": "needs a Spark session; pipeline/tests/test_streams.py runs it",
     "spark.md 6": "needs a Spark session; pipeline/tests/test_jobs.py runs such merges",
+    "spark.md 7": "needs a Spark session; pipeline/tests/test_spark_errors.py reads under it",
     "machines.md 1": "a state machine of the simulator, which touches no table; it runs for a minute",
     "reading.md 1": "what `explain` prints",
     "reading.md 2": "what `explain` prints",

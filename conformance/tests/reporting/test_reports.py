@@ -604,7 +604,7 @@ def test_a_plain_case_that_fails_behind_the_gate_has_its_requests_and_says_how_i
     packed = failures.load(file)
     assert ("one", "CREATE", "manifest/@1") in requests_of(packed)
     assert packed["scenario"]["gate"] == {"rules": []}
-    (again,) = against.played(file, (sys.executable, "-m", "memwal_conformance.adapters.reference"))
+    (again,) = against.replayed(file, (sys.executable, "-m", "memwal_conformance.adapters.reference"))
     assert again.verdict is Verdict.PASS
 
 

@@ -155,6 +155,12 @@ TABLE: dict[str, Callable[[Scene], Any]] = {
     "scan": lambda s: s.table().scan(filter="v = 'v'"),
     "batches": lambda s: list(s.table().batches()),
     "plan_read": lambda s: s.table().plan_read(),
+    "plan_read_again": lambda s: s.table().plan_read_again(s.table().plan_read()[0].cut.named()),
+    "log_ends": lambda s: s.table().log_ends(),
+    "log_starts": lambda s: s.table().log_starts(),
+    "log_entries": lambda s: list(
+        s.table().log_entries(s.region, s.table().log_starts()[s.region], s.table().log_ends()[s.region])
+    ),
     "batches_of": lambda s: [list(s.table().batches_of(split)) for split in s.table().plan_read()],
     "get": lambda s: s.table().get(keys(4, 5, 6)),
     "search": lambda s: s.table().search([0.0, 0.0], "at", 2),

@@ -84,7 +84,7 @@ def conditions(values: st.SearchStrategy[Any], kind: pa.DataType) -> st.SearchSt
 
 @pytest.mark.clause("PLAN-005", "PLAN-006", "PLAN-007", "AMB-114")
 @pytest.mark.parametrize("name", COLUMNS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_a_region_that_is_left_out_holds_no_row_that_matches(name: str, data: st.DataObject) -> None:
     kind, values, known = COLUMNS[name]

@@ -20,7 +20,7 @@ def test_the_areas_are_those_of_the_gallery() -> None:
     assert FILES["spec_id_used_again"] == "recorded/region/spec_id_used_again.jsonl"
     assert FILES["superseded_in_memory"] == "recorded/read/superseded_in_memory.jsonl"
     assert {path.split("/")[1] for path in FILES.values()} == {
-        "fencing", "wal", "manifest", "flush", "merge", "index", "collect", "read", "region", "table",
+        "fencing", "wal", "manifest", "flush", "merge", "index", "collect", "read", "region", "table", "late",
     }  # fmt: skip
 
 
