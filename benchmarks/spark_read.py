@@ -16,7 +16,7 @@ import json
 import os
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from memwal_spark import runtime
+from process_tree import cpu_seconds, processes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 REGIONS = 8
 FRAGMENTS = 16
 KEYS = {"int": pa.int64(), "text": pa.string()}
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def rows(numbers: np.ndarray, key: str, sequence: int) -> pa.Table:
@@ -73,31 +73,6 @@ def made(folder: Path, count: int, key: str) -> Path:
                 writer.write_table(batch)
     (place / "partial").rename(place / "parquet")
     return place
-
-
-def processes(root: int) -> Iterator[tuple[int, list[str]]]:
-    """Numbers and names of the process ``root`` and of all below it, with the fields of their ``stat``."""
-    parents: dict[int, list[int]] = {}
-    found: dict[int, list[str]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue  # it ended meanwhile
-            found[int(entry.name)] = fields
-            parents.setdefault(int(fields[1]), []).append(int(entry.name))
-    waiting = [root]
-    while waiting:
-        number = waiting.pop()
-        waiting += parents.get(number, [])
-        if number in found:
-            yield number, found[number]
-
-
-def cpu_seconds() -> float:
-    """CPU seconds of this process and all below it, those of ended ones included."""
-    return sum(sum(map(int, fields[11:15])) for _, fields in processes(os.getpid())) / _TICKS
 
 
 def worker_peak_bytes() -> int:
