@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from memwal_conformance.places import SUITE
-from memwal_conformance.proving import broken_survey
 from memwal_conformance.proving.broken import engine_with
 from memwal_conformance.registry.levels import levels_of
 from memwal_conformance.running import machine, scenarios
@@ -16,21 +13,6 @@ from memwal_model.machine import ACTIONS
 from memwal_sim import bugs
 
 GATE = SUITE / "scenarios" / "gate"
-
-
-@pytest.fixture
-def cases(tmp_path: Path) -> CaseRunner:
-    """Plays against the reference's adapter in this process, under revision B."""
-    return CaseRunner(
-        revision="B",
-        folder=tmp_path,
-        start=lambda _: broken_survey.actor("B"),
-        finish=lambda _: None,
-        levels=levels_of("B"),
-        settings={},
-        case="test",
-        keep=tmp_path / "kept",
-    )
 
 
 def said(result: CaseResult) -> list[Finding]:

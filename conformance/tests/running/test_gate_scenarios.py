@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 from memwal_conformance.places import SUITE
-from memwal_conformance.proving import broken_survey
 from memwal_conformance.proving.broken import engine_with
-from memwal_conformance.registry.levels import levels_of
 from memwal_conformance.running import addressing, crashing, racing, scenarios
 from memwal_conformance.running.cases import Amount, CaseRunner
 from memwal_conformance.running.scenarios import SuiteScenario
@@ -64,21 +62,6 @@ SETTINGS = {
     "stale_copy_counts": {"manifest_collection": "on"},
 }
 """Planted bug -> settings of the reference's adapter without which nothing comes of it."""
-
-
-@pytest.fixture
-def cases(tmp_path: Path) -> CaseRunner:
-    """Runs scenarios against the reference's adapter in this process, under revision B."""
-    return CaseRunner(
-        revision="B",
-        folder=tmp_path,
-        start=lambda _: broken_survey.actor("B"),
-        finish=lambda _: None,
-        levels=levels_of("B"),
-        settings={},
-        case="test",
-        keep=tmp_path / "kept",
-    )
 
 
 def made(*steps: dict[str, Any], rules: tuple[dict[str, Any], ...] = (), **more: Any) -> SuiteScenario:
