@@ -14,6 +14,7 @@ import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from memwal.errors import InvalidArgument, check_name
@@ -136,6 +137,7 @@ def entries(path: Path, array: str, name: str) -> tuple[DataTable, ...]:
     return document.tables(array, name)
 
 
+@cache
 def texts(folder: Path = CLAUSES) -> tuple[Text, ...]:
     """The pinned texts. Raises `InvalidArgument` naming file and entry."""
     found = []
@@ -154,6 +156,7 @@ def texts(folder: Path = CLAUSES) -> tuple[Text, ...]:
     return tuple(found)
 
 
+@cache
 def ambiguities(folder: Path = CLAUSES) -> tuple[Ambiguity, ...]:
     """All notes, by number from 1 without a gap. Raises `InvalidArgument` naming file and entry."""
     found: list[Ambiguity] = []
@@ -172,8 +175,9 @@ def ambiguities(folder: Path = CLAUSES) -> tuple[Ambiguity, ...]:
     return tuple(found)
 
 
+@cache
 def clauses(folder: Path = CLAUSES) -> tuple[Clause, ...]:
-    """All clauses, in the order of `GROUPS` and of their files. Raises `InvalidArgument` naming file and entry."""
+    """All clauses, in the order of `GROUPS` and of their files; read once. Raises `InvalidArgument` naming file and entry."""
     known_notes = {note.id for note in ambiguities(folder)}
     known_texts = {text.name for text in texts(folder)}
     found: dict[str, Clause] = {}
