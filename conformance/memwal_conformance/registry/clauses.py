@@ -177,7 +177,10 @@ def ambiguities(folder: Path = CLAUSES) -> tuple[Ambiguity, ...]:
 
 @cache
 def clauses(folder: Path = CLAUSES) -> tuple[Clause, ...]:
-    """All clauses, in the order of `GROUPS` and of their files; read once. Raises `InvalidArgument` naming file and entry."""
+    """All clauses, in the order of `GROUPS` and of their files; read once.
+
+    Raises `InvalidArgument` naming file and entry.
+    """
     known_notes = {note.id for note in ambiguities(folder)}
     known_texts = {text.name for text in texts(folder)}
     found: dict[str, Clause] = {}
