@@ -149,16 +149,25 @@ def comparable(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     Raises `InvalidArgument` for a type without an order.
     """
     array = flat(column)
-    numbers = stored_numbers(array.view(pa.int64()) if pa.types.is_duration(array.type) else array)
-    if numbers is not None:
-        if numbers.dtype.kind == "f":
-            numbers = _in_total_order(one_zero(numbers))
-        present = array.is_valid().to_numpy(zero_copy_only=False).tolist()
-        return [value if there else None for value, there in zip(numbers.tolist(), present, strict=True)]
-    kind = array.type
-    if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind) or pa.types.is_decimal(kind):
-        values: list[Any] = array.to_pylist()
+    found = codes(array)
+    if isinstance(found, pa.Array):
+        values: list[Any] = found.to_pylist()
         return values
+    present = array.is_valid().to_numpy(zero_copy_only=False).tolist()
+    return [value if there else None for value, there in zip(found.tolist(), present, strict=True)]
+
+
+def codes(array: pa.Array) -> npt.NDArray[Any] | pa.Array:
+    """What `comparable` gives, for many values at once: numbers, any under NULL; else the array itself, if it compares.
+
+    ``array`` is `flat`. Raises `InvalidArgument` for a type without an order.
+    """
+    kind = array.type
+    numbers = stored_numbers(array.view(pa.int64()) if pa.types.is_duration(kind) else array)
+    if numbers is not None:
+        return _in_total_order(one_zero(numbers)) if numbers.dtype.kind == "f" else numbers
+    if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind) or pa.types.is_decimal(kind):
+        return array
     raise InvalidArgument(f"values of type {kind} have no order", clause="AMB-48")
 
 

@@ -6,31 +6,21 @@ Source: MemWAL revision A, "Query Execution" and appendix 3, "TakeLastExec".
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..clauses import implements
-from ..codec import data_file
 from ..codec.pb.lance import table_pb2
 from ..codec.table_manifest import TableManifest
 from ..effects import Io
-from ..errors import NotFound
 from ..ids import FragmentId
 from ..index.region_values import exact
-from ..maintained.scalar import Between
-from ..table import reuse
-from ..table.coverage import fragment_ids, index_names, named_fragments, segments
-from ..table.mirror import index_folder
+from ..maintained.scalar import Between, comparable, has_order
+from ..table.coverage import fragment_ids, index_names, segments
 from ..table.state import TableState
+from .btree import Wanted, find
 from .values import Predicate
-
-PAGES = "page_data.lance"
-"""File of a btree with all its values and the addresses of their rows."""
-
-STABLE_ROW_IDS = 2
-"""Feature flag of a table whose indexes name rows by ids that are not their addresses."""
 
 
 @implements("PLAN-028", "PLAN-033", "AMB-99")
@@ -40,24 +30,19 @@ async def holding(io: Io, state: TableState, predicate: Predicate, columns: Coll
     Fragments that no btree covers are among them. A btree that cannot be asked excludes nothing.
     """
     found = fragment_ids(state)
-    if state.manifest.message.reader_feature_flags & STABLE_ROW_IDS:
-        return found
     names = {int(number): name for name, number in state.field_ids.items()}
     for index in index_names(state):
         entries = segments(state, index)
         indexed = {names.get(field, "") for entry in entries for field in entry.fields}
         column = indexed.pop()
-        if indexed or column not in columns or not all(map(is_btree, entries)):
+        if indexed or column not in columns:
             continue  # it says nothing about one column of the predicate alone
         wanted = _wanted(predicate, column, state)
-        if wanted is not None:
-            found &= await _of_index(io, state, entries, wanted)
+        told = await find(io, state, entries, wanted) if wanted is not None else None
+        if told is not None:
+            hits = {FragmentId(int(number)) for number in np.unique(told.addresses >> np.uint64(32))}
+            found &= (fragment_ids(state) - told.covered) | hits
     return found
-
-
-def is_btree(entry: table_pb2.IndexMetadata) -> bool:
-    """Whether an index entry is a btree over one column."""
-    return entry.index_details.type_url.endswith("BTreeIndexDetails") and len(entry.fields) == 1
 
 
 def restricted(state: TableState, fragments: Collection[FragmentId]) -> TableState:
@@ -77,27 +62,16 @@ def empty(state: TableState) -> TableState:
     return TableState(TableManifest(message=restricted(state, ()).manifest.message, indices=()), state.path)
 
 
-def _wanted(predicate: Predicate, column: str, state: TableState) -> pa.Array | None:
-    values = predicate.get(column)
-    if values is None or isinstance(values, Between) or None in values:
+def _wanted(predicate: Predicate, column: str, state: TableState) -> Wanted | None:
+    """What a btree is asked for; None where the column's type does not have the values exactly."""
+    values, kind = predicate.get(column), state.schema.field(column).type
+    if values is None or not has_order(kind):
         return None
-    return exact(list(values), state.schema.field(column).type)
-
-
-async def _of_index(
-    io: Io, state: TableState, entries: Collection[table_pb2.IndexMetadata], wanted: pa.Array
-) -> frozenset[FragmentId]:
-    """Fragments that the parts of a btree give for the values ``wanted``, and those that none of them covers."""
-    covered: set[FragmentId] = set()
-    hits: set[FragmentId] = set()
-    for entry in entries:
-        name = f"{index_folder(entry.uuid.uuid)}/{PAGES}"
-        try:
-            pages = data_file.decode(await io.get(name), io.path(name), clause="PLAN-033")
-        except NotFound:
-            continue  # a part that covers nothing yet may have no files
-        same = pc.is_in(pages.column("values"), value_set=wanted.cast(pages.schema.field("values").type))
-        addresses = reuse.addresses(pages.column("ids").filter(same).to_numpy(), state.moves)
-        hits |= {FragmentId(int(number)) for number in np.unique(addresses >> np.uint64(32))}
-        covered |= named_fragments(state, entry)
-    return (fragment_ids(state) - covered) | (fragment_ids(state) & hits)
+    if isinstance(values, Between):
+        ends = [exact([end], kind) for end in (values.lower, values.upper)]
+        if any(end is None for end in ends):
+            return None
+        lower, upper = (comparable(end)[0] for end in ends)
+        return replace(values, lower=lower, upper=upper)
+    found = exact(list(values), kind)
+    return comparable(found) if found is not None else None

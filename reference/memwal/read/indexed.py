@@ -22,7 +22,7 @@ from ..region import manifest as manifests
 from ..table.coverage import fragment_ids, named_fragments, segments, uncovered
 from ..table.read import ROW_ADDRESS
 from ..table.state import TableState
-from .fragments import STABLE_ROW_IDS
+from .btree import STABLE_ROW_IDS
 from .gap import IndexedPlan
 from .parts import Addresses, Mask, Part, Parts, TablePart
 

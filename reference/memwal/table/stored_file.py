@@ -104,6 +104,24 @@ async def open_file(
     return replace(whole, layout=layout, indices=indices, ends=ends)
 
 
+async def open_columns(io: Io, name: str, columns: Sequence[str]) -> StoredFile:
+    """Open a file that is none of the table's rows. It has ``columns`` and no others, by any name, and none is nested.
+
+    Raises `ArtifactError` for a missing or damaged file, and for one before version 2.
+    """
+    size = await reading.size(io, name)
+    places = tuple(range(len(columns)))
+    whole = StoredFile(
+        name=name, columns=tuple(columns), places=places, fields=len(columns), size_bytes=size, layout=None
+    )
+    if size <= WHOLE_BYTES:
+        return whole
+    layout, ends = await _layout(io, name, size)
+    if len(layout.columns) != len(columns):
+        raise ArtifactError("FORMAT-019", io.path(name), f"holds {len(layout.columns)} columns, not {len(columns)}")
+    return replace(whole, layout=layout, indices=places, ends=ends)
+
+
 async def rows(io: Io, name: str, file: table_pb2.DataFile, fields: Sequence[file_pb2.Field]) -> int:
     """How many rows ``file``, whose object is ``name``, says that it has. Raises `ArtifactError`."""
     size = await reading.size(io, name)

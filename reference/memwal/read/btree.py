@@ -1,0 +1,256 @@
+"""A btree of the native package, read by pages: where the rows are that have certain values in its column.
+
+``page_lookup.lance`` holds the least and the largest value of each page; ``page_data.lance`` the values of all pages in
+order, NULLs first, each with the address of its row. Only the pages that may hold what is wanted are read.
+Values are those of `memwal.maintained.scalar`: as SQL compares them, floating numbers in total order with one zero.
+Source: MemWAL revision A, "Query Execution" and appendix 3, "TakeLastExec"; the btrees that pylance 0.25 to 14.0 write.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..clauses import implements
+from ..codec import data_file
+from ..codec.canonical import flat, valid
+from ..codec.pb.lance import table_pb2
+from ..effects import Io
+from ..errors import ArtifactError, NotFound
+from ..ids import FragmentId
+from ..maintained.scalar import Between, codes, comparable, has_order
+from ..table import reuse
+from ..table.coverage import fragment_ids, named_fragments
+from ..table.legacy import structure
+from ..table.mirror import index_folder
+from ..table.state import TableState
+from ..table.stored_file import Rows, StoredFile, open_columns, open_rows
+
+LOOKUP = "page_lookup.lance"
+DATA = "page_data.lance"
+STABLE_ROW_IDS = 2
+"""Feature flag of a table whose indexes name rows by ids that are not their addresses."""
+
+Addresses = npt.NDArray[np.uint64]
+"""Row addresses, in any order. Shape (rows,)."""
+Mask = npt.NDArray[np.bool_]
+Wanted = Collection[Any] | Between
+"""Comparable values (`memwal.maintained.scalar.comparable_value`), of which None asks for NULL; or a range of them."""
+
+_CLAUSE = "PLAN-033"
+_PAGE_ROWS = 4096
+"""Rows of a page of an index that does not say it."""
+_BRIDGED_PAGES = 16
+"""Fewer pages than that between two wanted ones are fetched with them."""
+_LEAST, _LARGEST = comparable(pa.array([float("-inf"), float("inf")]))
+"""The floating numbers that only NaNs are beyond, those with a sign below."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Btree:
+    """One part of a btree. It never changes, and neither do its files."""
+
+    io: Io
+    file: StoredFile | None
+    """The pages; None if there are none."""
+    kind: pa.DataType
+    page_rows: int
+    nulls: int
+    """Pages with NULLs: they come first."""
+    first: int
+    """The first page that has a value."""
+    lower: Sequence[Any]
+    """Of each page from that on the least value; the first may be unknown."""
+    upper: Sequence[Any]
+    """Of each of these pages the largest value."""
+
+    @implements("PLAN-028", "PLAN-033")
+    async def addresses(self, wanted: Wanted) -> Addresses:
+        """Addresses of all rows that have a value among ``wanted``. NaN is one value; a range may give any of them."""
+        found = [np.empty(0, np.uint64)]
+        async for values, ids in self._read(self._pages(wanted)):
+            found.append(ids[self._matching(values, wanted)])
+        return np.concatenate(found)
+
+    def _pages(self, wanted: Wanted) -> set[int]:
+        ranges = [wanted] if isinstance(wanted, Between) else map(self._same, filter(_is_value, wanted))
+        found: set[int] = set()
+        for each in ranges:
+            found.update(*(self._between(part) for part in self._parts(each)))
+        if not isinstance(wanted, Between) and None in wanted:
+            found.update(range(self.nulls))
+        return found
+
+    def _same(self, value: Any) -> Between:
+        return Between(lower=_LARGEST, with_lower=False) if self._is_nan(value) else Between(lower=value, upper=value)
+
+    def _is_nan(self, value: Any) -> bool:
+        return pa.types.is_floating(self.kind) and not _LEAST <= value <= _LARGEST
+
+    def _parts(self, wanted: Between) -> Iterator[Between]:
+        """``wanted``, and where NaNs with a sign are that belong above all others."""
+        yield wanted
+        if pa.types.is_floating(self.kind) and (wanted.upper is None or wanted.upper > _LARGEST):
+            yield Between(upper=_LEAST, with_upper=False)
+
+    def _between(self, wanted: Between) -> range:
+        if not self.lower:
+            return range(0)
+        start = 0 if wanted.lower is None else bisect_left(self.upper, wanted.lower)
+        unknown = int(self.lower[0] is None)
+        end = len(self.lower) if wanted.upper is None else bisect_right(self.lower, wanted.upper, lo=unknown)
+        return range(self.first + start, self.first + end)
+
+    def _matching(self, values: pa.Array, wanted: Wanted) -> Mask:
+        held, present = codes(values), valid(values)
+        if isinstance(wanted, Between):
+            found = np.zeros(len(values), np.bool_)
+            for part in self._parts(wanted):
+                found |= _inside(held, part)
+            return found & present
+        single = [value for value in wanted if value is not None]
+        if isinstance(held, pa.Array):
+            found = pc.is_in(held, value_set=pa.array(single, held.type)).to_numpy(zero_copy_only=False)
+        else:
+            found = np.isin(held, np.array(single, held.dtype))
+            if any(map(self._is_nan, single)):
+                found |= (held > _LARGEST) | (held < _LEAST)
+        return (found & present) | ~present if None in wanted else found & present
+
+    async def _read(self, pages: Iterable[int]) -> AsyncIterator[tuple[pa.Array, Addresses]]:
+        """Values and addresses of ``pages``, neighbours together."""
+        for cluster in _runs(sorted(pages), _BRIDGED_PAGES):
+            assert self.file is not None
+            start, end = cluster[0] * self.page_rows, (cluster[-1] + 1) * self.page_rows
+            with await open_rows(self.io, self.file, start, end - start) as decoder:
+                self._check_rows(decoder)
+                for run in _runs(cluster, 1):
+                    first = run[0] * self.page_rows
+                    found = decoder.read(first, min(decoder.rows, (run[-1] + 1) * self.page_rows) - first)
+                    values, ids = found.select(list(decoder.columns or ())).columns
+                    yield flat(values), ids.to_numpy()
+
+    def _check_rows(self, decoder: Rows) -> None:
+        pages = self.first + len(self.lower)
+        if -(-decoder.rows // self.page_rows) != pages:
+            reason = f"holds {decoder.rows} rows, and the btree has {pages} pages of {self.page_rows}"
+            raise ArtifactError(_CLAUSE, self.io.path(DATA), reason)
+
+
+def _is_value(value: Any) -> bool:
+    return value is not None
+
+
+def _inside(held: npt.NDArray[Any] | pa.Array, wanted: Between) -> Mask:
+    found = np.ones(len(held), np.bool_)
+    above = "greater_equal" if wanted.with_lower else "greater"
+    below = "less_equal" if wanted.with_upper else "less"
+    for end, sign in ((wanted.lower, above), (wanted.upper, below)):
+        if end is None:
+            continue
+        if isinstance(held, pa.Array):
+            same = pa.scalar(end, held.type)
+            found &= pc.fill_null(getattr(pc, sign)(held, same), False).to_numpy(zero_copy_only=False)
+        else:
+            found &= getattr(np, sign)(held, end)
+    return found
+
+
+def _runs(pages: Sequence[int], apart: int) -> Iterator[Sequence[int]]:
+    """Parts of ``pages``, which ascend, whose neighbours are at most ``apart`` from each other."""
+    start = 0
+    for at in range(1, len(pages) + 1):
+        if at == len(pages) or pages[at] - pages[at - 1] > apart:
+            yield pages[start:at]
+            start = at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What the parts of a btree say together."""
+
+    addresses: Addresses
+    """Rows with what was wanted, where they are now; some may be deleted."""
+    covered: frozenset[FragmentId]
+    """Fragments all of whose such rows are in `addresses`."""
+
+
+@implements("PLAN-033", "AMB-78", "TXN-054")
+async def find(io: Io, state: TableState, entries: Sequence[table_pb2.IndexMetadata], wanted: Wanted) -> Found | None:
+    """The rows of ``state`` that its btree ``entries``, parts of one index, give for ``wanted``.
+
+    None for one that cannot be asked: it is older than pylance 0.25, in several files, over values without an order,
+    or names rows by ids. Raises `ArtifactError` for a damaged one.
+    """
+    parts = []
+    for entry in entries:
+        if not (is_btree(entry) and can_be_asked(state, entry)):
+            return None
+        opened = await open_btree(io, index_folder(entry.uuid.uuid))
+        if opened is None:
+            return None
+        parts.append((opened, named_fragments(state, entry) & fragment_ids(state)))
+    found = [np.empty(0, np.uint64)]
+    for opened, fragments in parts:
+        moved = reuse.addresses(await opened.addresses(wanted), state.moves)
+        found.append(moved[np.isin(moved >> np.uint64(32), np.array(sorted(fragments), np.uint64))])
+    return Found(
+        addresses=np.unique(np.concatenate(found)),
+        covered=frozenset[FragmentId]().union(*(fragments for opened, fragments in parts if opened.file is not None)),
+    )
+
+
+def is_btree(entry: table_pb2.IndexMetadata) -> bool:
+    """Whether an index entry is a btree over one column."""
+    return entry.index_details.type_url.endswith("BTreeIndexDetails") and len(entry.fields) == 1
+
+
+def can_be_asked(state: TableState, entry: table_pb2.IndexMetadata) -> bool:
+    """Whether an index names rows of this table by their addresses, and its files are below the table's folder."""
+    return not state.manifest.message.reader_feature_flags & STABLE_ROW_IDS and not entry.HasField("base_id")
+
+
+@implements("PLAN-033")
+async def open_btree(io: Io, folder: str) -> Btree | None:
+    """The btree in ``folder``; without pages if there are no files; None for one that cannot be asked (see `find`)."""
+    within = io.child(folder)
+    try:
+        data = await within.get(LOOKUP)
+    except NotFound:
+        return Btree(io=within, file=None, kind=pa.null(), page_rows=1, nulls=0, first=0, lower=(), upper=())
+    if structure.is_legacy(data):
+        return None
+    pages = data_file.decode(data, within.path(LOOKUP), clause=_CLAUSE)
+    told = pages.schema.metadata or {}
+    names = {"min", "max", "null_count", "page_idx"}
+    if told.get(b"range_partitioned", b"false") != b"false" or not names <= set(pages.schema.names):
+        return None
+    kind = pages.schema.field("min").type
+    if not has_order(kind):
+        return None
+    return _checked(within, await open_columns(within, DATA, ("values", "ids")), pages.sort_by("page_idx"), told)
+
+
+def _checked(within: Io, file: StoredFile, pages: pa.Table, told: Mapping[bytes, bytes]) -> Btree:
+    lower, upper = comparable(pages.column("min")), comparable(pages.column("max"))
+    first = next((at for at, value in enumerate(upper) if value is not None), len(upper))
+    nulls = int(np.count_nonzero(pages.column("null_count").to_numpy()))
+    size = told.get(b"batch_size", b"%d" % _PAGE_ROWS)
+    bounds = [*zip(lower, upper, strict=True)][first:]
+    ends = [end for bound in bounds for end in bound][int(bool(bounds) and bounds[0][0] is None) :]
+    in_order = None not in ends and all(one <= other for one, other in pairwise(ends))
+    numbered = np.array_equal(pages.column("page_idx").to_numpy(), np.arange(pages.num_rows))
+    if not (in_order and numbered and first <= nulls <= first + 1 and size.isdigit() and int(size)):
+        raise ArtifactError(_CLAUSE, within.path(LOOKUP), "these are no pages in order, NULLs first")
+    return Btree(
+        io=within, file=file, kind=pages.schema.field("min").type, page_rows=int(size),
+        nulls=nulls, first=first, lower=lower[first:], upper=upper[first:],
+    )  # fmt: skip
