@@ -15,7 +15,8 @@ STORAGE_PREFIX = "storage."
 
 READ: Mapping[str, str] = {
     "path": "folder or address of the table",
-    "columns": "comma-separated columns to read; default: all",
+    "columns": "comma-separated columns to read, `_region`, `_generation`, `_epoch` and `_position` too; default: "
+    "all of the table",
     "numPartitions": "most partitions of the read, which show one state of the table; default: one for each 128 MiB "
     "of the base table, and for each 8 generations",
     "consistency": "strong (default) or eventual",

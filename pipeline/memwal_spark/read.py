@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from memwal.errors import InvalidArgument
 from memwal.read.cut import CutGone, Split
+from memwal.read.origin import ORIGIN
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
@@ -31,14 +32,15 @@ class ReadPartition(InputPartition):  # type: ignore[misc] # pyspark's own types
 
 
 def spark_schema(options: ReadOptions) -> StructType:
-    """Schema of a read: the table's, or the columns that were asked for, in the order asked for."""
+    """Schema of a read: the table's, or the columns that were asked for, in the order asked for; of `ORIGIN` too."""
     schema = open_table(options.place).schema
     names = schema.names if options.columns is None else options.columns
-    unknown = [name for name in names if name not in schema.names]
+    known = {field.name: field.remove_metadata() for field in (*ORIGIN, *schema)}
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise InvalidArgument(f"[MEMWAL_SCHEMA] the table has no columns {unknown}; it has {schema.names}")
-    plain = pa.schema([schema.field(name).remove_metadata() for name in names])
-    return from_arrow_schema(plain)
+        told = f"it has {schema.names}, and rows tell {ORIGIN.names}"
+        raise InvalidArgument(f"[MEMWAL_SCHEMA] the table has no columns {unknown}; {told}")
+    return from_arrow_schema(pa.schema([known[name] for name in names]))
 
 
 def plan(options: ReadOptions, schema: StructType, condition: pc.Expression | None) -> Sequence[ReadPartition]:

@@ -126,14 +126,16 @@ def test_spark_reads_the_merged_rows_with_the_columns_that_were_asked_for(spark:
         writer.put(_row(7, 1, "old"))
         writer.flush()
         writer.put(_row(7, 2, None))
-    read = spark.read.format("memwal").option("columns", "text,id").load(str(tmp_path / "t"))
+    read = spark.read.format("memwal").option("columns", "text,id,_generation,_epoch").load(str(tmp_path / "t"))
     assert [(f.name, f.dataType.simpleString(), f.nullable) for f in read.schema] == [
         ("text", "string", True),
         ("id", "bigint", False),
+        ("_generation", "bigint", True),
+        ("_epoch", "bigint", True),
     ]
-    assert [tuple(row) for row in read.collect()] == [(None, 7)]
-    own = spark.read.format("memwal").schema("seq bigint").load(str(tmp_path / "t"))
-    assert [tuple(row) for row in own.collect()] == [(2,)]
+    assert [tuple(row) for row in read.collect()] == [(None, 7, 2, 1)]
+    own = spark.read.format("memwal").schema("seq bigint, _position bigint").load(str(tmp_path / "t"))
+    assert [tuple(row) for row in own.where("_position > 0").collect()] == [(2, 2)]
 
 
 def _row(number: int, seq: int = 0, text: str | None = "x") -> pa.Table:

@@ -23,6 +23,7 @@ from ..errors import EngineBug
 from ..keys import Seen, among, last_of_each, newest, without
 from ..region.rows import TOMBSTONE
 from ..table.state import TableState
+from .origin import field_of
 from .parts import Part
 from .values import NOTHING, Predicate, Values, comparable
 
@@ -350,7 +351,7 @@ class Filter:
 
 def live(found: pa.Table, base: TableState, names: Sequence[str]) -> pa.Table:
     """``found`` without the rows that delete their key, in the columns ``names`` of ``base``."""
-    shape = pa.schema([base.schema.field(name) for name in names])
+    shape = pa.schema([field_of(base, name) for name in names])
     if not found.num_rows:
         return shape.empty_table()
     if TOMBSTONE in found.schema.names:

@@ -23,17 +23,20 @@ from ..codec.pb.lance import table_pb2
 from ..codec.region_manifest import RegionManifest
 from ..effects import Io
 from ..errors import ArtifactError, Fenced, NotFound, Unmergeable
-from ..ids import FragmentId, Generation, RegionId
+from ..ids import Epoch, FragmentId, Generation, RegionId
 from ..keys import KeySet
 from ..region import manifest as manifests
+from ..region.flush import CONFIG_EPOCH
 from ..region.rows import TOMBSTONE, Rows
 from ..table import read
 from ..table.read import ROW_ADDRESS
 from ..table.state import TableState, latest
+from . import origin
 from .fragments import empty, holding
 from .generation import in_write_order, mapped_columns, newest_first
+from .origin import Written
 from .sources import BASE_GENERATION, HeldIndexes, MemoryView, unmerged
-from .tail import wal_tail
+from .tail import Tail, wal_tail
 from .values import Predicate
 from .view import Raced, View
 
@@ -66,7 +69,10 @@ class Part(Protocol):
         """Fragments that may have rows for which ``predicate`` over key columns holds, oldest first."""
 
     async def rows(self, names: Sequence[str], fragments: Sequence[FragmentId] | None = None, /) -> pa.Table:
-        """Columns ``names`` of the base table of the live rows, in write order; all fragments for None."""
+        """Columns ``names`` of the live rows, in write order; all fragments for None.
+
+        They are of the base table or of `origin.ORIGIN`, here and in `stream`.
+        """
 
     def stream(self, names: Sequence[str], fragment: FragmentId, /) -> AsyncIterator[pa.Table]:
         """The rows of one fragment without their addresses, in batches: the newest first, each in write order."""
@@ -175,9 +181,12 @@ class TablePart:
         schema = self._schema(state, names, addressed=False)
         held = {**self.columns, TOMBSTONE: TOMBSTONE}
         values = dict(zip(found.schema.names, found.columns, strict=True))
+        epoch = None if self.region_id is None else state.config.get(CONFIG_EPOCH)
+        written = Written(found.num_rows, None if epoch is None else Epoch(int(epoch)), None)
+        told = origin.told(self.base, names, self.region_id, self.generation, [written])
+        told |= {name: values[own] for name, own in held.items() if own in values}
         columns = [
-            values[held[column.name]] if column.name in held else pa.nulls(found.num_rows, column.type)
-            for column in schema
+            told[column.name] if column.name in told else pa.nulls(found.num_rows, column.type) for column in schema
         ]
         rows = pa.table(columns, schema=schema)
         self._check_nulls(rows)
@@ -195,7 +204,7 @@ class TablePart:
 
     def _schema(self, state: TableState, names: Sequence[str], *, addressed: bool = True) -> pa.Schema:
         marked = [pa.field(TOMBSTONE, pa.bool_())] if TOMBSTONE in state.schema.names else []
-        plain = [pa.field(name, self.base.schema.field(name).type) for name in names]
+        plain = [pa.field(name, origin.field_of(self.base, name).type) for name in names]
         return pa.schema([*plain, *([_ADDRESS] if addressed else []), *marked])
 
 
@@ -211,6 +220,10 @@ class MemTablePart:
     """The region's folder."""
     table: pa.Table | None = None
     """Its rows; None: they are in the WAL only."""
+    epoch: Epoch | None = None
+    """Of the writer that lends them."""
+    written: tuple[Written, ...] = ()
+    """The entries of rows that were read from the WAL."""
     indexes: HeldIndexes | None = None
 
     @property
@@ -234,19 +247,22 @@ class MemTablePart:
             field_ids=tuple(self.base.field_ids.items()),
         )
         if self.table is None:
-            self.table = await self._tail(shape)
+            tail = await self._tail(shape)
+            self.table, self.written = tail.rows, tail.written
         if set(self.base.schema.names) - set(self.table.schema.names):
             raise Raced(f"memory of {self.region_id}", generation=False)  # columns were added: its writer is fenced
         stored = shape.restored(self.table, f"memory of {self.region_id}", narrowed=True)
         marked = [TOMBSTONE] if TOMBSTONE in stored.schema.names else []
-        found = {name: stored.column(name) for name in names}
+        written = self.written or (Written(stored.num_rows, self.epoch, None),)
+        told = origin.told(self.base, names, self.region_id, self.generation, written)
+        found = {name: told[name] if name in told else stored.column(name) for name in names}
         found[ROW_ADDRESS] = pa.chunked_array([pa.array(np.arange(stored.num_rows, dtype=np.uint64))])
         return pa.table(found | {name: stored.column(name) for name in marked})
 
     async def stream(self, names: Sequence[str], _fragment: FragmentId) -> AsyncIterator[pa.Table]:
         yield (await self.rows(names)).drop_columns([ROW_ADDRESS])
 
-    async def _tail(self, shape: Rows) -> pa.Table:
+    async def _tail(self, shape: Rows) -> Tail:
         manifest = self.view.manifests[self.region_id]
         tail = await wal_tail(self.io, manifest, shape, self.base.revision, self.view.ends.get(self.region_id))
         if tail is None:
@@ -323,6 +339,7 @@ def _held(
             view=view,
             io=manifests.folder(io, region),
             table=table,
+            epoch=memory.epoch if memory is not None else None,
             indexes=memory.indexes.get(generation) if memory is not None else None,
         )
         for generation, table in tables

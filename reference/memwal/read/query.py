@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..table.schema import check_columns
 from ..table.state import TableState
+from . import origin
 from .nodes import Keep
 from .sources import MemoryView
 from .values import Predicate
@@ -20,7 +20,7 @@ class Query:
     """The rows, columns and state of a read."""
 
     columns: Sequence[str] | None = None
-    """Of the answer, in this order; None: all of the base table."""
+    """Of the answer, in this order, those of `origin.ORIGIN` too; None: all of the base table."""
     keep: Keep | None = None
     """A filter over whole rows; above deduplication, unless the reading is the literal one (AMB-99)."""
     predicate: Predicate = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Query:
     """Rows that delete their key are in the answer too, as long as a generation or the WAL has them (R)."""
 
     def names(self, base: TableState) -> list[str]:
-        """Columns of the answer; raises `InvalidArgument` for one that the base table does not have."""
+        """Columns of the answer, of the table or of `origin.ORIGIN`; raises `InvalidArgument` for any other one."""
         names = list(base.schema.names if self.columns is None else self.columns)
-        check_columns(base.schema, names)
+        origin.check(base, names)
         return names

@@ -21,6 +21,7 @@ from ..ids import FragmentId, RegionId
 from ..keys import KeySet, last_of_each
 from ..table.read import ROW_ADDRESS
 from .nodes import Keep, PlanNode
+from .origin import field_of
 from .parts import Addresses, Mask, Part, Parts, TablePart
 from .pruning import registered, targets
 from .view import View
@@ -135,7 +136,7 @@ class FilterStale:
             own = np.isin(addresses, await self.fresh.newest(part))
             addresses, values = addresses[own], values[own]
         base = self.fresh.view.base
-        needed = base.schema.names if self.keep else list(dict.fromkeys([*key, *self.columns]))
+        needed = list(dict.fromkeys([*(base.schema.names if self.keep else key), *self.columns]))
         found: list[pa.Table] = []
         at, size, dropped = 0, max(_FIRST, 2 * k), 0
         while at < len(addresses) and sum(rows.num_rows for rows in found) < k:
@@ -148,7 +149,7 @@ class FilterStale:
             found.append(cellwise.where(rows, ~stale).select([*self.columns, value]))
             at, size = at + size, 2 * size
         source.outcome = f"{len(addresses)} candidates, {dropped} stale"
-        shape = pa.schema([*(base.schema.field(name) for name in self.columns), pa.field(value, pa.float32())])
+        shape = pa.schema([*(field_of(base, name) for name in self.columns), pa.field(value, pa.float32())])
         return pa.concat_tables([shape.empty_table(), *(cellwise.under(rows, shape) for rows in found)]).slice(0, k)
 
 

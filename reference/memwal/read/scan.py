@@ -15,6 +15,7 @@ from ..clauses import implements
 from ..effects import Io
 from ..ids import RegionId
 from ..table.state import TableState
+from . import origin
 from .nodes import Deduplicate, Filter, Keep, Scan, Streamed, Union
 from .parts import collect
 from .pruning import narrowed
@@ -48,7 +49,7 @@ def arranged(
     # AMB-99, a pushed filter: below deduplication it drops the newest row, and an older one comes back.
     above = io.interpretation.filter_above_deduplication
     # A filter may look at any column; without one the key and what is asked for are enough.
-    needed = tuple(view.base.schema.names if asked.keep else dict.fromkeys([*key, *names]))
+    needed = tuple(dict.fromkeys([*(view.base.schema.names if asked.keep else key), *names]))
     below = None if above else asked.keep
     parts = collect(io, view, asked.memory)
     scans = {
@@ -76,7 +77,7 @@ async def query(io: Io, asked: Query, *, run: bool = True) -> tuple[pa.Table, St
     async def body(view: View) -> tuple[pa.Table, Streamed]:
         planned = await plan(io, view, asked)
         parts = [rows async for rows in planned.stream()] if run else []
-        shape = pa.schema([view.base.schema.field(name) for name in asked.names(view.base)]).remove_metadata()
+        shape = pa.schema([origin.field_of(view.base, each) for each in asked.names(view.base)]).remove_metadata()
         return pa.concat_tables([shape.empty_table(), *(rows.replace_schema_metadata(None) for rows in parts)]), planned
 
     return await over(io, asked.version, body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
@@ -18,12 +19,23 @@ from ..region.recovery import is_flushed, read_entry, replay_start
 from ..region.rows import Rows
 from ..revisions import Revision
 from ..table.state import TableState
+from .origin import Written
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What a WAL holds above the replay pointer."""
+
+    rows: pa.Table
+    """In write order."""
+    written: tuple[Written, ...]
+    """The entries that the rows are of, in that order."""
 
 
 @implements("AMB-141")
 async def wal_tail(
     region: Io, manifest: RegionManifest, rows: Rows, revision: Revision, end: WalPosition | None = None
-) -> pa.Table | None:
+) -> Tail | None:
     """Rows of the entries after the replay pointer, in write order; None if the region moved on while they were read.
 
     Equal to the memory of a writer that writes durably. Read-only: no claim and no barrier. ``end``: the position
@@ -90,9 +102,9 @@ async def _exists(region: Io, position: WalPosition, revision: Revision) -> bool
 
 async def _rows(
     region: Io, manifest: RegionManifest, rows: Rows, revision: Revision, end: WalPosition | None
-) -> pa.Table | None:
+) -> Tail | None:
     position = replay_start(manifest, revision)
-    parts = [rows.schema.empty_table()]
+    parts, written = [rows.schema.empty_table()], list[Written]()
     while end is None or position < end:
         try:
             entry = await read_entry(region, position, revision, rows.schema)
@@ -109,10 +121,11 @@ async def _rows(
         if entry.rows.num_rows and not is_flushed(entry, manifest):
             name = region.path(paths.wal(position, revision.wal_suffix))
             parts.append(rows.restored(entry.rows, name, narrowed=True))
+            written.append(Written(entry.rows.num_rows, entry.epoch, position))
         position = WalPosition(position + 1)
     if end is None:
         await _check_end(region, manifest, revision, position)
-    return pa.concat_tables(parts)
+    return Tail(pa.concat_tables(parts), tuple(written))
 
 
 async def _check_end(region: Io, manifest: RegionManifest, revision: Revision, end: WalPosition) -> None:

@@ -223,7 +223,7 @@ def test_an_entry_with_dictionary_encoded_columns_is_replayed_and_read() -> None
     tail = ground.run(wal_tail(Io(ROOT, interpretation=STRICT), versions(ground)[2], region(B).rows, B))
     assert tail is not None
     recovered = ground.run(open_writer(region(B))).memtable.table()
-    for found in (tail, recovered):
+    for found in (tail.rows, recovered):
         assert found.schema.field("v").type == pa.string()
         assert found.column("v").to_pylist() == ["x", "y", "x"]
 
@@ -289,7 +289,7 @@ def test_a_wal_that_starts_where_the_revision_does_is_accepted(revision: Revisio
         put_entry(ground, revision, position, 1, row(position))
     tail = ground.run(wal_tail(Io(ROOT, interpretation=STRICT), versions(ground)[1], region(revision).rows, revision))
     assert tail is not None
-    assert keys(tail) == list(held) == opened_keys(ground, revision)
+    assert keys(tail.rows) == list(held) == opened_keys(ground, revision)
 
 
 @pytest.mark.clause("AMB-06")
@@ -304,7 +304,7 @@ def test_a_reader_beside_the_first_claim_and_the_first_put_of_a_region_finds_no_
     ground.before = beside
     tail = ground.run(wal_tail(Io(ROOT, interpretation=STRICT), versions(ground)[1], region(B).rows, B))
     assert tail is not None
-    assert keys(tail) == [0, 1]
+    assert keys(tail.rows) == [0, 1]
 
 
 class PassedOver(Ground):
@@ -576,7 +576,7 @@ def test_a_reader_of_the_tail_writes_nothing_and_lists_nothing_in_the_wal() -> N
     before = dict(ground.objects)
     tail = ground.run(wal_tail(Io(ROOT, interpretation=STRICT), versions(ground)[2], region(B).rows, B))
     assert tail is not None
-    assert keys(tail) == [11]
+    assert keys(tail.rows) == [11]
     assert ground.objects == before
     assert {type(request) for request in ground.asked} <= {Get, Head}
 

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from hypothesis import settings
 from kit.machine_bugs import found, planted_bug
+from memwal.read.tail import Tail
 from memwal.region.rows import Rows
 from memwal_sim import bugs, machines
 from memwal_sim.machines import RegionLife
@@ -21,8 +21,8 @@ def test_writes_that_are_stored_nowhere_are_found(tmp_path: Path, monkeypatch: p
     assert len(broken.trace.header.actors) == 1
 
 
-async def _no_tail(_region: object, _manifest: object, rows: Rows, *_: object) -> pa.Table:
-    return rows.schema.empty_table()
+async def _no_tail(_region: object, _manifest: object, rows: Rows, *_: object) -> Tail:
+    return Tail(rows.schema.empty_table(), ())
 
 
 def test_a_reader_that_ignores_the_wal_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
