@@ -259,10 +259,13 @@ class Queries:
         consistency: str,
         writers: Sequence[Writer],
     ) -> Query:
+        keep = filters.parse(condition, self.schema) if condition is not None else None
+        understood = predicates.understood(condition, self.schema)
         return Query(
             columns=columns,
-            keep=filters.parse(condition, self.schema) if condition is not None else None,
-            predicate=predicates.extract(condition, self.schema),
+            keep=keep,
+            predicate=predicates.of_columns(understood, self.schema),
+            understood=understood,
             version=self._version_read(consistency, writers),
             memory=[writer.memory() for writer in writers],
         )

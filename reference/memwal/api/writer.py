@@ -232,5 +232,10 @@ def _held_indexes(memtable: MemTable, *, active: bool) -> HeldIndexes:
     return HeldIndexes(
         key_filter=indexes.key_filter,
         vectors={name: (index.code, tuple(index.inserted)) for name, index in indexes.vectors.items()},
+        scalars={
+            each.name: (each.column, indexes.scalars[each.name].held())
+            for each in indexes.maintained
+            if each.name in indexes.scalars
+        },
         rows_indexed=indexes.rows_indexed,
     )

@@ -196,6 +196,16 @@ class Decoder:
             raise ArtifactError(self._clause, self._path, reason)
         return found.replace_schema_metadata(metadata)
 
+    def take(self, rows: Sequence[int]) -> pa.Table:
+        """Those ``rows``, by number, ascending, with the schema and metadata of the file."""
+        with native.reading(self._path, self._clause, refusal=_REFUSAL):
+            found = self._reader.take_rows(list(rows), batch_size=max(1, len(rows))).to_table()
+            metadata = self._reader.metadata().schema.metadata
+        if found.num_rows != len(rows):
+            reason = f"{_REFUSAL}: the native reader gives {found.num_rows} of {len(rows)} rows"
+            raise ArtifactError(self._clause, self._path, reason)
+        return found.replace_schema_metadata(metadata)
+
 
 def decode(data: bytes, path: str, *, clause: str = "FORMAT-024", columns: Sequence[str] | None = None) -> pa.Table:
     """All rows of a Lance file, or of ``columns`` of it. Raises `ArtifactError` if the bytes are not such a file."""

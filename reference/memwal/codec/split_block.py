@@ -23,7 +23,7 @@ FILTER_BYTES = 32_768
 """The one size that the native implementation writes: 1,024 blocks."""
 
 _BLOCKS = FILTER_BYTES // BLOCK_BYTES
-_SALTS = np.array(
+SALTS = np.array(
     [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31], np.uint32
 )
 """From the Parquet format, "Bloom Filter"."""
@@ -66,7 +66,7 @@ def decode(data: bytes) -> SplitBlockFilter:
 def _bit_positions(hashes: Hashes) -> npt.NDArray[np.int64]:
     """Positions in the filter of the eight bits of each hash. Shape (rows, 8)."""
     block = ((hashes >> np.uint64(32)) * np.uint64(_BLOCKS)) >> np.uint64(32)
-    bit = (hashes.astype(np.uint32)[:, None] * _SALTS) >> np.uint32(27)
+    bit = (hashes.astype(np.uint32)[:, None] * SALTS) >> np.uint32(27)
     first = block.astype(np.int64)[:, None] * (BLOCK_BYTES * 8)
     return first + np.arange(8) * 32 + bit.astype(np.int64)
 

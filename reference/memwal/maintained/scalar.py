@@ -78,6 +78,9 @@ class ScalarIndex(Protocol):
     def between(self, wanted: Between) -> Iterable[int]:
         """Rows with a value in the range."""
 
+    def held(self) -> ScalarIndex:
+        """The index as it is now, for readers: what is inserted later may be in it or not."""
+
 
 @dataclass(slots=True)
 class SortedRuns:
@@ -95,6 +98,9 @@ class SortedRuns:
             numbered.sort()
         if numbered:
             self.runs.append(numbered)
+
+    def held(self) -> SortedRuns:
+        return SortedRuns(list(self.runs), self.nulls)  # a run never changes, and NULLs are only added
 
     def equal(self, value: Any) -> Iterable[int]:
         return self.nulls if value is None else self.between(Between(lower=value, upper=value))
@@ -124,6 +130,9 @@ class RowSets:
     def insert(self, values: Sequence[Any], start: int) -> None:
         for offset, value in enumerate(values, start):
             self.rows.setdefault(value, []).append(offset)
+
+    def held(self) -> RowSets:
+        return RowSets(dict(self.rows))  # the rows of a value are only added
 
     def equal(self, value: Any) -> Iterable[int]:
         return self.rows.get(value, [])

@@ -80,6 +80,14 @@ class Btree:
             found.append(ids[self._matching(values, wanted)])
         return np.concatenate(found)
 
+    def at_least(self, wanted: Wanted) -> int:
+        """How many rows there are for ``wanted`` at least: values are in order, so that the ends of a page tell it."""
+        if isinstance(wanted, Between):
+            return max(0, len(self._between(wanted)) - 3) * self.page_rows  # neither first, last nor the file's last
+        single = set(wanted)
+        pages = sum(1 for low, high in zip(self.lower, self.upper, strict=True) if low == high and high in single)
+        return max(0, pages - 1) * self.page_rows
+
     def _pages(self, wanted: Wanted) -> set[int]:
         ranges = [wanted] if isinstance(wanted, Between) else map(self._same, filter(_is_value, wanted))
         found: set[int] = set()

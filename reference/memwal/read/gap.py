@@ -25,8 +25,8 @@ from ..table import vector_models
 from ..table.coverage import Origin, covered, credited, fragment_ids, index_names, segments, uncovered
 from ..table.origins import merge_origins
 from ..table.state import TableState, latest
-from .scan import View
 from .sources import MemoryView, unmerged
+from .view import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

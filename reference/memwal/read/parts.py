@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .. import paths
+from .. import cellwise, paths
 from ..clauses import implements
 from ..codec import bloom
 from ..codec.bloom import DecodedFilter
@@ -73,6 +73,9 @@ class Part(Protocol):
 
         They are of the base table or of `origin.ORIGIN`, here and in `stream`.
         """
+
+    async def at(self, names: Sequence[str], addresses: Addresses, /) -> pa.Table:
+        """Those of `rows` whose addresses are among ``addresses``, which ascend; in that order."""
 
     def stream(self, names: Sequence[str], fragment: FragmentId, /) -> AsyncIterator[pa.Table]:
         """The rows of one fragment without their addresses, in batches: the newest first, each in write order."""
@@ -154,6 +157,17 @@ class TablePart:
         found = pa.concat_tables([self._schema(state, names).empty_table(), *parts])
         return found if self.region_id is None else in_write_order(found, state)
 
+    async def at(self, names: Sequence[str], addresses: Addresses) -> pa.Table:
+        state = await self.opened()
+        own, found = self._held(state, names) or state.schema.names[:1], [self._schema(state, names).empty_table()]
+        homes = addresses >> np.uint64(32)
+        for fragment in sorted(state.fragments, key=lambda each: each.id):
+            offsets = addresses[homes == fragment.id] & np.uint64(0xFFFFFFFF)
+            if len(offsets):
+                taken = await read.take(self.io, state, fragment, own, offsets)
+                found.append(self._addressed(taken, state, names))
+        return pa.concat_tables(found)
+
     async def stream(self, names: Sequence[str], fragment: FragmentId) -> AsyncIterator[pa.Table]:
         state = await self.opened()
         (chosen,) = (each for each in state.fragments if each.id == fragment)
@@ -168,6 +182,9 @@ class TablePart:
     async def _rows(self, state: TableState, fragment: table_pb2.DataFragment, names: Sequence[str]) -> pa.Table:
         own = self._held(state, names)
         found = await read.read_fragment(self.io, state, fragment, own, with_row_address=True)
+        return self._addressed(found, state, names)
+
+    def _addressed(self, found: pa.Table, state: TableState, names: Sequence[str]) -> pa.Table:
         rows = self._mapped(found, state, names)
         return rows.append_column(_ADDRESS, found.column(ROW_ADDRESS)).select(self._schema(state, names).names)
 
@@ -258,6 +275,9 @@ class MemTablePart:
         found = {name: told[name] if name in told else stored.column(name) for name in names}
         found[ROW_ADDRESS] = pa.chunked_array([pa.array(np.arange(stored.num_rows, dtype=np.uint64))])
         return pa.table(found | {name: stored.column(name) for name in marked})
+
+    async def at(self, names: Sequence[str], addresses: Addresses) -> pa.Table:
+        return cellwise.at(await self.rows(names), addresses.astype(np.int64))
 
     async def stream(self, names: Sequence[str], _fragment: FragmentId) -> AsyncIterator[pa.Table]:
         yield (await self.rows(names)).drop_columns([ROW_ADDRESS])

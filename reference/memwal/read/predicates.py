@@ -1,14 +1,14 @@
-"""What a filter says about single columns: the few values that a matching row may have in each, or a range of them.
+"""What a filter says about columns: the few values that a matching row may have in one, a range, a text, labels.
 
-Only comparisons with literals, BETWEEN, lists of literals, IS NULL, AND and OR are understood; whatever else a filter
-says leaves its columns out, which excludes nothing. So do comparisons of floating numbers, where equal values differ in
-bytes.
+Only comparisons with literals, BETWEEN, lists of literals, IS NULL, AND and OR are understood, and in SQL what a text
+starts with or contains, and which labels a list has; whatever else a filter says excludes nothing.
 Source: MemWAL revisions A and B, "Region Pruning".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -18,7 +18,9 @@ import pyarrow.compute as pc
 
 from ..clauses import implements
 from ..errors import InvalidArgument
-from .values import NOTHING, TURNED, Predicate, among, both, comparable, compared, either, said
+from .conditions import Compare, Condition, HasLabels, HasText, all_of, like, of, one_of, starting_with
+from .conditions import known as known_of
+from .values import TURNED, Predicate, comparable, compared, said
 
 _SHOWN = 200
 """Characters of a condition that an error message shows."""
@@ -28,15 +30,25 @@ MOST_WEIGHT = 1 << 12
 
 @implements("PLAN-005", "AMB-114")
 def extract(condition: Any, schema: pa.Schema) -> Predicate:
+    """What ``condition`` says about single columns whose equal values have equal bytes; see `understood`."""
+    return of_columns(understood(condition, schema), schema)
+
+
+def of_columns(condition: Condition | None, schema: pa.Schema) -> Predicate:
+    """What is ``understood`` of single columns whose equal values have equal bytes."""
+    types = dict(zip(schema.names, schema.types, strict=True))
+    kept = {name for name, kind in types.items() if comparable(kind) and not pa.types.is_boolean(kind)}
+    return {name: values for name, values in known_of(condition).items() if name in kept}
+
+
+def understood(condition: Any, schema: pa.Schema) -> Condition | None:
     """What ``condition``, a pyarrow compute expression or SQL text, says about the columns of ``schema``.
 
     The condition has to be one that `memwal.read.filters.parse` took.
     """
     if condition is None:
-        return NOTHING
-    found = _of_expression(condition, schema) if isinstance(condition, pc.Expression) else _of_sql(condition, schema)
-    types = dict(zip(schema.names, schema.types, strict=True))
-    return {name: values for name, values in found.items() if name in types and comparable(types[name])}
+        return None
+    return _of_expression(condition, schema) if isinstance(condition, pc.Expression) else _of_sql(condition, schema)
 
 
 def shown(condition: str) -> str:
@@ -44,7 +56,7 @@ def shown(condition: str) -> str:
     return repr(condition) if len(condition) <= _SHOWN else f"{condition[:_SHOWN]!r}…"
 
 
-def _of_sql(condition: str, schema: pa.Schema) -> Predicate:
+def _of_sql(condition: str, schema: pa.Schema) -> Condition | None:
     from datafusion import SessionContext
 
     context = SessionContext()
@@ -54,9 +66,9 @@ def _of_sql(condition: str, schema: pa.Schema) -> Predicate:
     except Exception as error:
         raise InvalidArgument(f"the filter {shown(condition)} is no single condition: {error}") from error
     try:
-        return _of_node(_variant(parsed), dict(zip(schema.names, schema.types, strict=True)))
+        return _of_node(parsed, dict(zip(schema.names, schema.types, strict=True)))
     except RecursionError:  # a chain of some hundred terms
-        return NOTHING
+        return None
 
 
 def _variant(expression: Any) -> Any:
@@ -67,33 +79,88 @@ def _variant(expression: Any) -> Any:
         return None
 
 
-def _of_node(node: Any, types: Mapping[str, pa.DataType]) -> Predicate:
+def _of_node(expression: Any, types: Mapping[str, pa.DataType]) -> Condition | None:
     """What one node of DataFusion's expression tree says."""
+    node = _variant(expression)
     kind = type(node).__name__
+    if node is None:
+        return _of_call(expression, types)
     if kind == "BinaryExpr":
-        left, right = _variant(node.left()), _variant(node.right())
-        if node.op() == "AND":
-            return both([_of_node(left, types), _of_node(right, types)])
-        if node.op() == "OR":
-            return either([_of_node(left, types), _of_node(right, types)])
-        if node.op() in TURNED:
-            if type(left).__name__ == "Column":
-                return _compared(left, node.op(), node.right(), types)
-            if type(right).__name__ == "Column":
-                return _compared(right, TURNED[node.op()], node.left(), types)
-    if kind == "Between" and not node.negated():
-        column = _variant(node.expr())
-        if type(column).__name__ == "Column":
-            return both([_compared(column, ">=", node.low(), types), _compared(column, "<=", node.high(), types)])
-    if kind == "InList" and not node.negated():
-        column = _variant(node.expr())
-        if type(column).__name__ == "Column":
-            return either([_compared(column, "=", each, types) for each in node.list()])
+        return _of_signs(node, types)
+    column = _name(node.expr()) if kind in _OF_COLUMN else _name(expression)
+    if column is None or column not in types:
+        return None
+    if kind == "Column":
+        return Compare(column, frozenset([True])) if pa.types.is_boolean(types[column]) else None
+    if kind == "Not":
+        return Compare(column, frozenset([False])) if pa.types.is_boolean(types[column]) else None
     if kind == "IsNull":
-        column = _variant(node.expr())
-        if type(column).__name__ == "Column":
-            return {column.name(): frozenset([None])}
-    return NOTHING
+        return Compare(column, frozenset([None]))
+    if node.negated():
+        return None
+    if kind == "Between":
+        ends = (">=", node.low()), ("<=", node.high())
+        return all_of([_compared(column, sign, end, types) for sign, end in ends])
+    if kind == "InList":
+        return one_of([_compared(column, "=", each, types) for each in node.list()]) if len(node.list()) else None
+    pattern = _text(node.pattern())
+    return like(column, pattern, node.escape_char()) if pattern is not None else None
+
+
+_OF_COLUMN = frozenset({"Not", "IsNull", "Between", "InList", "Like"})
+"""Nodes over one expression that are understood where that is a column."""
+
+
+def _of_signs(node: Any, types: Mapping[str, pa.DataType]) -> Condition | None:
+    left, right = node.left(), node.right()
+    if node.op() in {"AND", "OR"}:
+        parts = [_of_node(left, types), _of_node(right, types)]
+        return all_of(parts) if node.op() == "AND" else one_of(parts)
+    if node.op() not in TURNED:
+        return None
+    for column, sign, constant in ((_name(left), node.op(), right), (_name(right), TURNED[node.op()], left)):
+        if column is not None:
+            return _compared(column, sign, constant, types)
+    return None
+
+
+def _of_call(expression: Any, types: Mapping[str, pa.DataType]) -> Condition | None:
+    """What a function says whose first argument is a column."""
+    while expression.variant_name() == "Alias":
+        (expression,) = expression.rex_call_operands()
+    if expression.variant_name() != "ScalarFunction":
+        return None
+    called, arguments = expression.rex_call_operator(), expression.rex_call_operands()
+    column = _name(arguments[0]) if len(arguments) == 2 else None
+    if column is None or column not in types:
+        return None
+    if called in {"starts_with", "contains"}:
+        text = _text(arguments[1])
+        if not text:
+            return None
+        return starting_with(column, text) if called == "starts_with" else HasText(column, text)
+    if called == "array_has":
+        return _labels(column, [arguments[1]], every=True)
+    if called in {"array_has_any", "array_has_all"} and arguments[1].variant_name() == "ScalarFunction":
+        inside = arguments[1]
+        if inside.rex_call_operator() == "make_array":
+            return _labels(column, inside.rex_call_operands(), every=called == "array_has_all")
+    return None
+
+
+def _labels(column: str, given: Sequence[Any], *, every: bool) -> Condition | None:
+    labels = [_constant(each) for each in given]
+    return HasLabels(column, frozenset(labels), every) if labels and None not in labels else None
+
+
+def _name(expression: Any) -> str | None:
+    found = _variant(expression)
+    return str(found.name()) if type(found).__name__ == "Column" else None
+
+
+def _text(expression: Any) -> str | None:
+    found = _constant(expression)
+    return found if isinstance(found, str) else None
 
 
 _READERS = {
@@ -101,15 +168,27 @@ _READERS = {
     "Int16": "value_i16",
     "Int32": "value_i32",
     "Int64": "value_i64",
+    "Float64": "value_f64",
+    "Boolean": "value_bool",
     "Utf8": "value_string",
     "Utf8View": "value_string",
 }
 """Literals that keep their value whatever they are compared with, by type, and what reads them."""
 
 
-def _compared(column: Any, sign: str, constant: Any, types: Mapping[str, pa.DataType]) -> Predicate:
+def _compared(column: str, sign: str, constant: Any, types: Mapping[str, pa.DataType]) -> Condition | None:
     # A text is taken for what it says before ends are compared with each other: as texts they have another order.
-    return compared(column.name(), sign, said(_constant(constant), types.get(column.name())))
+    return _told(column, sign, said(_constant(constant), types.get(column)), types.get(column))
+
+
+def _told(column: str, sign: str, value: object, kind: pa.DataType | None) -> Condition | None:
+    """A comparison; None where the column would be made another type for it: of whole numbers with 2.5, say."""
+    if kind is None or (type(value) in _ALIKE and not _ALIKE[type(value)](kind)):
+        return None
+    return of(compared(column, sign, value))
+
+
+_ALIKE: Mapping[type, Callable[[pa.DataType], bool]] = {float: pa.types.is_floating, bool: pa.types.is_boolean}
 
 
 def _constant(expression: Any) -> object:
@@ -134,14 +213,14 @@ def _literal(literal: Any) -> object:
     return getattr(literal, reader)() if reader is not None else None
 
 
-def _of_expression(condition: pc.Expression, schema: pa.Schema) -> Predicate:
+def _of_expression(condition: pc.Expression, schema: pa.Schema) -> Condition | None:
     """By way of the Substrait message of the expression; nothing for one that has none, or a very large one."""
     if _weight(str(condition)) > MOST_WEIGHT:
-        return NOTHING
+        return None
     try:
         message = _fields(bytes(condition.to_substrait(schema)))
     except (pa.ArrowException, ValueError):
-        return NOTHING
+        return None
     names: dict[int, str] = {}
     for declared in message.get(2, []):
         for function in _fields(declared).get(3, []):
@@ -167,34 +246,41 @@ def _weight(text: str) -> int:
 _LITERAL, _SELECTION, _FUNCTION, _ONE_OF = 1, 2, 3, 8
 """Kinds of a Substrait expression, by field number."""
 _INTEGERS = (2, 3, 5, 7)
-_TEXT, _BYTES = 12, 13
+_TRUTH, _TEXT, _BYTES = 1, 12, 13
+_SINGLE, _DOUBLE = 10, 11
 _DAYS, _MICROSECONDS, _MICROSECONDS_UTC = 16, 14, 27
 _EPOCH = datetime(1970, 1, 1)
 _SIGNS = {"equal": "=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 """Functions of Substrait that compare, and SQL's signs for them."""
 
 
-def _of_substrait(node: Mapping[int, list[Any]], names: Mapping[int, str], schema: pa.Schema) -> Predicate:
+def _of_substrait(node: Mapping[int, list[Any]], names: Mapping[int, str], schema: pa.Schema) -> Condition | None:
     if _ONE_OF in node:
         parts = _fields(node[_ONE_OF][0])
         column = _column(_fields(parts[1][0]), schema)
-        return among(column, [_value(_fields(option)) for option in parts.get(2, [])]) if column else NOTHING
+        options = [_value(_fields(option)) for option in parts.get(2, [])]
+        return one_of([_told(column, "=", each, schema.field(column).type) for each in options]) if column else None
+    alone = _column(node, schema)
+    if alone is not None:
+        return Compare(alone, frozenset([True])) if pa.types.is_boolean(schema.field(alone).type) else None
     if _FUNCTION not in node:
-        return NOTHING
+        return None
     call = _fields(node[_FUNCTION][0])
     arguments = [_fields(_fields(argument)[3][0]) for argument in call.get(4, [])]
     name = names.get(call.get(1, [0])[0], "")
     if name in {"and", "or"}:
         said = [_of_substrait(argument, names, schema) for argument in arguments]
-        return both(said) if name == "and" else either(said)
+        return all_of(said) if name == "and" else one_of(said)
     columns = [column for argument in arguments if (column := _column(argument, schema))]
-    if name == "is_null" and len(columns) == len(arguments) == 1:
-        return {columns[0]: frozenset([None])}
+    if name in {"is_null", "not"} and len(columns) == len(arguments) == 1:
+        if name == "is_null":
+            return Compare(columns[0], frozenset([None]))
+        return Compare(columns[0], frozenset([False]))
     if name in _SIGNS and len(columns) == 1:
         literals = [argument for argument in arguments if _LITERAL in argument]
         sign = _SIGNS[name] if _LITERAL not in arguments[0] else TURNED[_SIGNS[name]]
-        return compared(columns[0], sign, _value(literals[0])) if literals else NOTHING
-    return NOTHING
+        return _told(columns[0], sign, _value(literals[0]), schema.field(columns[0]).type) if literals else None
+    return None
 
 
 def _column(node: Mapping[int, list[Any]], schema: pa.Schema) -> str | None:
@@ -214,6 +300,11 @@ def _value(node: Mapping[int, list[Any]]) -> object:
     for number in _INTEGERS:
         if number in literal:
             return _signed(literal[number][0])
+    if _TRUTH in literal:
+        return bool(literal[_TRUTH][0])
+    for number, stored, shape in ((_SINGLE, "<I", "<f"), (_DOUBLE, "<Q", "<d")):
+        if number in literal:
+            return struct.unpack(shape, struct.pack(stored, literal[number][0]))[0]
     with suppress(OverflowError):
         if _DAYS in literal:
             return date(1970, 1, 1) + timedelta(days=_signed(literal[_DAYS][0]))

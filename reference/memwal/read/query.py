@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ..table.state import TableState
 from . import origin
+from .conditions import Condition
 from .nodes import Keep
 from .sources import MemoryView
 from .values import Predicate
@@ -25,6 +26,8 @@ class Query:
     """A filter over whole rows; above deduplication, unless the reading is the literal one (AMB-99)."""
     predicate: Predicate = field(default_factory=dict)
     """What is known of rows that ``keep`` keeps, by which regions and fragments of the base are left out."""
+    understood: Condition | None = None
+    """What is understood of ``keep``, by which indexes are asked; it holds for each row that ``keep`` keeps."""
     version: TableState | None = None
     """None reads strongly: manifests, newest base, and above them the ``memory`` of open writers or, for regions
     without one, the WAL after the replay pointer. A version reads eventually, from its own snapshot."""

@@ -15,7 +15,7 @@ from ..clauses import implements
 from ..effects import Io
 from ..ids import RegionId
 from ..table.state import TableState
-from . import origin
+from . import indexed_scan, origin
 from .nodes import Deduplicate, Filter, Keep, Scan, Streamed, Union
 from .parts import collect
 from .pruning import narrowed
@@ -31,6 +31,9 @@ async def plan(io: Io, view: View, asked: Query) -> Streamed:
     """The plan: the base once, and each source of the regions that are not left out. Nothing of them is read yet."""
     asked.names(view.base)
     chosen, held = await narrowed(io, view, asked.memory, asked.predicate)
+    by_index = await indexed_scan.plan(io, chosen, replace(asked, memory=held))
+    if by_index is not None:
+        return by_index
     counts = len(chosen.base.fragments), len(view.base.fragments)
     left_out = f", fragments={counts[0]} of {counts[1]}" if counts[0] < counts[1] else ""
     return arranged(io, chosen, replace(asked, memory=held), more=left_out)

@@ -15,6 +15,7 @@ from ..codec.region_manifest import FlushedGeneration, RegionManifest
 from ..effects import Io
 from ..ids import Epoch, Generation, RegionId
 from ..maintained.key_filter import KeyFilter
+from ..maintained.scalar import ScalarIndex
 from ..maintained.vector_code import Encoded, VectorCode
 from ..table import read, state
 
@@ -30,6 +31,8 @@ class HeldIndexes:
     """Has the keys of all its rows, perhaps of later ones too."""
     vectors: Mapping[str, tuple[VectorCode, tuple[Encoded, ...]]] = field(default_factory=dict)
     """Code and encoded vectors by index name, in parts, of the first ``rows_indexed`` rows."""
+    scalars: Mapping[str, tuple[str, ScalarIndex]] = field(default_factory=dict)
+    """Column and scalar index by index name, of the first ``rows_indexed`` rows and perhaps of later ones."""
     rows_indexed: int = 0
 
 

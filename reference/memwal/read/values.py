@@ -29,12 +29,12 @@ _DAY_LENGTH = 10
 
 
 def equals(column: str, value: object) -> Predicate:
-    """``column`` = ``value``; nothing for a literal whose comparison may change its type."""
+    """``column`` = ``value``; nothing for NaN, and for a literal whose comparison may change its type."""
     return {column: frozenset([value])} if _is_plain(value) else NOTHING
 
 
 def _is_plain(value: object) -> bool:
-    return isinstance(value, int | str | bytes | date | Decimal) and not isinstance(value, bool)
+    return isinstance(value, int | float | str | bytes | date | Decimal) and value == value
 
 
 _RANGES: Mapping[str, Callable[[object], Between]] = {
@@ -52,11 +52,6 @@ def compared(column: str, sign: str, value: object) -> Predicate:
     if sign == "=":
         return equals(column, value)
     return {column: _RANGES[sign](value)} if sign in _RANGES and _is_plain(value) else NOTHING
-
-
-def among(column: str, values: Sequence[object]) -> Predicate:
-    """``column`` IN ``values``."""
-    return either([equals(column, value) for value in values])
 
 
 def both(parts: Sequence[Predicate]) -> Predicate:

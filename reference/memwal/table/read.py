@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ from . import schema as schemas
 from .state import TableState
 from .stored_file import Rows, StoredFile, get, open_file, open_rows
 
+Offsets = npt.NDArray[np.uint64]
+"""Offsets of rows in a fragment. Shape (rows,)."""
 ROW_ADDRESS = "_rowaddr"
 """Name of the row address column: uint64, fragment id in the high half, row offset in the low half."""
 
@@ -224,9 +227,21 @@ async def _decoder(io: Io, fragment: table_pb2.DataFragment, file: StoredFile, s
 def _batch(
     io: Io, files: Sequence[StoredFile], decoders: Sequence[Rows], shape: pa.Schema, start: int, rows: int
 ) -> pa.Table:
+    return _of_files(io, files, decoders, shape, rows, lambda decoder: decoder.read(start, rows))
+
+
+def _of_files(
+    io: Io,
+    files: Sequence[StoredFile],
+    decoders: Sequence[Rows],
+    shape: pa.Schema,
+    rows: int,
+    read: Callable[[Rows], pa.Table],
+) -> pa.Table:
+    """The columns of ``shape`` of as many ``rows`` as ``read`` gives of each file."""
     found: dict[str, pa.ChunkedArray] = {}
     for file, decoder in zip(files, decoders, strict=True):
-        table = decoder.read(start, rows).select(list(decoder.columns or ())).rename_columns(list(file.columns))
+        table = read(decoder).select(list(decoder.columns or ())).rename_columns(list(file.columns))
         for name in file.columns:
             if table.schema.field(name).type != shape.field(name).type:
                 reason = f"column {name!r} is {table.schema.field(name).type}, not {shape.field(name).type}"
@@ -254,6 +269,46 @@ async def read_fragment(
         live[deleted] = False
         out = cellwise.where(out, live)
     return out
+
+
+@implements("FORMAT-016", "FORMAT-035")
+async def take(
+    io: Io, state: TableState, fragment: table_pb2.DataFragment, columns: Sequence[str], offsets: Offsets
+) -> pa.Table:
+    """The live rows of one fragment among ``offsets``, which ascend, with their addresses.
+
+    Only those pages are fetched that hold one of them; no more of the files is in memory than in `batches`.
+    """
+    shape = pa.schema([state.schema.field(name) for name in columns])
+    deleted = await deleted_offsets(io, fragment, state)
+    wanted = offsets[(offsets < fragment.physical_rows) & ~np.isin(offsets, deleted)]
+    files = await _open_files(io, state, fragment, shape.names)
+    _check_absent(state, fragment, shape, files)
+    total, parts = fragment.physical_rows, [shape.empty_table()]
+    step = max(1, min(total, total * FETCH_BYTES // max(1, sum(file.wanted_bytes for file in files if file.paged))))
+    with ExitStack() as opened:
+        wholes = {
+            file.name: _closing(opened, await _decoder(io, fragment, file, 0, total))
+            for file in files
+            if not file.paged and len(wanted)
+        }
+        at = 0
+        while at < len(wanted):
+            end = int(np.searchsorted(wanted, wanted[at] + np.uint64(step)))
+            here, at = wanted[at:end].tolist(), end
+            with ExitStack() as paged:
+                decoders: list[Rows] = [
+                    wholes.get(file.name) or _closing(paged, await _decoder(io, fragment, file, here[0], here[-1] + 1))
+                    for file in files
+                ]
+                parts.append(_of_files(io, files, decoders, shape, len(here), partial(_take, here)))
+    addresses = (np.uint64(fragment.id) << np.uint64(32)) + wanted
+    field = pa.field(ROW_ADDRESS, pa.uint64(), nullable=False)
+    return pa.concat_tables(parts).append_column(field, pa.array(addresses, pa.uint64()))
+
+
+def _take(rows: Sequence[int], decoder: Rows) -> pa.Table:
+    return decoder.take(rows)
 
 
 @implements("TXN-003")

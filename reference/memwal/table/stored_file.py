@@ -21,7 +21,7 @@ from .legacy import paging, reading, structure
 from .legacy.reading import END_BYTES, LegacyRows, get, part
 from .legacy.structure import LegacyFile
 
-__all__ = ["END_BYTES", "WHOLE_BYTES", "Rows", "StoredFile", "get", "open_file", "open_rows"]
+__all__ = ["END_BYTES", "WHOLE_BYTES", "Rows", "StoredFile", "get", "layout_of", "open_file", "open_rows", "part"]
 
 WHOLE_BYTES = 1 << 20
 """Files up to this size are fetched as a whole: further requests would cost more than the bytes."""
@@ -97,7 +97,7 @@ async def open_file(
     )
     if indices is None or size <= WHOLE_BYTES:
         return whole
-    layout, ends = await _layout(io, name, size)
+    layout, ends = await layout_of(io, name, size)
     if max(indices) >= len(layout.columns):
         reason = f"holds {len(layout.columns)} columns, and the table manifest names column {max(indices)}"
         raise ArtifactError("FORMAT-019", io.path(name), reason)
@@ -116,7 +116,7 @@ async def open_columns(io: Io, name: str, columns: Sequence[str]) -> StoredFile:
     )
     if size <= WHOLE_BYTES:
         return whole
-    layout, ends = await _layout(io, name, size)
+    layout, ends = await layout_of(io, name, size)
     if len(layout.columns) != len(columns):
         raise ArtifactError("FORMAT-019", io.path(name), f"holds {len(layout.columns)} columns, not {len(columns)}")
     return replace(whole, layout=layout, indices=places, ends=ends)
@@ -126,7 +126,7 @@ async def rows(io: Io, name: str, file: table_pb2.DataFile, fields: Sequence[fil
     """How many rows ``file``, whose object is ``name``, says that it has. Raises `ArtifactError`."""
     size = await reading.size(io, name)
     if (file.file_major_version, file.file_minor_version) not in structure.VERSIONS:
-        return (await _layout(io, name, size))[0].rows
+        return (await layout_of(io, name, size))[0].rows
     return (await reading.open_legacy(io, name, size, 0, *reading.own_fields(file, fields))).rows
 
 
@@ -225,7 +225,7 @@ def column_numbers(
     return tuple(index for field, index in numbers if field in wanted and index >= 0) or None
 
 
-async def _layout(io: Io, name: str, size: int) -> tuple[Layout, tuple[tuple[int, bytes], ...]]:
+async def layout_of(io: Io, name: str, size: int) -> tuple[Layout, tuple[tuple[int, bytes], ...]]:
     """Where the parts of the file are, and the parts that tell it: one request, more only for a long end."""
     path, clause = io.path(name), "FORMAT-024"
     first = max(0, size - END_BYTES)

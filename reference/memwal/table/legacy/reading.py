@@ -134,3 +134,9 @@ class LegacyRows:
         first = self.file.batch_offsets[batches[0]]
         self._last = (batches[-1], found.slice(self.file.batch_offsets[batches[-1]] - first))
         return found.slice(start - first, wanted)
+
+    def take(self, rows: Sequence[int]) -> pa.Table:
+        """Those ``rows``, by number, ascending. Raises `ArtifactError`."""
+        first = rows[0] if rows else 0
+        held = self.read(first, rows[-1] + 1 - first if rows else 0)
+        return held.take(pa.array([row - first for row in rows], pa.int64()))

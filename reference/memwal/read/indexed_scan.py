@@ -1,0 +1,179 @@
+"""The plan of a scan whose filter an index answers: the rows that it gives of each source, without superseded ones.
+
+Each row that an index gives is read and looked at by the whole filter; what no index covers is read too.
+Source: MemWAL revision A, "Scan Queries" and "Query Execution"; revisions A and B, "Indexed Read Plan".
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from .. import cellwise
+from ..clauses import implements
+from ..effects import Io
+from ..table.read import ROW_ADDRESS
+from ..table.state import TableState
+from . import scalar_index
+from .answers import Answer, Ask, answer
+from .asking import OfBase, of_generation, of_memtable
+from .conditions import Condition, leaves
+from .nodes import Keep, PlanNode, live
+from .parts import MemTablePart, Part, Parts, TablePart, collect
+from .query import Query
+from .ranking import Freshness
+from .values import NOTHING
+from .view import View
+
+FEW_ROWS = 1_000
+"""So few rows of the base are always taken where an index gives them."""
+MOST_SHARE = 8
+"""One of so many rows of the base may be given by an index; where it gives more, a scan reads all of them sooner."""
+TAKEN_ROWS = 1 << 16
+"""Rows that are taken at once."""
+
+
+@dataclass(slots=True)
+class ScalarIndexScan:
+    """ScalarIndexExec: the rows of one source that indexes give for a condition, and all that they do not cover."""
+
+    part: Part
+    condition: Condition
+    ask: Ask | None
+    known: Answer | None = None
+    """What they say; of the base table it is known when the plan is made."""
+    inputs: Sequence[PlanNode] = ()
+    outcome: str = "not read"
+
+    @property
+    def text(self) -> str:
+        columns = ", ".join(dict.fromkeys(leaf.column for leaf in leaves(self.condition)))
+        via = "" if self.known is None else f", via={'+'.join(self.known.via)}"
+        return f"ScalarIndexExec: {self.part.name}, columns=[{columns}]{via}"
+
+    async def rows(self, names: Sequence[str], keep: Keep) -> AsyncIterator[pa.Table]:
+        """Columns ``names`` of the rows that ``keep`` keeps; above the base with their addresses."""
+        if self.known is None and self.ask is not None:
+            self.known = await answer(self.condition, self.ask)
+        known = self.known.addresses if self.known is not None else np.empty(0, np.uint64)
+        covered = self.known.fragments if self.known is not None else frozenset()
+        scanned = [fragment for fragment in await self.part.fragments(NOTHING) if fragment not in covered]
+        read = 0
+        for at in range(0, len(known), TAKEN_ROWS):
+            taken = await self.part.at(names, known[at : at + TAKEN_ROWS])
+            read += taken.num_rows
+            yield keep(taken)
+        if self.part.region_id is not None and scanned:
+            found = await self.part.rows(names, scanned)
+            read += found.num_rows
+            yield keep(found)
+        elif scanned:
+            for fragment in scanned:
+                async for found in self.part.stream(names, fragment):
+                    read += found.num_rows
+                    yield keep(found)
+        self.outcome = f"{len(known)} rows given, {read} read, {len(scanned)} fragments scanned"
+
+
+@dataclass(slots=True)
+class Sources:
+    """UnionExec: the rows of all sources."""
+
+    inputs: Sequence[ScalarIndexScan]
+    text: str = "UnionExec"
+    outcome: str = ""
+
+
+@dataclass(slots=True)
+class Matching:
+    """FilterExec: of the rows that an index gives those that match."""
+
+    child: Sources
+    keep: Keep
+    text: str = "FilterExec"
+    outcome: str = ""
+
+    @property
+    def inputs(self) -> Sequence[PlanNode]:
+        return (self.child,)
+
+
+@dataclass(slots=True)
+class FreshRows:
+    """FilterStaleExec: the rows of all sources that no newer row of their key supersedes, and that delete nothing."""
+
+    child: Matching
+    fresh: Freshness
+    base: TableState
+    columns: tuple[str, ...]
+    """Columns of the answer."""
+    outcome: str = ""
+
+    @property
+    def text(self) -> str:
+        names = [part.name for parts in self.fresh.parts.regions.values() for part in parts]
+        return f"FilterStaleExec: bloom_filters=[{', '.join(f'bf[{name}]' for name in names)}]"
+
+    @property
+    def inputs(self) -> Sequence[PlanNode]:
+        return (self.child,)
+
+    @implements("PLAN-015", "PLAN-033", "AMB-99", "AMB-105", "AMB-107", "AMB-109")
+    async def stream(self) -> AsyncIterator[pa.Table]:
+        """AMB-99, a pushed filter: it chooses rows to look at, and never which row of a key is the newest."""
+        key, rows, dropped = list(self.base.primary_key), 0, 0
+        names = list(dict.fromkeys([*self.base.schema.names, *self.columns]))  # a filter may look at any column
+        for source in self.child.child.inputs:
+            part = source.part
+            async for found in source.rows(names, self.child.keep):
+                if not found.num_rows:
+                    continue  # the filter keeps none of them
+                stale = await self.fresh.stale(part, found.select(key))
+                # AMB-109, stale rows inside a source: only the last row of each key counts. The base has one.
+                if part.region_id is not None:
+                    stale |= ~np.isin(found.column(ROW_ADDRESS).to_numpy(), await self.fresh.newest(part))
+                dropped += int(stale.sum())
+                given = live(cellwise.where(found, ~stale), self.base, self.columns)
+                rows += given.num_rows
+                yield given
+        self.outcome = f"{rows} rows, {dropped} stale"
+
+
+@implements("PLAN-033", "AMB-99")
+async def plan(io: Io, view: View, asked: Query) -> FreshRows | None:
+    """The plan of a scan that indexes of the base table answer; None where a scan of all rows is as good.
+
+    That is: nothing that the filter says has an index, the index gives more than one of `MOST_SHARE` rows of the base,
+    or the table has no key. Only the base table's indexes are asked yet.
+    """
+    base, condition, keep = view.base, asked.understood, asked.keep
+    if condition is None or keep is None or asked.deletes or not base.primary_key:
+        return None
+    if not io.interpretation.filter_above_deduplication:
+        return None  # AMB-99, the literal reading: a pushed filter decides which row of a key is seen
+    if not any(scalar_index.fitting(base, leaf) for leaf in leaves(condition)):
+        return None
+    parts = collect(io, view, asked.memory)
+    rows = sum(fragment.physical_rows for fragment in base.fragments)
+    most = max(FEW_ROWS, rows // MOST_SHARE)
+    told = await answer(condition, OfBase(io=io, view=view, parts=parts, memory=asked.memory, most=most).ask)
+    if told is None:
+        return None
+    union = Sources([ScalarIndexScan(parts.base, condition, None, told), *_above(parts, condition)])
+    return FreshRows(Matching(union, keep), Freshness(io, view, parts), base, tuple(asked.names(base)))
+
+
+def _above(parts: Parts, condition: Condition) -> list[ScalarIndexScan]:
+    found = []
+    for part in (part for region in parts.regions.values() for part in region):
+        ask: Ask | None = None
+        if isinstance(part, TablePart):
+            ask = partial(of_generation, part)
+        elif isinstance(part, MemTablePart):
+            ask = partial(of_memtable, part)
+        found.append(ScalarIndexScan(part, condition, ask))
+    return found

@@ -1,0 +1,99 @@
+"""Which rows an index over a column gives for a comparison: one part of an index of any scalar kind.
+
+Btree, bitmap and label list indexes give the rows; zone maps, bloom filters and n-gram indexes give more. Deleted rows
+are among them, and rows are where they are now.
+Source: MemWAL revision A, "Query Execution".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from ..clauses import implements
+from ..codec.pb.lance import table_pb2
+from ..effects import Io
+from ..table import reuse
+from ..table.coverage import index_names, segments
+from ..table.mirror import index_folder
+from ..table.state import TableState
+from . import row_sets, zones
+from .btree import Addresses, can_be_asked, open_btree
+from .conditions import Compare, HasLabels, HasText, Leaf
+from .wanted import TooMany, fitted
+
+_KINDS: tuple[tuple[str, type[Compare | HasLabels | HasText]], ...] = (
+    ("BTreeIndexDetails", Compare),
+    ("BitmapIndexDetails", Compare),
+    ("LabelListIndexDetails", HasLabels),
+    ("NGramIndexDetails", HasText),
+    ("ZoneMapIndexDetails", Compare),
+    ("BloomFilterIndexDetails", Compare),
+)
+"""Kinds of indexes by the last part of the type URL of their details, and what they are asked for; the best first."""
+
+
+def fitting(state: TableState, leaf: Leaf) -> tuple[str, ...]:
+    """Names of the indexes of a table that may answer a comparison, the best kind first, then by name."""
+    number = state.field_ids.get(leaf.column)
+    found = []
+    for name in index_names(state):
+        entries = segments(state, name)
+        ranks = {_rank(entry, leaf) for entry in entries if list(entry.fields) == [number]}
+        if len(ranks) == 1 and None not in ranks and all(list(entry.fields) == [number] for entry in entries):
+            found.append((ranks.pop(), name))
+    return tuple(name for _, name in sorted(found))
+
+
+def _rank(entry: table_pb2.IndexMetadata, leaf: Leaf) -> int | None:
+    for rank, (kind, asked) in enumerate(_KINDS):
+        if entry.index_details.type_url.endswith(kind) and isinstance(leaf, asked):
+            return rank
+    return None
+
+
+@implements("PLAN-033")
+async def rows(
+    io: Io, state: TableState, entry: table_pb2.IndexMetadata, leaf: Leaf, most: int | None = None
+) -> Addresses | None:
+    """Rows for which ``leaf`` may hold, ascending; None if this part of the index does not tell.
+
+    Raises `TooMany` for more than ``most``, and `ArtifactError` for damaged files.
+    """
+    if not can_be_asked(state, entry):
+        return None
+    try:
+        found = await _found(io, state, entry, leaf, most)
+    except pa.ArrowNotImplementedError:
+        return None  # values of a type that has no such comparison here
+    return None if found is None else np.unique(reuse.addresses(found, state.moves))
+
+
+async def _found(
+    io: Io, state: TableState, entry: table_pb2.IndexMetadata, leaf: Leaf, most: int | None
+) -> Addresses | None:
+    kind = next(name for name, _ in _KINDS if entry.index_details.type_url.endswith(name))
+    if isinstance(leaf, HasLabels):
+        return await row_sets.with_labels(io, entry, leaf, most)
+    if isinstance(leaf, HasText):
+        return await row_sets.with_text(io, entry, leaf, most)
+    column = state.schema.field(leaf.column).type
+    values = column.value_type if pa.types.is_dictionary(column) else column
+    if fitted(leaf.values, values) is None:
+        return None
+    if kind == "BitmapIndexDetails":
+        return await row_sets.with_values(io, entry, lambda keys: fitted(leaf.values, keys), most)
+    if kind == "ZoneMapIndexDetails":
+        return await zones.by_ends(io, state, entry, leaf, most)
+    if kind == "BloomFilterIndexDetails":
+        return await zones.by_filters(io, state, entry, leaf, values, most)
+    tree = await open_btree(io, index_folder(entry.uuid.uuid))
+    wanted = fitted(leaf.values, tree.kind) if tree is not None and tree.file is not None else None
+    if tree is None or wanted is None:
+        return None
+    if most is not None and tree.at_least(wanted.codes) > most:
+        raise TooMany
+    found = await tree.addresses(wanted.codes)
+    if most is not None and len(found) > most:
+        raise TooMany
+    return found
