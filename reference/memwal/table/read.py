@@ -261,8 +261,7 @@ async def read_fragment(
     parts = [batch async for batch in batches(io, state, fragment, columns)]
     out = pa.concat_tables([shape.empty_table(), *parts])
     if with_row_address:
-        addresses = (np.uint64(fragment.id) << np.uint64(32)) + np.arange(fragment.physical_rows, dtype=np.uint64)
-        out = out.append_column(pa.field(ROW_ADDRESS, pa.uint64(), nullable=False), pa.array(addresses))
+        out = _addressed(out, fragment, np.arange(fragment.physical_rows, dtype=np.uint64))
     deleted = await deleted_offsets(io, fragment, state)
     if len(deleted):
         live = np.ones(fragment.physical_rows, dtype=bool)
@@ -302,9 +301,12 @@ async def take(
                     for file in files
                 ]
                 parts.append(_of_files(io, files, decoders, shape, len(here), partial(_take, here)))
-    addresses = (np.uint64(fragment.id) << np.uint64(32)) + wanted
-    field = pa.field(ROW_ADDRESS, pa.uint64(), nullable=False)
-    return pa.concat_tables(parts).append_column(field, pa.array(addresses, pa.uint64()))
+    return _addressed(pa.concat_tables(parts), fragment, wanted)
+
+
+def _addressed(rows: pa.Table, fragment: table_pb2.DataFragment, offsets: Offsets) -> pa.Table:
+    addresses = (np.uint64(fragment.id) << np.uint64(32)) + offsets
+    return rows.append_column(pa.field(ROW_ADDRESS, pa.uint64(), nullable=False), pa.array(addresses, pa.uint64()))
 
 
 def _take(rows: Sequence[int], decoder: Rows) -> pa.Table:

@@ -17,7 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memwal.index import transforms
-from memwal.read import filters
+from memwal.read import filters, indexed_scan
+from memwal.revisions import LITERAL
+
+from ..kit.profiles import under
 
 NAN = float("nan")
 KEY = {"lance-schema:unenforced-primary-key": "true"}
@@ -192,3 +195,83 @@ def test_every_answer_is_the_fold_of_all_histories_filtered(
     template: Path, tmp_path_factory: pytest.TempPathFactory, seed: int, revision: str
 ) -> None:
     check(tmp_path_factory.mktemp("t") / "t", template, revision, seed, rounds=2, count=4)
+
+
+def nodes(world_or_table: memwal.Table, condition: Any, **options: Any) -> list[str]:
+    """The lines of what was read by index, as the plan ran."""
+    plan = world_or_table.explain(filter=condition, analyse=True, **options)
+    return [line.strip().removeprefix("ScalarIndexExec: ") for line in plan.splitlines() if "ScalarIndexExec" in line]
+
+
+def made(place: Path, template: Path, revision: str = "B", maintained: list[str] = MAINTAINED) -> memwal.Table:
+    shutil.copytree(template, place)
+    return memwal.enable(place, revision=revision, maintained_indexes=maintained)
+
+
+def sevens(first: int, count: int) -> pa.Table:
+    return rows(random.Random(first), list(range(first, first + count))).set_column(
+        1, SCHEMA.field("n"), pa.array([7] * count, pa.int32())
+    )
+
+
+@pytest.mark.clause("PLAN-010", "PLAN-011", "CATCHUP-010")
+def test_generations_in_the_gap_answer_for_the_rows_that_the_base_index_lacks(tmp_path: Path, template: Path) -> None:
+    table = made(tmp_path / "t", template)
+    before = set(table.scan(["id"], "n = 7").column("id").to_pylist())
+    with table.writer(background=False) as writer:
+        writer.put(sevens(1_000, 3))
+        writer.flush()
+    table.merge()
+    base, *_ = nodes(table, "n = 7")
+    assert "via=index [n_btree]+gen=1 index  [" in base
+    assert base.endswith("0 fragments scanned]")
+    assert set(table.scan(["id"], "n = 7").column("id").to_pylist()) == before | {1_000, 1_001, 1_002}
+    shutil.rmtree(next((tmp_path / "t" / "_mem_wal").glob("*/*_gen_1")))
+    base, *_ = nodes(table, "n = 7")
+    assert base.endswith("1 fragments scanned]"), "without the generation its rows are looked at one by one"
+    assert set(table.scan(["id"], "n = 7").column("id").to_pylist()) == before | {1_000, 1_001, 1_002}
+
+
+@pytest.mark.clause("WRITER-022", "WRITER-024")
+def test_the_structures_of_a_memtable_are_asked_and_rows_that_they_lack_are_looked_at(
+    tmp_path: Path, template: Path
+) -> None:
+    table = made(tmp_path / "t", template)
+    with table.writer(background=False) as writer:
+        writer.put(sevens(1_000, 50).set_column(1, SCHEMA.field("n"), pa.array(range(100, 150), pa.int32())))
+        writer.put(sevens(2_000, 2), indexed=False)
+        _, memory = nodes(table, "n BETWEEN 103 AND 104", writers=[writer])
+        assert "via=memory index [n_btree]  [4 rows given, 4 read, 0 fragments scanned]" in memory
+        assert table.scan(filter="n = 105", writers=[writer]).column("id").to_pylist() == [1_005]
+        found = table.scan(["id"], "n = 7 AND id >= 1000", writers=[writer])
+        assert sorted(found.column("id").to_pylist()) == [2_000, 2_001]
+        writer.flush()
+        *_, generation = nodes(table, "n BETWEEN 103 AND 104")
+        assert "via=index [n_btree]  [2 rows given, 2 read, 0 fragments scanned]" in generation
+
+
+@pytest.mark.clause("PLAN-033")
+def test_both_sides_of_an_or_are_asked_or_none(tmp_path: Path, template: Path) -> None:
+    table = made(tmp_path / "t", template)
+    (base,) = nodes(table, "n = 7 OR s = 'abc'")
+    assert "columns=[n, s], via=index [n_btree]+index [s_bitmap]" in base
+    assert not nodes(table, "n = 7 OR id = 3"), "nothing is known of one side"
+    for condition in ("n = 7 OR s = 'abc'", "n = 7 OR id = 3"):
+        expected = filters.parse(condition, SCHEMA)(table.scan())
+        assert shown(table.scan(filter=condition)) == shown(expected)
+
+
+@pytest.mark.clause("AMB-99")
+def test_the_literal_reading_and_a_filter_that_keeps_most_rows_are_answered_by_a_scan(
+    tmp_path: Path, template: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(tmp_path / "t", template)
+    with table.writer(background=False) as writer:
+        writer.put(sevens(0, 3))
+        assert not nodes(under(table, LITERAL), "n = 7", writers=[writer])
+        condition = "n >= -1"
+        assert nodes(table, condition, writers=[writer])
+        matching = table.scan(filter=condition).num_rows
+        monkeypatch.setattr(indexed_scan, "FEW_ROWS", matching // 2)
+        assert not nodes(table, condition, writers=[writer])
+        assert nodes(table, "n = 7", writers=[writer])
