@@ -35,6 +35,7 @@ NO_PROGRAMS = {
     "reading.md 1": "what `explain` prints",
     "reading.md 2": "what `explain` prints",
     "reading.md 3": "what `explain` prints",
+    "reading.md 4": "what `explain` prints",
 }
 COMMANDS = ("info", "scan", "merge", "gc", "catch-up", "specs", "verify", "repair", "inspect", "migrate", "snapshot")
 """Commands of README.md that work on the table of its program; the others need a checkout, minutes, or a service."""

@@ -1,6 +1,6 @@
 """Indexes that have a set of rows for each value: bitmap, label list and n-gram indexes, in their files.
 
-Source: files that pylance 7.0 and 14.0 write.
+Source: files that pylance 14.0 writes.
 """
 
 from __future__ import annotations

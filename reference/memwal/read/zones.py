@@ -1,6 +1,6 @@
 """Indexes that say which values may be in each zone of some thousand rows: zone maps and bloom filters, in their files.
 
-Source: files that pylance 7.0 and 14.0 write; the filters are those of the Parquet format.
+Source: files that pylance 14.0 writes; the filters are those of the Parquet format.
 """
 
 from __future__ import annotations
