@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from ..clauses import implements
 from ..codec import data_file
 from ..codec.canonical import flat, valid
+from ..codec.file_layout import Range
 from ..codec.pb.lance import table_pb2
 from ..effects import Io
 from ..errors import ArtifactError, NotFound
@@ -31,8 +32,9 @@ from ..table import reuse
 from ..table.coverage import fragment_ids, named_fragments
 from ..table.legacy import structure
 from ..table.mirror import index_folder
+from ..table.read import FETCH_BYTES
 from ..table.state import TableState
-from ..table.stored_file import Rows, StoredFile, open_columns, open_rows
+from ..table.stored_file import Rows, StoredFile, open_columns, open_ranges
 
 LOOKUP = "page_lookup.lance"
 DATA = "page_data.lance"
@@ -41,6 +43,7 @@ STABLE_ROW_IDS = 2
 
 Addresses = npt.NDArray[np.uint64]
 """Row addresses, in any order. Shape (rows,)."""
+NO_ROWS: Addresses = np.empty(0, np.uint64)
 Mask = npt.NDArray[np.bool_]
 Wanted = Collection[Any] | Between
 """Comparable values (`memwal.maintained.scalar.comparable_value`), of which None asks for NULL; or a range of them."""
@@ -48,8 +51,8 @@ Wanted = Collection[Any] | Between
 _CLAUSE = "PLAN-033"
 _PAGE_ROWS = 4096
 """Rows of a page of an index that does not say it."""
-_BRIDGED_PAGES = 16
-"""Fewer pages than that between two wanted ones are fetched with them."""
+_BRIDGED_PAGES = 8
+"""Wanted pages that are not further apart than this are decoded together, with those between them."""
 _LEAST, _LARGEST = comparable(pa.array([float("-inf"), float("inf")]))
 """The floating numbers that only NaNs are beyond, those with a sign below."""
 
@@ -75,7 +78,7 @@ class Btree:
     @implements("PLAN-028", "PLAN-033")
     async def addresses(self, wanted: Wanted) -> Addresses:
         """Addresses of all rows that have a value among ``wanted``. NaN is one value; a range may give any of them."""
-        found = [np.empty(0, np.uint64)]
+        found = [NO_ROWS]
         async for values, ids in self._read(self._pages(wanted)):
             found.append(ids[self._matching(values, wanted)])
         return np.concatenate(found)
@@ -135,16 +138,37 @@ class Btree:
 
     async def _read(self, pages: Iterable[int]) -> AsyncIterator[tuple[pa.Array, Addresses]]:
         """Values and addresses of ``pages``, neighbours together."""
-        for cluster in _runs(sorted(pages), _BRIDGED_PAGES):
-            assert self.file is not None
-            start, end = cluster[0] * self.page_rows, (cluster[-1] + 1) * self.page_rows
-            with await open_rows(self.io, self.file, start, end - start) as decoder:
+        size = self.page_rows
+        runs = [range(run[0] * size, (run[-1] + 1) * size) for run in _runs(sorted(pages), _BRIDGED_PAGES)]
+        for together in self._groups(runs):
+            with await self._opened(together) as decoder:
                 self._check_rows(decoder)
-                for run in _runs(cluster, 1):
-                    first = run[0] * self.page_rows
-                    found = decoder.read(first, min(decoder.rows, (run[-1] + 1) * self.page_rows) - first)
+                for run in together:
+                    found = decoder.read(run.start, min(decoder.rows, run.stop) - run.start)
                     values, ids = found.select(list(decoder.columns or ())).columns
                     yield flat(values), ids.to_numpy()
+
+    def _groups(self, runs: Sequence[range]) -> Iterator[Sequence[range]]:
+        """``runs`` in parts for each of which about `FETCH_BYTES` of the file are fetched at most."""
+        start, held = 0, frozenset[Range]()
+        for at, run in enumerate(runs):
+            wider = held | self._ranges([run])
+            if at > start and sum(size for _, size in wider) > FETCH_BYTES:
+                yield runs[start:at]
+                start, wider = at, self._ranges([run])
+            held = wider
+        if runs:
+            yield runs[start:]
+
+    def _ranges(self, runs: Iterable[range]) -> frozenset[Range]:
+        if self.file is None or self.file.layout is None:
+            return frozenset()
+        layout, indices = self.file.layout, self.file.indices
+        return frozenset[Range]().union(*(layout.ranges(indices, run.start, len(run)) for run in runs))
+
+    async def _opened(self, runs: Sequence[range]) -> Rows:
+        assert self.file is not None
+        return await open_ranges(self.io, self.file, self._ranges(runs))
 
     def _check_rows(self, decoder: Rows) -> None:
         pages = self.first + len(self.lower)
@@ -190,6 +214,11 @@ class Found:
     covered: frozenset[FragmentId]
     """Fragments all of whose such rows are in `addresses`."""
 
+    def by_fragment(self) -> dict[FragmentId, Addresses]:
+        """`addresses` of each fragment that has some; they ascend."""
+        homes, starts = np.unique(self.addresses >> np.uint64(32), return_index=True)
+        return {FragmentId(int(f)): part for f, part in zip(homes, np.split(self.addresses, starts[1:]), strict=False)}
+
 
 @implements("PLAN-033", "AMB-78", "TXN-054")
 async def find(io: Io, state: TableState, entries: Sequence[table_pb2.IndexMetadata], wanted: Wanted) -> Found | None:
@@ -206,7 +235,7 @@ async def find(io: Io, state: TableState, entries: Sequence[table_pb2.IndexMetad
         if opened is None:
             return None
         parts.append((opened, named_fragments(state, entry) & fragment_ids(state)))
-    found = [np.empty(0, np.uint64)]
+    found = [NO_ROWS]
     for opened, fragments in parts:
         moved = reuse.addresses(await opened.addresses(wanted), state.moves)
         found.append(moved[np.isin(moved >> np.uint64(32), np.array(sorted(fragments), np.uint64))])

@@ -19,17 +19,20 @@ from ..index.region_values import exact
 from ..maintained.scalar import Between, comparable, has_order
 from ..table.coverage import fragment_ids, index_names, segments
 from ..table.state import TableState
-from .btree import Wanted, find
+from .btree import NO_ROWS, Addresses, Wanted, find
 from .values import Predicate
 
 
 @implements("PLAN-028", "PLAN-033", "AMB-99")
-async def holding(io: Io, state: TableState, predicate: Predicate, columns: Collection[str]) -> frozenset[FragmentId]:
+async def holding(
+    io: Io, state: TableState, predicate: Predicate, columns: Collection[str]
+) -> dict[FragmentId, Addresses | None]:
     """Fragments that may hold a row for which ``predicate`` holds, told by the btrees over ``columns``.
 
-    Fragments that no btree covers are among them. A btree that cannot be asked excludes nothing.
+    With the addresses of all rows that may be such ones, ascending; None where that is not told: fragments that no
+    btree covers are among them. A btree that cannot be asked excludes nothing.
     """
-    found = fragment_ids(state)
+    found: dict[FragmentId, Addresses | None] = dict.fromkeys(sorted(fragment_ids(state)))
     names = {int(number): name for name, number in state.field_ids.items()}
     for index in index_names(state):
         entries = segments(state, index)
@@ -40,9 +43,13 @@ async def holding(io: Io, state: TableState, predicate: Predicate, columns: Coll
         wanted = _wanted(predicate, column, state)
         told = await find(io, state, entries, wanted) if wanted is not None else None
         if told is not None:
-            hits = {FragmentId(int(number)) for number in np.unique(told.addresses >> np.uint64(32))}
-            found &= (fragment_ids(state) - told.covered) | hits
-    return found
+            hits = told.by_fragment()
+            for fragment in told.covered & found.keys():
+                before, here = found.pop(fragment), hits.get(fragment, NO_ROWS)
+                both = here if before is None else np.intersect1d(before, here)
+                if len(both):
+                    found[fragment] = both
+    return dict(sorted(found.items()))
 
 
 def restricted(state: TableState, fragments: Collection[FragmentId]) -> TableState:

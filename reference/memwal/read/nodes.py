@@ -22,9 +22,10 @@ from ..clauses import implements
 from ..errors import EngineBug
 from ..keys import Seen, among, last_of_each, newest, without
 from ..region.rows import TOMBSTONE
+from ..table.read import ROW_ADDRESS
 from ..table.state import TableState
 from .origin import field_of
-from .parts import Part
+from .parts import Addresses, Part
 from .values import NOTHING, Predicate, Values, comparable
 
 Keep = Callable[[pa.Table], pa.Table]
@@ -80,17 +81,31 @@ class TakeLast:
 
     @implements("PLAN-019", "PLAN-027", "PLAN-028", "AMB-46")
     async def find(self, keys: pa.Table) -> pa.Table:
-        """Fragments from the last backwards, until each of ``keys`` is found; without those that a btree excludes."""
-        names, wanted = list(dict.fromkeys([*self.key, *self.columns])), keys
-        found = []
+        """Fragments from the last backwards, until each of ``keys`` is found; without those that a btree excludes.
+
+        Where a btree names the rows, only those are read; else key columns, and then the others of the rows that were
+        found.
+        """
+        names, key, wanted = list(dict.fromkeys([*self.key, *self.columns])), list(self.key), keys
+        fragments = await self.part.fragments(_predicate(keys))
+        found: list[pa.Table] = []
+        places: list[Addresses] = []
         # PLAN-028, the last row: from the last fragment backwards, and no further than the first match.
-        for fragment in reversed(await self.part.fragments(_predicate(keys))):
+        for fragment, told in reversed(fragments.items()):
             self.fragments_read += 1
-            here = last_of_each(among(await self.part.rows(names, [fragment]), wanted), self.key)
-            found.append(here)
-            wanted = without(wanted, here.select(list(self.key)))
+            whole = told is not None or await self.part.is_small(fragment)
+            looked_at = names if whole else key
+            rows = await (self.part.rows(looked_at, [fragment]) if told is None else self.part.at(looked_at, told))
+            here = last_of_each(among(rows, wanted), self.key)
+            if whole:
+                found.append(here)
+            elif here.num_rows:
+                places.append(here.column(ROW_ADDRESS).to_numpy())
+            wanted = without(wanted, here.select(key))
             if not wanted.num_rows:
                 break
+        if places:
+            found.append(await self.part.at(names, np.sort(np.concatenate(places))))
         rows = pa.concat_tables(found) if found else keys.slice(0, 0)
         if rows.num_rows > keys.num_rows:
             raise EngineBug(f"{self.part.name} gave {rows.num_rows} rows for {keys.num_rows} keys")

@@ -31,6 +31,7 @@ from ..region.rows import TOMBSTONE, Rows
 from ..table import read
 from ..table.read import ROW_ADDRESS
 from ..table.state import TableState, latest
+from ..table.stored_file import WHOLE_BYTES
 from . import origin
 from .fragments import empty, holding
 from .generation import in_write_order, mapped_columns, newest_first
@@ -44,6 +45,8 @@ Mask = npt.NDArray[np.bool_]
 """One truth value per row. Shape (rows,)."""
 Addresses = npt.NDArray[np.uint64]
 """Row addresses of stored rows, row offsets of rows in memory. Shape (rows,)."""
+APART_ROWS = 1 << 13
+"""Fewest rows of a fragment that are worth reading its key columns before others."""
 _ADDRESS = pa.field(ROW_ADDRESS, pa.uint64())
 
 
@@ -65,8 +68,14 @@ class Part(Protocol):
     async def may_contain(self, keys: pa.Table) -> Mask:
         """False only where the source has no row of the key; reads no row of one that has a filter."""
 
-    async def fragments(self, predicate: Predicate, /) -> Sequence[FragmentId]:
-        """Fragments that may have rows for which ``predicate`` over key columns holds, oldest first."""
+    async def fragments(self, predicate: Predicate, /) -> dict[FragmentId, Addresses | None]:
+        """Fragments that may have rows for which ``predicate`` over key columns holds, oldest first.
+
+        With the addresses of all rows that may be such ones, if that is told, ascending and in write order.
+        """
+
+    async def is_small(self, fragment: FragmentId, /) -> bool:
+        """Whether all columns of the fragment are read in about the time of one."""
 
     async def rows(self, names: Sequence[str], fragments: Sequence[FragmentId] | None = None, /) -> pa.Table:
         """Columns ``names`` of the live rows, in write order; all fragments for None.
@@ -139,12 +148,18 @@ class TablePart:
                 "AMB-50", self.io.root, f"columns {strict} are not in the generation, and have no NULLs"
             )
 
-    async def fragments(self, predicate: Predicate) -> Sequence[FragmentId]:
+    async def fragments(self, predicate: Predicate) -> dict[FragmentId, Addresses | None]:
         state = await self.opened()
         own = {self.columns[name]: values for name, values in predicate.items() if name in self.columns}
-        return sorted(
-            await holding(self.io, state, own, own), reverse=self.region_id is not None and newest_first(state)
-        )
+        found = await holding(self.io, state, own, own)
+        if self.region_id is not None and newest_first(state):
+            return dict.fromkeys(sorted(found, reverse=True))
+        return found
+
+    async def is_small(self, fragment: FragmentId) -> bool:
+        (chosen,) = (each for each in (await self.opened()).fragments if each.id == fragment)
+        sizes = [file.file_size_bytes for file in chosen.files]
+        return chosen.physical_rows < APART_ROWS and all(sizes) and sum(sizes) <= WHOLE_BYTES
 
     async def rows(self, names: Sequence[str], fragments: Sequence[FragmentId] | None = None) -> pa.Table:
         state = await self.opened()
@@ -253,8 +268,11 @@ class MemTablePart:
             return holds((await self.rows(key)).select(key), keys)
         return self.indexes.key_filter.may_contain(keys)
 
-    async def fragments(self, _predicate: Predicate) -> Sequence[FragmentId]:
-        return (FragmentId(0),)
+    async def fragments(self, _predicate: Predicate) -> dict[FragmentId, Addresses | None]:
+        return {FragmentId(0): None}
+
+    async def is_small(self, _fragment: FragmentId) -> bool:
+        return True
 
     async def rows(self, names: Sequence[str], _fragments: Sequence[FragmentId] | None = None) -> pa.Table:
         shape = Rows(

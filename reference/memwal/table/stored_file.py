@@ -6,13 +6,13 @@ the pages that hold the wanted rows. Files before version 2 are those of `readin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..clauses import implements
 from ..codec import data_file, file_layout, protobuf
 from ..codec.data_file import Decoder
-from ..codec.file_layout import Layout
+from ..codec.file_layout import Layout, Range
 from ..codec.pb.lance import file_pb2, table_pb2
 from ..effects import Io
 from ..errors import ArtifactError
@@ -251,6 +251,16 @@ async def open_rows(io: Io, file: StoredFile, start: int, rows: int) -> Rows:
     parts = await _fetch(io, file, start, rows)
     size = file.size_bytes if file.layout is not None else len(parts[0][1])
     return Decoder(parts, size, io.path(file.name), columns=_names_in_file(io, file, parts))
+
+
+async def open_ranges(io: Io, file: StoredFile, ranges: Iterable[Range]) -> Decoder:
+    """A reader of what lies in ``ranges`` of `StoredFile.layout`; without a layout, of the whole file."""
+    if file.layout is None:
+        parts = await _fetch(io, file, 0, 0)
+        return Decoder(parts, len(parts[0][1]), io.path(file.name), columns=_names_in_file(io, file, parts))
+    wanted = file_layout.joined(ranges)
+    parts = [*file.ends, *[(place[0], await part(io, file.name, place, file.size_bytes)) for place in wanted]]
+    return Decoder(parts, file.size_bytes, io.path(file.name), columns=_names_in_file(io, file, parts))
 
 
 async def _fetch(io: Io, file: StoredFile, start: int, rows: int) -> list[tuple[int, bytes]]:

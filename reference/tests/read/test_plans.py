@@ -561,8 +561,11 @@ class Source:
     async def may_contain(self, keys: pa.Table) -> Any:
         raise AssertionError
 
-    async def fragments(self, _predicate: Any) -> list[int]:
-        return list(range(len(self.held)))
+    async def fragments(self, _predicate: Any) -> dict[int, None]:
+        return dict.fromkeys(range(len(self.held)))
+
+    async def is_small(self, _fragment: int) -> bool:
+        return True
 
     async def rows(self, names: Any, fragments: Any = None) -> pa.Table:
         self.read += fragments
@@ -596,7 +599,10 @@ def test_take_last_and_scans_read_only_the_fragments_that_a_native_btree_over_th
 
     part = TablePart(io=Io(interpretation=STRICT), generation=-1, region_id=None, base=current, state=current)
     node = TakeLast(part, ("id",), ("v",))
-    assert drive(part.fragments({"id": frozenset([150])}), store) == [1, 3]
+    assert {
+        fragment: None if rows is None else rows.tolist()
+        for fragment, rows in drive(part.fragments({"id": frozenset([150])}), store).items()
+    } == {1: [(1 << 32) + 50], 3: None}
     assert drive(node.find(one(150)), store).column("v").to_pylist() == ["v100"]
     assert node.fragments_read == 2, "the one without cover, and the one that the index names"
     by_index = made.explain(filter="id = 150", analyse=True)
@@ -779,3 +785,42 @@ def test_scans_and_lookups_of_random_tables_are_those_of_a_dictionary(seed: int)
         writer.close()
     assert seen(made.get(rows(dict.fromkeys(keys, 0)).select(["k", "n"]))) == expected, "from the WAL"
     assert seen(pa.concat_tables([KEYED.empty_table(), *made.batches()])) == expected
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+@pytest.mark.clause("PLAN-019", "PLAN-028", "AMB-105")
+def test_of_a_large_fragment_key_columns_are_read_and_then_the_rows_of_the_last_matches_only(
+    tmp_path: Path, indexed: bool
+) -> None:
+    place = tmp_path / "t"
+    marked = {"lance-schema:unenforced-primary-key": "true"}
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False, metadata=marked), ("v", pa.string())])
+    for start, name in ((0, "first"), (5_000, "second")):
+        keys = [*range(start, start + 10_000), start + 17]
+        rows = pa.table([keys, [*(f"{name} {key}" for key in keys[:-1]), f"{name} again"]], schema=schema)
+        lance.write_dataset(rows, str(place), mode="append" if start else "create", data_storage_version="2.1")
+    if indexed:
+        lance.dataset(str(place)).create_scalar_index("id", "BTREE", name="by_id")
+    lance.dataset(str(place)).delete("v = 'second 6000' OR v = 'second 14999'")
+    store = LocalStore(place)
+    current = drive(state.latest(Io(interpretation=STRICT)), store)
+    part = TablePart(io=Io(interpretation=STRICT), generation=-1, region_id=None, base=current, state=current)
+    read: list[Any] = []
+    original = TablePart.rows
+    node = TakeLast(part, ("id",), ("v",))
+
+    async def rows_of(self: TablePart, names: Any, fragments: Any = None) -> pa.Table:
+        read.append((tuple(names), tuple(fragments)))
+        return await original(self, names, fragments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TablePart, "rows", rows_of)
+        found = drive(node.find(one(0, 17, 5017, 6000, 7000, 14_999, 20_000)), store)
+    assert sorted(found.column("v").to_pylist()) == [
+        "first 0",
+        "first 6000",
+        "first again",
+        "second 7000",
+        "second again",
+    ]
+    assert read == ([] if indexed else [(("id",), (1,)), (("id",), (0,))])
