@@ -32,8 +32,6 @@ WRITE: Mapping[str, str] = {
     "sequenceBy": "column by which the last row of a key wins; required",
     "lateRows": "what becomes of rows whose sequence is not higher than the stored one: drop (default), keep, or fail",
     "deleteColumn": "column of booleans; true deletes the key (revision R); it is not stored",
-    "txnAppId": "name of the application whose batches are written once each; together with txnVersion",
-    "txnVersion": "number of the batch, from 0 on; finished tasks, and batches older than the newest, are skipped",
     "numRegions": "number of buckets that the table's region spec must have",
     "regionColumn": "column with each row's region id, for tables without a region spec; it is not stored",
     "flushEveryRows": "rows after which a task flushes its MemTable; default 250000",
@@ -41,6 +39,9 @@ WRITE: Mapping[str, str] = {
     "revision": "revision A, B or R that the table must have",
 }
 """Options for writing: name -> meaning."""
+
+BATCH = ("txnAppId", "txnVersion")
+"""Application and number of a batch: of `memwal_spark.upsert` alone, which gives all rows of a region to one task."""
 
 FOLLOW: Mapping[str, str] = {
     "path": "folder or address of the table",
@@ -54,7 +55,7 @@ FOLLOW: Mapping[str, str] = {
 """Options of ``spark.readStream``: name -> meaning."""
 
 WRITE_STREAM: Mapping[str, str] = {
-    **{name: text for name, text in WRITE.items() if name not in ("txnVersion", "numRegions", "reportPath")},
+    **{name: text for name, text in WRITE.items() if name not in ("numRegions", "reportPath")},
     "lateRows": "what becomes of rows whose sequence is not higher than the stored one: drop (default) or keep",
     "txnAppId": "name under which batches are marked as finished; default: the id of the query",
     "flushEveryRows": "rows in a region's MemTable at which a batch ends with a flush; default 250000",
@@ -99,7 +100,7 @@ class WriteOptions:
     late_rows: LateRows = "drop"
     delete_column: str | None = None
     batch: tuple[str, int] | None = None
-    """Application and number of the batch."""
+    """Application and number of the batch; then all rows of a region are in one task."""
     application: str | None = None
     """Of a stream; None: the id of its query."""
     regions: int | None = None
@@ -136,6 +137,12 @@ def for_reading(options: Mapping[str, str]) -> ReadOptions:
 
 def for_writing(options: Mapping[str, str]) -> WriteOptions:
     """Options of ``df.write``; raises InvalidArgument for an unknown, missing or malformed one."""
+    if any(name.lower() in (known.lower() for known in BATCH) for name in options):
+        raise InvalidArgument(
+            "[MEMWAL_USE_UPSERT] a batch that is written once needs each region in one task, of which the format "
+            "cannot be sure: memwal_spark.upsert(df, path, sequence_by=…, txn=(application, batch)) instead of "
+            f"options {' and '.join(BATCH)}"
+        )
     return _writing(*_known(options, WRITE, "writing"))
 
 
@@ -196,7 +203,6 @@ def _writing(given: Mapping[str, str], storage: dict[str, str]) -> WriteOptions:
         sequence_by=given["sequenceBy"],
         late_rows=cast(LateRows, late_rows),
         delete_column=given.get("deleteColumn"),
-        batch=_batch(given),
         regions=_number(given, "numRegions"),
         region_column=given.get("regionColumn"),
         flush_rows=_number(given, "flushEveryRows") or FLUSH_ROWS,
@@ -238,15 +244,6 @@ def _place(given: Mapping[str, str], storage: dict[str, str]) -> TableOption:
         tag=given.get("tag"),
         storage=storage,
     )
-
-
-def _batch(given: Mapping[str, str]) -> tuple[str, int] | None:
-    application, version = given.get("txnAppId"), _number(given, "txnVersion", least=0)
-    if application is None and version is None:
-        return None
-    if not application or version is None:
-        raise InvalidArgument("[MEMWAL_OPTION] options txnAppId and txnVersion are given together or not at all")
-    return application, version
 
 
 def _number(given: Mapping[str, str], name: str, least: int = 1) -> int | None:

@@ -1,22 +1,33 @@
-"""One call that routes a DataFrame's rows to their regions and writes them."""
+"""One call that routes a DataFrame's rows to their regions and writes them.
+
+The tasks are those of ``format("memwal")``. They give back what they did as rows, so that nothing has to be on the
+driver's machine, which under Spark Connect is another one.
+"""
 
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+from memwal.codec.marks import Mark
 from memwal.region.sequences import LateRows
 
-from .errors import plain_errors
-from .options import STORAGE_PREFIX, TableOption
+from .errors import plain_errors, sentences
+from .options import STORAGE_PREFIX, for_writing
+from .place import open_table
 from .route import route
+from .source import AnotherClaim, check, other_claims
+from .write import RegionTask, TaskWritten
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+_DONE = "done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,26 +78,38 @@ def upsert(
 ) -> Upserted:
     """Upsert the rows of ``df`` by the table's primary key, each region in a task of its own; returns what was done.
 
-    The arguments are the options of ``format("memwal")`` in ``docs/spark.md``; ``txn``: txnAppId and txnVersion;
-    ``storage``: options of the object store. The driver's machine has to be this one, since the report is a file of its
-    own. Raises `PySparkException` with our sentence (`memwal_spark.plain_errors`), or what Spark raises by itself.
+    The arguments are the options of ``format("memwal")`` in ``docs/spark.md``; ``txn``: application and number of a
+    batch, from 0 on, that is written once; ``storage``: options of the object store, which this process has to reach
+    as the tasks do. Raises InvalidArgument before any task, `PySparkException` with our sentence for what failed in
+    one (`memwal_spark.plain_errors`), and `AnotherClaim` if a region was claimed by somebody else since its task.
     """
-    place = TableOption(path=str(path), revision=revision, storage=dict(storage or {}))
-    with plain_errors():
-        routed = route(df, place, sequence_by=sequence_by, region_column=region_column)
     given = {
+        "path": path,
         "sequenceBy": sequence_by,
         "lateRows": late_rows,
         "deleteColumn": delete_column,
         "regionColumn": region_column,
-        "txnAppId": None if txn is None else txn[0],
-        "txnVersion": None if txn is None else txn[1],
         "flushEveryRows": flush_every_rows,
         "revision": revision,
-        **{f"{STORAGE_PREFIX}{name}": value for name, value in place.storage.items()},
+        **{f"{STORAGE_PREFIX}{name}": value for name, value in (storage or {}).items()},
     }
-    with plain_errors(), tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.json"
-        options = {name: str(value) for name, value in given.items() if value is not None}
-        routed.write.format("memwal").options(**options, reportPath=str(report)).mode("append").save(str(path))
-        return Upserted(tuple(json.loads(report.read_text("utf-8"))["tasks"]))
+    options = for_writing({name: str(value) for name, value in given.items() if value is not None})
+    if txn is not None:
+        batch = Mark(application=txn[0], batch=txn[1], partitions=())
+        options = replace(options, batch=(batch.application, batch.batch))
+    table = open_table(options.place)
+    check(table, options, df.columns)
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with sentences():
+            done = RegionTask(options).run(batches)
+        yield pa.RecordBatch.from_pydict({_DONE: [json.dumps(asdict(done))]})
+
+    with plain_errors():
+        routed = route(df, table, sequence_by=sequence_by, region_column=region_column)
+        found = [json.loads(row[_DONE]) for row in routed.mapInArrow(task, f"{_DONE} string").collect()]
+    tasks = sorted(found, key=lambda each: each["partition"])
+    others = other_claims(table, [TaskWritten(**each) for each in tasks])
+    if others:
+        raise AnotherClaim(others)
+    return Upserted(tuple(tasks))

@@ -83,10 +83,10 @@ class RegionTask:
             return self._written(None, started)
         region, mark = self._region(table, first), self._mark()
         # Looked for without a claim first, so that an attempt that comes late does not fence, or fail, the job.
-        if mark is not None and is_done(table.done(region), mark):
+        if mark is not None and _marked(table.done(region), mark):
             return self._written(None, started, skipped=True)
         with table.writer(region, sequence_by=self._options.sequence_by, late_rows=self._options.late_rows) as writer:
-            if mark is not None and is_done(writer.done(), mark):
+            if mark is not None and _marked(writer.done(), mark):
                 return self._written(None, started, skipped=True)
             self._put(table, writer, first)
             for rows in filled:

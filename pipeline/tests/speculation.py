@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,8 +64,11 @@ class Planned(DataSource):
         return "memwal_planned"
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        options = {name: value for name, value in self.options.items() if name.lower() != "meeting"}
-        return _Writer(MemWalWriter(options, schema, overwrite=overwrite), Path(self.options["meeting"]))
+        options = {name: value for name, value in self.options.items() if name.lower() not in ("meeting", "batch")}
+        inner = MemWalWriter(options, schema, overwrite=overwrite)
+        if "batch" in self.options:
+            inner._options = replace(inner._options, batch=("job", int(self.options["batch"])))
+        return _Writer(inner, Path(self.options["meeting"]))
 
 
 class _Writer(DataSourceArrowWriter):
@@ -131,7 +134,7 @@ class Run:
 
 WAYS: dict[str, dict[str, str]] = {
     "drop": {"lateRows": "drop"},
-    "mark": {"lateRows": "drop", "txnAppId": "job", "txnVersion": "1"},
+    "mark": {"lateRows": "drop", "batch": "1"},
     "keep": {"lateRows": "keep"},
 }
 

@@ -12,10 +12,11 @@ import memwal
 import memwal_spark
 import pyarrow as pa
 import pytest
+from memwal.errors import InvalidArgument
 from memwal_spark.route import route
 from memwal_spark.source import MemWalWriter
 from pyspark import cloudpickle
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
@@ -85,12 +86,12 @@ def test_a_delete_column_deletes_and_an_older_row_does_not_bring_the_key_back(
 def test_deletes_that_a_table_cannot_have_are_refused_before_any_task(spark: SparkSession, tmp_path: Path) -> None:
     bucketed(tmp_path / "b")
     changes = events(spark, 0).withColumn("gone", sf.lit(True))
-    with pytest.raises(AnalysisException, match=r"\[MEMWAL_NO_DELETES\].*revision R, and the table has B"):
+    with pytest.raises(InvalidArgument, match=r"\[MEMWAL_NO_DELETES\].*revision R, and the table has B"):
         memwal_spark.upsert(changes, tmp_path / "b", sequence_by="seq", delete_column="gone")
     strict = SCHEMA.append(pa.field("more", pa.string(), nullable=False))
     memwal.create(tmp_path / "r", strict, primary_key=["id"], spec=memwal.bucket("b", "id", 2), revision="R")
     more = changes.withColumn("more", sf.lit("x"))
-    with pytest.raises(AnalysisException, match=r"\[MEMWAL_NO_DELETES\].*\['more'\] are NOT NULL: make these"):
+    with pytest.raises(InvalidArgument, match=r"\[MEMWAL_NO_DELETES\].*\['more'\] are NOT NULL: make these"):
         memwal_spark.upsert(more, tmp_path / "r", sequence_by="seq", delete_column="gone")
 
 

@@ -9,8 +9,9 @@ import memwal
 import pyarrow as pa
 import pytest
 from memwal_spark import write
+from memwal_spark.options import TableOption, WriteOptions
 from memwal_spark.source import AnotherClaim, MemWalWriter
-from memwal_spark.write import TaskWritten
+from memwal_spark.write import RegionTask, TaskWritten
 from pyspark.errors import PySparkException
 from pyspark.sql.types import LongType, StructField, StructType
 
@@ -27,15 +28,14 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "t"
 
 
-def job(path: Path, **options: str) -> MemWalWriter:
-    return MemWalWriter({"path": str(path), "sequenceBy": "seq", **options}, STRUCT, overwrite=False)
+def job(path: Path) -> MemWalWriter:
+    return MemWalWriter({"path": str(path), "sequenceBy": "seq"}, STRUCT, overwrite=False)
 
 
-def attempt(job: MemWalWriter, first: int = 0) -> TaskWritten:
+def attempt(path: Path, batch: tuple[str, int] | None = None, first: int = 0) -> TaskWritten:
+    options = WriteOptions(place=TableOption(path=str(path)), sequence_by="seq", batch=batch)
     rows = pa.table({"id": [0, 1, 2], "seq": [first, first + 1, first + 2]}, schema=SCHEMA)
-    done = job.write(iter(rows.to_batches(max_chunksize=2)))
-    assert isinstance(done, TaskWritten)
-    return done
+    return RegionTask(options).run(iter(rows.to_batches(max_chunksize=2)))
 
 
 def entries(path: Path) -> int:
@@ -45,8 +45,7 @@ def entries(path: Path) -> int:
 
 @pytest.mark.clause("AMB-148")
 def test_a_claim_between_a_task_and_the_commit_fails_the_commit_with_both_epochs(path: Path) -> None:
-    one = job(path)
-    done = attempt(one)
+    one, done = job(path), attempt(path)
     one.commit([done])
     memwal.open(path).writer(done.region_id).close()
     with pytest.raises(PySparkException, match="written under epoch 1, now it is 2") as refused:
@@ -56,22 +55,24 @@ def test_a_claim_between_a_task_and_the_commit_fails_the_commit_with_both_epochs
 
 
 @pytest.mark.clause("AMB-149")
-def test_a_batch_that_is_replayed_puts_no_entry_and_claims_nothing(path: Path) -> None:
-    batch = {"txnAppId": "app", "txnVersion": "7"}
-    attempt(job(path, **batch))
+@pytest.mark.parametrize("partition", [0, 3])
+def test_a_batch_that_is_replayed_puts_no_entry_and_claims_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch, partition: int
+) -> None:
+    attempt(path, ("app", 7))
     before, manifest = entries(path), memwal.open(path).regions()[0].manifest
-    again = job(path, **batch)
-    done = attempt(again, first=100)
-    again.commit([done])
+    monkeypatch.setattr(ONE_TASK, "partitionId", lambda: partition)
+    done = attempt(path, ("app", 7), first=100)
+    job(path).commit([done])
     assert (done.skipped, done.rows, done.puts) == (True, 0, 0)
     assert (entries(path), memwal.open(path).regions()[0].manifest) == (before, manifest)
 
 
 @pytest.mark.clause("AMB-148")
 def test_a_batch_that_is_replayed_without_a_mark_puts_no_entry_either(path: Path) -> None:
-    attempt(job(path))
+    attempt(path)
     before = entries(path)
-    done = attempt(job(path))
+    done = attempt(path)
     assert (done.rows, done.late) == (3, 3)
     assert entries(path) == before + 1, "the barrier of its claim"
 
@@ -80,10 +81,9 @@ def test_a_batch_that_is_replayed_without_a_mark_puts_no_entry_either(path: Path
 def test_an_attempt_that_looked_before_the_other_one_was_finished_looks_again_after_its_claim(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batch = {"txnAppId": "app", "txnVersion": "7"}
-    attempt(job(path, **batch))
+    attempt(path, ("app", 7))
     before = entries(path)
     monkeypatch.setattr(memwal.Table, "done", lambda *_: ())
-    done = attempt(job(path, **batch), first=100)
+    done = attempt(path, ("app", 7), first=100)
     assert (done.skipped, done.rows) == (True, 0)
     assert entries(path) == before + 1, "the barrier of its claim"

@@ -34,7 +34,7 @@ def test_an_unknown_option_is_an_error_that_lists_the_known_ones() -> None:
         for_writing({"path": "t", "sequenceBy": "seq", "flushRows": "10"})
     assert str(error.value) == (
         "[MEMWAL_UNKNOWN_OPTION] there is no option 'flushRows' for writing; there are: path, sequenceBy, lateRows, "
-        "deleteColumn, txnAppId, txnVersion, numRegions, regionColumn, flushEveryRows, reportPath, revision, storage.…"
+        "deleteColumn, numRegions, regionColumn, flushEveryRows, reportPath, revision, storage.…"
     )
 
 
@@ -70,10 +70,13 @@ def test_the_page_lists_the_options_that_there_are() -> None:
     assert "| `sequenceBy` | column by which the last row of a key wins; required |" in text
 
 
-def test_a_batch_is_an_application_and_a_number() -> None:
-    options = {"path": "t", "sequenceBy": "seq", "txnAppId": "app", "txnVersion": "0", "lateRows": "fail"}
-    assert (for_writing(options).batch, for_writing(options).late_rows) == (("app", 0), "fail")
-    with pytest.raises(InvalidArgument, match=r"txnAppId and txnVersion are given together or not at all"):
-        for_writing({"path": "t", "sequenceBy": "seq", "txnAppId": "app"})
+def test_late_rows_are_dropped_kept_or_fail() -> None:
+    assert for_writing({"path": "t", "sequenceBy": "seq", "lateRows": "fail"}).late_rows == "fail"
     with pytest.raises(InvalidArgument, match=r"MEMWAL_OPTION.*lateRows must be drop, keep, fail, not 'skip'"):
         for_writing({"path": "t", "sequenceBy": "seq", "lateRows": "skip"})
+
+
+@pytest.mark.parametrize("option", ["txnAppId", "txnversion"])
+def test_the_format_takes_no_batches_and_names_the_call_that_does(option: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"\[MEMWAL_USE_UPSERT\].*memwal_spark\.upsert\(df, path, .*txn="):
+        for_writing({"path": "t", "sequenceBy": "seq", option: "1"})
