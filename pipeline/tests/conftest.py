@@ -14,5 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with runtime.running("memwal tests", event_log=tmp_path_factory.mktemp("event-log")) as session:
+    # A task that fails is tried twice and not four times: each attempt is a new process.
+    conf = {"spark.master": "local[2,2]"}
+    with runtime.running("memwal tests", event_log=tmp_path_factory.mktemp("event-log"), conf=conf) as session:
         yield session

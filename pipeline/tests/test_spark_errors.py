@@ -88,7 +88,11 @@ def test_a_mistake_of_a_read_is_said_before_any_stack(
     [
         ("(CAST(NULL AS BIGINT), 1L, 'a')", "seq", "[MEMWAL_INVALID_ARGUMENT] "),
         ("(1L, CAST(NULL AS BIGINT), 'a')", "seq", "[MEMWAL_NULL_SEQUENCE] column seq has NULLs"),
-        ("(1L, 1L, 'a')", "when", "[MEMWAL_SCHEMA] the rows lack the columns ['when']"),
+        (
+            "(1L, 1L, 'a')",
+            "when",
+            "[MEMWAL_OPTION] option sequenceBy names 'when', and the rows have ['id', 'seq', 'v']",
+        ),
     ],
 )
 def test_a_mistake_of_an_upsert_is_all_that_it_raises(
