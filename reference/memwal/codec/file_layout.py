@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..clauses import implements
 from ..errors import ArtifactError
-from . import protobuf
+from . import mini_blocks, protobuf
 from .pb.lance import file2_pb2, file_pb2
 
 MAGIC = b"LANC"
@@ -36,6 +36,8 @@ class Page:
     first_row: int
     end_row: int
     buffers: tuple[Range, ...]
+    word: str | None = None
+    """Type of the words of its chunks (`mini_blocks`); None for a page that is read as a whole."""
 
     @property
     def size_bytes(self) -> int:
@@ -71,11 +73,11 @@ class Layout:
         return joined(wanted)
 
 
-def joined(wanted: Iterable[Range]) -> tuple[Range, ...]:
-    """``wanted`` in order, with those that lie closer together than `GAP_BYTES` in one; none is empty."""
+def joined(wanted: Iterable[Range], gap: int = GAP_BYTES) -> tuple[Range, ...]:
+    """``wanted`` in order, with those that lie at most ``gap`` bytes apart in one; none is empty."""
     found: list[Range] = []
     for position, size in sorted(part for part in wanted if part[1]):
-        if found and position - sum(found[-1]) <= GAP_BYTES:
+        if found and position - sum(found[-1]) <= gap:
             first, before = found[-1]
             found[-1] = first, max(before, position + size - first)
         else:
@@ -177,9 +179,20 @@ def _pages(column: file2_pb2.ColumnMetadata, rows: int, size_bytes: int, path: s
     if starts and (starts[0] != 0 or any(end < start for start, end in zip(starts, ends, strict=True))):
         raise ArtifactError(clause, path, "the pages of a column are not in row order")
     return tuple(
-        Page(start, end, _buffers(page, size_bytes, path, clause) + _elsewhere(page, size_bytes, path, clause))
+        Page(
+            start,
+            end,
+            _buffers(page, size_bytes, path, clause) + _elsewhere(page, size_bytes, path, clause),
+            _word(page, end - start),
+        )
         for page, start, end in zip(column.pages, starts, ends, strict=True)
     )
+
+
+def _word(page: file2_pb2.ColumnMetadata.Page, rows: int) -> str | None:
+    if len(page.buffer_sizes) < 2 or not page.buffer_sizes[0]:
+        return None
+    return mini_blocks.word_of(page.encoding.direct.encoding, rows)
 
 
 def _buffers(

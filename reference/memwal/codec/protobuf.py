@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
+from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
@@ -95,6 +96,19 @@ def unknown(message: Message, foreign: frozenset[str] = frozenset()) -> bytes:
         if field.name not in foreign:
             rest.ClearField(field.name)
     return serialise(rest)
+
+
+def fields(data: bytes) -> dict[int, list[Any]]:
+    """The fields of a message of unknown type, by number: integers, and bytes for what has a length.
+
+    Raises `google.protobuf.message.DecodeError` for bytes that are no message.
+    """
+    message = Empty()
+    message.ParseFromString(data)
+    held, found = UnknownFieldSet(message), dict[int, list[Any]]()
+    for at in range(len(held)):
+        found.setdefault(held[at].field_number, []).append(held[at].data)
+    return found
 
 
 def wire_types_unknown(message: Message) -> dict[int, int]:

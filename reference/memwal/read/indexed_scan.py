@@ -66,17 +66,21 @@ class ScalarIndexScan:
         for at in range(0, len(known), TAKEN_ROWS):
             taken = await self.part.at(names, known[at : at + TAKEN_ROWS])
             read += taken.num_rows
-            yield keep(taken)
+            yield _kept(taken, keep)
         if self.part.region_id is not None and scanned:
             found = await self.part.rows(names, scanned)
             read += found.num_rows
-            yield keep(found)
+            yield _kept(found, keep)
         elif scanned:
             for fragment in scanned:
                 async for found in self.part.stream(names, fragment):
                     read += found.num_rows
-                    yield keep(found)
+                    yield _kept(found, keep)
         self.outcome = f"{len(known)} rows given, {read} read, {len(scanned)} fragments scanned"
+
+
+def _kept(rows: pa.Table, keep: Keep) -> pa.Table:
+    return keep(rows) if rows.num_rows else rows
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ Source: MemWAL revisions A and B, "Region Pruning".
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..clauses import implements
+from ..codec.protobuf import fields
 from ..errors import InvalidArgument
 from .conditions import Compare, Condition, HasLabels, HasText, all_of, like, of, one_of, starting_with
 from .conditions import known as known_of
@@ -218,15 +219,15 @@ def _of_expression(condition: pc.Expression, schema: pa.Schema) -> Condition | N
     if _weight(str(condition)) > MOST_WEIGHT:
         return None
     try:
-        message = _fields(bytes(condition.to_substrait(schema)))
+        message = fields(bytes(condition.to_substrait(schema)))
     except (pa.ArrowException, ValueError):
         return None
     names: dict[int, str] = {}
     for declared in message.get(2, []):
-        for function in _fields(declared).get(3, []):
-            parts = _fields(function)
+        for function in fields(declared).get(3, []):
+            parts = fields(function)
             names[parts.get(2, [0])[0]] = parts[3][0].decode()
-    return _of_substrait(_fields(_fields(message[3][0])[1][0]), names, schema)
+    return _of_substrait(fields(fields(message[3][0])[1][0]), names, schema)
 
 
 def _weight(text: str) -> int:
@@ -256,17 +257,17 @@ _SIGNS = {"equal": "=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 
 def _of_substrait(node: Mapping[int, list[Any]], names: Mapping[int, str], schema: pa.Schema) -> Condition | None:
     if _ONE_OF in node:
-        parts = _fields(node[_ONE_OF][0])
-        column = _column(_fields(parts[1][0]), schema)
-        options = [_value(_fields(option)) for option in parts.get(2, [])]
+        parts = fields(node[_ONE_OF][0])
+        column = _column(fields(parts[1][0]), schema)
+        options = [_value(fields(option)) for option in parts.get(2, [])]
         return one_of([_told(column, "=", each, schema.field(column).type) for each in options]) if column else None
     alone = _column(node, schema)
     if alone is not None:
         return Compare(alone, frozenset([True])) if pa.types.is_boolean(schema.field(alone).type) else None
     if _FUNCTION not in node:
         return None
-    call = _fields(node[_FUNCTION][0])
-    arguments = [_fields(_fields(argument)[3][0]) for argument in call.get(4, [])]
+    call = fields(node[_FUNCTION][0])
+    arguments = [fields(fields(argument)[3][0]) for argument in call.get(4, [])]
     name = names.get(call.get(1, [0])[0], "")
     if name in {"and", "or"}:
         said = [_of_substrait(argument, names, schema) for argument in arguments]
@@ -287,16 +288,16 @@ def _column(node: Mapping[int, list[Any]], schema: pa.Schema) -> str | None:
     """The top-level column that a selection names; None for anything else."""
     if _SELECTION not in node:
         return None
-    segment = _fields(_fields(node[_SELECTION][0]).get(1, [b""])[0])
+    segment = fields(fields(node[_SELECTION][0]).get(1, [b""])[0])
     if list(segment) != [2]:
         return None
-    field = _fields(segment[2][0])
+    field = fields(segment[2][0])
     return schema.names[field.get(1, [0])[0]] if 2 not in field else None
 
 
 def _value(node: Mapping[int, list[Any]]) -> object:
     """The value of a literal; None for one that is not understood."""
-    literal = _fields(node[_LITERAL][0]) if _LITERAL in node else {}
+    literal = fields(node[_LITERAL][0]) if _LITERAL in node else {}
     for number in _INTEGERS:
         if number in literal:
             return _signed(literal[number][0])
@@ -321,22 +322,3 @@ def _signed(stored: Any) -> int:
     """A number of 64 bits, or of 32 that its sign was extended from."""
     unsigned = int(stored)
     return unsigned - (1 << 64) if unsigned >> 63 else unsigned
-
-
-def _fields(data: bytes) -> dict[int, list[Any]]:
-    """The fields of a protobuf message of unknown type, by number: integers, and bytes for what has a length."""
-    found: dict[int, list[Any]] = {}
-    for number, value in _unknown(data):
-        found.setdefault(number, []).append(value)
-    return found
-
-
-def _unknown(data: bytes) -> Iterator[tuple[int, Any]]:
-    from google.protobuf.empty_pb2 import Empty
-    from google.protobuf.unknown_fields import UnknownFieldSet
-
-    message = Empty()
-    message.ParseFromString(data)
-    unknown = UnknownFieldSet(message)
-    for at in range(len(unknown)):
-        yield unknown[at].field_number, unknown[at].data

@@ -7,7 +7,7 @@ Source: MemWAL revision A, "Vector Search Queries", "Full-Text Search Queries" a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +18,7 @@ from .. import cellwise
 from ..clauses import implements
 from ..effects import Io
 from ..ids import FragmentId, RegionId
+from ..index.snapshot import RegionRow
 from ..keys import KeySet, last_of_each
 from ..table.read import ROW_ADDRESS
 from .nodes import Keep, PlanNode
@@ -46,6 +47,7 @@ class Freshness:
     approximate: bool = False
     """A filter's "perhaps" counts as yes, as the text has it; else keys decide (AMB-107)."""
     _own: dict[tuple[RegionId | None, int], tuple[KeySet, Addresses]] = field(default_factory=dict)
+    _known: Mapping[RegionId, RegionRow] | None = None
 
     async def newest(self, part: Part) -> Addresses:
         """Addresses of the last row of each key in one source above the base, ascending."""
@@ -59,8 +61,9 @@ class Freshness:
             masks = {part.region_id: np.ones(keys.num_rows, np.bool_)}
         else:
             base = self.view.base
-            known = await registered(self.io, base, live=self.view.live) if self.parts.regions else {}
-            masks = dict(targets(base, known, self.parts.regions, keys))
+            if self._known is None:
+                self._known = await registered(self.io, base, live=self.view.live) if self.parts.regions else {}
+            masks = dict(targets(base, self._known, self.parts.regions, keys))
         for region, mask in masks.items():
             for newer in self.parts.regions[region]:
                 asked = mask & ~found

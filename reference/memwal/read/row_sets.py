@@ -15,7 +15,7 @@ import pyroaring
 
 from ..codec.pb.lance import table_pb2
 from ..effects import Io
-from ..errors import ArtifactError, NotFound
+from ..errors import ArtifactError
 from ..table.stored_index import IndexFile, open_index_file
 from .btree import Addresses
 from .conditions import HasLabels, HasText
@@ -83,11 +83,8 @@ def _token(word: str) -> int:
 
 
 async def _opened(io: Io, entry: table_pb2.IndexMetadata, name: str, *columns: str) -> IndexFile | None:
-    try:
-        file = await open_index_file(io, entry, name)
-    except NotFound:
-        return None
-    return file if {*columns} <= {*file.schema.names} else None
+    file = await open_index_file(io, entry, name)
+    return file if file is not None and {*columns} <= {*file.schema.names} else None
 
 
 async def _sets(file: IndexFile, column: str, mask: Mask) -> list[Addresses] | None:
@@ -104,7 +101,7 @@ async def _sets(file: IndexFile, column: str, mask: Mask) -> list[Addresses] | N
 def _union(sets: list[Addresses] | None, most: int | None) -> Addresses | None:
     if sets is None:
         return None
-    return _few(np.unique(np.concatenate([_NOTHING, *sets])), most)
+    return few(np.unique(np.concatenate([_NOTHING, *sets])), most)
 
 
 def _shared(sets: list[Addresses] | None, most: int | None) -> Addresses | None:
@@ -113,10 +110,11 @@ def _shared(sets: list[Addresses] | None, most: int | None) -> Addresses | None:
     found = min(sets, key=len)
     for each in sets:
         found = np.intersect1d(found, each)
-    return _few(found, most)
+    return few(found, most)
 
 
-def _few(found: Addresses, most: int | None) -> Addresses:
+def few(found: Addresses, most: int | None) -> Addresses:
+    """``found``; raises `TooMany` for more than ``most``."""
     if most is not None and len(found) > most:
         raise TooMany
     return found

@@ -17,9 +17,11 @@ from ..table import reuse
 from ..table.coverage import index_names, segments
 from ..table.mirror import index_folder
 from ..table.state import TableState
+from ..table.stored_index import open_index_file
 from . import row_sets, zones
-from .btree import Addresses, can_be_asked, open_btree
+from .btree import DATA, Addresses, can_be_asked, open_btree
 from .conditions import Compare, HasLabels, HasText, Leaf
+from .row_sets import few
 from .wanted import TooMany, fitted
 
 _KINDS: tuple[tuple[str, type[Compare | HasLabels | HasText]], ...] = (
@@ -87,13 +89,20 @@ async def _found(
         return await zones.by_ends(io, state, entry, leaf, most)
     if kind == "BloomFilterIndexDetails":
         return await zones.by_filters(io, state, entry, leaf, values, most)
+    return await _by_tree(io, entry, leaf, most)
+
+
+async def _by_tree(io: Io, entry: table_pb2.IndexMetadata, leaf: Compare, most: int | None) -> Addresses | None:
+    """By the pages of a btree that may have a wanted value; of a small one all of them are at hand."""
+    pages = await open_index_file(io, entry, DATA)
+    if pages is not None and pages.table is not None:
+        held = pages.table.column("values")
+        wanted = fitted(leaf.values, held.type)
+        return None if wanted is None else few(pages.table.column("ids").to_numpy()[wanted.holds(held)], most)
     tree = await open_btree(io, index_folder(entry.uuid.uuid))
     wanted = fitted(leaf.values, tree.kind) if tree is not None and tree.file is not None else None
     if tree is None or wanted is None:
         return None
     if most is not None and tree.at_least(wanted.codes) > most:
         raise TooMany
-    found = await tree.addresses(wanted.codes)
-    if most is not None and len(found) > most:
-        raise TooMany
-    return found
+    return few(await tree.addresses(wanted.codes), most)

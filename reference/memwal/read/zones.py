@@ -15,7 +15,6 @@ from ..codec.pb.lance import table_pb2
 from ..codec.split_block import BLOCK_BYTES, SALTS
 from ..codec.xxhash64 import xxhash64
 from ..effects import Io
-from ..errors import NotFound
 from ..table.state import TableState
 from ..table.stored_index import open_index_file
 from .btree import Addresses
@@ -62,11 +61,8 @@ async def by_filters(
 
 
 async def _read(io: Io, entry: table_pb2.IndexMetadata, name: str, columns: list[str]) -> pa.Table | None:
-    try:
-        file = await open_index_file(io, entry, name)
-    except NotFound:
-        return None
-    return await file.read(columns) if {*columns} <= {*file.schema.names} else None
+    file = await open_index_file(io, entry, name)
+    return await file.read(columns) if file is not None and {*columns} <= {*file.schema.names} else None
 
 
 def _rows(zones: pa.Table, there: Mask, state: TableState, most: int | None) -> Addresses:

@@ -19,7 +19,7 @@ from ..effects import Io
 from ..errors import ArtifactError
 from . import schema as schemas
 from .state import TableState
-from .stored_file import Rows, StoredFile, get, open_file, open_rows
+from .stored_file import Rows, StoredFile, get, open_at, open_file, open_rows
 
 Offsets = npt.NDArray[np.uint64]
 """Offsets of rows in a fragment. Shape (rows,)."""
@@ -216,7 +216,10 @@ def _check_absent(
 
 @implements("FORMAT-017")
 async def _decoder(io: Io, fragment: table_pb2.DataFragment, file: StoredFile, start: int, end: int) -> Rows:
-    decoder = await open_rows(io, file, start, end - start)
+    return _counted(io, fragment, file, await open_rows(io, file, start, end - start))
+
+
+def _counted(io: Io, fragment: table_pb2.DataFragment, file: StoredFile, decoder: Rows) -> Rows:
     if decoder.rows != fragment.physical_rows:
         decoder.close()
         reason = f"holds {decoder.rows} rows, the table manifest says {fragment.physical_rows}"
@@ -276,7 +279,7 @@ async def take(
 ) -> pa.Table:
     """The live rows of one fragment among ``offsets``, which ascend, with their addresses.
 
-    Only those pages are fetched that hold one of them; no more of the files is in memory than in `batches`.
+    Only those parts of pages are fetched that hold one of them; no more of the files is in memory than in `batches`.
     """
     shape = pa.schema([state.schema.field(name) for name in columns])
     deleted = await deleted_offsets(io, fragment, state)
@@ -294,13 +297,14 @@ async def take(
         at = 0
         while at < len(wanted):
             end = int(np.searchsorted(wanted, wanted[at] + np.uint64(step)))
-            here, at = wanted[at:end].tolist(), end
+            here, at = wanted[at:end], end
             with ExitStack() as paged:
                 decoders: list[Rows] = [
-                    wholes.get(file.name) or _closing(paged, await _decoder(io, fragment, file, here[0], here[-1] + 1))
+                    wholes.get(file.name)
+                    or _closing(paged, _counted(io, fragment, file, await open_at(io, file, here)))
                     for file in files
                 ]
-                parts.append(_of_files(io, files, decoders, shape, len(here), partial(_take, here)))
+                parts.append(_of_files(io, files, decoders, shape, len(here), partial(_take, here.tolist())))
     return _addressed(pa.concat_tables(parts), fragment, wanted)
 
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
+
 from ..clauses import implements
-from ..codec import data_file, file_layout, protobuf
+from ..codec import data_file, file_layout, mini_blocks, protobuf
 from ..codec.data_file import Decoder
-from ..codec.file_layout import Layout, Range
+from ..codec.file_layout import Layout, Page, Range, joined
 from ..codec.pb.lance import file_pb2, table_pb2
 from ..effects import Io
 from ..errors import ArtifactError
@@ -21,10 +24,26 @@ from .legacy import paging, reading, structure
 from .legacy.reading import END_BYTES, LegacyRows, get, part
 from .legacy.structure import LegacyFile
 
-__all__ = ["END_BYTES", "WHOLE_BYTES", "Rows", "StoredFile", "get", "layout_of", "open_file", "open_rows", "part"]
+__all__ = [
+    "END_BYTES",
+    "WHOLE_BYTES",
+    "Rows",
+    "StoredFile",
+    "get",
+    "layout_of",
+    "open_at",
+    "open_file",
+    "open_rows",
+    "part",
+]
 
 WHOLE_BYTES = 1 << 20
 """Files up to this size are fetched as a whole: further requests would cost more than the bytes."""
+
+CHUNK_GAP_BYTES = 1 << 16
+"""Chunks of single rows that lie closer together than this are read in one range."""
+CHUNKS_MOST = 1_000
+"""As many ranges of chunks are read at most; else those are joined that pages would be joined for."""
 
 _BLOB = "lance-encoding:blob"
 _PACKED = ("lance-encoding:packed", "packed")
@@ -258,9 +277,43 @@ async def open_ranges(io: Io, file: StoredFile, ranges: Iterable[Range]) -> Deco
     if file.layout is None:
         parts = await _fetch(io, file, 0, 0)
         return Decoder(parts, len(parts[0][1]), io.path(file.name), columns=_names_in_file(io, file, parts))
-    wanted = file_layout.joined(ranges)
-    parts = [*file.ends, *[(place[0], await part(io, file.name, place, file.size_bytes)) for place in wanted]]
+    parts = [*file.ends, *await _parts(io, file, joined(ranges))]
     return Decoder(parts, file.size_bytes, io.path(file.name), columns=_names_in_file(io, file, parts))
+
+
+async def open_at(io: Io, file: StoredFile, wanted: npt.NDArray[np.uint64]) -> Rows:
+    """A reader of the rows ``wanted``, which ascend and are at least one: of pages that say where, only their chunks.
+
+    It may read no other row.
+    """
+    if file.legacy is not None or file.layout is None:
+        return await open_rows(io, file, int(wanted[0]), int(wanted[-1] - wanted[0]) + 1)
+    whole: list[Range] = []
+    chunked: list[tuple[Page, npt.NDArray[np.uint64]]] = []
+    for column in file.indices:
+        whole += file.layout.shared[column]
+        for page in file.layout.columns[column]:
+            first, end = np.searchsorted(wanted, np.array([page.first_row, page.end_row], np.uint64))
+            if page.word is not None and first < end:
+                chunked.append((page, wanted[first:end] - np.uint64(page.first_row)))
+                whole += [page.buffers[0], *page.buffers[2:]]
+            elif first < end:
+                whole += page.buffers
+    parts = [*file.ends, *await _parts(io, file, joined(whole, CHUNK_GAP_BYTES))]
+    chunks: list[Range] = []
+    for page, inside in chunked:
+        assert page.word is not None
+        position, size = page.buffers[0]
+        words = next(data[position - at :][:size] for at, data in parts if at <= position < at + len(data))
+        found = mini_blocks.places(words, page.word, page.buffers[1], page.end_row - page.first_row, inside)
+        chunks += [page.buffers[1]] if found is None else found
+    apart = joined(chunks, CHUNK_GAP_BYTES)
+    parts += await _parts(io, file, apart if len(apart) <= CHUNKS_MOST else joined(chunks))
+    return Decoder(parts, file.size_bytes, io.path(file.name), columns=_names_in_file(io, file, parts))
+
+
+async def _parts(io: Io, file: StoredFile, wanted: Sequence[Range]) -> list[tuple[int, bytes]]:
+    return [(place[0], await part(io, file.name, place, file.size_bytes)) for place in wanted]
 
 
 async def _fetch(io: Io, file: StoredFile, start: int, rows: int) -> list[tuple[int, bytes]]:
@@ -270,4 +323,4 @@ async def _fetch(io: Io, file: StoredFile, start: int, rows: int) -> list[tuple[
         file_layout.check_whole(data, io.path(file.name), clause="FORMAT-024")
         return [(0, data)]
     wanted = file.layout.ranges(file.indices, start, rows)
-    return [*file.ends, *[(place[0], await part(io, file.name, place, file.size_bytes)) for place in wanted]]
+    return [*file.ends, *await _parts(io, file, wanted)]

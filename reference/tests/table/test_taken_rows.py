@@ -1,0 +1,94 @@
+"""Rows that are taken by their addresses: they are those of a whole read, from the parts of the file that hold them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+from memwal.effects import Get, Io
+from memwal.revisions import STRICT
+from memwal.table import read, stored_file
+from memwal.table.read import ROW_ADDRESS
+from memwal.table.state import latest
+
+from ..kit.ground import Ground
+
+IO = Io(interpretation=STRICT)
+ROWS = 24_000
+
+
+def columns() -> dict[str, pa.Array]:
+    drawn = np.random.default_rng(3)
+    numbers = drawn.integers(0, 1 << 40, ROWS)
+    gone = drawn.random(ROWS) < 0.3
+    return {
+        "ascending": pa.array(range(ROWS)),
+        "numbers": pa.array(numbers),
+        "nulls": pa.array(numbers, mask=gone),
+        "floats": pa.array(drawn.random(ROWS)),
+        "truths": pa.array(gone),
+        "same": pa.array([7] * ROWS),
+        "nothing": pa.nulls(ROWS, pa.int32()),
+        "texts": pa.array([f"text {number:x} of {row}" for row, number in enumerate(numbers.tolist())]),
+        "some_texts": pa.array([f"{number:x}" * 3 for number in numbers.tolist()], mask=gone),
+        "few_texts": pa.array([f"v{number % 5}" for number in numbers.tolist()]),
+        "long_texts": pa.array([f"{number:x}" * 40 for number in numbers.tolist()]),
+        "decimals": pa.array(numbers).cast(pa.decimal128(30, 2)),
+        "moments": pa.array(numbers, pa.timestamp("us")),
+        "lists": pa.array([list(range(row % 4)) for row in range(ROWS)]),
+        "structs": pa.StructArray.from_arrays([pa.array(numbers), pa.array(gone)], ["a", "b"], mask=pa.array(gone)),
+        "vectors": pa.FixedSizeListArray.from_arrays(pa.array(drawn.random(ROWS * 8), pa.float32()), 8),
+        "wide_vectors": pa.FixedSizeListArray.from_arrays(pa.array(drawn.random(ROWS * 64), pa.float32()), 64),
+    }
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+@pytest.mark.clause("FORMAT-016", "FORMAT-022")
+def test_rows_at_addresses_are_those_of_a_whole_read_in_every_layout_of_pages(
+    tmp_path: Path, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nothing else is at hand: neither small files nor what lies between two chunks.
+    monkeypatch.setattr(stored_file, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(stored_file, "CHUNK_GAP_BYTES", 0)
+    every = pa.table({name: values for name, values in columns().items() if version != "2.0" or name != "structs"})
+    dataset = lance.write_dataset(every, str(tmp_path), data_storage_version=version)
+    dataset.delete("ascending IN (0, 17, 20000)")
+    ground = Ground.of(tmp_path)
+    state = ground.run(latest(IO))
+    (fragment,) = state.fragments
+    picked = np.unique(
+        np.concatenate([np.random.default_rng(5).integers(0, ROWS, 40), [0, 1, 17, 1023, 1024, ROWS - 1]])
+    )
+    kept = [row for row in picked.tolist() if row not in {0, 17, 20_000}]
+    for name in every.schema.names:
+        found = ground.run(read.take(IO, state, fragment, [name], picked.astype(np.uint64)))
+        assert found.column(ROW_ADDRESS).to_pylist() == kept
+        assert found.column(name).to_pylist() == every.column(name).take(pa.array(kept)).to_pylist(), name
+    if version != "2.0":
+        for name in ("numbers", "nulls", "floats", "texts", "some_texts", "decimals", "vectors"):
+            before = len(ground.asked)
+            ground.run(read.take(IO, state, fragment, [name], np.array([5, ROWS - 1], np.uint64)))
+            got = sum(len(ground.perform(each)) for each in ground.asked[before:] if isinstance(each, Get))
+            assert got - stored_file.END_BYTES < every.column(name).nbytes / 4, name
+    assert ground.run(read.take(IO, state, fragment, ["texts"], np.array([0, 17], np.uint64))).num_rows == 0
+
+
+def test_more_ranges_than_a_bound_are_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_file, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(stored_file, "CHUNK_GAP_BYTES", 0)
+    monkeypatch.setattr(stored_file, "CHUNKS_MOST", 3)
+    every = pa.table({"numbers": columns()["numbers"]})
+    lance.write_dataset(every, str(tmp_path), data_storage_version="2.1")
+    ground = Ground.of(tmp_path)
+    state = ground.run(latest(IO))
+    asked = {}
+    for rows in (3, 4):
+        before = len(ground.asked)
+        wanted = np.arange(rows, dtype=np.uint64) * np.uint64(5_000)
+        found = ground.run(read.take(IO, state, state.fragments[0], ["numbers"], wanted))
+        assert found.column("numbers").to_pylist() == every.column("numbers").take(pa.array(wanted)).to_pylist()
+        asked[rows] = sum(isinstance(each, Get) for each in ground.asked[before:])
+    assert asked[4] == asked[3] - 2, "three ranges, and one that has four chunks"
