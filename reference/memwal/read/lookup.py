@@ -31,9 +31,8 @@ def plan(
     key, names = base.primary_key, tuple(columns)
     children: list[Lookup] = []
     for region, mask in targets(base, known, parts.regions, keys).items():
-        own = keys.filter(pa.array(mask))
         for part in parts.regions[region]:
-            children.append(OfRegion(own, BloomFilterGuard(part, TakeLast(part, key, names))))
+            children.append(OfRegion(mask, BloomFilterGuard(part, TakeLast(part, key, names))))
     children.append(TakeLast(parts.base, key, names))
     return CoalesceFirst(key, children)
 

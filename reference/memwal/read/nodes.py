@@ -20,12 +20,12 @@ import pyarrow.compute as pc
 from .. import cellwise
 from ..clauses import implements
 from ..errors import EngineBug
-from ..keys import Seen, among, last_of_each, newest, without
+from ..keys import KeySet, Seen, among, last_of_each, newest, without
 from ..region.rows import TOMBSTONE
 from ..table.read import ROW_ADDRESS
 from ..table.state import TableState
 from .origin import field_of
-from .parts import Addresses, Part
+from .parts import Addresses, Mask, Part
 from .values import NOTHING, Predicate, Values, comparable
 
 Keep = Callable[[pa.Table], pa.Table]
@@ -142,9 +142,9 @@ class BloomFilterGuard:
 
 @dataclass(slots=True)
 class OfRegion:
-    """The keys that belong to one region, asked of one of its sources."""
+    """One source of a region, and which of the plan's keys belong to that."""
 
-    keys: pa.Table
+    mask: Mask
     child: Lookup
 
     @property
@@ -164,8 +164,7 @@ class OfRegion:
         self.child.outcome = said
 
     async def find(self, keys: pa.Table) -> pa.Table:
-        own = among(keys, self.keys)
-        return await self.child.find(own) if own.num_rows else own
+        return await self.child.find(keys)
 
 
 @dataclass(slots=True)
@@ -183,17 +182,19 @@ class CoalesceFirst:
 
     @implements("PLAN-017", "PLAN-020", "PLAN-029", "AMB-111")
     async def find(self, keys: pa.Table) -> pa.Table:
-        """A row that deletes its key is found too: older inputs are not asked for it."""
-        found, wanted = [], keys
+        """``keys``: those of the plan. A row that deletes its key is found too: older inputs are not asked for it."""
+        found, left = [], np.ones(keys.num_rows, np.bool_)
         # PLAN-020, no older source: newest first, and each key only until it is found.
         for child in self.children:
-            if not wanted.num_rows:
+            if not left.any():
                 break
-            here = await child.find(wanted)
+            own = np.flatnonzero(left & child.mask if isinstance(child, OfRegion) else left)
+            wanted = cellwise.at(keys, own)
+            here = await child.find(wanted) if len(own) else wanted
             if here.num_rows:
                 found.append(here)
-                wanted = without(wanted, here.select(list(self.key)))
-        self.outcome = f"{keys.num_rows - wanted.num_rows} of {keys.num_rows} keys"
+                left[own[KeySet(here.select(list(self.key))).mask(wanted)]] = False
+        self.outcome = f"{np.count_nonzero(~left)} of {keys.num_rows} keys"
         return pa.concat_tables(found, promote_options="default") if found else keys.slice(0, 0)
 
 
