@@ -181,6 +181,8 @@ class Queries:
         metric: str | None = None,
         index: str | None = None,
         exact: bool = False,
+        nprobes: int = vector_search.NPROBES,
+        refine_factor: int | None = None,
         approximate: bool = False,
         consistency: str = "strong",
         writers: Sequence[Writer] = (),
@@ -189,10 +191,21 @@ class Queries:
 
         Only among rows that ``filter`` keeps, which `scan` describes, as ``consistency`` and ``writers``. ``index``:
         the vector index of the base table that accelerates it; None takes one over the column, and without any, or with
-        ``exact``, all vectors are compared, by ``metric`` (``l2``, ``cosine`` or ``dot``). ``approximate``: a row goes
-        if the key filter of a newer generation only may have its key (AMB-107).
+        ``exact``, all vectors are compared, by ``metric`` (``l2``, ``cosine`` or ``dot``). ``nprobes``: how many
+        partitions of the index are looked at, the nearest ones; more, until ``k`` rows are found. ``refine_factor``:
+        rank that many times ``k`` rows anew by their vectors. ``approximate``: a row goes if the key filter of a newer
+        generation only may have its key (AMB-107).
         """
-        asked = vector_search.Nearest(column=column, vector=vector, k=k, metric=metric, index=index, exact=exact)
+        asked = vector_search.Nearest(
+            column=column,
+            vector=vector,
+            k=k,
+            metric=metric,
+            index=index,
+            exact=exact,
+            nprobes=nprobes,
+            refine_factor=refine_factor,
+        )
         rows = self._query(columns, filter, consistency, writers)
         return self._run(vector_search.search(self._io, asked, rows, approximate=approximate))[0]
 

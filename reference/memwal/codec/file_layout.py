@@ -37,7 +37,9 @@ class Page:
     end_row: int
     buffers: tuple[Range, ...]
     word: str | None = None
-    """Type of the words of its chunks (`mini_blocks`); None for a page that is read as a whole."""
+    """Type of the words of its chunks (`mini_blocks`); None for a page without chunks."""
+    row_bytes: int = 0
+    """Width of a row in a page that has nothing but rows of one width; 0 for others."""
 
     @property
     def size_bytes(self) -> int:
@@ -184,9 +186,16 @@ def _pages(column: file2_pb2.ColumnMetadata, rows: int, size_bytes: int, path: s
             end,
             _buffers(page, size_bytes, path, clause) + _elsewhere(page, size_bytes, path, clause),
             _word(page, end - start),
+            _row_bytes(page, end - start),
         )
         for page, start, end in zip(column.pages, starts, ends, strict=True)
     )
+
+
+def _row_bytes(page: file2_pb2.ColumnMetadata.Page, rows: int) -> int:
+    if len(page.buffer_sizes) != 1:
+        return 0
+    return mini_blocks.row_bytes_of(page.encoding.direct.encoding, rows, page.buffer_sizes[0])
 
 
 def _word(page: file2_pb2.ColumnMetadata.Page, rows: int) -> str | None:

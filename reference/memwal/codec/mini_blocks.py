@@ -1,8 +1,10 @@
 """Which bytes of a page hold some of its rows, for pages of mini-blocks: chunks of at most 4,096 values.
 
 The first buffer of such a page has a word for each chunk: the size of the chunk in its high bits, and in the low four
-the number of values, as a power of two. The second has the chunks. Any others are needed whole.
-Source: the Lance file format, version 2.1, "Mini Block Page Layout", and files that pylance 14.0 writes.
+the number of values, as a power of two. The second has the chunks. Any others are needed whole. Pages of wide values of
+one width have nothing but these, one after another.
+Source: the Lance file format, version 2.1, "Mini Block Page Layout" and "Full Zip Page Layout", and files that pylance
+14.0 writes.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ _URL, _MESSAGE, _MINI_BLOCKS = 1, 2, 1
 _REPETITIONS, _REPETITION_DEPTH, _ITEMS, _LARGE = 1, 8, 9, 10
 """Fields of the message of the layout."""
 _SIZE_UNIT = 8
+_ZIPPED, _REPETITION_BITS, _DEFINITION_BITS, _VALUE_BITS = 3, 1, 2, 3
+"""Fields of the message of wide values."""
 
 
 def word_of(encoding: bytes, rows: int) -> str | None:
@@ -39,6 +43,19 @@ def word_of(encoding: bytes, rows: int) -> str | None:
     if _REPETITIONS in said or said.get(_REPETITION_DEPTH, [0]) != [0] or said.get(_ITEMS) != [rows]:
         return None
     return "<u4" if said.get(_LARGE, [0]) != [0] else "<u2"
+
+
+def row_bytes_of(encoding: bytes, rows: int, size_bytes: int) -> int:
+    """The width of a row in a page of ``rows`` wide values of one width, which take up ``size_bytes``; 0 for others."""
+    try:
+        described = fields(encoding)
+        zipped = fields(described.get(_MESSAGE, [b""])[0]).get(_ZIPPED)
+        said = fields(zipped[0]) if zipped and described.get(_URL) == [_LAYOUT] else {}
+    except DecodeError:
+        return 0
+    levels = said.get(_REPETITION_BITS, [0]) + said.get(_DEFINITION_BITS, [0])
+    row_bytes, rest = divmod(int(said.get(_VALUE_BITS, [0])[0]), 8)
+    return row_bytes if not any(levels) and not rest and row_bytes * rows == size_bytes else 0
 
 
 def places(words: bytes, word: str, chunks: Range, rows: int, wanted: npt.NDArray[np.uint64]) -> list[Range] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid as uuids
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import pyarrow as pa
 
@@ -22,8 +22,7 @@ from ..table.state import TableState, latest
 from . import tokenizer as tokenizers
 from .scalar import has_order
 from .tokenizer import Tokenizer
-from .vector_code import KINDS as VECTOR_KINDS
-from .vector_code import VectorCode, vector_code
+from .vector_code import STORED_AS, VectorCode, vector_code
 
 Kind = Literal["btree", "bitmap", "inverted", "IVF_FLAT", "IVF_PQ", "IVF_SQ"]
 
@@ -36,6 +35,7 @@ _SCALAR_KINDS: dict[str, Kind] = {
     "InvertedIndexDetails": "inverted",
 }
 """Kind by the last part of the type URL of an index's details."""
+_CARRIED = (*_SCALAR_KINDS.values(), *STORED_AS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +45,7 @@ class MaintainedIndex:
     name: str
     """Name in the base table; the generation's index has the same."""
     kind: Kind
+    """Of vectors: how they are encoded, whatever graph the base index has over them."""
     column: str
     """The indexed column; always a top-level one."""
     parts: tuple[str, ...]
@@ -114,7 +115,7 @@ async def _read(
         kind = code.kind
         _check_type(name, kind, column, pa.types.is_fixed_size_list(column.type) and code.fits(column.type))
     elif kind is None:
-        reason = f"index {name!r} is of kind {suffix or 'unknown'}; MemTables carry {', '.join(get_args(Kind))}"
+        reason = f"index {name!r} is of kind {suffix or 'unknown'}; MemTables carry {', '.join(_CARRIED)}"
         raise InvalidArgument(reason, clause="AMB-48")
     elif kind == "inverted":
         tokenizer = await tokenizers.load(io, name, parts)
@@ -156,8 +157,8 @@ async def _code(io: Io, name: str, entries: Iterable[table_pb2.IndexMetadata]) -
     model = models.pop() if models else None
     if model is None:
         return None
-    if model.kind not in VECTOR_KINDS:
-        reason = f"index {name!r} is of kind {model.kind}; MemTables carry {', '.join(get_args(Kind))}"
+    if model.kind not in STORED_AS:
+        reason = f"index {name!r} is of kind {model.kind}; MemTables carry {', '.join(_CARRIED)}"
         raise InvalidArgument(reason, clause="AMB-48")
     return vector_code(model, name)
 

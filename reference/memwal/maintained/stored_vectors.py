@@ -1,59 +1,114 @@
-"""The vectors of a stored vector index: those of a generation, or of the base table, with the addresses of their rows.
+"""The vectors of a stored vector index, of a generation or of the base table, read by partitions.
 
+Of a large file only the partitions are fetched that are asked for, and of its columns the codes and the addresses.
 Source: MemWAL revision A, "Vector Search Queries"; AMB-51.
 """
 
 from __future__ import annotations
 
-import struct
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from .. import cellwise
 from ..clauses import implements
-from ..codec import data_file, protobuf, vector_model
+from ..codec import protobuf, vector_model
 from ..codec.pb.lance import index_pb2, table_pb2
-from ..codec.vector_model import AUXILIARY_FILE, BUFFER_ENTRY, FOOTER
+from ..codec.vector_model import AUXILIARY_FILE
 from ..effects import Io
 from ..errors import ArtifactError, NotFound
 from ..table.mirror import index_folder
+from ..table.stored_file import StoredFile, open_at, open_columns, open_rows
+from ..table.vector_models import open_buffers
 from .vector_code import Codes, Encoded, VectorCode
 from .vector_index import CODE_COLUMNS, Addresses
 
+_ADDRESS = "_rowid"
+_BITS = "_rabit_codes"
+"""Column of an IVF_RQ index, whose codes are not used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredVectors:
+    """One entry of a vector index. It never changes, and neither do its files."""
+
+    io: Io
+    file: StoredFile
+    """For the address of each row and, where it has them, the codes."""
+    code: VectorCode
+    ends: npt.NDArray[np.int64]
+    """Of each partition, the row after its last. Shape (partitions,)."""
+
+    @implements("PLAN-011", "PLAN-021")
+    async def of(self, partitions: npt.NDArray[np.int64]) -> tuple[Addresses, Encoded | None]:
+        """Row addresses and codes of some partitions, numbered from 0 in the order of the file.
+
+        None instead of codes: there are no rows, or the index has no codes that count, and the vectors themselves do.
+        """
+        chosen = np.sort(partitions)
+        starts = np.concatenate([[0], self.ends[:-1]])[chosen]
+        lengths = self.ends[chosen] - starts
+        own = np.repeat(chosen, lengths)
+        first = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths) if len(own) else own
+        offsets = np.arange(len(own)) + first
+        if not len(offsets):
+            return np.empty(0, np.uint64), None
+        rows = await self._rows(offsets)
+        addresses = rows.column(_ADDRESS).to_numpy().astype(np.uint64)
+        if not self._codes:
+            return addresses, None
+        codes = _matrix(rows.column(self._codes[0]))
+        if self.code.transposed:
+            codes = codes.copy()
+            ends = np.cumsum(lengths)
+            for start, end in zip(ends - lengths, ends, strict=True):
+                codes[start:end] = codes[start:end].reshape(codes.shape[1], end - start).T
+        return addresses, Encoded(np.arange(len(own)), own, codes)
+
+    async def _rows(self, offsets: npt.NDArray[np.int64]) -> pa.Table:
+        total = int(self.ends[-1])
+        if self.file.layout is None or len(offsets) == total:
+            with await open_rows(self.io, self.file, 0, total) as reader:
+                whole = reader.read().select(list(self.file.columns))
+                return whole if len(offsets) == total else cellwise.at(whole, offsets)
+        with await open_at(self.io, self.file, offsets.astype(np.uint64)) as reader:
+            return reader.take(offsets.tolist()).select(list(self.file.columns))
+
+    @property
+    def _codes(self) -> tuple[str, ...]:
+        return tuple(name for name in self.file.columns if name == CODE_COLUMNS[self.code.kind])
+
 
 @implements("PLAN-011", "PLAN-021")
-async def load(io: Io, entry: table_pb2.IndexMetadata, code: VectorCode) -> tuple[Addresses, Encoded]:
-    """Row addresses and encoded vectors of one index entry of the table at ``io``, which follows ``code``.
-
-    The offsets of the vectors count from 0 in the order of the file. Raises `ArtifactError` for damaged files.
-    """
+async def open_vectors(io: Io, entry: table_pb2.IndexMetadata, code: VectorCode) -> StoredVectors:
+    """One index entry of the table at ``io``, which follows ``code``. Raises `ArtifactError` for damaged files."""
     name = f"{index_folder(entry.uuid.uuid)}/{AUXILIARY_FILE}"
+    path = io.path(name)
     try:
-        data = await io.get(name)
+        buffers = await open_buffers(io, name)
     except NotFound:
-        raise ArtifactError("PLAN-021", io.path(name), "the index has no such file") from None
-    return decode(data, code, io.path(name))
-
-
-def decode(data: bytes, code: VectorCode, path: str) -> tuple[Addresses, Encoded]:
-    """What `load` gives, from the bytes of the file."""
-    rows = data_file.decode(data, path, clause="PLAN-021")
-    column = CODE_COLUMNS[code.kind]
-    if not {"_rowid", column} <= set(rows.schema.names):
-        raise ArtifactError("PLAN-021", path, f"no columns _rowid and {column}; there are {rows.schema.names}")
-    lengths = _lengths(data, path)
-    if sum(lengths) != rows.num_rows or len(lengths) != len(code.centroids):
-        reason = f"{len(lengths)} partitions of {sum(lengths)} rows, for {len(code.centroids)} and {rows.num_rows}"
+        raise ArtifactError("PLAN-021", path, "the index has no such file") from None
+    described = await buffers.descriptor()
+    columns = [field.name for field in described.schema.fields if field.parent_id < 0]
+    wanted = CODE_COLUMNS[code.kind]
+    if _ADDRESS not in columns or not {wanted, _BITS} & set(columns):
+        raise ArtifactError("PLAN-021", path, f"no columns {_ADDRESS} and {wanted}; there are {columns}")
+    stored = await buffers.buffer(vector_model.centroid_buffer(dict(described.schema.metadata), path))
+    lengths = np.array(protobuf.parse(index_pb2.IVF, stored, clause="PLAN-021", path=path).lengths, np.int64)
+    if lengths.sum() != described.length or len(lengths) != len(code.centroids):
+        reason = f"{len(lengths)} partitions of {lengths.sum()} rows, for {len(code.centroids)} and {described.length}"
         raise ArtifactError("PLAN-021", path, reason)
-    codes = _matrix(rows.column(column))
-    if "true" in [value for name, value in code.model.exact if name == "transposed"]:
-        codes = codes.copy()
-        ends = np.cumsum(lengths)
-        for start, end in zip(ends - lengths, ends, strict=True):
-            codes[start:end] = codes[start:end].reshape(codes.shape[1], end - start).T
-    partitions = np.repeat(np.arange(len(lengths)), lengths)
-    addresses = rows.column("_rowid").to_numpy().astype(np.uint64)
-    return addresses, Encoded(np.arange(rows.num_rows, dtype=np.int64), partitions, codes)
+    file = await open_columns(io, name, columns)
+    kept = [number for number, column in enumerate(columns) if column in (_ADDRESS, wanted)]
+    file = replace(
+        file,
+        columns=tuple(columns[number] for number in kept),
+        places=tuple(file.places[number] for number in kept),
+        indices=tuple(file.indices[number] for number in kept) if file.indices else (),
+    )
+    return StoredVectors(io=io, file=file, code=code, ends=np.cumsum(lengths))
 
 
 def _matrix(column: pa.ChunkedArray) -> Codes:
@@ -61,21 +116,3 @@ def _matrix(column: pa.ChunkedArray) -> Codes:
     width = array.type.list_size
     values = array.values.slice(array.offset * width, len(array) * width)
     return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(array), width)
-
-
-def _lengths(data: bytes, path: str) -> list[int]:
-    """Rows of each partition, from the global buffer that the schema metadata name."""
-    metadata = vector_model.schema_metadata(_buffer(data, 0, path), path)
-    stored = _buffer(data, vector_model.centroid_buffer(metadata, path), path)
-    return list(protobuf.parse(index_pb2.IVF, stored, clause="PLAN-021", path=path).lengths)
-
-
-def _buffer(data: bytes, number: int, path: str) -> bytes:
-    table, count = vector_model.buffer_table(data[-FOOTER.size :], path)
-    if number >= count:
-        raise ArtifactError("PLAN-021", path, f"there is no buffer {number}, only {count}")
-    try:
-        position, size_bytes = BUFFER_ENTRY.unpack_from(data, table + number * BUFFER_ENTRY.size)
-    except struct.error as error:
-        raise ArtifactError("PLAN-021", path, f"the buffer table is cut: {error}", table) from error
-    return data[position : position + size_bytes]

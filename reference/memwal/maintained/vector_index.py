@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -83,13 +84,16 @@ def files(code: VectorCode, encoded: Encoded, addresses: Addresses) -> dict[str,
     order = np.argsort(encoded.partitions, kind="stable")
     lengths = np.bincount(encoded.partitions, minlength=len(code.centroids))
     codes = encoded.codes[order]
-    if "true" in [value for name, value in code.model.exact if name == "transposed"]:
+    if code.transposed:
         ends = np.cumsum(lengths)
         for start, end in zip(ends - lengths, ends, strict=True):
             codes[start:end] = codes[start:end].T.reshape(codes[start:end].shape)
     flat = pa.FixedSizeListArray.from_arrays(pa.array(codes.reshape(-1)), codes.shape[1])
-    storage = {name: json.loads(value) for name, value in code.model.exact}
-    storage |= {name: _FIRST_MATRIX + number for number, (name, _) in enumerate(code.model.buffers)}
+    matrices = code.model.buffers if code.kind != "IVF_FLAT" else ()
+    storage: dict[str, Any] = {"dim": code.dimension}
+    if code.kind != "IVF_FLAT":
+        storage = {name: json.loads(value) for name, value in code.model.exact}
+    storage |= {name: _FIRST_MATRIX + number for number, (name, _) in enumerate(matrices)}
     schema = pa.schema(
         [
             pa.field("_rowid", pa.uint64()),
@@ -103,7 +107,7 @@ def files(code: VectorCode, encoded: Encoded, addresses: Addresses) -> dict[str,
     )
     rows = pa.table([pa.array(addresses[encoded.offsets[order]]), flat], schema=schema)
     place = index_pb2.IVF(offsets=(np.cumsum(lengths) - lengths).tolist(), lengths=lengths.tolist())
-    buffers = [protobuf.serialise(place), *(data for _, data in code.model.buffers)]
+    buffers = [protobuf.serialise(place), *(data for _, data in matrices)]
     return {INDEX_FILE: _index_file(code), AUXILIARY_FILE: index_file.encode(rows, buffers)}
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from .. import cellwise
 from ..clauses import implements
 from ..effects import Io
-from ..ids import FragmentId, RegionId
+from ..ids import RegionId
 from ..index.snapshot import RegionRow
 from ..keys import KeySet, last_of_each
 from ..table.read import ROW_ADDRESS
@@ -95,6 +95,10 @@ class Candidates:
     part: Part
     text: str
     rank: Callable[[], Awaitable[Ranked]]
+    grow: Callable[[], bool] = lambda: False
+    """Lets `rank` look further, for more candidates; False if it has given all there are."""
+    looked: Callable[[], str] = str
+    """How far it has looked, as plans say it."""
     inputs: Sequence[PlanNode] = ()
     outcome: str = "not read"
 
@@ -129,9 +133,20 @@ class FilterStale:
     def inputs(self) -> Sequence[PlanNode]:
         return (self.child,)
 
-    @implements("PLAN-021", "PLAN-023", "AMB-99", "AMB-107", "AMB-109")
+    @implements("PLAN-021", "PLAN-023")
     async def survivors(self, source: Candidates, k: int, value: str) -> pa.Table:
-        """The ``k`` best rows of a source that stay, best first, with what they are ranked by in column ``value``."""
+        """The ``k`` best rows of a source that stay, best first, with what they are ranked by in column ``value``.
+
+        Fewer only if the source has no more, however far it looks.
+        """
+        while True:
+            rows = await self._staying(source, k, value)
+            if rows.num_rows >= k or not source.grow():
+                return rows
+
+    @implements("PLAN-021", "PLAN-023", "AMB-99", "AMB-107", "AMB-109")
+    async def _staying(self, source: Candidates, k: int, value: str) -> pa.Table:
+        """The same, as far as the source has looked."""
         addresses, values = await source.rank()
         part, key = source.part, list(self.fresh.view.base.primary_key)
         # AMB-109, stale rows inside a generation: only the last row of each key may be found. The base has one.
@@ -151,16 +166,49 @@ class FilterStale:
             dropped += int(stale.sum())
             found.append(cellwise.where(rows, ~stale).select([*self.columns, value]))
             at, size = at + size, 2 * size
-        source.outcome = f"{len(addresses)} candidates, {dropped} stale"
+        source.outcome = f"{len(addresses)} candidates, {dropped} stale{source.looked()}"
         shape = pa.schema([*(field_of(base, name) for name in self.columns), pa.field(value, pa.float32())])
         return pa.concat_tables([shape.empty_table(), *(cellwise.under(rows, shape) for rows in found)]).slice(0, k)
+
+
+@dataclass(slots=True)
+class Refine:
+    """RefineExec: the best rows of each source, several times as many, ranked anew by their own values."""
+
+    child: FilterStale
+    factor: int
+    """How many times as many."""
+    measure: Callable[[pa.Table], Values]
+    """What rows are ranked by now, the less the better."""
+    columns: tuple[str, ...]
+    """Columns of the answer."""
+    outcome: str = ""
+
+    @property
+    def text(self) -> str:
+        return f"RefineExec: factor={self.factor}"
+
+    @property
+    def inputs(self) -> Sequence[PlanNode]:
+        return (self.child,)
+
+    @property
+    def union(self) -> Pool:
+        return self.child.union
+
+    async def survivors(self, source: Candidates, k: int, value: str) -> pa.Table:
+        """As `FilterStale.survivors` gives them, best first by `measure`."""
+        rows = await self.child.survivors(source, k * self.factor, value)
+        measured = self.measure(rows)
+        order = np.argsort(measured, kind="stable")[:k]
+        return cellwise.at(rows.select(self.columns), order).append_column(value, pa.array(measured[order]))
 
 
 @dataclass(slots=True)
 class RankedSort:
     """SortExec: the rows that stay, of all sources, best first; among equal ones those of the source listed first."""
 
-    child: FilterStale
+    child: FilterStale | Refine
     value: str
     """Column that they are ranked by."""
     greatest: bool
@@ -206,9 +254,7 @@ class GlobalLimit:
 
 async def take(part: Part, addresses: Addresses, values: Values, names: Sequence[str], value: str) -> pa.Table:
     """The live rows at ``addresses``, in that order: ``names``, the address, and ``values`` as column ``value``."""
-    stored = isinstance(part, TablePart)
-    fragments = [FragmentId(int(number)) for number in np.unique(addresses >> np.uint64(32))] if stored else None
-    rows = await part.rows(names, fragments)
+    rows = await (part.at(names, np.sort(addresses)) if isinstance(part, TablePart) else part.rows(names))
     there = rows.column(ROW_ADDRESS).to_numpy()
     order = np.argsort(there)
     if len(there):

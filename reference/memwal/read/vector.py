@@ -7,20 +7,21 @@ Source: MemWAL revision A, "Vector Search Queries" and "Vector Index Configurati
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from ..clauses import implements
+from ..codec.pb.lance import table_pb2
 from ..codec.vector_model import VectorModel
 from ..effects import Io
 from ..errors import InvalidArgument
-from ..maintained import stored_vectors
 from ..maintained.base_index import MaintainedIndex
-from ..maintained.vector_code import METRICS, Encoded, VectorCode
+from ..maintained.stored_vectors import StoredVectors, open_vectors
+from ..maintained.vector_code import METRICS, Encoded, Numbers, VectorCode
 from ..table import reuse
 from ..table.read import ROW_ADDRESS
 from ..table.schema import check_columns
@@ -28,14 +29,18 @@ from ..table.state import TableState
 from . import gap
 from .choosing import chosen_index
 from .indexed import Answered, Coverage, counted, in_base, of_base, of_part
-from .parts import Addresses, MemTablePart, Part, Parts, collect
+from .nodes import Keep
+from .parts import Addresses, Mask, MemTablePart, Part, Parts, TablePart, collect
 from .pruning import narrowed
 from .query import Query
-from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort, Values, ranked
+from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort, Refine, Values, ranked
 from .view import View, over
 
 DISTANCE = "_distance"
 """Column of the answer: float32; the squared distance for l2, one less the product or the cosine for the others."""
+
+NPROBES = 20
+"""Partitions that are looked at where nobody says how many; as many as pylance looks at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +56,10 @@ class Nearest:
     """The index that accelerates it; None: one over the column, if there is one."""
     exact: bool = False
     """Use no index."""
+    nprobes: int = NPROBES
+    """Partitions of each index that are looked at, the nearest ones; more where they have fewer than ``k`` rows."""
+    refine_factor: int | None = None
+    """Rank that many times ``k`` rows anew by their vectors; None leaves them as the index's code ranks them."""
 
 
 @implements("PLAN-021")
@@ -80,17 +89,39 @@ async def search(
             lag = await gap.plan(io, chosen, index.name, memory=held)
         leaves = [await _leaf(io, part, parts, code, asked, index, lag) for part in _sources(parts)]
         union = Pool(leaves)
-        filtering = FilterStale(union, union, Freshness(io, chosen, parts, approximate), query.keep, tuple(names))
+        fresh = Freshness(io, chosen, parts, approximate)
+        filtering: FilterStale | Refine = FilterStale(union, union, fresh, query.keep, tuple(names))
+        if asked.refine_factor is not None and index is not None:
+            filtering = _refined(union, fresh, query.keep, names, asked, code)
         plan = GlobalLimit(RankedSort(filtering, DISTANCE, greatest=False), asked.k)
         return (await plan.run() if run else pa.table({})), plan
 
     if asked.k < 1:
         raise InvalidArgument("a search asks for at least one row")
+    if asked.nprobes < 1 or (asked.refine_factor is not None and asked.refine_factor < 1):
+        raise InvalidArgument("a search looks at one partition at least, and ranks anew as many rows as it asks for")
     return await over(io, query.version, body)
 
 
 def _sources(parts: Parts) -> list[Part]:
     return [parts.base, *(part for region in parts.regions.values() for part in region)]
+
+
+def _refined(
+    union: Pool, fresh: Freshness, keep: Keep | None, names: Sequence[str], asked: Nearest, code: VectorCode
+) -> Refine:
+    """The candidates ranked anew by their vectors, which have no code then."""
+    column, exact = asked.column, _uncoded(code.metric, code.dimension)
+    query = exact.query_vector(asked.vector)
+
+    def measure(rows: pa.Table) -> Values:
+        encoded = exact.encode(rows.column(column))
+        found = np.full(rows.num_rows, np.inf, np.float32)
+        found[encoded.offsets] = exact.distances(encoded, query)
+        return found
+
+    needed = tuple(dict.fromkeys([*names, column]))
+    return Refine(FilterStale(union, union, fresh, keep, needed), asked.refine_factor or 1, measure, tuple(names))
 
 
 def _code(asked: Nearest, index: MaintainedIndex | None, base: TableState) -> VectorCode:
@@ -105,9 +136,14 @@ def _code(asked: Nearest, index: MaintainedIndex | None, base: TableState) -> Ve
         raise InvalidArgument(f"unknown metric {metric!r}; there are {', '.join(METRICS)}")
     if not pa.types.is_fixed_size_list(kind) or not pa.types.is_floating(kind.value_type):
         raise InvalidArgument(f"column {asked.column!r} of type {kind} has no vectors")
+    return _uncoded(metric, kind.list_size)
+
+
+def _uncoded(metric: str, dimension: int) -> VectorCode:
+    """Vectors as they are, in one partition."""
     model = VectorModel(kind="IVF_FLAT", metric=metric, centroids=b"", storage=(), buffers=())
     return VectorCode(
-        model=model, kind="IVF_FLAT", centroids=np.zeros((1, kind.list_size)), codebook=None, bounds=(0.0, 0.0)
+        model=model, kind="IVF_FLAT", centroids=np.zeros((1, dimension)), codebook=None, bounds=(0.0, 0.0)
     )
 
 
@@ -123,43 +159,104 @@ async def _leaf(
     coverage = await (of_base(io, parts, index, lag) if part is parts.base else of_part(part, index))
     in_memory = isinstance(part, MemTablePart) and index is not None and _held(part, index, code) is not None
     text = f"KNNExec: {part.name}, k={asked.k}, via={'memory index' if in_memory else coverage.text}"
-    return Candidates(part, text, partial(_rank, part, parts, coverage, code, asked, index))
+    source = Neighbours(part=part, parts=parts, coverage=coverage, code=code, asked=asked, index=index)
+    return Candidates(part, text, source.rank, grow=source.grow, looked=source.looked)
 
 
-@implements("PLAN-021")
-async def _rank(
-    part: Part, parts: Parts, coverage: Coverage, code: VectorCode, asked: Nearest, index: MaintainedIndex | None
-) -> Ranked:
-    """All rows of a source that have a usable vector, nearest first."""
-    query = code.query_vector(asked.vector)
-    found: list[tuple[Addresses, Values]] = []
-    for answered in coverage.answered:
-        for addresses, encoded in await _stored(answered, code, parts):
-            found.append((addresses, code.distances(encoded, query)))
-    if coverage.scanned is None or coverage.scanned:
-        rows = await part.rows([asked.column], coverage.scanned)
-        encoded = _encoded(part, rows, code, asked.column, index)
+@dataclass(slots=True, kw_only=True)
+class Neighbours:
+    """The rows of one source with a usable vector: of those that an index answers for, the ones in near partitions."""
+
+    part: Part
+    parts: Parts
+    coverage: Coverage
+    code: VectorCode
+    asked: Nearest
+    index: MaintainedIndex | None
+    wanted: int = 0
+    """Partitions to be looked at, the nearest ones."""
+    probed: int = 0
+    """Partitions that were."""
+    stored: list[tuple[Answered, table_pb2.IndexMetadata, StoredVectors]] | None = None
+    merged: dict[int, tuple[Addresses, Addresses]] = field(default_factory=dict)
+    """Of each generation in the gap the rows of the base that are its own: addresses there and here."""
+    found: list[tuple[Addresses, Values]] = field(default_factory=list)
+
+    def grow(self) -> bool:
+        """Look at twice as many partitions the next time; False if all were."""
+        if not self.coverage.answered or self.probed >= len(self.code.centroids):
+            return False
+        self.wanted = 2 * self.probed
+        return True
+
+    def looked(self) -> str:
+        """How many partitions were looked at."""
+        return f", {self.probed} of {len(self.code.centroids)} partitions" if self.coverage.answered else ""
+
+    @implements("PLAN-021")
+    async def rank(self) -> Ranked:
+        """What was found so far, nearest first."""
+        query = self.code.query_vector(self.asked.vector)
+        if self.stored is None:
+            self.wanted = self.asked.nprobes
+            await self._open()
+            await self._compare_rows(query)
+        if self.coverage.answered and self.probed < self.wanted:
+            count = min(self.wanted, len(self.code.centroids))
+            nearest = self.code.nearest_partitions(query[None, :], count)[0]
+            await self._probe(nearest[self.probed :], query)
+            self.probed = count
+        addresses = np.concatenate([np.empty(0, np.uint64), *(each for each, _ in self.found)])
+        values = np.concatenate([np.empty(0, np.float32), *(each for _, each in self.found)])
+        return ranked(addresses, values, greatest=False)
+
+    async def _open(self) -> None:
+        self.stored = []
+        for answered in self.coverage.answered:
+            for entry in answered.entries:
+                self.stored.append((answered, entry, await open_vectors(answered.io, entry, self.code)))
+            if answered.merged is not None:
+                generation, fragments = answered.merged
+                base = self.parts.base
+                self.merged[id(answered)] = await in_base(base, generation, fragments, base.base.primary_key)
+
+    async def _compare_rows(self, query: Numbers) -> None:
+        """Rows that no index answers for, and those of memory."""
+        if self.coverage.scanned is not None and not self.coverage.scanned:
+            return
+        rows = await self.part.rows([self.asked.column], self.coverage.scanned)
+        encoded = _encoded(self.part, rows, self.code, self.asked.column, self.index)
         addresses = rows.column(ROW_ADDRESS).to_numpy()[encoded.offsets]
-        found.append((addresses, code.distances(encoded, query)))
-    addresses = np.concatenate([np.empty(0, np.uint64), *(each for each, _ in found)])
-    values = np.concatenate([np.empty(0, np.float32), *(each for _, each in found)])
-    return ranked(addresses, values, greatest=False)
+        self.found.append((addresses, self.code.distances(encoded, query)))
 
+    async def _probe(self, partitions: npt.NDArray[np.int64], query: Numbers) -> None:
+        assert self.stored is not None
+        for answered, entry, vectors in self.stored:
+            given, encoded = await vectors.of(partitions)
+            addresses, own = self._in_source(answered, entry, given)
+            if not own.any():
+                continue
+            if encoded is not None:
+                kept = Encoded(np.flatnonzero(own), encoded.partitions[own], encoded.codes[own])
+                self.found.append((addresses[own], self.code.distances(kept, query)))
+            else:
+                assert isinstance(self.part, TablePart)
+                rows = await self.part.at([self.asked.column], np.unique(addresses[own]))
+                measured = self.code.encode(rows.column(self.asked.column))
+                there = rows.column(ROW_ADDRESS).to_numpy()[measured.offsets]
+                self.found.append((there, self.code.distances(measured, query)))
 
-async def _stored(answered: Answered, code: VectorCode, parts: Parts) -> list[tuple[Addresses, Encoded]]:
-    found = []
-    for entry in answered.entries:
-        stored, encoded = await stored_vectors.load(answered.io, entry, code)
-        addresses = reuse.addresses(stored, answered.state.moves)
+    def _in_source(
+        self, answered: Answered, entry: table_pb2.IndexMetadata, given: Addresses
+    ) -> tuple[Addresses, Mask]:
+        """Addresses in the source of the rows that an index entry gives, and which of them it answers for."""
+        addresses = reuse.addresses(given, answered.state.moves)
         own = counted(answered, entry, addresses)
         if answered.merged is not None:
-            generation, fragments = answered.merged
-            there, here = await in_base(parts.base, generation, fragments, parts.base.base.primary_key)
+            there, here = self.merged[id(answered)]
             own &= np.isin(addresses, there)
             addresses = np.where(own, _moved(addresses, there, here), addresses)
-        kept = Encoded(np.flatnonzero(own), encoded.partitions[own], encoded.codes[own])
-        found.append((addresses[own], kept))
-    return found
+        return addresses, own
 
 
 def _moved(addresses: Addresses, there: Addresses, here: Addresses) -> Addresses:

@@ -297,9 +297,13 @@ async def open_at(io: Io, file: StoredFile, wanted: npt.NDArray[np.uint64]) -> R
             if page.word is not None and first < end:
                 chunked.append((page, wanted[first:end] - np.uint64(page.first_row)))
                 whole += [page.buffers[0], *page.buffers[2:]]
+            elif page.row_bytes and first < end:
+                at, width = page.buffers[0][0], page.row_bytes
+                whole += [(at + (int(row) - page.first_row) * width, width) for row in wanted[first:end]]
             elif first < end:
                 whole += page.buffers
-    parts = [*file.ends, *await _parts(io, file, joined(whole, CHUNK_GAP_BYTES))]
+    apart = joined(whole, CHUNK_GAP_BYTES)
+    parts = [*file.ends, *await _parts(io, file, apart if len(apart) <= CHUNKS_MOST else joined(whole))]
     chunks: list[Range] = []
     for page, inside in chunked:
         assert page.word is not None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..clauses import implements
-from ..codec import vector_model
-from ..codec.pb.lance import table_pb2
+from ..codec import protobuf, vector_model
+from ..codec.pb.lance import file_pb2, table_pb2
 from ..codec.vector_model import AUXILIARY_FILE, BUFFER_ENTRY, FOOTER, INDEX_FILE, VectorModel
 from ..effects import Io
 from ..errors import ArtifactError, NotFound
@@ -26,11 +26,11 @@ async def load(io: Io, entry: table_pb2.IndexMetadata) -> VectorModel | None:
     """
     folder = index_folder(entry.uuid.uuid)
     try:
-        index = await _open(io, f"{folder}/{INDEX_FILE}")
+        index = await open_buffers(io, f"{folder}/{INDEX_FILE}")
     except NotFound:
         return None
     try:
-        auxiliary = await _open(io, f"{folder}/{AUXILIARY_FILE}")
+        auxiliary = await open_buffers(io, f"{folder}/{AUXILIARY_FILE}")
     except NotFound as missing:
         raise ArtifactError("AMB-51", missing.path, f"not there, and {INDEX_FILE} is") from None
     metadata = await index.metadata()
@@ -43,7 +43,7 @@ async def load(io: Io, entry: table_pb2.IndexMetadata) -> VectorModel | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class BufferFile:
     """A Lance file of which only the global buffers are wanted."""
 
     io: Io
@@ -54,6 +54,11 @@ class _File:
     @property
     def path(self) -> str:
         return self.io.path(self.name)
+
+    async def descriptor(self) -> file_pb2.FileDescriptor:
+        """Rows and schema."""
+        data = await self.buffer(0)
+        return protobuf.parse(file_pb2.FileDescriptor, data, clause="AMB-51", path=self.path)
 
     async def metadata(self) -> dict[str, bytes]:
         return vector_model.schema_metadata(await self.buffer(0), self.path)
@@ -71,6 +76,7 @@ class _File:
         return data
 
 
-async def _open(io: Io, name: str) -> _File:
+async def open_buffers(io: Io, name: str) -> BufferFile:
+    """Open a file for its buffers. Raises `NotFound`, and `ArtifactError` for one that is no Lance file."""
     table, count = vector_model.buffer_table(await io.get(name, -FOOTER.size), io.path(name))
-    return _File(io, name, table, count)
+    return BufferFile(io, name, table, count)

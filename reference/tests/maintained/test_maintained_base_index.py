@@ -123,10 +123,6 @@ def _four_bits(base: Base) -> None:
 UNSUPPORTED: dict[str, tuple[Callable[[Base], None], str]] = {
     "labels": (_label_list, "kind LabelListIndexDetails; MemTables carry btree, bitmap, inverted, IVF_FLAT"),
     "zones": (lambda b: b.native().create_scalar_index("price", "ZONEMAP", name="odd"), "kind ZoneMapIndexDetails"),
-    "graph": (
-        lambda b: create_vectors(b.native(), "vs", "IVF_HNSW_SQ", "odd"),
-        "kind IVF_HNSW_SQ; MemTables carry",
-    ),
     "four bits": (_four_bits, "codes of other than 8 bits"),
 }
 

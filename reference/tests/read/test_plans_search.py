@@ -409,7 +409,7 @@ def test_quantised_distances_are_those_of_the_code_in_every_source(base: Base, n
 
 def test_without_an_index_that_can_be_followed_all_rows_are_compared(base: Base) -> None:
     base.native().drop_index("flat")
-    base.native().create_index("vf", "IVF_HNSW_SQ", name="hnsw", metric="l2", num_partitions=1)
+    base.native().create_index("vf", "IVF_PQ", name="narrow", num_partitions=1, num_sub_vectors=2, num_bits=4)
     table = base.enable("B", maintained=[])
     with table.writer(background=False) as writer:
         writer.put(rows(range(20)))
@@ -424,8 +424,8 @@ def test_without_an_index_that_can_be_followed_all_rows_are_compared(base: Base)
         for metric, distances in (("cosine", cosines), ("dot", 1 - vectors @ query)):
             found = table.search(query, "vf", 9, metric=metric, writers=[writer])
             assert found.column("_distance").to_pylist() == pytest.approx(np.sort(distances)[:9].tolist(), abs=1e-4)
-        with pytest.raises(memwal.InvalidArgument, match="hnsw"):
-            table.search(QUERY, "vf", index="hnsw")
+        with pytest.raises(memwal.InvalidArgument, match="narrow"):
+            table.search(QUERY, "vf", index="narrow")
 
 
 # --- refusals --------------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def columns() -> dict[str, pa.Array]:
         "lists": pa.array([list(range(row % 4)) for row in range(ROWS)]),
         "structs": pa.StructArray.from_arrays([pa.array(numbers), pa.array(gone)], ["a", "b"], mask=pa.array(gone)),
         "vectors": pa.FixedSizeListArray.from_arrays(pa.array(drawn.random(ROWS * 8), pa.float32()), 8),
-        "wide_vectors": pa.FixedSizeListArray.from_arrays(pa.array(drawn.random(ROWS * 64), pa.float32()), 64),
+        "wide_vectors": pa.FixedSizeListArray.from_arrays(pa.array(drawn.random(ROWS * 96), pa.float32()), 96),
     }
 
 
@@ -68,7 +68,7 @@ def test_rows_at_addresses_are_those_of_a_whole_read_in_every_layout_of_pages(
         assert found.column(ROW_ADDRESS).to_pylist() == kept
         assert found.column(name).to_pylist() == every.column(name).take(pa.array(kept)).to_pylist(), name
     if version != "2.0":
-        for name in ("numbers", "nulls", "floats", "texts", "some_texts", "decimals", "vectors"):
+        for name in ("numbers", "nulls", "floats", "texts", "some_texts", "decimals", "vectors", "wide_vectors"):
             before = len(ground.asked)
             ground.run(read.take(IO, state, fragment, [name], np.array([5, ROWS - 1], np.uint64)))
             got = sum(len(ground.perform(each)) for each in ground.asked[before:] if isinstance(each, Get))
