@@ -166,7 +166,7 @@ def _claim(dataset: Any, table: str, shard_id: str, limits: Json) -> tuple[Any, 
 def writer_open(state: NativeState, params: Json) -> Json:
     if "values" in params:
         raise AdapterError("invalid_argument", "the package opens a shard by its id, not by region values")
-    shard_id = params.get("region_id") or str(uuid.uuid4())
+    shard_id = params.get("region_id") or params.get("new_region_id") or str(uuid.uuid4())
     dataset = state.dataset(params["table"])
     limits = {}
     if "memtable_rows" in params:  # old versions flush by batches only, and every put is one

@@ -110,7 +110,7 @@ class _LifeWriter:
 
     def _do(self, verb: str, number: int) -> None:
         if verb == "open":
-            opened = self.process.call("writer.open", {"table": self.table, "region_id": REGION})
+            opened = self.process.call("writer.open", {"table": self.table, "new_region_id": REGION})
             self.handle = opened["writer"]
         elif verb == "put":
             sent = {"writer": self.handle, "rows": rows_of(ids_of(number)), "durable": True}
@@ -218,7 +218,7 @@ def look(recoverer: AdapterProcess, kind: Kind, state: CrashState) -> list[Loss]
 def recovered(process: AdapterProcess, root: Path, kind: Kind) -> Iterator[tuple[str, list[int]]]:
     """Ids that are seen. The package scans no table without a primary key: there each generation is read by itself."""
     table = str(root)
-    writer = process.call("writer.open", {"table": table, "region_id": REGION})["writer"]
+    writer = process.call("writer.open", {"table": table, "new_region_id": REGION})["writer"]
     if not kind.append_only:
         yield "recovered", _scanned(process, table, [writer])
     process.call("writer.close", {"writer": writer})

@@ -47,7 +47,7 @@ class _Writer:
 
     def open(self) -> None:
         self.handle = ""
-        self.handle = self._call("writer.open", {"table": self.table, "region_id": REGION}).get("writer", "")
+        self.handle = self._call("writer.open", {"table": self.table, "new_region_id": REGION}).get("writer", "")
 
     def put(self, number: int) -> None:
         rows = life.rows_of([number])

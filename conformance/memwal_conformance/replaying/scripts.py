@@ -96,7 +96,7 @@ def _message(name: str, message: str, params: Json, **more: Any) -> Json:
 
 
 def _open(name: str, writer: str) -> Doing:
-    message = _message(name, "writer.open", {"table": "$table", "region_id": str(ground.REGION)}, **{"as": writer})
+    message = _message(name, "writer.open", {"table": "$table", "new_region_id": str(ground.REGION)}, **{"as": writer})
     return Doing(word="open", message=message)
 
 

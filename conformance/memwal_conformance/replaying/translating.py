@@ -266,7 +266,7 @@ def _begun(operation: _Operation) -> Iterator[Json]:
 def _afterwards(writers: Sequence[str]) -> list[Json]:
     """What `memwal_sim.scenarios.survivor` does after a crash of everybody; no two of the writers have one epoch."""
     epochs = [f"${name}.epoch" for name in (*writers, "survivor")]
-    opened = {"table": "$table", "region_id": str(ground.REGION)}
+    opened = {"table": "$table", "new_region_id": str(ground.REGION)}
     reading = {"table": "$table", "consistency": "strong"}
 
     def sent(message: str, params: Json, **more: object) -> Json:

@@ -220,7 +220,7 @@ def test_random_orders_of_one_seed_are_the_same() -> None:
 def test_a_race_that_fails_is_saved_and_becomes_faults_by_name(
     cases: CaseRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(racing, "spread", lambda found, most: found[2:3])  # before the first claim's manifest
+    monkeypatch.setattr(racing, "spread", lambda found, most: found[3:4])  # before the claim's manifest
     (planted,) = bugs.choose(["plain_manifest_put"])
     race = scenarios.load(GATE / "two_writers_in_any_order.json")
     with engine_with(planted):
@@ -252,5 +252,5 @@ def test_a_schedule_becomes_holds_where_an_actor_stops_in_an_operation() -> None
     assert [(rule["at"], rule["do"]) for rule in found.rules] == [
         ({"actor": "one", "operation": "CREATE", "name": "wal/@0", "occurrence": 1}, "hold_before")
     ]
-    words = [next(word for word in ("send", "reached", "release", "await") if word in s) for s in found.steps[1:6]]
+    words = [next(word for word in ("send", "reached", "release", "await") if word in s) for s in found.steps[3:8]]
     assert words == ["send", "reached", "send", "release", "await"]
