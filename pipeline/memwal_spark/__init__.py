@@ -10,7 +10,8 @@
 - `errors`: sentences of errors, on both sides of Spark
 - `source`, `write`, `read`, `options`, `place`: what the data source ``memwal`` is made of
 - `jobs`: write, merge, catch-up, gc and verify, as functions, as commands and for ``spark-submit``
-- `page`: the tables of options in ``docs/spark.md``
+- `tables`: regions, generations, WAL entries and marks as tables
+- `page`: the tables of options and columns in ``docs/spark.md``
 - `flights`: a change log of real flights; `oracle`: Spark's own last-write-wins answer, and the comparison with it
 - `faults`: planned failures and the proof that they happened; `merging`: a merger beside the running job
 - `validate`: the job that puts all of them together; `folder`, `readings`: what it keeps and compares

@@ -10,6 +10,8 @@ from memwal.errors import InvalidArgument
 from memwal.region.sequences import LateRows
 from memwal.revisions import REVISIONS
 
+from .tables import TABLES
+
 STORAGE_PREFIX = "storage."
 """Options of this prefix go to the object store, without it."""
 
@@ -17,6 +19,7 @@ READ: Mapping[str, str] = {
     "path": "folder or address of the table",
     "columns": "comma-separated columns to read, `_region`, `_generation`, `_epoch` and `_position` too; default: "
     "all of the table",
+    "table": f"{', '.join(TABLES)}: reads what the table consists of now, instead of its rows",
     "numPartitions": "most partitions of the read, which show one state of the table; default: one for each 128 MiB "
     "of the base table, and for each 8 generations",
     "consistency": "strong (default) or eventual",
@@ -89,6 +92,8 @@ class ReadOptions:
     columns: tuple[str, ...] | None = None
     partitions: int | None = None
     consistency: str = "strong"
+    table: str | None = None
+    """One of `tables.TABLES` instead of the rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,12 +131,18 @@ def for_reading(options: Mapping[str, str]) -> ReadOptions:
     consistency = given.get("consistency", "strong")
     if consistency not in ("strong", "eventual"):
         raise _wrong("consistency", consistency, "strong or eventual")
-    columns = given.get("columns")
+    columns, table = given.get("columns"), given.get("table")
+    if table is not None and table not in TABLES:
+        raise _wrong("table", table, ", ".join(TABLES))
+    beside = [name for name in ("consistency", "version", "timestamp", "tag") if name in given]
+    if table is not None and beside:
+        raise InvalidArgument(f"[MEMWAL_OPTION] option table shows what there is now: leave out {', '.join(beside)}")
     return ReadOptions(
         place=_place(given, storage),
         columns=tuple(name.strip() for name in columns.split(",")) if columns is not None else None,
         partitions=_number(given, "numPartitions"),
         consistency=consistency,
+        table=table,
     )
 
 

@@ -1,4 +1,4 @@
-"""The tables of options in ``docs/spark.md``, written from `memwal_spark.options`, and the check that they are true.
+"""The tables in ``docs/spark.md``, written from `memwal_spark.options` and `tables`, and the check that they are true.
 
 ``python -m memwal_spark.page --write`` fills them in; ``--check`` writes nothing, shows the difference and ends with
 status 1 if there is one.
@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from memwal.cli import pages
+from pyspark.sql.pandas.types import from_arrow_type
 
-from . import options
+from . import options, tables
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
 END = "<!-- end of the generated part -->"
@@ -25,6 +26,8 @@ TABLES: Mapping[str, Mapping[str, str]] = {
     "write a stream": options.WRITE_STREAM,
 }
 """Name of a generated part -> options that it lists."""
+LISTED = "tables"
+"""Name of the generated part that lists the columns of `memwal_spark.tables`."""
 
 
 def begin(name: str) -> str:
@@ -36,7 +39,16 @@ def filled(page: str) -> str:
     """``page`` with its tables made anew. Raises InvalidArgument if it has no place for one."""
     for name, known in TABLES.items():
         page = pages.between(page, begin(name), END, f"\n\n{_table(known)}\n\n")
-    return page
+    return pages.between(page, begin(LISTED), END, f"\n\n{_listed()}\n\n")
+
+
+def _listed() -> str:
+    rows = [
+        f"| `{name}` | `{column}` | {from_arrow_type(kind).simpleString()} | {text} |"
+        for name, listing in tables.TABLES.items()
+        for column, (kind, text) in listing.columns.items()
+    ]
+    return "\n".join(["| table | column | type | |", "|---|---|---|---|", *rows])
 
 
 def _table(known: Mapping[str, str]) -> str:

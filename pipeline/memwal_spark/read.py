@@ -6,7 +6,7 @@ of the regions (`memwal.Table.plan_read`). A task reads its share and the keys a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -20,8 +20,11 @@ from pyspark.sql.types import StructType
 
 from .options import ReadOptions
 from .place import open_table
+from .tables import TABLES, ListedRegion, regions, rows
 
 BATCH_ROWS = 65_536
+TASKS_MOST = 32
+"""Tasks among which the regions are divided that a table of `tables.TABLES` is about, where nobody says how many."""
 
 
 class ReadPartition(InputPartition):  # type: ignore[misc] # pyspark's own types are not read
@@ -34,12 +37,20 @@ class ReadPartition(InputPartition):  # type: ignore[misc] # pyspark's own types
 def spark_schema(options: ReadOptions) -> StructType:
     """Schema of a read: the table's, or the columns that were asked for, in the order asked for; of `ORIGIN` too."""
     schema = open_table(options.place).schema
-    names = schema.names if options.columns is None else options.columns
-    known = {field.name: field.remove_metadata() for field in (*ORIGIN, *schema)}
+    if options.table is not None:
+        return _chosen(TABLES[options.table].schema, options.columns, ())
+    return _chosen(schema, options.columns, ORIGIN)
+
+
+def _chosen(schema: pa.Schema, columns: Sequence[str] | None, told: Iterable[pa.Field]) -> StructType:
+    """The ``columns`` of ``schema``, or all; those that rows may have ``told`` only where they are named."""
+    more = {field.name: field for field in told}
+    known = {**more, **{field.name: field.remove_metadata() for field in schema}}
+    names = schema.names if columns is None else columns
     unknown = [name for name in names if name not in known]
     if unknown:
-        told = f"it has {schema.names}, and rows tell {ORIGIN.names}"
-        raise InvalidArgument(f"[MEMWAL_SCHEMA] the table has no columns {unknown}; {told}")
+        also = f", and rows tell {list(more)}" if more else ""
+        raise InvalidArgument(f"[MEMWAL_SCHEMA] the table has no columns {unknown}; it has {schema.names}{also}")
     return from_arrow_schema(pa.schema([known[name] for name in names]))
 
 
@@ -63,3 +74,26 @@ def read_part(options: ReadOptions, schema: StructType, part: ReadPartition) -> 
             yield from rows.cast(wanted).to_batches(max_chunksize=BATCH_ROWS)
     except CutGone as gone:
         raise InvalidArgument(f"[MEMWAL_CUT_GONE] {gone}") from gone
+
+
+class RegionsPartition(InputPartition):  # type: ignore[misc] # pyspark's own types are not read
+    """Regions of which a task lists what they consist of."""
+
+    def __init__(self, value: Sequence[ListedRegion]) -> None:
+        super().__init__(value)
+
+
+def plan_listing(options: ReadOptions) -> Sequence[RegionsPartition]:
+    """The partitions of a read of `tables.TABLES`: all regions, each in one of them."""
+    found = regions(open_table(options.place))
+    count = max(1, min(options.partitions or TASKS_MOST, len(found)))
+    return [RegionsPartition(found[number::count]) for number in range(count)]
+
+
+def list_part(options: ReadOptions, schema: StructType, part: RegionsPartition) -> Iterator[pa.RecordBatch]:
+    """What the regions of one partition consist of, with the columns of ``schema``."""
+    wanted, place = to_arrow_schema(schema, timezone="UTC"), options.place
+    assert options.table is not None, "the reader has looked"
+    for region in part.value:
+        found = rows(options.table, open_table(place), region, place.path, place.storage)
+        yield from found.select(wanted.names).cast(wanted).to_batches(max_chunksize=BATCH_ROWS)

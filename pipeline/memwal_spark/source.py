@@ -24,7 +24,7 @@ from .errors import sentences
 from .filters import pushed
 from .options import WriteOptions, for_reading, for_writing
 from .place import open_table
-from .read import ReadPartition, plan, read_part, spark_schema
+from .read import ReadPartition, RegionsPartition, list_part, plan, plan_listing, read_part, spark_schema
 from .route import bucket_count
 from .write import RegionTask, TaskWritten
 
@@ -165,12 +165,17 @@ class MemWalReader(DataSourceReader):  # type: ignore[misc] # pyspark's own type
     @sentences()
     def partitions(self) -> list[InputPartition]:
         """Splits of one cut through the table; see `memwal_spark.read`."""
+        if self._options.table is not None:
+            return list(plan_listing(self._options))
         return list(plan(self._options, self._schema, self._condition))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition; see `memwal_spark.read`."""
-        assert isinstance(partition, ReadPartition), "Spark hands out what partitions() gave"
         with sentences():
+            if isinstance(partition, RegionsPartition):
+                yield from list_part(self._options, self._schema, partition)
+                return
+            assert isinstance(partition, ReadPartition), "Spark hands out what partitions() gave"
             yield from read_part(self._options, self._schema, partition)
 
 
@@ -180,6 +185,8 @@ class FilteringReader(MemWalReader):
     @sentences()
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Take the filters that the engine applies as Spark would; returns the others, for Spark."""
+        if self._options.table is not None:
+            return filters
         self._condition, left = pushed(filters, open_table(self._options.place).schema)
         return left
 

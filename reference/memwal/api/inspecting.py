@@ -27,18 +27,22 @@ def inspect(
     version: int | None = None,
     region: str | None = None,
     limit: int = 20,
+    entries: int | None = None,
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
     listener: Listener = _no_listener,
 ) -> Node:
     """What is in the table, or in the one file of a table, at ``url``; read only, and no rows are read.
 
-    ``version``, ``region``: of a table, look at these. ``limit``: most entries of each list. Damage is part of what is
+    ``version``, ``region``: of a table, look at these. ``limit``: most entries of each list, ``entries``: of a
+    WAL, if not the same. Damage is part of what is
     returned, and looking goes on behind it. Raises `NotFound` if nothing is there, `InvalidArgument` for a file of no
     known kind and for a version or region that is not there.
     """
     if limit < 1:
         raise InvalidArgument(f"a limit of {limit}: at least 1")
+    if entries is not None and entries < 0:
+        raise InvalidArgument(f"{entries} entries: at least 0")
     place, name = _file(url, storage_options, store, listener)
     if name:
         if version is not None or region is not None:
@@ -47,7 +51,9 @@ def inspect(
         return relative(node, place.io.root)
     wanted = TableVersion(version) if version is not None else None
     shown = str(url).rstrip("/")
-    node = found(place, inspect_table(place.io, version=wanted, region=region, limit=limit, name=shown))
+    node = found(
+        place, inspect_table(place.io, version=wanted, region=region, limit=limit, entries=entries, name=shown)
+    )
     return relative(node, place.io.root)
 
 

@@ -19,8 +19,11 @@ from . import files, kinds, lance_files
 from .node import U64, Node, Value, counted, damaged, limited, look, node_of
 
 
-async def inspect_regions(table: Io, revision: Revision, limit: int, only: str | None) -> Node:
-    """Every region in the store, or ``only`` one. Raises `InvalidArgument` if that is not there."""
+async def inspect_regions(table: Io, revision: Revision, limit: int, only: str | None, entries: int) -> Node:
+    """Every region in the store, or ``only`` one. Raises `InvalidArgument` if that is not there.
+
+    ``entries``: most WAL entries of each that are looked at; ``limit``: most of all else.
+    """
     folders = await table.list_folders(paths.MEM_WAL)
     if only is not None and only not in folders:
         reason = f"there is no region {only}; there are {', '.join(folders) or 'none'}"
@@ -30,11 +33,11 @@ async def inspect_regions(table: Io, revision: Revision, limit: int, only: str |
     found = []
     for folder in shown:
         await table.note("inspecting", region=folder)
-        found.append(await _region(table, folder, revision, limit))
+        found.append(await _region(table, folder, revision, limit, entries))
     return counted("regions", "regions", found, more)
 
 
-async def _region(table: Io, folder: str, revision: Revision, limit: int) -> Node:
+async def _region(table: Io, folder: str, revision: Revision, limit: int, entries: int) -> Node:
     io = manifests.folder(table, RegionId(folder))
     names = await look(_names(io), io.root)
     if isinstance(names, Violation):
@@ -45,7 +48,7 @@ async def _region(table: Io, folder: str, revision: Revision, limit: int) -> Nod
     children = [_manifests(numbers, newest, broken, limit)]
     if paths.VERSION_HINT.rpartition("/")[2] in in_manifest:
         children.append(await node_of(_hint(io), kinds.VERSION_HINT, paths.VERSION_HINT, io.path(paths.VERSION_HINT)))
-    children.append(await _wal(io, in_wal, newest, revision, limit))
+    children.append(await _wal(io, in_wal, newest, revision, entries))
     children.append(await _generations(io, newest, revision, limit))
     fields: list[tuple[str, Value]] = [("manifests", len(numbers))]
     if newest is not None:

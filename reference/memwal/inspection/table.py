@@ -24,13 +24,20 @@ TAGS, BRANCHES = "_refs/tags", "_refs/branches"
 
 
 async def inspect_table(
-    io: Io, *, version: TableVersion | None = None, region: str | None = None, limit: int = 20, name: str = ""
+    io: Io,
+    *,
+    version: TableVersion | None = None,
+    region: str | None = None,
+    limit: int = 20,
+    entries: int | None = None,
+    name: str = "",
 ) -> Node:
     """The table at ``io``: ``version``, or the newest that can be read.
 
     ``region``: show this region only, and of the table its version alone. ``limit``: most entries of each list that
-    are shown, and looked at. Reads manifests, the last WAL entries, and no rows. Raises `NotFound` if there is no
-    trace of a table, `InvalidArgument` for a version or a region that is not there.
+    are shown, and looked at; ``entries``: of WAL entries, if not the same. Reads manifests, the last WAL entries, and
+    no rows. Raises `NotFound` if there is no trace of a table, `InvalidArgument` for a version or a region that is not
+    there.
     """
     listing = await naming.listing(io)
     folders = await io.list_folders(paths.MEM_WAL)
@@ -61,7 +68,7 @@ async def inspect_table(
         if state is not None:
             children += await _mem_wal(io, state, revision)
     if folders or region is not None:
-        children.append(await inspect_regions(io, revision, limit, region))
+        children.append(await inspect_regions(io, revision, limit, region, limit if entries is None else entries))
     return Node(kind="table", name=name, fields=fields, damage=tuple(damage), children=tuple(children))
 
 

@@ -489,3 +489,16 @@ def test_numbers_of_64_bits_are_text_in_json(on_disk: Path) -> None:
     numbers: list[int] = []
     json.loads(text, parse_int=lambda n: numbers.append(int(n)))
     assert max(numbers) < 2**53
+
+
+def test_so_many_wal_entries_are_looked_at_as_were_asked_for_whatever_the_limit_is() -> None:
+    store = Ground()
+    engine_table(store, "B")
+    looked_at = {
+        entries: [node.name for node in inspect("t", entries=entries, store=store).all() if node.kind == "wal_entry"]
+        for entries in (0, 1, 100)
+    }
+    assert [len(looked_at[entries]) for entries in (0, 1)] == [0, 2], "of two regions"
+    assert len(looked_at[100]) > 2
+    with pytest.raises(InvalidArgument, match="-1 entries: at least 0"):
+        inspect("t", entries=-1, store=store)
