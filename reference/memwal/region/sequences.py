@@ -20,7 +20,7 @@ from .. import cellwise
 from ..clauses import implements
 from ..effects import Turn
 from ..errors import InvalidArgument, LateRow, check_name
-from ..keys import Codes, KeyPlaces, groups, is_integral, last_of_each
+from ..keys import Codes, KeyPlaces, is_integral, last_of_each, repeated
 from .memtable import MemTable
 
 Mask = npt.NDArray[np.bool_]
@@ -169,13 +169,13 @@ def _values(column: pa.ChunkedArray) -> tuple[Values, Mask]:
 def _behind(keys: pa.Table, values: Values) -> Mask:
     """Which rows are not higher than the highest earlier row of their key."""
     late: Mask = np.zeros(len(values), np.bool_)
-    grouped = groups(keys)
-    if grouped is None:
+    several = repeated(keys)
+    if several is None:
         return late
-    order, number = grouped
-    rank = np.unique(values, return_inverse=True)[1].astype(np.int64)
-    # Ascending from group to group, so that one running maximum serves all of them.
-    height = number * len(values) + rank[order]
+    order, number = several
+    rank = np.unique(values[order], return_inverse=True)[1].astype(np.int64)
+    # Ascending from key to key, so that one running maximum serves all of them.
+    height = number * len(order) + rank
     late[order[1:]] = height[1:] <= np.maximum.accumulate(height)[:-1]
     return late
 

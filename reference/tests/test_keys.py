@@ -1,0 +1,29 @@
+"""Primary keys as sets of rows, against Python's own dictionaries."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from memwal.keys import KeySet, newest, repeated
+
+
+@pytest.mark.parametrize("span", [3, 30, 10**4, 10**12, 2**62])
+def test_the_last_rows_of_keys_those_with_others_and_what_is_among_them_are_told_whatever_the_keys_span(
+    span: int,
+) -> None:
+    rng = np.random.default_rng(span)
+    for size in [1, 2, 3, *rng.integers(4, 40, 40).tolist()]:
+        keys = rng.choice(rng.integers(-span, span, size), size).tolist()
+        rows = pa.table({"k": keys})
+        last = {key: place for place, key in enumerate(keys)}
+        assert newest(rows, ["k"]).tolist() == sorted(last.values())
+        asked = [*rng.integers(-span, span, 9).tolist(), keys[0]]
+        assert KeySet(rows).mask(pa.table({"k": asked})).tolist() == [key in last for key in asked]
+        several = sorted(key for key, count in Counter(keys).items() if count > 1)
+        found = repeated(rows)
+        told = [] if found is None else list(zip(*(each.tolist() for each in found), strict=True))
+        expected = [(place, several.index(key)) for place, key in enumerate(keys) if key in several]
+        assert told == sorted(expected, key=lambda each: (each[1], each[0]))
