@@ -6,6 +6,7 @@ of the regions (`memwal.Table.plan_read`). A task reads its share and the keys a
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from memwal.errors import InvalidArgument
 from memwal.read.cut import CutGone, Split
+from memwal.read.nodes import Hiding
 from memwal.read.origin import ORIGIN
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -25,6 +27,8 @@ from .tables import TABLES, ListedRegion, regions, rows
 BATCH_ROWS = 65_536
 TASKS_MOST = 32
 """Tasks among which the regions are divided that a table of `tables.TABLES` is about, where nobody says how many."""
+_HIDING = Hiding()
+"""Of this worker: tasks of one read that it does one after another read the keys above the base once."""
 
 
 class ReadPartition(InputPartition):  # type: ignore[misc] # pyspark's own types are not read
@@ -70,10 +74,13 @@ def read_part(options: ReadOptions, schema: StructType, part: ReadPartition) -> 
     # What a moment or a tag names may be another version by now: the cut says which it was.
     place = replace(options.place, version=part.value.cut.version, timestamp=None, tag=None)
     try:
-        for rows in open_table(place).batches_of(part.value):
+        for rows in open_table(place).batches_of(part.value, _HIDING):
             yield from rows.cast(wanted).to_batches(max_chunksize=BATCH_ROWS)
     except CutGone as gone:
         raise InvalidArgument(f"[MEMWAL_CUT_GONE] {gone}") from gone
+    if not gc.get_freeze_count():
+        # Spark collects garbage after each task, and looks at every object of all modules each time: not any more.
+        gc.freeze()
 
 
 class RegionsPartition(InputPartition):  # type: ignore[misc] # pyspark's own types are not read

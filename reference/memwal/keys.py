@@ -59,7 +59,8 @@ def last_of_each(rows: pa.Table, key: Sequence[str]) -> pa.Table:
 def _distinct(codes: Codes) -> Codes:
     """The codes, of which there are some, each once and ascending: numpy's `unique` takes ten times as long."""
     ordered = np.sort(codes)
-    return ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    found: Codes = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    return found
 
 
 def without(rows: pa.Table, keys: pa.Table) -> pa.Table:

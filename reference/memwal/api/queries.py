@@ -16,7 +16,7 @@ from ..read import text as text_search
 from ..read import vector as vector_search
 from ..read.changes import ChangeEntry
 from ..read.cut import Split
-from ..read.nodes import PlanNode, explain
+from ..read.nodes import Hiding, PlanNode, explain
 from ..read.query import Query
 from ..table import door, state
 from ..table.state import TableState
@@ -135,14 +135,16 @@ class Queries:
         """
         return self._run(cut.planned_again(self._io, named, self._query(columns, None, "strong", ())))
 
-    def batches_of(self, split: Split) -> Iterator[pa.Table]:
+    def batches_of(self, split: Split, hiding: Hiding | None = None) -> Iterator[pa.Table]:
         """The rows of one part of `plan_read`, which this object may have made or another one of the same table.
 
-        Rows come as from `batches`. Each key is relied on to be in the base once (AMB-105). Raises
+        Rows come as from `batches`. Each key is relied on to be in the base once (AMB-105). ``hiding``: a
+        `memwal.read.nodes.Hiding` that is given with split after split, so that the keys above the base, which it
+        keeps in memory, are read once and not for each. Raises
         `memwal.read.cut.CutGone` if something that the split needs was collected since the read was planned.
         """
         asked = cut.asked_of(split, self._query(split.columns, split.condition, "strong", ()), self._state)
-        return self._following(cut.split_rows(self._io, split, asked))
+        return self._following(cut.split_rows(self._io, split, asked, hiding or Hiding()))
 
     def log_ends(self) -> dict[RegionId, WalPosition]:
         """Of each region the position after the last entry of its WAL: what is acknowledged before is below."""

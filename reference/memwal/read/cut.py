@@ -25,6 +25,7 @@ from ..region import manifest as manifests
 from ..region.recovery import replay_start
 from ..table.state import TableState, load
 from .fragments import restricted
+from .nodes import Hiding
 from .pruning import narrowed
 from .query import Query
 from .scan import arranged
@@ -157,20 +158,23 @@ def _splits(cut: Cut, base: TableState) -> int:
 
 
 @implements("READ-001", "READ-014", "AMB-105")
-async def split_rows(io: Io, split: Split, asked: Query) -> AsyncIterator[pa.Table]:
+async def split_rows(io: Io, split: Split, asked: Query, hiding: Hiding) -> AsyncIterator[pa.Table]:
     """The rows of ``split`` in parts: of its regions, and of its fragments those that no region hides.
 
     In memory are the keys of all regions of the cut and one batch. Each key is taken to be once in the base (AMB-105,
     duplicate keys): no split can see the fragments of the others. Raises `CutGone`, and `ArtifactError` for damage.
+    ``hiding``: what splits that were read before have of these keys; of another cut, it is forgotten.
     """
     cut = split.cut
+    if hiding.cut != cut:
+        hiding.cut, hiding.keys = cut, None
     try:
         base = asked.version or await load(io, cut.version)
     except NotFound as gone:
         raise CutGone(cut.version, gone.path) from None
     view = View(base=restricted(base, split.fragments), manifests=cut.manifests, live=cut.live, ends=cut.ends)
     try:
-        async for rows in arranged(io, view, asked, frozenset(split.regions)).stream():
+        async for rows in arranged(io, view, asked, frozenset(split.regions), hiding=hiding).stream():
             if rows.num_rows:
                 yield rows
     except Raced as raced:

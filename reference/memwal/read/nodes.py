@@ -264,6 +264,16 @@ class Union:
 
 
 @dataclass(slots=True)
+class Hiding:
+    """The keys of all regions of a cut, which hide rows of the base: a program that reads several splits keeps them."""
+
+    cut: object = None
+    """That of `keys`."""
+    keys: Seen | None = None
+    """None: no split has read them yet."""
+
+
+@dataclass(slots=True)
 class Deduplicate:
     """DeduplicateExec: of each key the row with the highest pair of generation and row address, unless it deletes.
 
@@ -279,6 +289,8 @@ class Deduplicate:
     """Rows that delete their key come too."""
     unique_base: bool = False
     """Whether the base is relied on to have each key once (AMB-105), so that its keys are not kept in memory."""
+    hiding: Hiding | None = None
+    """Keeps the keys above the base for the next split, or has them from the one before: then nothing masks here."""
     outcome: str = ""
 
     @property
@@ -301,6 +313,8 @@ class Deduplicate:
                 for mask in self.union.masks:
                     async for batch in mask.stream():
                         above.add(batch.select(list(key)))
+                if self.hiding is not None:
+                    above = seen = self.hiding.keys = self.hiding.keys or above
             for scan in scans:
                 apart = seen is above and self.unique_base
                 batches = not_seen(scan.stream(), above) if apart else newest_rows(scan.stream(), key, seen)

@@ -16,7 +16,7 @@ from ..effects import Io
 from ..ids import RegionId
 from ..table.state import TableState
 from . import indexed_scan, origin
-from .nodes import Deduplicate, Filter, Keep, Scan, Streamed, Union
+from .nodes import Deduplicate, Filter, Hiding, Keep, Scan, Streamed, Union
 from .parts import collect
 from .pruning import narrowed
 from .query import Query
@@ -41,12 +41,19 @@ async def plan(io: Io, view: View, asked: Query) -> Streamed:
 
 @implements("PLAN-012", "PLAN-013", "AMB-99")
 def arranged(
-    io: Io, view: View, asked: Query, answered: Collection[RegionId] | None = None, *, more: str = ""
+    io: Io,
+    view: View,
+    asked: Query,
+    answered: Collection[RegionId] | None = None,
+    *,
+    hiding: Hiding | None = None,
+    more: str = "",
 ) -> Streamed:
     """The plan of all that is in ``view``. ``more``: what the plan says of the base.
 
     ``answered``: the regions whose rows are given; of the others only the keys are read, which hide rows of the base.
     None: all. With some, the base is relied on to have each key once, since others may read the rest of it.
+    ``hiding``: has these keys, or gets them together with those of the answered regions.
     """
     names, key = asked.names(view.base), view.base.primary_key
     # AMB-99, a pushed filter: below deduplication it drops the newest row, and an older one comes back.
@@ -60,13 +67,17 @@ def arranged(
         for region, sources in parts.regions.items()
         if answered is None or region in answered
     }
-    hiding = () if answered is None or not key or not view.base.fragments else set(parts.regions) - set(answered)
-    masks = [Scan(part, needed if below else key, below) for region in hiding for part in parts.regions[region]]
+    hides = answered is not None and bool(key and view.base.fragments)
+    # A filter below deduplication takes keys away, which hide rows of the base in a read with another filter.
+    kept = hiding if hides and not below else None
+    others = set(parts.regions) - set(answered or ()) if hides and not (kept and kept.keys) else ()
+    masks = [Scan(part, needed if below else key, below) for region in others for part in parts.regions[region]]
     union = Union(Scan(parts.base, needed, below, more), list(scans.values()), masks)
     alone = answered is not None
     if asked.keep is None or not above:
-        return Deduplicate(view.base, tuple(names), union, asked.deletes, unique_base=alone)
-    return Filter(Deduplicate(view.base, needed, union, unique_base=alone), asked.keep, tuple(names))
+        return Deduplicate(view.base, tuple(names), union, asked.deletes, unique_base=alone, hiding=kept)
+    found = Deduplicate(view.base, needed, union, unique_base=alone, hiding=kept)
+    return Filter(found, asked.keep, tuple(names))
 
 
 @implements("READ-001", "READ-002", "READ-003", "READ-004", "READ-006", "READ-007", "READ-014", "READ-015", "READ-016")

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memwal.errors import ArtifactError, InvalidArgument
 from memwal.read.cut import CutGone, Split
+from memwal.read.nodes import Hiding
 from memwal.stores.memory import MemoryStore
 from memwal.table import read
 
@@ -32,8 +33,9 @@ def seen(parts: Iterable[pa.Table]) -> list[tuple[object, ...]]:
 
 
 def of_splits(table: memwal.Table, splits: Sequence[Split]) -> list[tuple[object, ...]]:
-    """The rows of all splits, each of which went through bytes to the reader."""
-    return seen(part for split in splits for part in table.batches_of(pickle.loads(pickle.dumps(split))))
+    """The rows of all splits, each of which went through bytes to the reader, which keeps the keys that hide rows."""
+    hiding = Hiding()
+    return seen(part for split in splits for part in table.batches_of(pickle.loads(pickle.dumps(split)), hiding))
 
 
 class History:
@@ -219,6 +221,23 @@ def test_damage_is_said_as_damage_and_not_as_collected(table: memwal.Table, tmp_
         file.unlink()
     with pytest.raises(ArtifactError, match="FORMAT-018"):
         list(table.batches_of(split))
+
+
+def test_keys_that_hide_rows_of_the_base_are_read_once_for_all_splits_of_one_cut(
+    table: memwal.Table, tmp_path: Path
+) -> None:
+    hiding, older = Hiding(), table.plan_read(splits=4)
+    assert seen(row for split in older for row in table.batches_of(split, hiding)) == EXPECTED
+    with table.writer(background=False) as writer:
+        writer.put(rows({0: "later"}))
+    splits = table.plan_read(splits=4)
+    newer = [(0, "later"), *EXPECTED[1:]]
+    assert seen(row for split in splits for row in table.batches_of(split, hiding)) == newer
+    for file in tmp_path.rglob("_mem_wal/*/wal/*"):
+        file.unlink()
+    assert seen(table.batches_of(splits[0], hiding)) == EXPECTED[1:3]
+    with pytest.raises((CutGone, ArtifactError)):
+        list(table.batches_of(splits[0]))
 
 
 def test_a_read_has_at_least_one_split(table: memwal.Table) -> None:
