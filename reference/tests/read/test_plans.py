@@ -21,6 +21,7 @@ from memwal.errors import InvalidArgument
 from memwal.index import transforms
 from memwal.keys import Seen
 from memwal.maintained.scalar import Between
+from memwal.read import parts
 from memwal.read.nodes import BloomFilterGuard, CoalesceFirst, TakeLast, _predicate, newest_rows
 from memwal.read.parts import TablePart
 from memwal.read.predicates import extract
@@ -708,7 +709,11 @@ LITERAL = {"v IS NULL": lambda v: v is None, "v >= 4": lambda v: v is not None a
 
 @pytest.mark.clause("PLAN-007", "PLAN-012", "PLAN-014", "PLAN-015", "PLAN-016", "PLAN-017", "PLAN-019")
 @pytest.mark.parametrize("seed", range(12))
-def test_scans_and_lookups_of_random_tables_are_those_of_a_dictionary(seed: int) -> None:
+def test_scans_and_lookups_of_random_tables_are_those_of_a_dictionary(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if seed % 4 < 2:  # lookups read key columns before others, as they do in large fragments
+        monkeypatch.setattr(parts, "APART_ROWS", 0)
     random_ = random.Random(seed)
     revision = "ABR"[seed % 3]
     name = list(SPECS)[seed % len(SPECS)]
