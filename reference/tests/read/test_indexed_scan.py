@@ -214,7 +214,7 @@ def sevens(first: int, count: int) -> pa.Table:
     )
 
 
-@pytest.mark.clause("PLAN-010", "PLAN-011", "CATCHUP-010")
+@pytest.mark.clause("PLAN-010", "PLAN-011", "PLAN-033", "CATCHUP-010")
 def test_generations_in_the_gap_answer_for_the_rows_that_the_base_index_lacks(tmp_path: Path, template: Path) -> None:
     table = made(tmp_path / "t", template)
     before = set(table.scan(["id"], "n = 7").column("id").to_pylist())
