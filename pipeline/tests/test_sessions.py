@@ -1,6 +1,6 @@
 """The same program in each kind of session: Spark Connect, and a standalone cluster; `steps` is the program.
 
-All other tests of this folder run under ``local[*]``.
+All other tests of this folder run with a local master. The cluster takes a minute of CPU, so that its test is a long one.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ def test_a_program_runs_under_spark_connect(remote: str, tmp_path: Path) -> None
     assert program(tmp_path, {"SPARK_REMOTE": remote}) == {"session": "pyspark.sql.connect.session", **DONE}
 
 
+@pytest.mark.long
 def test_a_program_runs_on_a_standalone_cluster(tmp_path: Path) -> None:
     with cluster.standalone(tmp_path / "cluster", ["127.0.0.2"], cores=2) as there:
         conf = {**there.conf, "spark.sql.shuffle.partitions": "2"}
