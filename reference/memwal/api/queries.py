@@ -221,16 +221,19 @@ class Queries:
         filter: Any = None,
         index: str | None = None,
         every_term: bool = False,
+        phrase: bool = False,
         approximate: bool = False,
         consistency: str = "strong",
         writers: Sequence[Writer] = (),
     ) -> pa.Table:
         """The ``k`` newest rows whose ``column`` matches ``query`` best, best first, with their ``_score`` (BM25).
 
-        The base table needs a full-text index over the column. ``every_term``: rows need all terms of the query. The
-        other options are those of `search`.
+        The base table needs a full-text index over the column. ``every_term``: rows need all terms of the query;
+        ``phrase``: as far from each other as they are there, by an index that is built with positions.
+        ``approximate``: as in `search`, and superseded rows count in the statistics as long as an index holds them,
+        which spares a pass over the keys of the base table. The other options are those of `search`.
         """
-        asked = text_search.Matching(column=column, query=query, k=k, index=index, every_term=every_term)
+        asked = text_search.Matching(column=column, query=query, k=k, index=index, every_term=every_term, phrase=phrase)
         rows = self._query(columns, filter, consistency, writers)
         return self._run(text_search.search(self._io, asked, rows, approximate=approximate))[0]
 

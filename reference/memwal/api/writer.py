@@ -237,5 +237,6 @@ def _held_indexes(memtable: MemTable, *, active: bool) -> HeldIndexes:
             for each in indexes.maintained
             if each.name in indexes.scalars
         },
+        texts=dict(indexes.texts),
         rows_indexed=indexes.rows_indexed,
     )

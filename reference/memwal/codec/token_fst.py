@@ -9,7 +9,7 @@ numbers are little-endian.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from struct import Struct
@@ -61,6 +61,30 @@ def decode(data: bytes, path: str, most: int) -> dict[bytes, int]:
     except (LookupError, ValueError, StructError) as error:
         raise ArtifactError("WRITER-027", path, f"the list of terms is damaged: {error}") from error
     return found
+
+
+def find(data: bytes, terms: Iterable[bytes], path: str) -> dict[bytes, int]:
+    """Numbers of those of ``terms`` that are there; only their nodes are looked at. Raises as `decode` does."""
+    try:
+        version, _ = _HEADER.unpack_from(data)
+        end = len(data) - _CHECKSUM_BYTES[version] - _FOOTER.size
+        root = _FOOTER.unpack_from(data, end)[1]
+        numbers = {term: _number_of(data[:end], version, root, term) for term in terms}
+    except (LookupError, ValueError, StructError) as error:
+        raise ArtifactError("WRITER-027", path, f"the list of terms is damaged: {error}") from error
+    return {term: number for term, number in numbers.items() if number is not None}
+
+
+def _number_of(data: bytes, version: int, address: int, term: bytes) -> int | None:
+    total = 0
+    node = _node(data, version, address)
+    for byte in term:
+        step = next((each for each in node.transitions if each.input == byte), None)
+        if step is None:
+            return None
+        total += step.output
+        node = _node(data, version, step.target)
+    return total + node.output if node.final else None
 
 
 def _strings(data: bytes, version: int, root: int) -> Iterator[tuple[bytes, int]]:

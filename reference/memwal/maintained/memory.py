@@ -16,11 +16,12 @@ from ..clauses import implements
 from ..codec.canonical import Mask
 from ..errors import EngineBug, InvalidArgument
 from .base_index import MaintainedIndex
+from .bm25 import CorpusStatistics
 from .hits import Hits
 from .key_filter import KeyFilter
 from .recency import Recency
 from .scalar import Between, Offsets, RowSets, ScalarIndex, SortedRuns, comparable, comparable_value, sorted_offsets
-from .text_index import CorpusStatistics, TextIndex
+from .text_index import TextIndex
 from .vector_index import VectorIndex
 
 Index = TypeVar("Index")
@@ -93,7 +94,7 @@ class MemTableIndexes:
                 if index.name in self.vectors:
                     self.vectors[index.name].insert(column, self.rows_indexed)
                 elif index.name in self.texts:
-                    self.texts[index.name].insert(column, self.rows_indexed)
+                    self.texts[index.name].insert(column)
                 else:
                     self.scalars[index.name].insert(comparable(column), self.rows_indexed)
             self.rows_indexed += rows.num_rows
@@ -151,19 +152,23 @@ class MemTableIndexes:
         *,
         statistics: CorpusStatistics | None = None,
         every_term: bool = False,
+        phrase: bool = False,
     ) -> Hits:
         """The ``k`` newest rows that match ``query`` best (None: all), by the full-text index ``name``.
 
         ``statistics``: of all sources of the query, this MemTable included; None takes this one alone. ``every_term``:
-        rows need all terms of the query, not only one.
+        rows need all terms of the query, not only one; ``phrase``: as far from each other as they are there.
         """
-        return _named(self.texts, name).matching(query, self.live(), k, statistics, every_term=every_term)
-
-    @implements("WRITER-027")
-    def statistics(self, name: str, query: str | None = None) -> CorpusStatistics:
-        """Corpus statistics of the full-text index ``name``, of the terms of ``query`` only if there is one."""
         index = _named(self.texts, name)
-        return index.statistics(None if query is None else index.tokenizer.terms(query))
+        asked = index.asked(query, every_term=every_term, phrase=phrase)
+        return index.matching(asked, self.live()[: self.rows_indexed], k, statistics)
+
+    @implements("WRITER-027", "AMB-110")
+    def statistics(self, name: str, query: str | None = None) -> CorpusStatistics:
+        """Statistics of the newest rows by the full-text index ``name``; of the terms of ``query`` if there is one."""
+        index = _named(self.texts, name)
+        terms = None if query is None else index.asked(query).terms
+        return index.corpus(self.live()[: self.rows_indexed], terms).statistics()
 
     def _newest(self, found: Iterable[int]) -> Offsets:
         offsets = sorted_offsets(found)

@@ -1,65 +1,146 @@
-"""Rows that a stored full-text index gives for a query: of a generation, or of the base table.
+"""A stored full-text index, of a generation or of the base table: its documents, and the lists of some terms.
 
-The native package reads the index, in a private folder that has its files and the table manifest and no rows; its
-scores, which know one source only, are not used.
-Source: MemWAL revision A, "Full-Text Search Queries"; AMB-110.
+Of the lists, which are most of an index, only those of the terms that are asked for are fetched, by ranges.
+Source: MemWAL revision A, "MemTable Indexing" and "Full-Text Search Queries"; AMB-110.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from .. import paths
 from ..clauses import implements
-from ..codec import native, table_manifest
+from ..codec import data_file, json_text, postings, token_fst
 from ..codec.pb.lance import table_pb2
-from ..codec.table_manifest import TableManifest
+from ..codec.postings import Layout, Postings
 from ..effects import Io
-from ..table import reuse
-from ..table.mirror import Mirror, fetch_index
-from ..table.state import TableState
+from ..errors import ArtifactError, InvalidArgument, NotFound
+from ..table.mirror import index_folder
+from ..table.stored_file import StoredFile, open_described, open_rows
+from .tokenizer import METADATA_FILE
 
 Addresses = npt.NDArray[np.uint64]
-"""Row addresses, ascending. Shape (rows,)."""
+"""Row addresses. Shape (documents,)."""
 
-_DELETIONS = 1
-"""Reader feature flag of a table with deletion files."""
+_CLAUSE = "WRITER-027"
+_LISTS = ("_posting", "_length")
+_PLACES = ("_compressed_position", "_position_block_offset")
 
 
-@implements("PLAN-011", "PLAN-023")
-async def matching(
-    io: Io, state: TableState, entry: table_pb2.IndexMetadata, column: str, query: str, documents: int
-) -> Addresses:
-    """Rows with a term of ``query`` in ``column``, by one index entry of the table ``state`` at ``io``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredPart:
+    """One partition of a stored index. It never changes, and neither do its files."""
 
-    Deleted rows are among them as long as the index holds them. ``documents``: at least as many as the index has.
-    """
-    from lance import dataset
-    from lance.query import MatchQuery
+    io: Io
+    prefix: str
+    addresses: Addresses
+    """Row of each document, as the index names it."""
+    lengths: npt.NDArray[np.uint32]
+    """Terms of each document."""
+    terms: bytes | Mapping[str, int]
+    """Number of each term: a transducer, or a table in older indexes."""
+    lists: StoredFile
+    """The file of lists, of which row n is that of term n, opened for what every search needs."""
+    placed: StoredFile
+    """The same, opened for the positions of terms too."""
+    layout: Layout
+    rows: int
+    """Terms, and lists."""
 
-    if not documents:
-        return np.empty(0, np.uint64)
-    message = table_pb2.Manifest()
-    message.CopyFrom(state.manifest.message)
-    for fragment in message.fragments:
-        fragment.ClearField("deletion_file")
-    message.reader_feature_flags &= ~_DELETIONS
-    message.writer_feature_flags &= ~_DELETIONS
-    with Mirror() as mirror:
-        for base in message.base_paths:
-            base.path = mirror.base(base.id)
-        moved = filter(reuse.is_reuse, state.manifest.indices)
-        manifest = TableManifest(message=message, indices=(entry, *moved))
-        mirror.write(paths.table_manifest(state.version), table_manifest.encode(manifest))
-        await fetch_index(io, state, mirror, entry)
-        with native.reading(io.root, "PLAN-023", refusal=f"index {entry.name!r} is not readable"):
-            scanner = dataset(mirror.location).scanner(
-                columns=["_score"],
-                full_text_query=MatchQuery(query, column),
-                fast_search=True,
-                with_row_id=True,
-                limit=documents,
-            )
-            found = scanner.to_table()
-    return np.unique(found.column("_rowid").to_numpy()).astype(np.uint64)
+    def numbers(self, terms: Collection[str] | None = None) -> dict[str, int]:
+        """Where the lists of ``terms`` are, of all terms for None."""
+        path = self.io.path(f"{self.prefix}_tokens.lance")
+        if not isinstance(self.terms, bytes):
+            found = {term: n for term, n in self.terms.items() if terms is None or term in terms}
+        elif terms is None:
+            found = _text(token_fst.decode(self.terms, path, self.rows), path)
+        else:
+            found = _text(token_fst.find(self.terms, [term.encode() for term in terms], path), path)
+        if any(not 0 <= number < self.rows for number in found.values()):
+            raise ArtifactError(_CLAUSE, path, f"a term has no list of documents among {self.rows}")
+        return found
+
+    @implements("WRITER-027", "PLAN-023")
+    async def postings(self, terms: Collection[str] | None, *, positions: bool = False) -> dict[str, Postings]:
+        """The lists of those of ``terms`` (None: all) that are there. ``positions``: with where the terms are.
+
+        Raises `InvalidArgument` for positions that the index does not have.
+        """
+        if positions and (self.layout.positions is None or len(self.placed.columns) < len(_LISTS) + len(_PLACES)):
+            reason = f"a phrase needs the positions of terms, and {self.io.path(self.prefix)} has none that are read"
+            raise InvalidArgument(f"{reason}: the index is not built with_position, or by an older writer")
+        found: dict[str, Postings] = {}
+        file = self.placed if positions else self.lists
+        for term, number in sorted(self.numbers(terms).items(), key=lambda each: each[1]):
+            with await open_rows(self.io, file, number, 1) as opened:
+                row = opened.read(number, 1)
+            values = {name: row.column(name)[0] for name in row.schema.names}
+            path = self.io.path(file.name)
+            found[term] = postings.decode(values, self.layout, len(self.lengths), path, positions=positions)
+        return found
+
+
+@implements("WRITER-027", "PLAN-011")
+async def parts(io: Io, entry: table_pb2.IndexMetadata) -> list[StoredPart]:
+    """The partitions of one index entry of the table at ``io``. Raises `ArtifactError` for missing or damaged files."""
+    folder = index_folder(entry.uuid.uuid)
+    told = await _read(io, f"{folder}/{METADATA_FILE}")
+    try:
+        numbers = [int(number) for number in json_text.parse((told.schema.metadata or {})[b"partitions"])]
+    except (ValueError, TypeError, LookupError) as error:
+        reason = f"the partitions are not readable: {error}"
+        raise ArtifactError(_CLAUSE, io.path(f"{folder}/{METADATA_FILE}"), reason) from error
+    return [await _part(io, f"{folder}/part_{number}") for number in numbers]
+
+
+async def _part(io: Io, prefix: str) -> StoredPart:
+    documents = await _read(io, f"{prefix}_docs.lance")
+    name = f"{prefix}_invert.lance"
+    try:
+        placed, described = await open_described(io, name, (*_LISTS, *_PLACES))
+        lists, _ = await open_described(io, name, _LISTS)
+    except NotFound:
+        raise ArtifactError(_CLAUSE, io.path(name), "the index has no such file") from None
+    if len(lists.columns) != len(_LISTS) or not {"_rowid", "_num_tokens"} <= set(documents.schema.names):
+        raise ArtifactError(_CLAUSE, io.path(name), "the index has no lists of documents as they are read here")
+    assert lists.layout is not None
+    metadata = {key.encode(): value for key, value in described.schema.metadata.items()}
+    return StoredPart(
+        io=io,
+        prefix=prefix,
+        addresses=documents.column("_rowid").to_numpy().astype(np.uint64, copy=False),
+        lengths=documents.column("_num_tokens").to_numpy().astype(np.uint32, copy=False),
+        terms=await _terms(io, f"{prefix}_tokens.lance"),
+        lists=lists,
+        placed=placed,
+        layout=postings.layout(metadata, io.path(name)),
+        rows=lists.layout.rows,
+    )
+
+
+async def _terms(io: Io, name: str) -> bytes | Mapping[str, int]:
+    table = await _read(io, name)
+    if "_token_fst_bytes" in table.schema.names and table.num_rows == 1:
+        data: bytes = table.column("_token_fst_bytes")[0].as_py()
+        return data
+    if not {"_token", "_token_id"} <= set(table.schema.names):
+        raise ArtifactError(_CLAUSE, io.path(name), f"no list of terms; there are {table.schema.names}")
+    return dict(zip(table.column("_token").to_pylist(), table.column("_token_id").to_pylist(), strict=True))
+
+
+def _text(numbers: Mapping[bytes, int], path: str) -> dict[str, int]:
+    try:
+        return {term.decode(): number for term, number in numbers.items()}
+    except UnicodeDecodeError as error:
+        raise ArtifactError(_CLAUSE, path, f"a term is no text: {error}") from error
+
+
+async def _read(io: Io, name: str) -> pa.Table:
+    try:
+        return data_file.decode(await io.get(name), io.path(name), clause=_CLAUSE)
+    except NotFound:
+        raise ArtifactError(_CLAUSE, io.path(name), "the index has no such file") from None

@@ -56,14 +56,24 @@ class Tokenizer:
         """The terms of ``text`` in order, repeated ones included."""
         return next(self.terms_of([text]))
 
-    @implements("WRITER-026")
     def terms_of(self, texts: Iterable[str | None]) -> Iterator[list[str]]:
         """The terms of each of ``texts``; NULL has none."""
+        for placed in self.placed_terms_of(texts):
+            yield [term for term, _ in placed]
+
+    @implements("WRITER-026")
+    def placed_terms_of(self, texts: Iterable[str | None]) -> Iterator[list[tuple[str, int]]]:
+        """The terms of each of ``texts`` with their positions, which count what is left out, too; NULL has none."""
         from lance import tokenize
 
         settings = _values(self.settings)
         for text in texts:
-            yield [] if text is None else [token.text for token in tokenize(text, **settings)]
+            yield [] if text is None else [(token.text, token.position) for token in tokenize(text, **settings)]
+
+    @property
+    def with_positions(self) -> bool:
+        """Whether the index keeps the positions of terms, without which no phrase can be searched for."""
+        return dict(self.layout).get("with_position") == "true"
 
     def options(self) -> dict[str, Any]:
         """Arguments that make the native package build an index like the base's."""

@@ -51,7 +51,7 @@ class Freshness:
 
     async def newest(self, part: Part) -> Addresses:
         """Addresses of the last row of each key in one source above the base, ascending."""
-        return (await self._keys(part))[1]
+        return (await self.keys(part))[1]
 
     @implements("PLAN-022", "PLAN-030", "PLAN-031", "AMB-107", "AMB-108")
     async def stale(self, part: Part, keys: pa.Table) -> Mask:
@@ -75,10 +75,11 @@ class Freshness:
         perhaps = await part.may_contain(keys)
         # AMB-107, false positives: the keys themselves decide, unless the caller takes the filter's word.
         if perhaps.any() and not self.approximate:
-            perhaps[perhaps] = (await self._keys(part))[0].mask(keys.filter(pa.array(perhaps)))
+            perhaps[perhaps] = (await self.keys(part))[0].mask(keys.filter(pa.array(perhaps)))
         return perhaps
 
-    async def _keys(self, part: Part) -> tuple[KeySet, Addresses]:
+    async def keys(self, part: Part) -> tuple[KeySet, Addresses]:
+        """The keys of a source above the base, and the addresses of the last row of each, ascending."""
         which = part.region_id, part.generation
         if which not in self._own:
             key = list(self.view.base.primary_key)

@@ -16,6 +16,7 @@ from ..effects import Io
 from ..ids import Epoch, Generation, RegionId
 from ..maintained.key_filter import KeyFilter
 from ..maintained.scalar import ScalarIndex
+from ..maintained.text_index import TextIndex
 from ..maintained.vector_code import Encoded, VectorCode
 from ..table import read, state
 
@@ -33,6 +34,8 @@ class HeldIndexes:
     """Code and encoded vectors by index name, in parts, of the first ``rows_indexed`` rows."""
     scalars: Mapping[str, tuple[str, ScalarIndex]] = field(default_factory=dict)
     """Column and scalar index by index name, of the first ``rows_indexed`` rows and perhaps of later ones."""
+    texts: Mapping[str, TextIndex] = field(default_factory=dict)
+    """Full-text indexes by name; their first ``rows_indexed`` rows do not change any more."""
     rows_indexed: int = 0
 
 

@@ -1,7 +1,8 @@
 """The plan of a full-text search: the matching rows of every source, scored by what is known of all sources together.
 
-Statistics come first, from exactly the sources that take part; then each source scores its rows by their sum, and what
-is superseded is dropped. Rows that are superseded count in the statistics as long as an index holds them.
+Of each source the lists of the query's terms are read, from its index where it has one, and which of its rows are
+superseded. From both come the statistics, of exactly the rows that a merged table would have; by their sum each source
+scores its rows.
 Source: MemWAL revision A, "Full-Text Search Queries".
 """
 
@@ -17,19 +18,22 @@ import pyarrow as pa
 from ..clauses import implements
 from ..effects import Io
 from ..errors import InvalidArgument
-from ..maintained import corpus, stored_text
+from ..maintained import stored_text
 from ..maintained.base_index import MaintainedIndex
-from ..maintained.text_index import CorpusStatistics, TextIndex
+from ..maintained.bm25 import AskedTerms, Corpus, CorpusStatistics
+from ..maintained.text_index import TextIndex
+from ..table import reuse
 from ..table.read import ROW_ADDRESS
 from ..table.schema import check_columns
 from . import gap
 from .choosing import chosen_index
-from .indexed import Coverage, counted, in_base, of_base, of_part
+from .indexed import Answered, Coverage, counted, in_base, of_base, of_part
+from .liveness import Liveness
 from .nodes import Keep, PlanNode
-from .parts import Addresses, Part, Parts, collect
+from .parts import Addresses, Mask, MemTablePart, Part, Parts, collect
 from .pruning import narrowed
 from .query import Query
-from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort, ranked, take
+from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort, ranked
 from .view import View, over
 
 SCORE = "_score"
@@ -47,62 +51,86 @@ class Matching:
     """The full-text index that says how text becomes terms; None: the first over the column."""
     every_term: bool = False
     """Rows need all terms of the query, not only one."""
+    phrase: bool = False
+    """Rows need all terms of the query, as far from each other as they are there."""
 
 
 @dataclass(slots=True)
 class Documents:
-    """The rows of one source that may match, and what its indexes say of all its rows."""
+    """The rows of one source that may match, and what is known of them."""
 
     part: Part
     coverage: Coverage
     index: MaintainedIndex
     asked: Matching
+    terms: AskedTerms
     parts: Parts
-    addresses: Addresses = field(default_factory=lambda: np.empty(0, np.uint64))
-    """Address of each document in ``texts``, which numbers them from 0."""
-    texts: TextIndex | None = None
-    statistics: CorpusStatistics = field(default_factory=CorpusStatistics)
+    live: Liveness
+    found: list[tuple[Addresses, Corpus]] = field(default_factory=list)
+    """Rows by the number of their document in a corpus; and the corpus."""
 
     @implements("PLAN-024")
-    async def gather(self, terms: Sequence[str]) -> CorpusStatistics:
-        """Read what is there of ``terms``; returns the statistics of the source."""
-        assert self.index.tokenizer is not None
-        self.texts = TextIndex(self.index.tokenizer)
-        column, found = self.asked.column, []
+    async def gather(self) -> CorpusStatistics:
+        """Read what is there of the terms; returns the statistics of the source."""
+        held = self.held
+        if held is not None:
+            own, done = held
+            offsets = np.arange(done, dtype=np.uint64)
+            self.found.append((offsets, own.corpus(await self.live.of(self.part, offsets), self.terms.terms)))
         if self.coverage.scanned is None or self.coverage.scanned:
-            rows = await self.part.rows([column], self.coverage.scanned)
-            self._insert(rows.column(ROW_ADDRESS).to_numpy(), rows.column(column))
-            self.statistics += self.texts.statistics(terms)
+            await self._look_at_rows(held[1] if held is not None else 0)
         for answered in self.coverage.answered:
-            known = await corpus.load(answered.io, answered.state, self.index.name, terms)
-            self.statistics += known
-            for entry in answered.entries:
-                given = await stored_text.matching(
-                    answered.io, answered.state, entry, column, self.asked.query, known.documents
-                )
-                given = given[counted(answered, entry, given)]
+            await self._ask(answered)
+        return sum((corpus.statistics() for _, corpus in self.found), CorpusStatistics())
+
+    @property
+    def held(self) -> tuple[TextIndex, int] | None:
+        """The index of a MemTable, and how many of its first rows that has; None for a source without one."""
+        if not isinstance(self.part, MemTablePart) or self.part.indexes is None:
+            return None
+        own = self.part.indexes.texts.get(self.index.name)
+        if own is None or own.tokenizer != self.index.tokenizer:
+            return None
+        return own, self.part.indexes.rows_indexed
+
+    async def _look_at_rows(self, first: int) -> None:
+        """Of rows that no index has the texts are cut here: from row ``first`` on of a MemTable."""
+        assert self.index.tokenizer is not None
+        rows = (await self.part.rows([self.asked.column], self.coverage.scanned)).slice(first)
+        looked = TextIndex(self.index.tokenizer)
+        looked.insert(rows.column(self.asked.column))
+        addresses = rows.column(ROW_ADDRESS).to_numpy()
+        self.found.append((addresses, looked.corpus(await self.live.of(self.part, addresses), self.terms.terms)))
+
+    @implements("PLAN-011", "PLAN-023")
+    async def _ask(self, answered: Answered) -> None:
+        for entry in answered.entries:
+            for stored in await stored_text.parts(answered.io, entry):
+                addresses = reuse.addresses(stored.addresses, answered.state.moves)
+                own = counted(answered, entry, addresses)
                 if answered.merged is not None:
                     there, here = await in_base(self.parts.base, *answered.merged, self.parts.base.base.primary_key)
-                    given = here[np.isin(there, given)]
-                found.append(given)
-        if found:
-            addresses = np.unique(np.concatenate(found))
-            rows = await take(self.part, addresses, addresses.astype(np.float32), [column], SCORE)
-            self._insert(rows.column(ROW_ADDRESS).to_numpy(), rows.column(column))
-        return self.statistics
-
-    def _insert(self, addresses: Addresses, column: pa.ChunkedArray) -> None:
-        assert self.texts is not None
-        self.texts.insert(column, len(self.addresses))
-        self.addresses = np.concatenate([self.addresses, addresses])
+                    addresses, present = _moved(addresses, there, here)
+                    own &= present
+                live = own & await self.live.of(self.part, addresses)
+                lists = await stored.postings(self.terms.terms, positions=self.terms.phrase)
+                self.found.append((addresses, Corpus(lengths=stored.lengths, live=live, postings=lists)))
 
     async def rank(self, everything: GlobalBM25) -> Ranked:
         """Its rows that match, by the statistics of all sources, best first."""
         statistics = await everything.statistics()
-        assert self.texts is not None
-        live = np.ones(len(self.addresses), np.bool_)
-        hits = self.texts.matching(self.asked.query, live, None, statistics, every_term=self.asked.every_term)
-        return ranked(self.addresses[hits.offsets], hits.values, greatest=True)
+        matching = [(addresses, *corpus.scores(self.terms, statistics)) for addresses, corpus in self.found]
+        addresses = np.concatenate([np.empty(0, np.uint64), *(own[found] for own, found, _ in matching)])
+        values = np.concatenate([np.empty(0, np.float32), *(each[2] for each in matching)])
+        return ranked(addresses, values, greatest=True)
+
+
+def _moved(addresses: Addresses, there: Addresses, here: Addresses) -> tuple[Addresses, Mask]:
+    """Where the rows at ``addresses`` are now, and which are anywhere: those in ``there``, ascending, are ``here``."""
+    if not len(there):
+        return addresses, np.zeros(len(addresses), np.bool_)
+    at = np.minimum(np.searchsorted(there, addresses), len(there) - 1)
+    return here[at], there[at] == addresses
 
 
 @dataclass(slots=True)
@@ -111,7 +139,6 @@ class GlobalBM25:
 
     child: PlanNode
     documents: Sequence[Documents]
-    terms: Sequence[str]
     found: CorpusStatistics | None = None
     text: str = "GlobalBM25Exec"
     outcome: str = ""
@@ -126,7 +153,7 @@ class GlobalBM25:
         if self.found is None:
             total = CorpusStatistics()
             for source in self.documents:
-                total += await source.gather(self.terms)
+                total += await source.gather()
             self.found = total
             self.outcome = f"{total.documents} documents"
         return self.found
@@ -143,8 +170,9 @@ async def search(
 ) -> tuple[pa.Table, GlobalLimit]:
     """The ``k`` newest rows that match a query best of a ``query``, best first; and the plan.
 
-    The answer has the columns of the query and `SCORE`. ``run``: False only plans. ``approximate``: the
-    filters of newer generations drop candidates unconfirmed. Raises as `memwal.read.view.over` does.
+    The answer has the columns of the query and `SCORE`. ``run``: False only plans. ``approximate``: the filters of
+    newer generations drop candidates unconfirmed, and superseded rows count in the statistics. Raises as
+    `memwal.read.view.over` does, and `InvalidArgument` for a phrase where an index has no positions.
     """
 
     async def body(view: View) -> tuple[pa.Table, GlobalLimit]:
@@ -153,15 +181,20 @@ async def search(
         index = await chosen_index(io, view.base, asked.column, asked.index, "text")
         if index is None or index.tokenizer is None:
             raise InvalidArgument(f"no full-text index over column {asked.column!r} of the base table", clause="AMB-48")
+        terms = TextIndex(index.tokenizer).asked(asked.query, every_term=asked.every_term, phrase=asked.phrase)
+        if asked.phrase and not index.tokenizer.with_positions:
+            raise InvalidArgument(f"index {index.name!r} keeps no positions of terms, which a phrase needs")
         chosen, held = await narrowed(io, view, query.memory, query.predicate)
         parts = collect(io, chosen, held)
         lag = await gap.plan(io, chosen, index.name, memory=held)
+        fresh = Freshness(io, chosen, parts, approximate)
+        live = Liveness(fresh)
         sources: list[Part] = [parts.base, *(part for region in parts.regions.values() for part in region)]
         documents = []
         for part in sources:
             coverage = await (of_base(io, parts, index, lag) if part is parts.base else of_part(part, index))
-            documents.append(Documents(part, coverage, index, asked, parts))
-        plan = _plan(io, chosen, parts, documents, asked, names, query.keep, approximate)
+            documents.append(Documents(part, coverage, index, asked, terms, parts, live))
+        plan = _plan(documents, fresh, asked, names, query.keep)
         return (await plan.run() if run else pa.table({})), plan
 
     if asked.k < 1:
@@ -170,27 +203,21 @@ async def search(
 
 
 def _plan(
-    io: Io,
-    view: View,
-    parts: Parts,
-    documents: Sequence[Documents],
-    asked: Matching,
-    names: Sequence[str],
-    keep: Keep | None,
-    approximate: bool,
+    documents: Sequence[Documents], fresh: Freshness, asked: Matching, names: Sequence[str], keep: Keep | None
 ) -> GlobalLimit:
-    index = documents[0].index
-    assert index.tokenizer is not None
     union = Pool(())
-    everything = GlobalBM25(union, documents, index.tokenizer.terms(asked.query))
+    everything = GlobalBM25(union, documents)
     union.inputs = [
         Candidates(
             each.part,
-            f"FTSExec: {each.part.name}, query={asked.query!r}, via={each.coverage.text}",
+            f"FTSExec: {each.part.name}, query={asked.query!r}, via={_via(each)}",
             partial(each.rank, everything),
         )
         for each in documents
     ]
-    fresh = Freshness(io, view, parts, approximate)
     filtering = FilterStale(everything, union, fresh, keep, tuple(names))
     return GlobalLimit(RankedSort(filtering, SCORE, greatest=True), asked.k)
+
+
+def _via(documents: Documents) -> str:
+    return "memory index" if documents.held is not None else documents.coverage.text

@@ -14,9 +14,12 @@ import numpy as np
 import pyarrow as pa
 from memwal.drive import drive
 from memwal.effects import Io
+from memwal.maintained import stored_text
 from memwal.maintained.base_index import MaintainedIndex, load
+from memwal.maintained.bm25 import Corpus, CorpusStatistics
 from memwal.revisions import STRICT
 from memwal.stores.local import LocalStore
+from memwal.table.coverage import segments
 from memwal.table.state import TableState, latest
 
 DIMENSION = 4
@@ -152,3 +155,15 @@ def texts_found(dataset: Any, query: Any, column: str = "text") -> dict[int, flo
     scanner = dataset.scanner(full_text_query=asked, columns=["_score"], with_row_address=True, limit=10_000)
     found = scanner.to_table()
     return dict(zip(found.column("_rowaddr").to_pylist(), found.column("_score").to_pylist(), strict=True))
+
+
+async def stored_statistics(
+    io: Io, state: TableState, name: str, terms: Sequence[str] | None = None
+) -> CorpusStatistics:
+    """What the files of a stored full-text index say of all documents that they hold."""
+    total = CorpusStatistics()
+    for entry in segments(state, name):
+        for part in await stored_text.parts(io, entry):
+            everything = np.ones(len(part.lengths), np.bool_)
+            total += Corpus(lengths=part.lengths, live=everything, postings=await part.postings(terms)).statistics()
+    return total

@@ -13,13 +13,12 @@ import pytest
 from lance.mem_wal import LsmVectorSearchPlanner, ShardSnapshot
 from memwal.drive import drive
 from memwal.effects import Io
-from memwal.maintained import corpus
 from memwal.maintained.base_index import inherited, matches
 from memwal.revisions import STRICT
 from memwal.stores.local import LocalStore
 from memwal.table.state import latest
 
-from ..kit.maintained_scene import NAMES, PARTITIONS, VECTOR_COLUMNS, Base, hits, rows
+from ..kit.maintained_scene import NAMES, PARTITIONS, VECTOR_COLUMNS, Base, hits, rows, stored_statistics
 from ..kit.tables import flush
 
 
@@ -67,7 +66,7 @@ def test_corpus_statistics_of_a_native_generation_are_read(base: Base) -> None:
     folder = native_generation(base, ["inverted"], rows(range(3), texts=["fox fox dog", None, "dogs running"]))
     store = LocalStore(folder)
     generation = drive(latest(Io(interpretation=STRICT)), store)
-    found = drive(corpus.load(Io(interpretation=STRICT), generation, "inverted"), store)
+    found = drive(stored_statistics(Io(interpretation=STRICT), generation, "inverted"), store)
     assert (found.documents, found.terms) == (2, 5)
     assert dict(found.frequencies) == {"fox": 1, "dog": 2, "run": 1}
     assert matches(base.index("inverted"), generation)

@@ -21,15 +21,15 @@ from lance.query import FullTextOperator, MatchQuery
 from memwal.codec import token_fst
 from memwal.drive import drive
 from memwal.effects import Io
-from memwal.maintained import build, corpus
+from memwal.maintained import build
 from memwal.maintained.base_index import MaintainedIndex, load
+from memwal.maintained.bm25 import CorpusStatistics
 from memwal.maintained.memory import MemTableIndexes
-from memwal.maintained.text_index import CorpusStatistics
 from memwal.revisions import STRICT
 from memwal.stores.local import LocalStore
 from memwal.table.state import latest
 
-from ..kit.maintained_scene import texts_found
+from ..kit.maintained_scene import stored_statistics, texts_found
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
 TEXTS = [
@@ -79,7 +79,7 @@ class Native:
         return found
 
     def statistics(self, terms: Sequence[str] | None = None) -> CorpusStatistics:
-        return drive(corpus.load(Io(interpretation=STRICT), self.state, "i", terms), self.store)
+        return drive(stored_statistics(Io(interpretation=STRICT), self.state, "i", terms), self.store)
 
 
 def memory(index: MaintainedIndex, texts: Sequence[str | None], first: int = 0) -> MemTableIndexes:

@@ -1,0 +1,146 @@
+"""BM25 over arrays: what a source knows of some terms, the statistics of many sources together, and scores.
+
+Scores are those of the native package. Statistics of several sources add up, and a search takes the sum (AMB-110).
+A document is a row with at least one term.
+Source: MemWAL revision A, "Full-Text Search Queries"; AMB-110.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ..clauses import implements
+from ..codec.canonical import Mask
+from ..codec.postings import Postings
+
+Documents = npt.NDArray[np.int64]
+"""Numbers of documents, ascending. Shape (documents,)."""
+Scores = npt.NDArray[np.float32]
+
+_K1 = 1.2
+"""BM25: how fast repetitions of a term stop to count."""
+_B = 0.75
+"""BM25: how much long documents are discounted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorpusStatistics:
+    """What BM25 has to know about all documents of one source, or of several."""
+
+    documents: int = 0
+    terms: int = 0
+    """Length of all documents together, in terms."""
+    frequencies: Mapping[str, int] = field(default_factory=dict)
+    """In how many documents each term is; a term that is in none may be missing."""
+
+    @implements("WRITER-027", "AMB-110")
+    def __add__(self, other: CorpusStatistics) -> CorpusStatistics:
+        return CorpusStatistics(
+            documents=self.documents + other.documents,
+            terms=self.terms + other.terms,
+            frequencies=Counter(self.frequencies) + Counter(other.frequencies),
+        )
+
+    def weight(self, term: str) -> float:
+        """Inverse document frequency of ``term``."""
+        frequency = self.frequencies.get(term, 0)
+        return math.log1p((self.documents - frequency + 0.5) / (frequency + 0.5))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedTerms:
+    """The terms of a query, and what a document needs of them."""
+
+    placed: tuple[tuple[str, int], ...]
+    """The terms in order, repeated ones included, with their positions."""
+    every: bool = False
+    """A document needs all of them, not only one."""
+    phrase: bool = False
+    """It needs all of them, as far from each other as in the query."""
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """Each term once."""
+        return tuple(dict.fromkeys(term for term, _ in self.placed))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corpus:
+    """Documents of one source, numbered from 0, with the lists of some terms."""
+
+    lengths: npt.NDArray[np.uint32]
+    """Terms of each document; 0 for a row that is none."""
+    live: Mask
+    """Which documents count, and may be found."""
+    postings: Mapping[str, Postings]
+    """By term; a term that no document has may be missing."""
+
+    @implements("WRITER-027", "AMB-110")
+    def statistics(self) -> CorpusStatistics:
+        """Of the documents that count."""
+        counted = self.live & (self.lengths > 0)
+        found = {term: int(np.count_nonzero(self.live[each.documents])) for term, each in self.postings.items()}
+        return CorpusStatistics(
+            documents=int(np.count_nonzero(counted)),
+            terms=int(self.lengths[counted].sum(dtype=np.int64)),
+            frequencies={term: count for term, count in found.items() if count},
+        )
+
+    @implements("PLAN-023", "AMB-110")
+    def scores(self, asked: AskedTerms, corpus: CorpusStatistics) -> tuple[Documents, Scores]:
+        """The documents that match, and their scores by ``corpus``, the statistics of all sources."""
+        average = corpus.terms / corpus.documents if corpus.documents else 1.0
+        terms = asked.terms
+        lists = [self.postings[term] for term in terms if term in self.postings]
+        if not lists or ((asked.every or asked.phrase) and len(lists) < len(terms)):
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        matching = self._matching(asked, lists)
+        # Of one list the scores are as many as its documents; of several there is a place for each document.
+        places = matching if len(lists) == 1 else np.arange(len(self.lengths))
+        total = np.zeros(len(places))
+        repeated = Counter(term for term, _ in asked.placed)
+        for term in terms:
+            if term not in self.postings:
+                continue
+            found = self.postings[term]
+            kept = self.live[found.documents]
+            documents, counts = found.documents[kept], found.counts[kept]
+            discount = 1 - _B + _B * self.lengths[documents] / average
+            weights = repeated[term] * corpus.weight(term) * counts * (_K1 + 1) / (counts + _K1 * discount)
+            if len(lists) == 1:
+                total = weights[np.isin(documents, matching)] if asked.phrase else weights
+            else:
+                total[documents] += weights
+        return matching, (total if len(lists) == 1 else total[matching]).astype(np.float32)
+
+    def _matching(self, asked: AskedTerms, lists: Sequence[Postings]) -> Documents:
+        if len(lists) == 1 and not asked.phrase:
+            (only,) = lists
+            return only.documents[self.live[only.documents]]
+        times = np.zeros(len(self.lengths), np.uint16)
+        for each in lists:
+            times[each.documents] += 1
+        wanted = len(lists) if asked.every or asked.phrase else 1
+        found = np.flatnonzero((times >= wanted) & self.live)
+        return self._in_phrase(asked, found) if asked.phrase else found
+
+    def _in_phrase(self, asked: AskedTerms, found: Documents) -> Documents:
+        """Those of ``found`` in which all terms stand as far from each other as in the query."""
+        starts: Documents | None = None
+        origin = asked.placed[0][1]
+        for term, position in dict.fromkeys(asked.placed):
+            each = self.postings[term]
+            assert each.positions is not None
+            documents = np.repeat(each.documents, each.counts)
+            kept = np.isin(documents, found)
+            # A start of the phrase is a document and a position there, as one number.
+            here = (documents[kept] << 32) + each.positions[kept] - (position - origin)
+            starts = here if starts is None else np.intersect1d(starts, here)
+        assert starts is not None
+        return np.unique(starts >> 32)

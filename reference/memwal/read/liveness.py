@@ -1,0 +1,73 @@
+"""Which rows of a source a merged table would have: those that no later row supersedes and that are not deleted.
+
+Indexes hold superseded and deleted rows as long as they are not built anew. Of the base table, whose keys are many,
+one pass over its keys tells which of its rows the keys of the newer sources supersede.
+Source: MemWAL revision A, "Full-Text Search Queries"; AMB-110.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..clauses import implements
+from ..ids import RegionId
+from ..table.read import ROW_ADDRESS, deleted_offsets
+from .parts import Addresses, Mask, Part, TablePart
+from .ranking import Freshness
+
+
+@dataclass(slots=True)
+class Liveness:
+    """What became of the rows of each source; what was asked once is kept."""
+
+    fresh: Freshness
+    _dead: dict[tuple[RegionId | None, int], Addresses] = field(default_factory=dict)
+    """Addresses of the rows that do not count, ascending."""
+
+    @implements("AMB-109", "AMB-110")
+    async def of(self, part: Part, addresses: Addresses) -> Mask:
+        """Which of the rows at ``addresses`` of a source count. For an approximate search all do."""
+        live = np.ones(len(addresses), np.bool_)
+        if self.fresh.approximate:
+            return live
+        which = part.region_id, part.generation
+        if which not in self._dead:
+            self._dead[which] = np.unique(np.concatenate([await self._superseded(part), await _deleted(part)]))
+        dead = self._dead[which]
+        if not len(dead) or not len(addresses):
+            return live
+        order = None if bool((addresses[1:] >= addresses[:-1]).all()) else np.argsort(addresses)
+        at = np.minimum(np.searchsorted(addresses, dead, sorter=order), len(addresses) - 1)
+        places = at if order is None else order[at]
+        live[places[addresses[places] == dead]] = False
+        return live
+
+    async def _superseded(self, part: Part) -> Addresses:
+        key, regions = list(self.fresh.view.base.primary_key), self.fresh.parts.regions
+        # A newer row of the key supersedes one of the base whichever region it is in: that is what its merge does.
+        sources = regions.values() if part.region_id is None else (regions[part.region_id],)
+        newer = [each for parts in sources for each in parts if each.generation > part.generation]
+        if part.region_id is None and not newer:
+            return np.empty(0, np.uint64)
+        rows = await part.rows(key)
+        stale = np.zeros(rows.num_rows, np.bool_)
+        for each in newer:
+            stale |= (await self.fresh.keys(each))[0].mask(rows)
+        addresses: Addresses = rows.column(ROW_ADDRESS).to_numpy()
+        if part.region_id is not None:
+            stale |= ~np.isin(addresses, await self.fresh.newest(part))
+        return addresses[stale]
+
+
+async def _deleted(part: Part) -> Addresses:
+    """Rows that the deletion files of a table list."""
+    if not isinstance(part, TablePart):
+        return np.empty(0, np.uint64)
+    state = await part.opened()
+    found = [np.empty(0, np.uint64)]
+    for fragment in state.fragments:
+        offsets = await deleted_offsets(part.io, fragment, state)
+        found.append((np.uint64(fragment.id) << np.uint64(32)) + offsets.astype(np.uint64))
+    return np.concatenate(found)

@@ -1,0 +1,179 @@
+"""Full-text searches give the rows and scores that one merged table would give, computed here from its texts."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import lance
+import memwal
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from memwal.index import transforms
+
+from ..kit.tables import keys_of
+
+KEY = {"lance-schema:unenforced-primary-key": "true"}
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False, metadata=KEY), ("text", pa.string())])
+PLAIN = {"base_tokenizer": "whitespace", "stem": False, "remove_stop_words": False, "with_position": True}
+WORDS = ("fox", "dog", "cow", "red", "ox")
+QUERIES = ("fox", "red fox fox", "absent cow")
+BASE_ROWS = 300
+"""So many that a common word has more than two full blocks of documents."""
+
+
+def base_text(number: int) -> str | None:
+    return None if number % 17 == 3 else " ".join(WORDS[(number * k) % 7 % 5] for k in range(1, 2 + number % 6))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A base table in three fragments whose index is in two segments, and has not seen the last fragment."""
+    place = tmp_path_factory.mktemp("text") / "t"
+    parts = [range(160), range(160, 240), range(240, BASE_ROWS)]
+    for number, keys in enumerate(parts):
+        made = pa.table([[-1 - key for key in keys], [base_text(key) for key in keys]], schema=SCHEMA)
+        dataset = lance.write_dataset(made, str(place), mode="append" if number else "create")
+        if number == 0:
+            dataset.create_scalar_index("text", "INVERTED", name="i", **PLAIN)
+        elif number == 1:
+            dataset.optimize.optimize_indices(num_indices_to_merge=0)
+    return place
+
+
+def merged_scores(table: pa.Table, query: str, how: str) -> dict[int, float]:
+    """BM25 of one table, from its texts alone: what a word is, how often, and where."""
+    texts = {k: t.split() for k, t in zip(*(table.column(n).to_pylist() for n in ("id", "text")), strict=True) if t}
+    average = sum(map(len, texts.values())) / max(1, len(texts))
+    asked = query.split()
+    found = {}
+    for key, words in texts.items():
+        times = Counter(words)
+        held = {
+            "any": any(times[word] for word in asked),
+            "every": all(times[word] for word in asked),
+            "phrase": any(words[at : at + len(asked)] == asked for at in range(len(words))),
+        }
+        if not held[how]:
+            continue
+        score = 0.0
+        for word in asked:
+            having = sum(word in own for own in texts.values())
+            weight = math.log(1 + (len(texts) - having + 0.5) / (having + 0.5))
+            score += weight * times[word] * 2.2 / (times[word] + 1.2 * (0.25 + 0.75 * len(words) / average))
+        found[key] = score
+    return found
+
+
+def check(table: memwal.Table, writers: Sequence[memwal.Writer]) -> None:
+    everything = table.scan(writers=writers)
+    for query in QUERIES:
+        for how, options in (("any", {}), ("every", {"every_term": True}), ("phrase", {"phrase": True})):
+            expected = merged_scores(everything, query, how)
+            rows = table.search_text(query, "text", 1_000, columns=["id"], writers=writers, **options)
+            scores = rows.column("_score").to_pylist()
+            found = dict(zip(rows.column("id").to_pylist(), scores, strict=True))
+            assert found == pytest.approx(expected, rel=1e-5), (query, how)
+            assert scores == sorted(scores, reverse=True)
+    best = table.search_text("fox", "text", 3, columns=["id"], writers=writers).column("_score").to_pylist()
+    assert best == pytest.approx(sorted(merged_scores(everything, "fox", "any").values(), reverse=True)[:3], rel=1e-5)
+
+
+KEYS = st.sampled_from([*range(-BASE_ROWS, -BASE_ROWS + 4), *range(-160, -156), *range(-4, 4)])
+TEXTS = st.none() | st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join)
+WRITES = st.dictionaries(KEYS, TEXTS, min_size=1, max_size=6)
+STEPS = st.lists(
+    st.tuples(st.just("put"), WRITES, st.booleans())
+    | st.tuples(st.just("delete"), st.lists(KEYS, min_size=1, max_size=3, unique=True))
+    | st.tuples(st.sampled_from(["flush", "merge", "catch_up", "append", "delete_base"])),
+    min_size=3,
+    max_size=9,
+)
+
+
+def run(table: memwal.Table, writers: Sequence[memwal.Writer], steps: Sequence[tuple[Any, ...]]) -> None:
+    """``steps`` on a table of two regions, each key to its own."""
+
+    def routed(rows: pa.Table) -> list[tuple[memwal.Writer, pa.Table]]:
+        values = table.region_values(rows).column("b").to_pylist()
+        parts = [rows.filter(pa.array([value == number for value in values])) for number in (0, 1)]
+        return [(writer, part) for writer, part in zip(writers, parts, strict=True) if part.num_rows]
+
+    for number, (what, *given_) in enumerate(steps):
+        if what == "put":
+            rows, indexed = given_
+            for writer, own in routed(pa.table([list(rows), list(rows.values())], schema=SCHEMA)):
+                writer.put(own, indexed=indexed)
+        elif what == "delete" and table.revision.tombstones:
+            for writer, own in routed(pa.table({"id": pa.array(given_[0], pa.int64())})):
+                writer.delete(own)
+        elif what == "flush":
+            writers[number % 2].flush()
+        elif what == "merge":
+            table.merge()
+        elif what == "catch_up":
+            table.catch_up()
+        elif what == "append":
+            table.append(pa.table([[1_000 + number], ["fox red fox"]], schema=SCHEMA))
+        elif what == "delete_base":
+            table.delete(f"id = {-5 - number}")
+
+
+def opened(built: Path, place: Path, revision: str, stack: ExitStack) -> tuple[memwal.Table, list[memwal.Writer]]:
+    shutil.copytree(built, place)
+    spec = transforms.bucket("b", "id", 2)
+    table = memwal.enable(place, revision=revision, spec=spec, maintained_indexes=["i"])
+    return table, [stack.enter_context(table.writer(values={"b": b}, background=False)) for b in (0, 1)]
+
+
+@pytest.mark.clause("PLAN-023", "PLAN-024", "WRITER-027", "AMB-110")
+@given(revision=st.sampled_from("ABR"), steps=STEPS)
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_rows_and_scores_are_those_of_the_merged_table(
+    built: Path, tmp_path_factory: pytest.TempPathFactory, revision: str, steps: list[tuple[Any, ...]]
+) -> None:
+    with ExitStack() as stack:
+        table, writers = opened(built, tmp_path_factory.mktemp("x") / "t", revision, stack)
+        run(table, writers, steps)
+        check(table, writers)
+
+
+@pytest.mark.clause("PLAN-023", "PLAN-024", "WRITER-027", "AMB-110")
+def test_superseded_rows_of_every_source_are_neither_found_nor_counted(built: Path, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        table, writers = opened(built, tmp_path / "t", "R", stack)
+        mine = keys_of(table, 0, 3)
+        steps = [
+            ("put", {-300: "cow", -160: "cow ox", -1: "cow", **dict.fromkeys(mine, "fox red fox")}, True),
+            ("flush",), ("flush",), ("merge",),
+            ("put", {mine[0]: "ox", -299: "red red", -2: None}, True),
+            ("put", {mine[1]: "fox red", -159: "dog"}, False),
+            ("flush",), ("append",), ("delete_base",),
+            ("put", {mine[0]: "dog fox", -298: "ox"}, True),
+            ("put", {mine[0]: "cow fox", mine[2]: ""}, True),
+            ("delete", [-297, mine[1]]),
+        ]  # fmt: skip
+        run(table, writers, steps)
+        check(table, writers)
+        plan = table.explain(text="fox", column="text", writers=writers)
+        via = [line.rpartition("via=")[2].partition("  ")[0] for line in plan.splitlines() if "FTSExec" in line]
+        assert via[0] == "index+gen=1 index+gen=1 index+scan of 2 fragments"
+        assert sorted(set(via[1:])) == ["index", "memory index"]
+
+
+@pytest.mark.clause("PLAN-023")
+def test_a_phrase_needs_an_index_with_positions(tmp_path: Path) -> None:
+    place = tmp_path / "t"
+    dataset = lance.write_dataset(pa.table([[1], ["red fox"]], schema=SCHEMA), str(place))
+    dataset.create_scalar_index("text", "INVERTED", name="i")
+    table = memwal.enable(place, revision="B", maintained_indexes=["i"])
+    with pytest.raises(memwal.InvalidArgument, match="index 'i' keeps no positions of terms, which a phrase needs"):
+        table.search_text("red fox", "text", phrase=True)
+    assert table.search_text("red fox", "text").num_rows == 1
