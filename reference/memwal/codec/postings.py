@@ -180,7 +180,8 @@ def _positions(row: Mapping[str, pa.Scalar], counts: _Places, codec: str | None)
     if groups:
         packed, _ = _unpacked(data, np.array(groups, np.int64))
         distances[np.array(places)[:, None] + np.arange(_PACKED)] = packed
-    sums = np.cumsum(distances)
+    sums: _Places = np.cumsum(distances)
     starts = np.cumsum(counts) - counts
     before = np.where(starts > 0, sums[np.maximum(starts - 1, 0)], 0)
-    return sums - np.repeat(before, counts)
+    found: _Places = sums - np.repeat(before, counts)
+    return found

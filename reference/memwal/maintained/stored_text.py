@@ -20,7 +20,7 @@ from ..codec.postings import Layout, Postings
 from ..effects import Io
 from ..errors import ArtifactError, InvalidArgument, NotFound
 from ..table.mirror import index_folder
-from ..table.stored_file import StoredFile, open_described, open_rows
+from ..table.stored_index import IndexFile, open_index_file
 from .tokenizer import METADATA_FILE
 
 Addresses = npt.NDArray[np.uint64]
@@ -43,13 +43,9 @@ class StoredPart:
     """Terms of each document."""
     terms: bytes | Mapping[str, int]
     """Number of each term: a transducer, or a table in older indexes."""
-    lists: StoredFile
-    """The file of lists, of which row n is that of term n, opened for what every search needs."""
-    placed: StoredFile
-    """The same, opened for the positions of terms too."""
+    lists: IndexFile
+    """The file of lists, of which row n is that of term n."""
     layout: Layout
-    rows: int
-    """Terms, and lists."""
 
     def numbers(self, terms: Collection[str] | None = None) -> dict[str, int]:
         """Where the lists of ``terms`` are, of all terms for None."""
@@ -57,11 +53,11 @@ class StoredPart:
         if not isinstance(self.terms, bytes):
             found = {term: n for term, n in self.terms.items() if terms is None or term in terms}
         elif terms is None:
-            found = _text(token_fst.decode(self.terms, path, self.rows), path)
+            found = _text(token_fst.decode(self.terms, path, self.lists.rows), path)
         else:
             found = _text(token_fst.find(self.terms, [term.encode() for term in terms], path), path)
-        if any(not 0 <= number < self.rows for number in found.values()):
-            raise ArtifactError(_CLAUSE, path, f"a term has no list of documents among {self.rows}")
+        if any(not 0 <= number < self.lists.rows for number in found.values()):
+            raise ArtifactError(_CLAUSE, path, f"a term has no list of documents among {self.lists.rows}")
         return found
 
     @implements("WRITER-027", "PLAN-023")
@@ -70,16 +66,15 @@ class StoredPart:
 
         Raises `InvalidArgument` for positions that the index does not have.
         """
-        if positions and (self.layout.positions is None or len(self.placed.columns) < len(_LISTS) + len(_PLACES)):
+        columns = (*_LISTS, *_PLACES) if positions else _LISTS
+        if positions and (self.layout.positions is None or not set(_PLACES) <= set(self.lists.schema.names)):
             reason = f"a phrase needs the positions of terms, and {self.io.path(self.prefix)} has none that are read"
             raise InvalidArgument(f"{reason}: the index is not built with_position, or by an older writer")
         found: dict[str, Postings] = {}
-        file = self.placed if positions else self.lists
         for term, number in sorted(self.numbers(terms).items(), key=lambda each: each[1]):
-            with await open_rows(self.io, file, number, 1) as opened:
-                row = opened.read(number, 1)
-            values = {name: row.column(name)[0] for name in row.schema.names}
-            path = self.io.path(file.name)
+            row = await self.lists.read(columns, number, 1)
+            values = {name: row.column(name)[0] for name in columns}
+            path = self.io.path(self.lists.name)
             found[term] = postings.decode(values, self.layout, len(self.lengths), path, positions=positions)
         return found
 
@@ -94,21 +89,18 @@ async def parts(io: Io, entry: table_pb2.IndexMetadata) -> list[StoredPart]:
     except (ValueError, TypeError, LookupError) as error:
         reason = f"the partitions are not readable: {error}"
         raise ArtifactError(_CLAUSE, io.path(f"{folder}/{METADATA_FILE}"), reason) from error
-    return [await _part(io, f"{folder}/part_{number}") for number in numbers]
+    return [await _part(io, entry, f"part_{number}") for number in numbers]
 
 
-async def _part(io: Io, prefix: str) -> StoredPart:
+async def _part(io: Io, entry: table_pb2.IndexMetadata, name: str) -> StoredPart:
+    prefix = f"{index_folder(entry.uuid.uuid)}/{name}"
     documents = await _read(io, f"{prefix}_docs.lance")
-    name = f"{prefix}_invert.lance"
-    try:
-        placed, described = await open_described(io, name, (*_LISTS, *_PLACES))
-        lists, _ = await open_described(io, name, _LISTS)
-    except NotFound:
-        raise ArtifactError(_CLAUSE, io.path(name), "the index has no such file") from None
-    if len(lists.columns) != len(_LISTS) or not {"_rowid", "_num_tokens"} <= set(documents.schema.names):
-        raise ArtifactError(_CLAUSE, io.path(name), "the index has no lists of documents as they are read here")
-    assert lists.layout is not None
-    metadata = {key.encode(): value for key, value in described.schema.metadata.items()}
+    path = io.path(f"{prefix}_invert.lance")
+    lists = await open_index_file(io, entry, f"{name}_invert.lance")
+    if lists is None:
+        raise ArtifactError(_CLAUSE, path, "the index has no such file")
+    if not {"_rowid", "_num_tokens"} <= set(documents.schema.names) or not set(_LISTS) <= set(lists.schema.names):
+        raise ArtifactError(_CLAUSE, path, "the index has no lists of documents as they are read here")
     return StoredPart(
         io=io,
         prefix=prefix,
@@ -116,9 +108,7 @@ async def _part(io: Io, prefix: str) -> StoredPart:
         lengths=documents.column("_num_tokens").to_numpy().astype(np.uint32, copy=False),
         terms=await _terms(io, f"{prefix}_tokens.lance"),
         lists=lists,
-        placed=placed,
-        layout=postings.layout(metadata, io.path(name)),
-        rows=lists.layout.rows,
+        layout=postings.layout(lists.schema.metadata or {}, path),
     )
 
 

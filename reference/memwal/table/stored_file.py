@@ -141,38 +141,6 @@ async def open_columns(io: Io, name: str, columns: Sequence[str]) -> StoredFile:
     return replace(whole, layout=layout, indices=places, ends=ends)
 
 
-async def open_described(io: Io, name: str, columns: Sequence[str]) -> tuple[StoredFile, file_pb2.FileDescriptor]:
-    """Open a file that is none of the table's rows for some of its top-level ``columns``; and what it says of itself.
-
-    Columns that it does not have are left out. Always by pages, since few of its rows are wanted. Raises `NotFound`,
-    and `ArtifactError` for a damaged file.
-    """
-    size = await io.head(name)
-    layout, ends = await _layout(io, name, size)
-    described = protobuf.parse(file_pb2.FileDescriptor, ends[0][1], clause="FORMAT-024", path=io.path(name))
-    held = list(described.schema.fields)
-    by_id = {field.id: field for field in held}
-    parents = {field.parent_id for field in held}
-    for fields in (held, [field for field in held if field.id not in parents]):
-        if len(fields) == len(layout.columns):
-            places: dict[str, list[int]] = {}
-            for place, field in enumerate(fields):
-                places.setdefault(_top(field, by_id), []).append(place)
-            chosen = {column: places[column] for column in columns if column in places}
-            file = StoredFile(
-                name=name,
-                columns=tuple(chosen),
-                places=tuple(own[0] for own in chosen.values()),
-                fields=len(fields),
-                size_bytes=size,
-                layout=layout,
-                indices=tuple(place for own in chosen.values() for place in own),
-                ends=ends,
-            )
-            return file, described
-    raise ArtifactError("FORMAT-019", io.path(name), f"holds {len(layout.columns)} columns, and has {len(held)} fields")
-
-
 async def rows(io: Io, name: str, file: table_pb2.DataFile, fields: Sequence[file_pb2.Field]) -> int:
     """How many rows ``file``, whose object is ``name``, says that it has. Raises `ArtifactError`."""
     size = await reading.size(io, name)
