@@ -1,6 +1,6 @@
 """The same program in each kind of session: Spark Connect, and a standalone cluster; `steps` is the program.
 
-All other tests of this folder run with a local master. The cluster takes a minute of CPU, so that its test is a long one.
+All other tests of this folder run with a local master. The cluster takes a minute of CPU: its test is a long one.
 """
 
 from __future__ import annotations
