@@ -8,6 +8,7 @@ of 8,640 triggers, one every 10 seconds, is computed from these counts.
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -61,6 +62,9 @@ def ours(path: Path, given: list[pa.Table], regions: int, merge_every: int, flus
             # What is counted is what was made: the collector takes older versions away, and WAL entries.
             entries, versions = sum(table.log_ends().values()), int(table.version)
             table.gc(retain_versions=5)
+            # A day takes long: what is known of it is there when it is ended.
+            fragments = len(lance.dataset(str(path)).get_fragments())
+            print(f"{number + 1} triggers: {fragments} fragments, {versions} versions", file=sys.stderr, flush=True)
     stored = sum(each.is_file() for each in path.rglob("*"))
     table.refresh()
     return {

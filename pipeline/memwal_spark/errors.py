@@ -51,6 +51,13 @@ def _in_worker() -> bool:
     return main is not None and main.name.startswith("pyspark.")
 
 
+def said(error: BaseException) -> str:
+    """What a person has to know of an error that Spark raised: our sentence in it, else its first line."""
+    text = str(error)
+    found = _SENTENCE.search(text)
+    return found[0] if found is not None else text.partition("\n")[0]
+
+
 @contextmanager
 def plain_errors() -> Iterator[None]:
     """Raise our sentence alone where Spark's error has one; Spark's error is its ``__context__``.
@@ -60,8 +67,8 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        found = _SENTENCE.search(str(error))
-        if found is None or str(error) == found[0]:
+        text = said(error)
+        if not text.startswith(_CODE) or str(error) == text:
             raise
         kind = AnalysisException if isinstance(error, AnalysisException) else PySparkException
-        raise kind(message=found[0]) from None
+        raise kind(message=text) from None

@@ -20,6 +20,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_type
 
+from .errors import sentences
 from .options import TableOption
 from .place import field_names, open_table
 from .values import as_text
@@ -138,8 +139,9 @@ def _engine_region(table: Table, sources: Sequence[str]) -> Column:
     as_bucket = bucket_count(table) is not None
 
     def region(*columns: pa.Array) -> pa.Array:
-        rows = pa.table(list(columns), names=schema.names).cast(schema)
-        values = transforms.evaluate(spec, rows, names, revision=revision)
+        with sentences():
+            rows = pa.table(list(columns), names=schema.names).cast(schema)
+            values = transforms.evaluate(spec, rows, names, revision=revision)
         return values.column(0).combine_chunks() if as_bucket else as_text(values)
 
     return sf.arrow_udf(region, "int" if as_bucket else "string")(*sources)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import re
+import shlex
+import shutil
 import subprocess
 import sys
 from decimal import Decimal
@@ -18,7 +21,8 @@ import pyspark
 import pytest
 from memwal.errors import InvalidArgument
 from memwal_spark import java, jobs
-from memwal_spark.jobs.commands import commands, sentence
+from memwal_spark.errors import said
+from memwal_spark.jobs.commands import commands
 from memwal_spark.jobs.fitting import fitted
 from memwal_spark.jobs.sessions import has_master
 from pyspark.errors import PySparkException
@@ -118,8 +122,7 @@ def test_indexes_catch_up_garbage_goes_and_the_table_is_clean(spark: SparkSessio
     caught = command("catch-up", path, "--json")
     assert (caught.exit_code, json.loads(caught.stdout)) == (0, {"failed": 0, "tasks": []})
     shown = command("gc", path, "--retain-versions", "1", "--grace", "0", "--json")
-    (task,) = json.loads(shown.stdout)["tasks"]
-    assert {total["kind"]: total["collected"] for total in task["totals"]}["generation"] == 3
+    assert {total["kind"]: total["collected"] for total in json.loads(shown.stdout)["totals"]}["generation"] == 3
     assert command("verify", path).stdout.endswith("clean\n")
     next((tmp_path / "t" / "data").iterdir()).unlink()
     found = command("verify", path, "--json")
@@ -127,7 +130,73 @@ def test_indexes_catch_up_garbage_goes_and_the_table_is_clean(spark: SparkSessio
     assert "named_files_are_there" in {one["invariant"] for one in json.loads(found.stdout)["tasks"][0]["findings"]}
 
 
-@pytest.mark.parametrize("words", [["merge"], ["catch-up"], ["gc"], ["write", "in.csv", "--sequence-by", "seq"]])
+def test_the_tasks_of_a_collection_together_do_and_say_what_one_process_does(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    flushed(tmp_path / "one", range(30)).merge()
+    shutil.copytree(tmp_path / "one", tmp_path / "many")
+    local = memwal.open(tmp_path / "one").gc(retain_versions=1, sizes=True)
+    done = jobs.gc(spark, str(tmp_path / "many"), retain_versions=1, grace_ms=0, sizes=True)
+    assert [task.error for task in done.tasks] == [None, None, None]
+    assert {d.kind for d in local.collected} == {"version", "generation", "transaction"}
+    assert done.report == local
+    assert names(tmp_path / "many") == names(tmp_path / "one")
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_region_that_cannot_be_collected_is_named_and_the_others_and_the_table_are(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = flushed(tmp_path / "t", range(30))
+    table.merge()
+    broken = min(str(region.region_id) for region in table.regions())
+    region = tmp_path / "t" / "_mem_wal" / broken
+    (region / "20000000_gen_1" / "data").mkdir(parents=True)
+    (region / "20000000_gen_1" / "data" / "x.lance").touch()
+    (region / "20000000_gen_1" / "_versions").mkdir()
+    (region / "20000000_gen_1" / "_versions" / "1.manifest").write_bytes(b"no manifest")
+    shown = command("gc", str(tmp_path / "t"), "--retain-versions", "1", "--grace", "0", "--orphan-age", "1d", "--json")
+    found = json.loads(shown.stdout)
+    assert (shown.exit_code, [one["region"] for one in found["failed"]]) == (1, [broken])
+    assert f"error: region {broken}: ArtifactError" in shown.stderr
+    collected = {(one["kind"], one["name"].split("/")[1]) for one in found["decisions"] if one["collected"]}
+    assert {name for kind, name in collected if kind == "generation"} == {
+        str(region.region_id) for region in table.regions()
+    } - {broken}
+    assert "version" in {kind for kind, _ in collected}
+
+
+def test_the_commands_of_the_page_do_what_it_says(spark: SparkSession, tmp_path: Path) -> None:
+    section = (
+        (Path(__file__).parents[2] / "docs" / "spark.md").read_text("utf-8").split("\n## Jobs\n")[1].split("\n## ")[0]
+    )
+    typed = [
+        shlex.split(line)
+        for block in re.findall(r"^```sh\n(.*?)^```", section, re.M | re.S)
+        for line in block.splitlines()
+    ]
+    words = [line[2:] for line in typed if line[:2] == ["memwal", "spark"]]
+    assert [line[0] for line in words] == ["write", "merge", "catch-up", "gc", "verify", "write"]
+    assert [line[0] for line in typed if line[0] != "memwal"] == ["spark-submit"]
+    places = {name: tmp_path / name for name in ("the/table", "changes.csv", "log.json")}
+    bucketed(places["the/table"], revision="R")
+    places["changes.csv"].write_text("id,seq,text\n1,1,a\n2,1,b\n")
+    places["log.json"].write_text(
+        '{"id": 1, "seq": 2, "text": "a", "_change_type": "delete", "_commit_timestamp": 1}\n'
+        '{"id": 3, "seq": 2, "text": "c", "_change_type": "insert", "_commit_timestamp": 1}\n'
+    )
+    for line in words:
+        shown = command(*[str(places.get(word, word)) for word in line])
+        assert shown.exit_code == 0, f"{line}: {shown.output}"
+    assert stored(places["the/table"]) == [(2, 1, "b"), (3, 2, "c")]
+
+
+@pytest.mark.parametrize(
+    "words", [["merge"], ["catch-up"], ["gc"], ["verify"], ["write", "in.csv", "--sequence-by", "seq"]]
+)
 def test_a_table_that_is_not_there_ends_a_job_with_2(spark: SparkSession, tmp_path: Path, words: list[str]) -> None:
     name, *rest = words
     shown = command(name, str(tmp_path / "none"), *rest)
@@ -258,13 +327,7 @@ def test_a_value_that_a_column_would_change_fails_the_job_and_is_named(
     rows = as_typed(texts.selectExpr(*[f"{value} AS {n}" if n == column else n for n in texts.columns]))
     with pytest.raises(PySparkException) as refused:
         rows.collect()
-    assert sentence(refused.value).startswith(f"[MEMWAL_CAST] column {column}: ")
-
-
-def test_the_sentence_of_an_engine_error_inside_of_a_task_is_found() -> None:
-    text = "Job aborted\nTraceback:\n  File x\nmemwal.errors.LateRow: key 3 is late [AMB-148]\n  at org.apache"
-    assert sentence(ValueError(text)) == "LateRow: key 3 is late [AMB-148]"
-    assert sentence(ValueError("first\nsecond")) == "first"
+    assert said(refused.value).startswith(f"[MEMWAL_CAST] column {column}: ")
 
 
 def test_a_master_is_known_from_spark_submit_from_a_remote_and_from_the_file_of_defaults(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The jobs that keep a table going, as Spark runs them: write, merge, catch-up, gc, verify.
 
 - `loading`: files and change logs into a table, region by region; `fitting`: their columns in the table's types
-- `upkeep`: merge by region, catch-up by index, gc and verify
+- `upkeep`: merge by region, catch-up by index, verify; `collecting`: gc by region
 - `spread`: work as one Spark task for each thing; `sessions`: the session, whose master is the caller's or Spark's
 - `commands`: all of them as commands, under ``memwal spark`` and for ``spark-submit``
 """
@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .collecting import gc
     from .loading import write
-    from .upkeep import catch_up, gc, merge, verify
+    from .upkeep import catch_up, merge, verify
 
 __all__ = ["catch_up", "gc", "merge", "verify", "write"]
 
@@ -21,6 +22,7 @@ def __getattr__(name: str) -> Any:
     """The jobs; Spark is imported no sooner than somebody asks for one."""
     if name not in __all__:
         raise AttributeError(name)
-    from . import loading, upkeep
+    from . import collecting, loading, upkeep
 
-    return getattr(loading if name == "write" else upkeep, name)
+    rooms = {"write": loading, "gc": collecting}
+    return getattr(rooms.get(name, upkeep), name)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
-from memwal.cli.gc import duration_ms
+from memwal.cli import gc_options
+from memwal.cli.gc import as_found, show
 from memwal.errors import InvalidArgument, MemwalError, check_name
 from memwal.jobs.collector import RETAIN_MANIFESTS
 from rich.console import Console
 
 if TYPE_CHECKING:
-    from .spread import Tell
-    from .upkeep import JobDone
+    from .collecting import Collected
+    from .spread import JobDone, Tell
 
 T = TypeVar("T")
 
@@ -31,9 +31,6 @@ Storage = Annotated[
 ]
 
 ENDS = "Exit code 0: done; 1: a task or the job failed, and what the others did stays; 2: usage, or no such table."
-
-_SENTENCE = re.compile(r"\[MEMWAL_[A-Z_]+\][^\n]*")
-_ENGINE = re.compile(r"^(?:\S+: )*memwal\.\S*?(\w+): ([^\n]+)", re.MULTILINE)
 
 
 def commands(app: typer.Typer) -> None:
@@ -183,52 +180,33 @@ def catch_up(
 
 def gc(
     table: Place,
-    retain_versions: Annotated[
-        int | None, typer.Option(min=1, help="Keep this many newest table versions; all if absent.")
-    ] = None,
-    retain_age: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Keep younger table versions too, such as 7d.")
-    ] = None,
-    grace: Annotated[
-        str, typer.Option(metavar="DURATION", help="How long a read, merge or commit may be under way.")
-    ] = "10m",
-    retain_manifests: Annotated[
-        int, typer.Option(min=2, help="Keep this many newest manifest versions of each region.")
-    ] = RETAIN_MANIFESTS,
-    orphan_age: Annotated[
-        str, typer.Option(metavar="DURATION", help="Keep left-over generations that are younger.")
-    ] = "0",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted; change nothing.")] = False,
+    retain_versions: gc_options.RetainVersions = None,
+    retain_age: gc_options.RetainAge = None,
+    grace: gc_options.Grace = gc_options.GRACE,
+    retain_manifests: gc_options.RetainManifests = RETAIN_MANIFESTS,
+    orphan_age: gc_options.OrphanAge = gc_options.ORPHAN_AGE,
+    time_travel: gc_options.TimeTravelRule = "progress",
+    dry_run: gc_options.DryRun = False,
     master: Master = None,
     storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete what no retained table version needs, in one Spark task."""
-    age = None if retain_age is None else duration_ms(retain_age)
-    grace_ms, orphan_age_ms = duration_ms(grace), duration_ms(orphan_age)
+    """Delete what no retained table version needs, each region in a Spark task of its own."""
+    kept = gc_options.kept(retain_versions, retain_age, grace, retain_manifests, orphan_age, time_travel)
 
-    def job(_: Tell) -> JobDone:
-        from . import sessions, upkeep
+    def job(tell: Tell) -> Collected:
+        from . import collecting, sessions
 
         with sessions.started("memwal spark gc", master) as spark:
-            return upkeep.gc(
-                spark,
-                table,
-                retain_versions=retain_versions,
-                retain_age_ms=age,
-                grace_ms=grace_ms,
-                retain_manifests=retain_manifests,
-                orphan_age_ms=orphan_age_ms,
-                dry_run=dry_run,
-                storage=_options(storage),
-            )
+            return collecting.gc(spark, table, **kept, dry_run=dry_run, storage=_options(storage), tell=tell)
 
-    def line(_: str, found: dict[str, Any]) -> str:
-        verb = "would delete" if dry_run else "deleted"
-        kinds = ", ".join(f"{t['collected']} {t['kind']}" for t in found["totals"] if t["collected"])
-        return f"{verb} {found['collected']} and kept {found['kept']}" + (f": {kinds}" if kinds else "")
-
-    _show(_with_progress("collecting", job), "table", line, as_json=as_json)
+    done = _with_progress("collecting", job)
+    if as_json:
+        failed = [{"region": task.item, "error": task.error} for task in done.failed]
+        typer.echo(json.dumps({**as_found(done.report), "failed": failed}, indent=2))
+    else:
+        show(done.report, Console(), every=False)
+    _end(done, "region")
 
 
 def verify(
@@ -258,19 +236,11 @@ def verify(
         raise typer.Exit(1)
 
 
-def sentence(error: BaseException) -> str:
-    """What a person has to know of an error that Spark raised: what memwal said in it, else Spark's first line."""
-    text = str(error)
-    if (ours := _SENTENCE.search(text)) is not None:
-        return ours[0]
-    if (engine := _ENGINE.search(text)) is not None:
-        return f"{engine[1]}: {engine[2]}"
-    return text.partition("\n")[0]
-
-
 def _attempted(job: Callable[[], T]) -> T:
     """What ``job`` returns; an error of the caller ends the command with 2, of the engine or of Spark with 1."""
     from pyspark.errors import PySparkException
+
+    from ..errors import said
 
     try:
         return job()
@@ -278,11 +248,11 @@ def _attempted(job: Callable[[], T]) -> T:
         typer.echo(f"error: {mistake}", err=True)
         raise typer.Exit(2) from mistake
     except (MemwalError, PySparkException) as failure:
-        typer.echo(f"error: {sentence(failure)}", err=True)
+        typer.echo(f"error: {said(failure)}", err=True)
         raise typer.Exit(1) from failure
 
 
-def _with_progress(what: str, job: Callable[[Tell], JobDone]) -> JobDone:
+def _with_progress(what: str, job: Callable[[Tell], T]) -> T:
     with _busy(what) as tell:
         return _attempted(lambda: job(tell))
 
@@ -305,6 +275,11 @@ def _show(done: JobDone, kind: str, line: Callable[[str, dict[str, Any]], str], 
                 typer.echo(line(task.item, task.found))
         if not done.tasks:
             typer.echo("nothing to do")
+    _end(done, kind)
+
+
+def _end(done: JobDone, kind: str) -> None:
+    """Name the tasks that failed, and end the command with 1 if there are some."""
     for task in done.failed:
         typer.echo(f"error: {kind} {task.item}: {task.error}", err=True)
     if done.failed:

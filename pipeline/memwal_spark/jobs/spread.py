@@ -35,6 +35,22 @@ class TaskDone:
     """Kind and text of what the engine raised."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDone:
+    """What a job did, task by task."""
+
+    tasks: tuple[TaskDone, ...]
+
+    @property
+    def failed(self) -> tuple[TaskDone, ...]:
+        """The tasks that ended with an error; the others are done all the same."""
+        return tuple(task for task in self.tasks if task.error is not None)
+
+    def total(self, name: str) -> int:
+        """Sum of the number ``name`` over the tasks that did their work."""
+        return sum(int(task.found[name]) for task in self.tasks if task.found is not None)
+
+
 def spread(spark: SparkSession, items: Sequence[str], work: Work, tell: Tell | None = None) -> tuple[TaskDone, ...]:
     """Do ``work`` with each of ``items`` in a task of its own; returns what each did, in their order.
 

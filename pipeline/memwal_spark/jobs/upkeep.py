@@ -1,4 +1,4 @@
-"""Merge by region, catch-up by index, gc and verify: what keeps a table small and its reads fast, in Spark's tasks.
+"""Merge by region, catch-up by index, and verify: what keeps a table small and its reads fast, in Spark's tasks.
 
 The driver only looks which regions have something to merge, or which indexes there are. Tasks commit to the same table:
 one that loses a version to another carries its commit over, or begins it again, as any two mergers do.
@@ -7,42 +7,20 @@ one that loses a version to another carries its commit over, or begins it again,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import memwal
 from memwal.api.verifying import verify as verify_place
 from memwal.cli.verify import finding_as_json
-from memwal.errors import MemwalError, check_name
-from memwal.jobs import collector
-from memwal.jobs.collector import TimeTravel
+from memwal.errors import InvalidArgument, MemwalError, NotFound, check_name
 from memwal.table import coverage
 
 from ..options import TableOption
 from ..place import open_table
-from .spread import TaskDone, Tell, spread
+from .spread import JobDone, Tell, spread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-GRACE_MS = 600_000
-"""Grace time of `gc` where the caller says nothing: the engine's command has the same."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobDone:
-    """What a job did, task by task."""
-
-    tasks: tuple[TaskDone, ...]
-
-    @property
-    def failed(self) -> tuple[TaskDone, ...]:
-        """The tasks that ended with an error; the others are done all the same."""
-        return tuple(task for task in self.tasks if task.error is not None)
-
-    def total(self, name: str) -> int:
-        """Sum of the number ``name`` over the tasks that did their work."""
-        return sum(int(task.found[name]) for task in self.tasks if task.found is not None)
 
 
 def merge(
@@ -130,53 +108,19 @@ def catch_up(
     return JobDone(tasks=spread(spark, known if indexes is None else indexes, work, tell))
 
 
-def gc(
-    spark: SparkSession,
-    path: str,
-    *,
-    retain_versions: int | None = None,
-    retain_age_ms: int | None = None,
-    grace_ms: int = GRACE_MS,
-    retain_manifests: int = collector.RETAIN_MANIFESTS,
-    orphan_age_ms: int = 0,
-    time_travel: TimeTravel = "progress",
-    dry_run: bool = False,
-    storage: Mapping[str, str] | None = None,
-) -> JobDone:
-    """Delete what no retained table version needs, in one task: what may go is decided over all versions and regions.
-
-    The arguments are those of `memwal.Table.gc`, but that the grace time is ten minutes. The task says ``collected``,
-    ``kept`` and ``totals`` (by kind).
-    """
-    place = TableOption(path=path, storage=dict(storage or {}))
-    open_table(place)
-
-    def work(_: str) -> dict[str, Any]:
-        report = open_table(place).gc(
-            retain_versions=retain_versions,
-            retain_age_ms=retain_age_ms,
-            grace_ms=grace_ms,
-            retain_manifests=retain_manifests,
-            orphan_age_ms=orphan_age_ms,
-            time_travel=time_travel,
-            dry_run=dry_run,
-        )
-        totals = [{"kind": total.kind, "collected": total.collected, "kept": total.kept} for total in report.totals]
-        return {"collected": len(report.collected), "kept": len(report.kept), "totals": totals}
-
-    return JobDone(tasks=spread(spark, [path], work))
-
-
 def verify(spark: SparkSession, path: str, *, fast: bool = False, storage: Mapping[str, str] | None = None) -> JobDone:
     """Run every invariant over the table, read only, in one task; see `memwal.verify`.
 
     The task says ``clean``, ``version``, ``findings``, ``suppressed`` (findings that are counted only), ``looked_at``
-    and ``notes``. A table that is not there is an error of the task.
+    and ``notes``. Raises InvalidArgument if there is no trace of a table.
     """
     options = dict(storage or {})
 
     def work(_: str) -> dict[str, Any]:
-        report = verify_place(path, fast=fast, storage_options=options or None)
+        try:
+            report = verify_place(path, fast=fast, storage_options=options or None)
+        except NotFound as missing:
+            return {"missing": str(missing)}
         return {
             "clean": report.clean,
             "version": report.version,
@@ -187,4 +131,7 @@ def verify(spark: SparkSession, path: str, *, fast: bool = False, storage: Mappi
             "moved": report.moved,
         }
 
-    return JobDone(tasks=spread(spark, [path], work))
+    tasks = spread(spark, [path], work)
+    for missing in [task.found["missing"] for task in tasks if task.found is not None and "missing" in task.found]:
+        raise InvalidArgument(f"[MEMWAL_NO_TABLE] there is no table at {path!r} ({missing})")
+    return JobDone(tasks=tasks)

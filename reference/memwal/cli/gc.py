@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from dataclasses import asdict
-from typing import Annotated, get_args
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -14,24 +13,12 @@ from rich.table import Table as Grid
 
 import memwal
 from memwal.api import GcReport
+from memwal.cli import gc_options
 from memwal.cli.options import ManifestStore
 from memwal.drive import Listener
 from memwal.jobs import collector
-from memwal.jobs.collector import TimeTravel
 
-GRACE_MS = 600_000
-"""Grace time where the caller says nothing: longer than a commit of a large merge should take."""
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION = re.compile(r"(\d+)\s*(ms|s|m|h|d)")
 _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
-
-
-def duration_ms(text: str) -> int:
-    """A duration such as ``90s``, ``10m``, ``12h`` or ``7d`` in milliseconds; raises `typer.BadParameter`."""
-    found = _DURATION.fullmatch(text.strip())
-    if found is None and text.strip() != "0":
-        raise typer.BadParameter(f"{text!r} is no duration: a whole number with ms, s, m, h or d, such as 10m or 7d")
-    return int(found[1]) * _UNITS_MS[found[2]] if found is not None else 0
 
 
 def register(app: typer.Typer, out: Console, progress: Listener) -> None:
@@ -42,31 +29,13 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
         table: Annotated[
             str, typer.Argument(metavar="TABLE", help="Folder or URL (s3://, gs://, az://) of the table.")
         ],
-        retain_versions: Annotated[
-            int | None, typer.Option(min=1, help="Keep this many newest table versions; all if absent.")
-        ] = None,
-        retain_age: Annotated[
-            str | None, typer.Option(metavar="DURATION", help="Keep younger table versions too, such as 7d.")
-        ] = None,
-        grace: Annotated[
-            str, typer.Option(metavar="DURATION", help="How long a read, merge or commit may be under way.")
-        ] = "10m",
-        retain_manifests: Annotated[
-            int, typer.Option(min=2, help="Keep this many newest manifest versions of each region.")
-        ] = collector.RETAIN_MANIFESTS,
-        orphan_age: Annotated[
-            str, typer.Option(metavar="DURATION", help="Keep left-over generations that are younger.")
-        ] = "0",
-        time_travel: Annotated[
-            str,
-            typer.Option(
-                help="Of retained versions, keep what a Restore of them needs (progress), or only what their own "
-                "snapshot lists (snapshot): then they cannot be restored any more."
-            ),
-        ] = "progress",
-        dry_run: Annotated[
-            bool, typer.Option("--dry-run", help="Say what would be deleted, and why; change nothing.")
-        ] = False,
+        retain_versions: gc_options.RetainVersions = None,
+        retain_age: gc_options.RetainAge = None,
+        grace: gc_options.Grace = gc_options.GRACE,
+        retain_manifests: gc_options.RetainManifests = collector.RETAIN_MANIFESTS,
+        orphan_age: gc_options.OrphanAge = gc_options.ORPHAN_AGE,
+        time_travel: gc_options.TimeTravelRule = "progress",
+        dry_run: gc_options.DryRun = False,
         sizes: Annotated[
             bool | None, typer.Option("--sizes/--no-sizes", help="Measure what goes; in a dry run unless refused.")
         ] = None,
@@ -78,22 +47,16 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
 
         Exit code 0: done, or said; 1: the table is damaged or the store failed, and another run carries on; 2: usage.
         """
-        if time_travel not in get_args(TimeTravel):
-            raise typer.BadParameter(f"{time_travel!r}: choose progress or snapshot", param_hint="--time-travel")
+        kept = gc_options.kept(retain_versions, retain_age, grace, retain_manifests, orphan_age, time_travel)
         report = memwal.open(table, manifest_store=manifest_store, listener=progress).gc(
-            retain_versions=retain_versions,
-            retain_age_ms=duration_ms(retain_age) if retain_age is not None else None,
-            grace_ms=duration_ms(grace),
-            retain_manifests=retain_manifests,
-            orphan_age_ms=duration_ms(orphan_age),
-            time_travel="snapshot" if time_travel == "snapshot" else "progress",
+            **kept,
             dry_run=dry_run,
             sizes=dry_run if sizes is None else sizes,
         )
         if as_json:
-            out.print_json(json.dumps(_as_json(report)))
+            out.print_json(json.dumps(as_found(report)))
         else:
-            _print(report, out, every=every)
+            show(report, out, every=every)
 
     @app.command("gc-rules")
     def gc_rules(
@@ -109,7 +72,8 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
         out.print(grid)
 
 
-def _as_json(report: GcReport) -> dict[str, object]:
+def as_found(report: GcReport) -> dict[str, object]:
+    """The report as JSON has it."""
     return {
         "dry_run": report.dry_run,
         "decisions": [asdict(decision) for decision in report.decisions],
@@ -117,7 +81,8 @@ def _as_json(report: GcReport) -> dict[str, object]:
     }
 
 
-def _print(report: GcReport, out: Console, *, every: bool) -> None:
+def show(report: GcReport, out: Console, *, every: bool) -> None:
+    """Print what went, and why; of what is kept each thing if ``every``, else how many for which reason."""
     verb = "would delete" if report.dry_run else "deleted"
 
     def line(text: str) -> None:

@@ -46,6 +46,10 @@ class TableState:
     path: str
     """Object name of the manifest, for errors."""
 
+    def __reduce__(self) -> tuple[type[TableState], tuple[TableManifest, str]]:
+        """What was worked out stays behind: another process works it out again."""
+        return type(self), (self.manifest, self.path)
+
     @property
     def version(self) -> TableVersion:
         return TableVersion(self.manifest.message.version)

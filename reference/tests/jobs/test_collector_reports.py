@@ -9,7 +9,7 @@ import lance
 import memwal
 import pytest
 from memwal import paths
-from memwal.cli.gc import duration_ms
+from memwal.cli.gc_options import duration_ms
 from memwal.cli.main import app
 from memwal.effects import Head
 from memwal.ids import ManifestVersion, RegionId

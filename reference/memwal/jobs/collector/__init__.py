@@ -15,12 +15,13 @@ from typing import Any
 from . import files, generations, manifests, orphans, versions, wal
 from .decision import Decision, Eligibility, KeepRule, Kind
 from .generations import kept_because
+from .ledger import Ledger
 from .policy import KEEP_ALL, RETAIN_MANIFESTS, Policy, TimeTravel
-from .run import collect
+from .run import Begun, begin, collect, collect_planned, finish
 
 __all__ = [
-    "ELIGIBILITY", "KEEP_ALL", "RETAIN_MANIFESTS", "Decision", "Eligibility", "KeepRule", "Kind", "Policy",
-    "TimeTravel", "collect", "kept_because", "rules",
+    "ELIGIBILITY", "KEEP_ALL", "RETAIN_MANIFESTS", "Begun", "Decision", "Eligibility", "KeepRule", "Kind", "Ledger",
+    "Policy", "TimeTravel", "begin", "collect", "collect_planned", "finish", "kept_because", "rules",
 ]  # fmt: skip
 
 ELIGIBILITY: tuple[Eligibility[Any], ...] = (

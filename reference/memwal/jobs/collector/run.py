@@ -49,8 +49,31 @@ async def collect(
     before it may be deleted is tried again after these, and raises the store's `StorageError` only then.
     """
     ledger = Ledger(dry_run=dry_run, sizes=sizes, report=report)
+    begun = await begin(io, policy, ledger)
+    waiting = [planned for planned in begun.plans if not await collect_planned(io, planned, begun, ledger)]
+    await finish(io, begun, waiting, ledger)
+    return tuple(ledger.decisions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A collection whose regions are decided on: each may be collected by itself, in any order."""
+
+    needs: Needs
+    plans: tuple[CollectionPlan, ...]
+    remembered: Remembered
+    """What the snapshots of retained versions list, read when it is first asked for."""
+    expired: tuple[TableState, ...]
+    """Versions that this call expires."""
+    now_ms: Milliseconds
+    recorded: bool
+    """Whether the table knows what is collected beyond its versions; not where the store refused that."""
+
+
+async def begin(io: Io, policy: Policy, ledger: Ledger) -> Begun:
+    """Expire table versions, and decide on the generations of every region: what belongs to the table as a whole."""
     now_ms = await io.now() if policy.needs_clock else Milliseconds(0)
-    if not dry_run:
+    if not ledger.dry_run:
         await revive(io)
     held = await held_versions(io, policy, now_ms)
     _ = held[-1].state.mem_wal
@@ -63,29 +86,42 @@ async def collect(
     recorded = True
     try:
         # AMB-98, checks and deletion are two steps: a Restore that comes later finds recorded what is not there for it.
-        if not dry_run and await _record(io, needs, plans):
+        if not ledger.dry_run and await _record(io, needs, plans):
             retained = (*retained, *await newer_than(io, retained[-1].version))
             needs, plans = await planning.on(retained)
     except StorageError as refused:
         await io.note("collector_refused", reason=str(refused))
         recorded = False
-    remembered = Remembered(io, retained)
-    waiting: list[CollectionPlan] = []
-    for planned in plans:
-        # AMB-93, manifest first: what is listed still keeps its files.
-        if planned.doomed and not dry_run and not (recorded and await _unlisted(io, planned, needs)):
-            waiting.append(planned)
-        else:
-            await collect_region(io, planned, needs, remembered, now_ms, ledger)
-    expired = [one.state for one in held if one.version not in {state.version for state in retained}]
-    await collect_files(io, retained, expired, policy, now_ms, ledger)
+    expired = tuple(one.state for one in held if one.version not in {state.version for state in retained})
+    return Begun(
+        needs=needs,
+        plans=plans,
+        remembered=Remembered(io, retained),
+        expired=expired,
+        now_ms=now_ms,
+        recorded=recorded,
+    )
+
+
+async def collect_planned(io: Io, planned: CollectionPlan, begun: Begun, ledger: Ledger) -> bool:
+    """Collect in one region; false, and nothing is done, where its manifest cannot be written: the disk may be full."""
+    # AMB-93, manifest first: what is listed still keeps its files.
+    if planned.doomed and not ledger.dry_run and not (begun.recorded and await _unlisted(io, planned, begun.needs)):
+        return False
+    await collect_region(io, planned, begun.needs, begun.remembered, begun.now_ms, ledger)
+    return True
+
+
+async def finish(io: Io, begun: Begun, waiting: Sequence[CollectionPlan], ledger: Ledger) -> None:
+    """Collect the table's own files, then the regions in ``waiting``, which could not be collected before that."""
+    needs = begun.needs
+    await collect_files(io, needs.retained, begun.expired, needs.policy, begun.now_ms, ledger)
     # A full disk has room now that files are gone; if not, the store's refusal ends the call.
-    if not recorded:
-        await _record(io, needs, plans)
+    if not begun.recorded:
+        await _record(io, needs, begun.plans)
     for planned in waiting:
         await unlist(io, planned, needs)
-        await collect_region(io, planned, needs, remembered, now_ms, ledger)
-    return tuple(ledger.decisions)
+        await collect_region(io, planned, needs, begun.remembered, begun.now_ms, ledger)
 
 
 async def _unlisted(io: Io, planned: CollectionPlan, needs: Needs) -> bool:
