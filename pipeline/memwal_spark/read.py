@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from memwal.errors import InvalidArgument
 from memwal.read.cut import CutGone, Split
-from memwal.read.nodes import Hiding
+from memwal.read.merging import Hiding
 from memwal.read.origin import ORIGIN
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema

@@ -77,6 +77,13 @@ def among(rows: pa.Table, keys: pa.Table) -> pa.Table:
     return cellwise.where(rows, KeySet(keys).mask(rows))
 
 
+def holds(keys: pa.Table, asked: pa.Table) -> Mask:
+    """Which of the keys ``asked`` are among ``keys``."""
+    if not keys.num_rows or not asked.num_rows:
+        return np.zeros(asked.num_rows, np.bool_)
+    return KeySet(keys).mask(asked)
+
+
 class KeySet:
     """A set of keys, of which many rows are asked whether theirs is among them.
 
@@ -88,7 +95,7 @@ class KeySet:
         self.names: tuple[str, ...] = tuple(keys.schema.names)
         self._numbering = _numbering(keys)
         codes = self._numbering.codes(keys)
-        self._codes = _DenseCodes.of(codes) or _SparseCodes.of(codes)
+        self._codes = _DenseCodes.of(codes) or SparseCodes.of(codes)
         self.batch_rows: int = 1 if self._numbering.direct else max(1 << 19, 4 * keys.num_rows)
         """Fewest rows that are worth a call of `mask`: each call may have to hash all keys anew."""
 
@@ -113,7 +120,7 @@ class KeyPlaces:
         """``keys``: a table of the key columns."""
         self._numbering = _numbering(keys)
         codes = self._numbering.codes(keys)
-        low, span = _span(codes) if len(codes) else (0, 0)
+        low, span = span_of(codes) if len(codes) else (0, 0)
         self._low = low
         self._table: npt.NDArray[np.int32] | None = None
         self._order = self._codes = np.empty(0, dtype=np.int64)
@@ -128,10 +135,7 @@ class KeyPlaces:
         """The place of each of ``keys``, a table of the key columns; -1 for one that is not there."""
         codes = self._numbering.codes(keys)
         if self._table is not None:
-            # As unsigned numbers, codes below the least one are large, and so is everything above the largest.
-            offsets = codes.view(np.uint64) - np.uint64(self._low % 2**64)
-            np.minimum(offsets, np.uint64(len(self._table) - 1), out=offsets)
-            return self._table[offsets.view(np.int64)].astype(np.int64)
+            return self._table[offsets_of(codes, self._low, len(self._table))].astype(np.int64)
         at = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
         return np.where(self._codes[at] == codes, self._order[at], -1)
 
@@ -145,7 +149,7 @@ def repeated(keys: pa.Table) -> tuple[Codes, Codes] | None:
 
 
 def _repeated(codes: Codes) -> tuple[Codes, Codes] | None:
-    low, span = _span(codes)
+    low, span = span_of(codes)
     if span <= DENSE * len(codes):
         there = np.zeros(span, dtype=np.bool_)
         there[codes - low] = True
@@ -155,47 +159,21 @@ def _repeated(codes: Codes) -> tuple[Codes, Codes] | None:
     again = ordered[1:][ordered[1:] == ordered[:-1]]
     if not len(again):
         return None
-    rows = np.flatnonzero((_DenseCodes.of(again) or _SparseCodes.of(again)).mask(codes))
+    rows = np.flatnonzero((_DenseCodes.of(again) or SparseCodes.of(again)).mask(codes))
     order = rows[np.argsort(codes[rows], kind="stable")]
     ordered = codes[order]
     return order, np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(ordered[1:] != ordered[:-1])])
 
 
-class Seen:
-    """Keys that have come, batch by batch, of which later rows are asked whether theirs is among them.
-
-    Batches become a set when they are asked for the first time, and sets of like size one set, so that n batches make
-    about log2(n) sets.
-    """
-
-    def __init__(self) -> None:
-        self._waiting: list[pa.Table] = []
-        self._sets: list[tuple[pa.Table, KeySet]] = []
-
-    def add(self, keys: pa.Table) -> None:
-        """``keys``: a table of the key columns."""
-        if keys.num_rows:
-            self._waiting.append(keys)
-
-    def join(self, other: Seen) -> None:
-        """Add what has come to ``other``."""
-        self._waiting += [*(keys for keys, _ in other._sets), *other._waiting]
-
-    def mask(self, rows: pa.Table) -> Mask:
-        """Whether the key of each row has come. ``rows`` has the key columns, and may have others."""
-        if self._waiting:
-            keys = pa.concat_tables(self._waiting)
-            self._waiting = []
-            while self._sets and self._sets[-1][0].num_rows <= 2 * keys.num_rows:
-                keys = pa.concat_tables([self._sets.pop()[0], keys])
-            self._sets.append((keys, KeySet(keys)))
-        found: Mask = np.zeros(rows.num_rows, dtype=np.bool_)
-        for _, each in self._sets:
-            found |= each.mask(rows)
-        return found
+def offsets_of(codes: Codes, low: int, entries: int) -> npt.NDArray[np.int64]:
+    """Of each code its place in a table of ``entries`` that begins with ``low``; the last one for those outside."""
+    # As unsigned numbers, codes below the least one are large, and so is everything above the largest.
+    offsets = codes.view(np.uint64) - np.uint64(low % 2**64)
+    np.minimum(offsets, np.uint64(entries - 1), out=offsets)
+    return offsets.view(np.int64)
 
 
-def _span(codes: Codes) -> tuple[int, int]:
+def span_of(codes: Codes) -> tuple[int, int]:
     """The least code, and how many codes there are from it up to the largest."""
     low, high = int(codes.min()), int(codes.max())
     return low, high - low + 1
@@ -211,7 +189,7 @@ class _DenseCodes:
     def of(cls, codes: Codes) -> _DenseCodes | None:
         if not len(codes):
             return cls(0, np.zeros(1, dtype=np.bool_))
-        low, span = _span(codes)
+        low, span = span_of(codes)
         if span > max(DENSE * len(codes), 1 << 12):
             return None
         table = np.zeros(span + 1, dtype=np.bool_)
@@ -219,21 +197,18 @@ class _DenseCodes:
         return cls(low, table)
 
     def mask(self, codes: Codes) -> Mask:
-        # As unsigned numbers, codes below the least one are large, and so is everything above the largest.
-        offsets = codes.view(np.uint64) - np.uint64(self.low % 2**64)
-        np.minimum(offsets, np.uint64(len(self.table) - 1), out=offsets)
-        return self.table[offsets.view(np.int64)]
+        return self.table[offsets_of(codes, self.low, len(self.table))]
 
 
 @dataclass(frozen=True, slots=True)
-class _SparseCodes:
+class SparseCodes:
     distinct: Codes
     """Ascending."""
     slots: Mask
     """Whether some code falls into the slot; a power of two of them."""
 
     @classmethod
-    def of(cls, codes: Codes) -> _SparseCodes:
+    def of(cls, codes: Codes) -> SparseCodes:
         distinct = _distinct(codes)
         slots = np.zeros(1 << (len(distinct) * _SLOTS - 1).bit_length(), dtype=np.bool_)
         slots[_slot(distinct, len(slots))] = True
@@ -254,7 +229,7 @@ def _slot(codes: Codes, slots: int) -> npt.NDArray[np.int64]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Direct:
+class Direct:
     """Codes of one column that is a number itself."""
 
     direct = True
@@ -284,9 +259,16 @@ class _Numbered:
         return combined
 
 
-def _numbering(keys: pa.Table) -> _Direct | _Numbered:
-    if keys.num_columns == 1 and is_integral(keys.column(0).type) and not keys.column(0).null_count:
-        return _Direct()
+def direct(keys: pa.Table) -> Direct | None:
+    """What gives the codes of ``keys`` if these are one column of whole numbers without NULL; else None."""
+    plain = keys.num_columns == 1 and is_integral(keys.column(0).type) and not keys.column(0).null_count
+    return Direct() if plain else None
+
+
+def _numbering(keys: pa.Table) -> Direct | _Numbered:
+    plain = direct(keys)
+    if plain is not None:
+        return plain
     distinct = tuple(pc.unique(column) for column in keys.columns)
     seen: list[Codes | None] = []
     combined = _positions(keys.column(0), distinct[0])

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pyarrow as pa
-from memwal.read.nodes import Deduplicate
+from memwal.read.merging import Deduplicate
 from memwal_sim.bugs import Bug
 
 
@@ -20,5 +20,5 @@ BUG = Bug(
     scenario="two_mergers",
     oracle="acknowledged writes survive",
     violated="WAL-001",
-    replaced={"memwal.read.nodes:Deduplicate.stream": _nothing},
+    replaced={"memwal.read.merging:Deduplicate.stream": _nothing},
 )

@@ -1,6 +1,6 @@
 """Rows of the base table are returned beside newer ones."""
 
-from memwal.keys import Seen
+from memwal.seen import Seen
 from memwal_sim.bugs import Bug
 
 
@@ -18,5 +18,5 @@ BUG = Bug(
     scenario="strong_reader",
     oracle="each key is there once",
     violated="READ-002",
-    replaced={"memwal.keys:Seen.join": _forget},
+    replaced={"memwal.seen:Seen.join": _forget},
 )

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 import pyarrow as pa
-from memwal.read.parts import Mask, Part, Parts
+from memwal.keys import Mask
+from memwal.read.parts import Part, Parts
 from memwal.read.ranking import Freshness
 from memwal_sim.bugs import Bug
 

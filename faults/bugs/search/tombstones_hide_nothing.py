@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from memwal.keys import KeySet
-from memwal.read.parts import Mask, Part
+from memwal.keys import KeySet, Mask
+from memwal.read.parts import Part
 from memwal.read.ranking import Freshness
 from memwal.region.rows import TOMBSTONE
 from memwal_sim.bugs import Bug

@@ -16,7 +16,8 @@ from ..read import text as text_search
 from ..read import vector as vector_search
 from ..read.changes import ChangeEntry
 from ..read.cut import Split
-from ..read.nodes import Hiding, PlanNode, explain
+from ..read.merging import Hiding
+from ..read.nodes import PlanNode, explain
 from ..read.query import Query
 from ..table import door, state
 from ..table.state import TableState
@@ -139,7 +140,7 @@ class Queries:
         """The rows of one part of `plan_read`, which this object may have made or another one of the same table.
 
         Rows come as from `batches`. Each key is relied on to be in the base once (AMB-105). ``hiding``: a
-        `memwal.read.nodes.Hiding` that is given with split after split, so that the keys above the base, which it
+        `memwal.read.merging.Hiding` that is given with split after split, so that the keys above the base, which it
         keeps in memory, are read once and not for each. Raises
         `memwal.read.cut.CutGone` if something that the split needs was collected since the read was planned.
         """

@@ -12,6 +12,8 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from ..cellwise import from_start
@@ -161,6 +163,7 @@ class Decoder:
                 wanted = list(columns) if columns is not None else None
                 self._reader = LanceFileReader(self._scratch.name, columns=wanted)
                 self.rows = int(self._reader.num_rows())
+                self._schema: pa.Schema = self._reader.metadata().schema
         except BaseException:
             self.close()
             raise
@@ -178,8 +181,7 @@ class Decoder:
     @property
     def schema(self) -> pa.Schema:
         """The schema that the file says it has, its metadata included."""
-        with native.reading(self._path, self._clause, refusal=_REFUSAL):
-            return self._reader.metadata().schema
+        return self._schema
 
     def read(self, start: int = 0, rows: int | None = None) -> pa.Table:
         """``rows`` rows from ``start`` on (all that follow if None), with the schema and metadata of the file."""
@@ -190,21 +192,23 @@ class Decoder:
                 found = self._reader.read_range(start, wanted, batch_size=batch_rows).to_table()
             else:
                 found = self._reader.read_all().to_table().slice(0, 0)
-            metadata = self._reader.metadata().schema.metadata
         if found.num_rows != wanted:
             reason = f"{_REFUSAL}: the native reader gives {found.num_rows} of {wanted} rows"
             raise ArtifactError(self._clause, self._path, reason)
-        return found.replace_schema_metadata(metadata)
+        return found.replace_schema_metadata(self._schema.metadata)
 
-    def take(self, rows: Sequence[int]) -> pa.Table:
-        """Those ``rows``, by number, ascending, with the schema and metadata of the file."""
+    def add(self, parts: Iterable[tuple[int, bytes]]) -> None:
+        """More parts of the file, by which more rows can be read."""
+        self._scratch.add(parts)
+
+    def take(self, rows: npt.NDArray[np.int64]) -> pa.Table:
+        """The rows at those offsets, ascending, at least one, with the schema and metadata of the file."""
         with native.reading(self._path, self._clause, refusal=_REFUSAL):
-            found = self._reader.take_rows(list(rows), batch_size=max(1, len(rows))).to_table()
-            metadata = self._reader.metadata().schema.metadata
+            found = self._reader.take_rows(rows.tolist(), batch_size=min(len(rows), _DECODED_ROWS)).to_table()
         if found.num_rows != len(rows):
             reason = f"{_REFUSAL}: the native reader gives {found.num_rows} of {len(rows)} rows"
             raise ArtifactError(self._clause, self._path, reason)
-        return found.replace_schema_metadata(metadata)
+        return found.replace_schema_metadata(self._schema.metadata)
 
 
 def decode(data: bytes, path: str, *, clause: str = "FORMAT-024", columns: Sequence[str] | None = None) -> pa.Table:

@@ -10,6 +10,9 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from ..clauses import implements
 from ..errors import ArtifactError
 from . import mini_blocks, protobuf
@@ -73,6 +76,17 @@ class Layout:
                 if page.first_row < start + rows and start < page.end_row:
                     wanted += page.buffers
         return joined(wanted)
+
+    def pages_of(self, columns: Sequence[int], rows: npt.NDArray[np.int64]) -> frozenset[Range]:
+        """What the reader of `ranges` needs for single ``rows`` of ``columns``, ascending; none is joined."""
+        wanted: set[Range] = set()
+        for column in columns:
+            wanted.update(self.shared[column])
+            for page in self.columns[column]:
+                first = int(np.searchsorted(rows, page.first_row))
+                if first < len(rows) and rows[first] < page.end_row:
+                    wanted.update(page.buffers)
+        return frozenset(wanted)
 
 
 def joined(wanted: Iterable[Range], gap: int = GAP_BYTES) -> tuple[Range, ...]:

@@ -23,6 +23,7 @@ class Scratch:
 
     def __init__(self, parts: Iterable[tuple[int, bytes]], size_bytes: int, path: str) -> None:
         held = tuple(parts)
+        self._path = path
         self._descriptor = -1
         self._linked = ""
         """Name in the temporary folder; empty for a file in memory."""
@@ -31,7 +32,8 @@ class Scratch:
             try:
                 place()
                 if self._descriptor >= 0:
-                    _fill(self._descriptor, held, size_bytes)
+                    os.truncate(self._descriptor, size_bytes)
+                    _write(self._descriptor, held)
                     return
             except OSError as error:
                 refused = error.strerror or str(error)
@@ -48,6 +50,13 @@ class Scratch:
     def name(self) -> str:
         """Where it can be opened, in this process."""
         return self._linked or f"/proc/self/fd/{self._descriptor}"
+
+    def add(self, parts: Iterable[tuple[int, bytes]]) -> None:
+        """More parts of it. Raises `NoRoom`."""
+        try:
+            _write(self._descriptor, parts)
+        except OSError as error:
+            raise NoRoom(self._path, f"cannot be decoded: {error.strerror or error}") from error
 
     def close(self) -> None:
         """Drop the file."""
@@ -67,8 +76,7 @@ class Scratch:
         self._descriptor, self._linked = tempfile.mkstemp(prefix="memwal-", suffix=".lance")
 
 
-def _fill(descriptor: int, parts: Iterable[tuple[int, bytes]], size_bytes: int) -> None:
-    os.truncate(descriptor, size_bytes)
+def _write(descriptor: int, parts: Iterable[tuple[int, bytes]]) -> None:
     for position, data in parts:
         left = memoryview(data)
         while left:

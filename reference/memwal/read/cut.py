@@ -25,7 +25,7 @@ from ..region import manifest as manifests
 from ..region.recovery import replay_start
 from ..table.state import TableState, load
 from .fragments import restricted
-from .nodes import Hiding
+from .merging import Hiding
 from .pruning import narrowed
 from .query import Query
 from .scan import arranged

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -16,7 +17,6 @@ import pyarrow.compute as pc
 
 from .. import cellwise
 from ..errors import InvalidArgument
-from .nodes import Keep
 from .predicates import shown
 
 _POSITION = "__memwal_position"
@@ -31,17 +31,61 @@ _OPERATOR = re.compile(
     r"[^\w\s.,()]+|\b(?:and|or|not|is|in|like|ilike|between|at|case|when|div|similar)\b", re.IGNORECASE
 )
 
+_WORD = re.compile(r"\w+")
+_BY_PLACE = re.compile(r"FieldPath|\bselect\b", re.IGNORECASE)
+"""Columns by their number, and queries inside of the condition."""
+
 Matching = Callable[[pa.Table], npt.NDArray[np.bool_]]
 """Says for each row of a table whether it matches. Shape (rows,)."""
 
 
-def parse(condition: pc.Expression | str, schema: pa.Schema) -> Keep:
-    """A function that keeps the rows of a table that match; raises `InvalidArgument` for a condition that cannot be.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowFilter:
+    """A filter over rows of one table, and which columns it looks at."""
+
+    matching: Matching
+    """Asked with `columns`, in this order."""
+    columns: tuple[str, ...]
+
+    def mask(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
+        """Whether each of ``rows`` matches, which may have other columns too. Shape (rows,)."""
+        return self.matching(rows.select(list(self.columns)))
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        """Those of ``rows`` that match."""
+        return cellwise.where(rows, self.mask(rows))
+
+
+def parse(condition: pc.Expression | str, schema: pa.Schema) -> RowFilter:
+    """The filter; raises `InvalidArgument` for a condition that cannot be.
 
     The condition is checked against ``schema`` at once, not when the first rows arrive.
     """
     matching = mask(condition, schema)
-    return lambda rows: cellwise.where(rows, matching(rows))
+    named = _named(str(condition), schema)
+    if len(named) < len(schema):
+        try:
+            matching(pa.schema([schema.field(name) for name in named]).empty_table())
+        except InvalidArgument:
+            named = schema.names
+    return RowFilter(matching=matching, columns=tuple(named))
+
+
+def _named(text: str, schema: pa.Schema) -> list[str]:
+    """The columns that a condition can look at, by its text: it has to name them; all where it has other means.
+
+    A name that the text has for another reason is one too many, which does no harm.
+    """
+    if _BY_PLACE.search(text):
+        return list(schema.names)
+    said, words = text.lower(), set(_WORD.findall(text.lower()))
+    named = [
+        name
+        for name in schema.names
+        if (name.lower() in words if _WORD.fullmatch(name) else '"' in name or name.lower() in said)
+    ]
+    # A condition that names none is asked with one: it says how many rows there are.
+    return named or schema.names[:1]
 
 
 def mask(condition: pc.Expression | str, schema: pa.Schema) -> Matching:

@@ -16,7 +16,7 @@ from ..clauses import implements
 from ..codec.pb.lance import table_pb2
 from ..effects import Io
 from ..ids import FragmentId
-from ..keys import last_of_each
+from ..keys import Mask, last_of_each
 from ..maintained.base_index import MaintainedIndex, matches
 from ..region import manifest as manifests
 from ..table.coverage import fragment_ids, named_fragments, segments, uncovered
@@ -24,7 +24,7 @@ from ..table.read import ROW_ADDRESS
 from ..table.state import TableState
 from .btree import STABLE_ROW_IDS
 from .gap import IndexedPlan
-from .parts import Addresses, Mask, Part, Parts, TablePart
+from .parts import Addresses, Part, Parts, TablePart
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,16 @@ import pyarrow as pa
 from .. import cellwise
 from ..clauses import implements
 from ..effects import Io
+from ..keys import Mask
+from ..table.late import Choice
 from ..table.read import ROW_ADDRESS
 from ..table.state import TableState
 from . import scalar_index
 from .answers import Answer, Ask, answer
 from .asking import OfBase, of_generation, of_memtable
 from .conditions import Condition, leaves
-from .nodes import Keep, PlanNode, live
+from .filters import RowFilter
+from .nodes import PlanNode, live
 from .parts import MemTablePart, Part, Parts, TablePart, collect
 from .query import Query
 from .ranking import Freshness
@@ -55,7 +58,7 @@ class ScalarIndexScan:
         via = "" if self.known is None else f", via={'+'.join(self.known.via)}"
         return f"ScalarIndexExec: {self.part.name}, columns=[{columns}]{via}"
 
-    async def rows(self, names: Sequence[str], keep: Keep) -> AsyncIterator[pa.Table]:
+    async def rows(self, names: Sequence[str], keep: RowFilter) -> AsyncIterator[pa.Table]:
         """Columns ``names`` of the rows that ``keep`` keeps; above the base with their addresses."""
         if self.known is None and self.ask is not None:
             self.known = await answer(self.condition, self.ask)
@@ -63,6 +66,13 @@ class ScalarIndexScan:
         covered = self.known.fragments if self.known is not None else frozenset()
         scanned = [fragment for fragment in await self.part.fragments(NOTHING) if fragment not in covered]
         read = 0
+
+        def matches(found: pa.Table) -> Mask:
+            nonlocal read
+            read += found.num_rows
+            return keep.mask(found)
+
+        matching = Choice(columns=keep.columns, mask=matches, few=True)
         for at in range(0, len(known), TAKEN_ROWS):
             taken = await self.part.at(names, known[at : at + TAKEN_ROWS])
             read += taken.num_rows
@@ -73,13 +83,12 @@ class ScalarIndexScan:
             yield _kept(found, keep)
         elif scanned:
             for fragment in scanned:
-                async for found in self.part.stream(names, fragment):
-                    read += found.num_rows
-                    yield _kept(found, keep)
+                async for found in self.part.stream(names, fragment, matching):
+                    yield found
         self.outcome = f"{len(known)} rows given, {read} read, {len(scanned)} fragments scanned"
 
 
-def _kept(rows: pa.Table, keep: Keep) -> pa.Table:
+def _kept(rows: pa.Table, keep: RowFilter) -> pa.Table:
     return keep(rows) if rows.num_rows else rows
 
 
@@ -97,7 +106,7 @@ class Matching:
     """FilterExec: of the rows that an index gives those that match."""
 
     child: Sources
-    keep: Keep
+    keep: RowFilter
     text: str = "FilterExec"
     outcome: str = ""
 
@@ -130,7 +139,7 @@ class FreshRows:
     async def stream(self) -> AsyncIterator[pa.Table]:
         """AMB-99, a pushed filter: it chooses rows to look at, and never which row of a key is the newest."""
         key, rows, dropped = list(self.base.primary_key), 0, 0
-        names = list(dict.fromkeys([*self.base.schema.names, *self.columns]))  # a filter may look at any column
+        names = list(dict.fromkeys([*key, *self.child.keep.columns, *self.columns]))
         for source in self.child.child.inputs:
             part = source.part
             async for found in source.rows(names, self.child.keep):

@@ -13,8 +13,9 @@ import numpy as np
 
 from ..clauses import implements
 from ..ids import RegionId
+from ..keys import Mask
 from ..table.read import ROW_ADDRESS, deleted_offsets
-from .parts import Addresses, Mask, Part, TablePart
+from .parts import Addresses, Part, TablePart
 from .ranking import Freshness
 
 

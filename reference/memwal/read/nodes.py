@@ -8,7 +8,7 @@ Source: MemWAL revision A, "Query Execution" and appendix 3.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -20,16 +20,13 @@ import pyarrow.compute as pc
 from .. import cellwise
 from ..clauses import implements
 from ..errors import EngineBug
-from ..keys import KeySet, Seen, among, last_of_each, newest, without
+from ..keys import KeySet, Mask, among, last_of_each, without
 from ..region.rows import TOMBSTONE
 from ..table.read import ROW_ADDRESS
 from ..table.state import TableState
 from .origin import field_of
-from .parts import Addresses, Mask, Part
-from .values import NOTHING, Predicate, Values, comparable
-
-Keep = Callable[[pa.Table], pa.Table]
-"""The rows of a table that a filter keeps."""
+from .parts import Addresses, Part
+from .values import Predicate, Values, comparable
 
 _MOST_VALUES = 1_000
 """Most keys of one lookup that a btree is asked for; more are looked for in every fragment."""
@@ -209,174 +206,6 @@ def _predicate(keys: pa.Table) -> Predicate:
             with suppress(ValueError, OverflowError, KeyError):
                 found[name] = frozenset(keys.column(name).to_pylist())
     return found
-
-
-class Streamed(PlanNode, Protocol):
-    """A node that gives its rows as they come."""
-
-    def stream(self) -> AsyncIterator[pa.Table]:
-        """The rows, in parts."""
-
-
-@dataclass(slots=True)
-class Scan:
-    """ScanExec: the rows of one source in batches, the newest first; of each batch in write order."""
-
-    part: Part
-    columns: tuple[str, ...]
-    keep: Keep | None = None
-    """A filter below deduplication (AMB-99, literal)."""
-    more: str = ""
-    """What else the plan says of it."""
-    inputs: Sequence[PlanNode] = ()
-    outcome: str = ""
-
-    @property
-    def text(self) -> str:
-        below = ", filter=[pushed_down]" if self.keep is not None else ""
-        return f"ScanExec: {self.part.name}{self.more}{below}"
-
-    async def stream(self) -> AsyncIterator[pa.Table]:
-        rows = fragments = 0
-        for fragment in reversed(await self.part.fragments(NOTHING)):
-            fragments = fragments + 1
-            async for found in self.part.stream(self.columns, fragment):
-                rows += found.num_rows
-                self.outcome = f"{rows} rows of {fragments} fragments"
-                yield self.keep(found) if self.keep is not None else found
-
-
-@dataclass(slots=True)
-class Union:
-    """UnionExec: the rows of all sources. The base table is listed first, and read last."""
-
-    base: Scan
-    regions: Sequence[Sequence[Scan]]
-    """Sources of each region above the base, newest first."""
-    masks: Sequence[Scan] = ()
-    """Sources of other regions, whose rows another split gives: their keys hide rows of the base."""
-    text: str = "UnionExec"
-    outcome: str = ""
-
-    @property
-    def inputs(self) -> Sequence[Scan]:
-        return (self.base, *(scan for region in self.regions for scan in region), *self.masks)
-
-
-@dataclass(slots=True)
-class Hiding:
-    """The keys of all regions of a cut, which hide rows of the base: a program that reads several splits keeps them."""
-
-    cut: object = None
-    """That of `keys`."""
-    keys: Seen | None = None
-    """None: no split has read them yet."""
-
-
-@dataclass(slots=True)
-class Deduplicate:
-    """DeduplicateExec: of each key the row with the highest pair of generation and row address, unless it deletes.
-
-    Each region comes from its newest source to its oldest; the base table, which all regions share, comes last. In
-    memory are the keys that have come, not their rows.
-    """
-
-    base: TableState
-    columns: tuple[str, ...]
-    """Columns of the answer."""
-    union: Union
-    deletes: bool = False
-    """Rows that delete their key come too."""
-    unique_base: bool = False
-    """Whether the base is relied on to have each key once (AMB-105), so that its keys are not kept in memory."""
-    hiding: Hiding | None = None
-    """Keeps the keys above the base for the next split, or has them from the one before: then nothing masks here."""
-    outcome: str = ""
-
-    @property
-    def text(self) -> str:
-        key = ", ".join(self.base.primary_key)
-        return f"DeduplicateExec: partition_by=[{key}], order_by=[_gen DESC, _rowaddr DESC]"
-
-    @property
-    def inputs(self) -> Sequence[PlanNode]:
-        return (self.union,)
-
-    @implements("PLAN-012", "PLAN-013", "PLAN-014")
-    async def stream(self) -> AsyncIterator[pa.Table]:
-        key, above, rows = self.base.primary_key, Seen(), 0
-        # PLAN-014, the order: newest source first, so that the first row of a key that comes is its newest.
-        for scans in (*self.union.regions, (self.union.base,)):
-            # READ-014, regions are apart: each forgets its keys to the next one; the base is below all of them.
-            seen = above if scans[0] is self.union.base else Seen()
-            if seen is above:
-                for mask in self.union.masks:
-                    async for batch in mask.stream():
-                        above.add(batch.select(list(key)))
-                if self.hiding is not None:
-                    above = seen = self.hiding.keys = self.hiding.keys or above
-            for scan in scans:
-                apart = seen is above and self.unique_base
-                batches = not_seen(scan.stream(), above) if apart else newest_rows(scan.stream(), key, seen)
-                async for batch in batches:
-                    found = batch.select(self.columns) if self.deletes else live(batch, self.base, self.columns)
-                    rows += found.num_rows
-                    self.outcome = f"{rows} rows"
-                    yield found
-            if seen is not above:
-                above.join(seen)
-
-
-@implements("PLAN-025", "PLAN-026", "AMB-112")
-async def newest_rows(batches: AsyncIterator[pa.Table], key: Sequence[str], seen: Seen) -> AsyncIterator[pa.Table]:
-    """Of each batch, as soon as it comes, the last row of each key that has not been ``seen``; and then it has.
-
-    Batches come from the newest to the oldest, each in write order. Without a key all rows stay.
-    """
-    async for batch in batches:
-        if not key:
-            yield batch
-            continue  # without a key no row replaces another
-        keys = batch.select(list(key))
-        kept = ~seen.mask(keys)
-        last = newest(keys, key)
-        if len(last) < batch.num_rows:
-            is_last = np.zeros(batch.num_rows, np.bool_)
-            is_last[last] = True
-            kept &= is_last
-        seen.add(keys)
-        yield batch if kept.all() else cellwise.where(batch, kept)
-
-
-async def not_seen(batches: AsyncIterator[pa.Table], seen: Seen) -> AsyncIterator[pa.Table]:
-    """Of each batch the rows whose key has not been ``seen``."""
-    async for batch in batches:
-        kept = ~seen.mask(batch)
-        yield batch if kept.all() else cellwise.where(batch, kept)
-
-
-@dataclass(slots=True)
-class Filter:
-    """FilterExec: the rows that match, of each batch."""
-
-    child: Streamed
-    keep: Keep
-    columns: tuple[str, ...]
-    """Columns of the answer; the filter may need others."""
-    outcome: str = ""
-    text: str = "FilterExec"
-
-    @property
-    def inputs(self) -> Sequence[PlanNode]:
-        return (self.child,)
-
-    async def stream(self) -> AsyncIterator[pa.Table]:
-        rows = 0
-        async for batch in self.child.stream():
-            found = self.keep(batch)
-            rows += found.num_rows
-            self.outcome = f"{rows} rows"
-            yield found.select(list(self.columns))
 
 
 def live(found: pa.Table, base: TableState, names: Sequence[str]) -> pa.Table:

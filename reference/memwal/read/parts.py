@@ -7,7 +7,7 @@ Source: MemWAL revisions A and B, "MemTable Collection".
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -24,11 +24,12 @@ from ..codec.region_manifest import RegionManifest
 from ..effects import Io
 from ..errors import ArtifactError, Fenced, NotFound, Unmergeable
 from ..ids import Epoch, FragmentId, Generation, RegionId
-from ..keys import KeySet
+from ..keys import Mask, holds
 from ..region import manifest as manifests
 from ..region.flush import CONFIG_EPOCH
 from ..region.rows import TOMBSTONE, Rows
-from ..table import read
+from ..table import late, read
+from ..table.late import APART_ROWS, Choice
 from ..table.read import ROW_ADDRESS
 from ..table.state import TableState, latest
 from ..table.stored_file import WHOLE_BYTES
@@ -41,12 +42,8 @@ from .tail import Tail, wal_tail
 from .values import Predicate
 from .view import Raced, View
 
-Mask = npt.NDArray[np.bool_]
-"""One truth value per row. Shape (rows,)."""
 Addresses = npt.NDArray[np.uint64]
 """Row addresses of stored rows, row offsets of rows in memory. Shape (rows,)."""
-APART_ROWS = 1 << 13
-"""Fewest rows of a fragment that are worth reading its key columns before others."""
 _ADDRESS = pa.field(ROW_ADDRESS, pa.uint64())
 
 
@@ -86,8 +83,11 @@ class Part(Protocol):
     async def at(self, names: Sequence[str], addresses: Addresses, /) -> pa.Table:
         """Those of `rows` whose addresses are among ``addresses``, which ascend; in that order."""
 
-    def stream(self, names: Sequence[str], fragment: FragmentId, /) -> AsyncIterator[pa.Table]:
-        """The rows of one fragment without their addresses, in batches: the newest first, each in write order."""
+    def stream(self, names: Sequence[str], fragment: FragmentId, choice: Choice, /) -> AsyncIterator[pa.Table]:
+        """The rows of one fragment that ``choice`` wants, in batches: the newest first, each in write order.
+
+        Without their addresses; ``choice`` is shown marks of deletes too.
+        """
 
 
 @dataclass(slots=True, kw_only=True)
@@ -183,14 +183,20 @@ class TablePart:
                 found.append(self._addressed(taken, state, names))
         return pa.concat_tables(found)
 
-    async def stream(self, names: Sequence[str], fragment: FragmentId) -> AsyncIterator[pa.Table]:
+    async def stream(self, names: Sequence[str], fragment: FragmentId, choice: Choice) -> AsyncIterator[pa.Table]:
         state = await self.opened()
         (chosen,) = (each for each in state.fragments if each.id == fragment)
         # Rows of a generation of an older native writer are stored newest first, from batch to batch and in each.
         turned = self.region_id is not None and newest_first(state)
+
+        def wanted(found: pa.Table) -> Mask:
+            rows = self._mapped(found, state, choice.columns)
+            return choice.mask(in_write_order(rows, state))[::-1] if turned else choice.mask(rows)
+
         # A column is read even if no wanted one is stored: it says how many rows there are.
-        own = self._held(state, names) or state.schema.names[:1]
-        async for found in read.live_batches(self.io, state, chosen, own, backwards=not turned):
+        looked_at, own = (self._held(state, each) or state.schema.names[:1] for each in (choice.columns, names))
+        choosing = replace(choice, columns=tuple(looked_at), mask=wanted)
+        async for found in late.chosen_batches(self.io, state, chosen, own, choosing, backwards=not turned):
             rows = self._mapped(found, state, names)
             yield in_write_order(rows, state) if turned else rows
 
@@ -297,8 +303,12 @@ class MemTablePart:
     async def at(self, names: Sequence[str], addresses: Addresses) -> pa.Table:
         return cellwise.at(await self.rows(names), addresses.astype(np.int64))
 
-    async def stream(self, names: Sequence[str], _fragment: FragmentId) -> AsyncIterator[pa.Table]:
-        yield (await self.rows(names)).drop_columns([ROW_ADDRESS])
+    async def stream(self, names: Sequence[str], _fragment: FragmentId, choice: Choice) -> AsyncIterator[pa.Table]:
+        rows = (await self.rows(list(dict.fromkeys([*choice.columns, *names])))).drop_columns([ROW_ADDRESS])
+        wanted = choice.mask(rows) if rows.num_rows else np.zeros(0, np.bool_)
+        if wanted.any():
+            marked = {TOMBSTONE} & set(rows.schema.names)
+            yield cellwise.where(rows, wanted).select([*names, *marked])
 
     async def _tail(self, shape: Rows) -> Tail:
         manifest = self.view.manifests[self.region_id]
@@ -386,10 +396,3 @@ def _held(
 
 def _owner(region: RegionId | None) -> str:
     return "base_table" if region is None else f"region {region[:8]}"
-
-
-def holds(keys: pa.Table, asked: pa.Table) -> Mask:
-    """Which of the keys ``asked`` are among ``keys``."""
-    if not keys.num_rows or not asked.num_rows:
-        return np.zeros(asked.num_rows, np.bool_)
-    return KeySet(keys).mask(asked)

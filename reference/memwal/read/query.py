@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ..table.state import TableState
 from . import origin
 from .conditions import Condition
-from .nodes import Keep
+from .filters import RowFilter
 from .sources import MemoryView
 from .values import Predicate
 
@@ -22,7 +22,7 @@ class Query:
 
     columns: Sequence[str] | None = None
     """Of the answer, in this order, those of `origin.ORIGIN` too; None: all of the base table."""
-    keep: Keep | None = None
+    keep: RowFilter | None = None
     """A filter over whole rows; above deduplication, unless the reading is the literal one (AMB-99)."""
     predicate: Predicate = field(default_factory=dict)
     """What is known of rows that ``keep`` keeps, by which regions and fragments of the base are left out."""

@@ -19,11 +19,12 @@ from ..clauses import implements
 from ..effects import Io
 from ..ids import RegionId
 from ..index.snapshot import RegionRow
-from ..keys import KeySet, last_of_each
+from ..keys import KeySet, Mask, last_of_each
 from ..table.read import ROW_ADDRESS
-from .nodes import Keep, PlanNode
+from .filters import RowFilter
+from .nodes import PlanNode
 from .origin import field_of
-from .parts import Addresses, Mask, Part, Parts, TablePart
+from .parts import Addresses, Part, Parts, TablePart
 from .pruning import registered, targets
 from .view import View
 
@@ -120,7 +121,7 @@ class FilterStale:
     child: PlanNode
     union: Pool
     fresh: Freshness
-    keep: Keep | None
+    keep: RowFilter | None
     columns: tuple[str, ...]
     """Columns of the answer."""
     outcome: str = ""

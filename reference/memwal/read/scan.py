@@ -16,18 +16,20 @@ from ..effects import Io
 from ..ids import RegionId
 from ..table.state import TableState
 from . import indexed_scan, origin
-from .nodes import Deduplicate, Filter, Hiding, Keep, Scan, Streamed, Union
+from .filters import RowFilter
+from .indexed_scan import FreshRows
+from .merging import Deduplicate, Filtering, Hiding, Scan, Union
 from .parts import collect
 from .pruning import narrowed
 from .query import Query
 from .sources import MemoryView
 from .view import Raced, ReadRaced, View, eventual_view, over, strong_view, too_late
 
-__all__ = ["Keep", "ReadRaced", "View", "eventual_view", "query", "scan", "stream", "strong_view"]
+__all__ = ["ReadRaced", "View", "eventual_view", "query", "scan", "stream", "strong_view"]
 
 
 @implements("PLAN-012", "PLAN-013", "PLAN-015", "PLAN-034", "AMB-99")
-async def plan(io: Io, view: View, asked: Query) -> Streamed:
+async def plan(io: Io, view: View, asked: Query) -> Deduplicate | FreshRows:
     """The plan: the base once, and each source of the regions that are not left out. Nothing of them is read yet."""
     asked.names(view.base)
     chosen, held = await narrowed(io, view, asked.memory, asked.predicate)
@@ -48,7 +50,7 @@ def arranged(
     *,
     hiding: Hiding | None = None,
     more: str = "",
-) -> Streamed:
+) -> Deduplicate:
     """The plan of all that is in ``view``. ``more``: what the plan says of the base.
 
     ``answered``: the regions whose rows are given; of the others only the keys are read, which hide rows of the base.
@@ -56,39 +58,32 @@ def arranged(
     ``hiding``: has these keys, or gets them together with those of the answered regions.
     """
     names, key = asked.names(view.base), view.base.primary_key
-    # AMB-99, a pushed filter: below deduplication it drops the newest row, and an older one comes back.
-    above = io.interpretation.filter_above_deduplication
-    # A filter may look at any column; without one the key and what is asked for are enough.
-    needed = tuple(dict.fromkeys([*(view.base.schema.names if asked.keep else key), *names]))
-    below = None if above else asked.keep
+    filtering = Filtering.of(asked, key, above=io.interpretation.filter_above_deduplication)
     parts = collect(io, view, asked.memory)
     scans = {
-        region: [Scan(part, needed, below) for part in sources]
+        region: [Scan(part, tuple(names), filtering) for part in sources]
         for region, sources in parts.regions.items()
         if answered is None or region in answered
     }
     hides = answered is not None and bool(key and view.base.fragments)
-    # A filter below deduplication takes keys away, which hide rows of the base in a read with another filter.
-    kept = hiding if hides and not below else None
+    # Keys that a filter leaves out hide rows of the base in a read with another filter.
+    kept = hiding if hides and not filtering.first and not filtering.predicate else None
     others = set(parts.regions) - set(answered or ()) if hides and not (kept and kept.keys) else ()
-    masks = [Scan(part, needed if below else key, below) for region in others for part in parts.regions[region]]
-    union = Union(Scan(parts.base, needed, below, more), list(scans.values()), masks)
+    masks = [Scan(part, (), filtering) for region in others for part in parts.regions[region]]
+    union = Union(Scan(parts.base, tuple(names), filtering, more), list(scans.values()), masks)
     alone = answered is not None
-    if asked.keep is None or not above:
-        return Deduplicate(view.base, tuple(names), union, asked.deletes, unique_base=alone, hiding=kept)
-    found = Deduplicate(view.base, needed, union, unique_base=alone, hiding=kept)
-    return Filter(found, asked.keep, tuple(names))
+    return Deduplicate(view.base, tuple(names), union, filtering, asked.deletes, unique_base=alone, hiding=kept)
 
 
 @implements("READ-001", "READ-002", "READ-003", "READ-004", "READ-006", "READ-007", "READ-014", "READ-015", "READ-016")
-async def query(io: Io, asked: Query, *, run: bool = True) -> tuple[pa.Table, Streamed]:
+async def query(io: Io, asked: Query, *, run: bool = True) -> tuple[pa.Table, Deduplicate | FreshRows]:
     """The merged rows, one per key, the newest, in no particular order; and the plan as it ran.
 
     ``run``: False only plans, and finds nothing.
     Raises as `memwal.read.view.over` does, and `InvalidArgument` for columns that are not there.
     """
 
-    async def body(view: View) -> tuple[pa.Table, Streamed]:
+    async def body(view: View) -> tuple[pa.Table, Deduplicate | FreshRows]:
         planned = await plan(io, view, asked)
         parts = [rows async for rows in planned.stream()] if run else []
         shape = pa.schema([origin.field_of(view.base, each) for each in asked.names(view.base)]).remove_metadata()
@@ -101,7 +96,7 @@ async def scan(
     io: Io,
     *,
     columns: Sequence[str] | None = None,
-    keep: Keep | None = None,
+    keep: RowFilter | None = None,
     version: TableState | None = None,
     memory: Sequence[MemoryView] = (),
 ) -> pa.Table:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from ..clauses import implements
 from ..effects import Io
 from ..errors import InvalidArgument
+from ..keys import Mask
 from ..maintained import stored_text
 from ..maintained.base_index import MaintainedIndex
 from ..maintained.bm25 import AskedTerms, Corpus, CorpusStatistics
@@ -27,10 +28,11 @@ from ..table.read import ROW_ADDRESS
 from ..table.schema import check_columns
 from . import gap
 from .choosing import chosen_index
+from .filters import RowFilter
 from .indexed import Answered, Coverage, counted, in_base, of_base, of_part
 from .liveness import Liveness
-from .nodes import Keep, PlanNode
-from .parts import Addresses, Mask, MemTablePart, Part, Parts, collect
+from .nodes import PlanNode
+from .parts import Addresses, MemTablePart, Part, Parts, collect
 from .pruning import narrowed
 from .query import Query
 from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort, ranked
@@ -203,7 +205,7 @@ async def search(
 
 
 def _plan(
-    documents: Sequence[Documents], fresh: Freshness, asked: Matching, names: Sequence[str], keep: Keep | None
+    documents: Sequence[Documents], fresh: Freshness, asked: Matching, names: Sequence[str], keep: RowFilter | None
 ) -> GlobalLimit:
     union = Pool(())
     everything = GlobalBM25(union, documents)

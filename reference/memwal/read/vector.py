@@ -19,6 +19,7 @@ from ..codec.pb.lance import table_pb2
 from ..codec.vector_model import VectorModel
 from ..effects import Io
 from ..errors import InvalidArgument
+from ..keys import Mask
 from ..maintained.base_index import MaintainedIndex
 from ..maintained.stored_vectors import StoredVectors, open_vectors
 from ..maintained.vector_code import METRICS, Encoded, Numbers, VectorCode
@@ -28,9 +29,9 @@ from ..table.schema import check_columns
 from ..table.state import TableState
 from . import gap
 from .choosing import chosen_index
+from .filters import RowFilter
 from .indexed import Answered, Coverage, counted, in_base, of_base, of_part
-from .nodes import Keep
-from .parts import Addresses, Mask, MemTablePart, Part, Parts, TablePart, collect
+from .parts import Addresses, MemTablePart, Part, Parts, TablePart, collect
 from .pruning import narrowed
 from .query import Query
 from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort, Refine, Values, ranked
@@ -108,7 +109,7 @@ def _sources(parts: Parts) -> list[Part]:
 
 
 def _refined(
-    union: Pool, fresh: Freshness, keep: Keep | None, names: Sequence[str], asked: Nearest, code: VectorCode
+    union: Pool, fresh: Freshness, keep: RowFilter | None, names: Sequence[str], asked: Nearest, code: VectorCode
 ) -> Refine:
     """The candidates ranked anew by their vectors, which have no code then."""
     column, exact = asked.column, _uncoded(code.metric, code.dimension)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack
-from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,8 @@ from .stored_file import Rows, StoredFile, get, open_at, open_file, open_rows
 
 Offsets = npt.NDArray[np.uint64]
 """Offsets of rows in a fragment. Shape (rows,)."""
+AnyRows = TypeVar("AnyRows", bound=Rows)
+
 ROW_ADDRESS = "_rowaddr"
 """Name of the row address column: uint64, fragment id in the high half, row offset in the low half."""
 
@@ -32,8 +34,8 @@ BATCH_BYTES = 32 << 20
 """About how many decoded bytes are in one batch; at least one row."""
 BATCH_ROWS = 1 << 18
 """Most rows in one batch."""
-_FIRST_ROWS = 1 << 13
-"""Rows of the first batch of a fragment, which shows how large a row is."""
+FIRST_ROWS = 1 << 13
+"""Rows of the first batch of a fragment, which shows how large a row is, unless the types of its columns do."""
 
 
 def deletion_path(fragment: table_pb2.DataFragment) -> str:
@@ -120,7 +122,6 @@ def _inside(io: Io, absolute: str) -> str | None:
     return "../" + absolute.rstrip("/")[start + len(marker) :]
 
 
-@implements("FORMAT-016", "FORMAT-022", "FORMAT-023")
 async def batches(
     io: Io, state: TableState, fragment: table_pb2.DataFragment, columns: Sequence[str], *, backwards: bool = False
 ) -> AsyncIterator[pa.Table]:
@@ -130,18 +131,31 @@ async def batches(
     At no time more is in memory than about `FETCH_BYTES` of the files and one batch of `BATCH_BYTES` and `BATCH_ROWS`,
     or what one page of each column takes up if that is more.
     """
-    schema = state.schema
-    shape = pa.schema([schema.field(name) for name in dict.fromkeys(columns)])
-    files = await _open_files(io, state, fragment, shape.names)
-    _check_absent(state, fragment, shape, files)
+    files = await open_files(io, state, fragment, columns)
+    async for _, batch in placed_batches(io, state, fragment, columns, files, backwards=backwards):
+        yield batch
+
+
+@implements("FORMAT-016", "FORMAT-022", "FORMAT-023")
+async def placed_batches(
+    io: Io,
+    state: TableState,
+    fragment: table_pb2.DataFragment,
+    columns: Sequence[str],
+    files: Sequence[StoredFile],
+    *,
+    backwards: bool = False,
+) -> AsyncIterator[tuple[int, pa.Table]]:
+    """The `batches`, each with the offset of its first row; ``files``: of `open_files`."""
+    shape = pa.schema([state.schema.field(name) for name in dict.fromkeys(columns)])
     total = fragment.physical_rows
     paged = [file for file in files if file.paged]
     encoded_bytes = max(1, sum(file.wanted_bytes for file in paged))
     step = max(1, min(total, total * FETCH_BYTES // encoded_bytes))
-    rows = _FIRST_ROWS
+    rows = _first_rows(shape)
     with ExitStack() as opened:
         wholes = {
-            file.name: _closing(opened, await _decoder(io, fragment, file, 0, total))
+            file.name: _closing(opened, await decoder_of(io, fragment, file, 0, total))
             for file in files
             if not file.paged
         }
@@ -149,16 +163,30 @@ async def batches(
             end = min(total, first + step)
             with ExitStack() as parts:
                 decoders: list[Rows] = [
-                    wholes.get(file.name) or _closing(parts, await _decoder(io, fragment, file, first, end))
+                    wholes.get(file.name) or _closing(parts, await decoder_of(io, fragment, file, first, end))
                     for file in files
                 ]
                 left = end - first
                 while left:
                     held = min(left, rows)
-                    batch = _batch(io, files, decoders, shape, first + left - held if backwards else end - left, held)
-                    yield batch.select(list(columns))
+                    start = first + left - held if backwards else end - left
+                    batch = joined(
+                        io, files, [_own(decoder, decoder.read(start, held)) for decoder in decoders], shape, held
+                    )
+                    yield start, batch.select(list(columns))
                     left -= held
-                    rows = max(1, min(BATCH_ROWS, BATCH_BYTES * held // max(1, batch.nbytes)))
+                    rows = rows_of(held, batch.nbytes)
+
+
+def _first_rows(shape: pa.Schema) -> int:
+    if any(not pa.types.is_primitive(kind) for kind in shape.types):
+        return FIRST_ROWS
+    return rows_of(1, sum(kind.bit_width for kind in shape.types) // 8)
+
+
+def rows_of(rows: int, size_bytes: int) -> int:
+    """How many rows fit into a batch, by the decoded size of some."""
+    return max(1, min(BATCH_ROWS, BATCH_BYTES * rows // max(1, size_bytes)))
 
 
 def _starts(total: int, step: int, backwards: bool) -> range | Iterator[int]:
@@ -166,20 +194,11 @@ def _starts(total: int, step: int, backwards: bool) -> range | Iterator[int]:
     return reversed(starts) if backwards else starts
 
 
-async def live_batches(
-    io: Io, state: TableState, fragment: table_pb2.DataFragment, columns: Sequence[str], *, backwards: bool
-) -> AsyncIterator[pa.Table]:
-    """The rows of `batches` that are not deleted."""
-    live: npt.NDArray[np.bool_] | None = None
-    done = 0
-    async for batch in batches(io, state, fragment, columns, backwards=backwards):
-        if live is None:
-            live = np.ones(fragment.physical_rows, dtype=np.bool_)
-            live[await deleted_offsets(io, fragment, state)] = False
-        done += batch.num_rows
-        end = len(live) - done + batch.num_rows if backwards else done
-        here = live[end - batch.num_rows : end]
-        yield batch if here.all() else cellwise.where(batch, here)
+async def live_rows(io: Io, state: TableState, fragment: table_pb2.DataFragment) -> npt.NDArray[np.bool_]:
+    """Of each physical row of the fragment whether it is not deleted. Shape (rows,)."""
+    live = np.ones(fragment.physical_rows, dtype=np.bool_)
+    live[await deleted_offsets(io, fragment, state)] = False
+    return live
 
 
 def _closing(stack: ExitStack, rows: Rows) -> Rows:
@@ -187,20 +206,22 @@ def _closing(stack: ExitStack, rows: Rows) -> Rows:
     return rows
 
 
-async def _open_files(
+async def open_files(
     io: Io, state: TableState, fragment: table_pb2.DataFragment, columns: Sequence[str]
 ) -> list[StoredFile]:
     """The data files that hold some of ``columns``; of two with one column the later file holds it."""
+    shape = pa.schema([state.schema.field(name) for name in dict.fromkeys(columns)])
     known = schemas.columns_of(state.fields)
     held_by: dict[str, int] = {}
     for place, file in enumerate(fragment.files):
         held = {known.get(number) for number in file.fields}
-        held_by.update((name, place) for name in columns if name in held)
+        held_by.update((name, place) for name in shape.names if name in held)
     opened = []
     for place, file in enumerate(fragment.files):
-        names = [name for name in columns if held_by.get(name) == place]
+        names = [name for name in shape.names if held_by.get(name) == place]
         if names and fragment.physical_rows:
             opened.append(await open_file(io, file_path(io, state, file), file, names, state.fields))
+    _check_absent(state, fragment, shape, opened)
     return opened
 
 
@@ -214,12 +235,14 @@ def _check_absent(
             raise ArtifactError("FORMAT-016", state.path, reason)
 
 
+async def decoder_of(io: Io, fragment: table_pb2.DataFragment, file: StoredFile, start: int, end: int) -> Rows:
+    """A reader of the rows of ``file`` from ``start`` to before ``end``. Raises `ArtifactError`."""
+    return checked(io, fragment, file, await open_rows(io, file, start, end - start))
+
+
 @implements("FORMAT-017")
-async def _decoder(io: Io, fragment: table_pb2.DataFragment, file: StoredFile, start: int, end: int) -> Rows:
-    return _counted(io, fragment, file, await open_rows(io, file, start, end - start))
-
-
-def _counted(io: Io, fragment: table_pb2.DataFragment, file: StoredFile, decoder: Rows) -> Rows:
+def checked(io: Io, fragment: table_pb2.DataFragment, file: StoredFile, decoder: AnyRows) -> AnyRows:
+    """``decoder``, whose file has as many rows as the table manifest says. Raises `ArtifactError` for another count."""
     if decoder.rows != fragment.physical_rows:
         decoder.close()
         reason = f"holds {decoder.rows} rows, the table manifest says {fragment.physical_rows}"
@@ -227,29 +250,20 @@ def _counted(io: Io, fragment: table_pb2.DataFragment, file: StoredFile, decoder
     return decoder
 
 
-def _batch(
-    io: Io, files: Sequence[StoredFile], decoders: Sequence[Rows], shape: pa.Schema, start: int, rows: int
-) -> pa.Table:
-    return _of_files(io, files, decoders, shape, rows, lambda decoder: decoder.read(start, rows))
+def _own(decoder: Rows, found: pa.Table) -> pa.Table:
+    """The columns that the file was opened for, in their order."""
+    return found.select(list(decoder.columns or ()))
 
 
-def _of_files(
-    io: Io,
-    files: Sequence[StoredFile],
-    decoders: Sequence[Rows],
-    shape: pa.Schema,
-    rows: int,
-    read: Callable[[Rows], pa.Table],
-) -> pa.Table:
-    """The columns of ``shape`` of as many ``rows`` as ``read`` gives of each file."""
+def joined(io: Io, files: Sequence[StoredFile], parts: Sequence[pa.Table], shape: pa.Schema, rows: int) -> pa.Table:
+    """Rows of which each of ``files`` gave its columns, under ``shape``; a column without a file reads as NULL."""
     found: dict[str, pa.ChunkedArray] = {}
-    for file, decoder in zip(files, decoders, strict=True):
-        table = read(decoder).select(list(decoder.columns or ())).rename_columns(list(file.columns))
-        for name in file.columns:
-            if table.schema.field(name).type != shape.field(name).type:
-                reason = f"column {name!r} is {table.schema.field(name).type}, not {shape.field(name).type}"
+    for file, part in zip(files, parts, strict=True):
+        for name, column in zip(file.columns, part.columns, strict=True):
+            if column.type != shape.field(name).type:
+                reason = f"column {name!r} is {column.type}, not {shape.field(name).type}"
                 raise ArtifactError("FORMAT-028", io.path(file.name), reason)
-            found[name] = table.column(name)
+            found[name] = column
     for field in shape:
         if field.name not in found:
             found[field.name] = pa.chunked_array([pa.nulls(rows, field.type)])
@@ -284,13 +298,12 @@ async def take(
     shape = pa.schema([state.schema.field(name) for name in columns])
     deleted = await deleted_offsets(io, fragment, state)
     wanted = offsets[(offsets < fragment.physical_rows) & ~np.isin(offsets, deleted)]
-    files = await _open_files(io, state, fragment, shape.names)
-    _check_absent(state, fragment, shape, files)
+    files = await open_files(io, state, fragment, shape.names)
     total, parts = fragment.physical_rows, [shape.empty_table()]
     step = max(1, min(total, total * FETCH_BYTES // max(1, sum(file.wanted_bytes for file in files if file.paged))))
     with ExitStack() as opened:
         wholes = {
-            file.name: _closing(opened, await _decoder(io, fragment, file, 0, total))
+            file.name: _closing(opened, await decoder_of(io, fragment, file, 0, total))
             for file in files
             if not file.paged and len(wanted)
         }
@@ -300,21 +313,17 @@ async def take(
             here, at = wanted[at:end], end
             with ExitStack() as paged:
                 decoders: list[Rows] = [
-                    wholes.get(file.name)
-                    or _closing(paged, _counted(io, fragment, file, await open_at(io, file, here)))
+                    wholes.get(file.name) or _closing(paged, checked(io, fragment, file, await open_at(io, file, here)))
                     for file in files
                 ]
-                parts.append(_of_files(io, files, decoders, shape, len(here), partial(_take, here.tolist())))
+                taken = [_own(decoder, decoder.take(here.astype(np.int64))) for decoder in decoders]
+                parts.append(joined(io, files, taken, shape, len(here)))
     return _addressed(pa.concat_tables(parts), fragment, wanted)
 
 
 def _addressed(rows: pa.Table, fragment: table_pb2.DataFragment, offsets: Offsets) -> pa.Table:
     addresses = (np.uint64(fragment.id) << np.uint64(32)) + offsets
     return rows.append_column(pa.field(ROW_ADDRESS, pa.uint64(), nullable=False), pa.array(addresses, pa.uint64()))
-
-
-def _take(rows: Sequence[int], decoder: Rows) -> pa.Table:
-    return decoder.take(rows)
 
 
 @implements("TXN-003")

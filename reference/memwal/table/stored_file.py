@@ -25,17 +25,9 @@ from .legacy.reading import END_BYTES, LegacyRows, get, part
 from .legacy.structure import LegacyFile
 
 __all__ = [
-    "END_BYTES",
-    "WHOLE_BYTES",
-    "Rows",
-    "StoredFile",
-    "get",
-    "layout_of",
-    "open_at",
-    "open_file",
-    "open_rows",
-    "part",
-]
+    "END_BYTES", "WHOLE_BYTES", "Rows", "StoredFile", "at_hand", "fetched", "get", "layout_of", "narrowed",
+    "open_at", "open_columns", "open_file", "open_ranges", "open_rows", "part",
+]  # fmt: skip
 
 WHOLE_BYTES = 1 << 20
 """Files up to this size are fetched as a whole: further requests would cost more than the bytes."""
@@ -72,6 +64,8 @@ class StoredFile:
     """Numbers of the file's columns that make up `columns`."""
     ends: tuple[tuple[int, bytes], ...] = ()
     """Schema and end of the file, with their positions: what every reader needs."""
+    held: bytes = b""
+    """All of it, if it is at hand."""
     legacy: LegacyFile | None = None
     """Structure of a file before version 2."""
     legacy_names: tuple[str, ...] = ()
@@ -139,6 +133,21 @@ async def open_columns(io: Io, name: str, columns: Sequence[str]) -> StoredFile:
     if len(layout.columns) != len(columns):
         raise ArtifactError("FORMAT-019", io.path(name), f"holds {len(layout.columns)} columns, not {len(columns)}")
     return replace(whole, layout=layout, indices=places, ends=ends)
+
+
+def narrowed(
+    stored: StoredFile, file: table_pb2.DataFile, columns: Sequence[str], fields: Sequence[file_pb2.Field]
+) -> StoredFile:
+    """The file ``stored``, as if it had been opened for those of its ``columns`` only."""
+    indices = column_numbers(file, columns, fields) if stored.layout is not None else None
+    legacy = stored.legacy
+    return replace(
+        stored,
+        columns=tuple(columns),
+        places=_places(file, columns, fields),
+        indices=indices or (),
+        legacy_names=reading.names_by_id(legacy, columns, fields) if legacy is not None else (),
+    )
 
 
 async def rows(io: Io, name: str, file: table_pb2.DataFile, fields: Sequence[file_pb2.Field]) -> int:
@@ -267,18 +276,27 @@ async def open_rows(io: Io, file: StoredFile, start: int, rows: int) -> Rows:
         wanted = file.legacy.batches_of(start, rows)
         held = await reading.with_pages(io, file.name, file.legacy, file.legacy_names, wanted)
         return LegacyRows(held, file.legacy_names)
-    parts = await _fetch(io, file, start, rows)
+    return _decoder(io, file, await _fetch(io, file, start, rows))
+
+
+async def at_hand(io: Io, file: StoredFile) -> StoredFile:
+    """The file with all of it at hand, if it is one that is fetched as a whole. Raises `ArtifactError`."""
+    if file.layout is not None or file.legacy is not None or file.held:
+        return file
+    data = await get(io, file.name, "FORMAT-018")
+    file_layout.check_whole(data, io.path(file.name), clause="FORMAT-024")
+    return replace(file, held=data)
+
+
+def _decoder(io: Io, file: StoredFile, parts: Sequence[tuple[int, bytes]]) -> Decoder:
     size = file.size_bytes if file.layout is not None else len(parts[0][1])
     return Decoder(parts, size, io.path(file.name), columns=_names_in_file(io, file, parts))
 
 
 async def open_ranges(io: Io, file: StoredFile, ranges: Iterable[Range]) -> Decoder:
     """A reader of what lies in ``ranges`` of `StoredFile.layout`; without a layout, of the whole file."""
-    if file.layout is None:
-        parts = await _fetch(io, file, 0, 0)
-        return Decoder(parts, len(parts[0][1]), io.path(file.name), columns=_names_in_file(io, file, parts))
-    parts = [*file.ends, *await _parts(io, file, joined(ranges))]
-    return Decoder(parts, file.size_bytes, io.path(file.name), columns=_names_in_file(io, file, parts))
+    parts = [*file.ends, *await fetched(io, file, ranges)] if file.layout is not None else await _fetch(io, file, 0, 0)
+    return _decoder(io, file, parts)
 
 
 async def open_at(io: Io, file: StoredFile, wanted: npt.NDArray[np.uint64]) -> Rows:
@@ -313,7 +331,7 @@ async def open_at(io: Io, file: StoredFile, wanted: npt.NDArray[np.uint64]) -> R
         chunks += [page.buffers[1]] if found is None else found
     apart = joined(chunks, CHUNK_GAP_BYTES)
     parts += await _parts(io, file, apart if len(apart) <= CHUNKS_MOST else joined(chunks))
-    return Decoder(parts, file.size_bytes, io.path(file.name), columns=_names_in_file(io, file, parts))
+    return _decoder(io, file, parts)
 
 
 async def _parts(io: Io, file: StoredFile, wanted: Sequence[Range]) -> list[tuple[int, bytes]]:
@@ -323,8 +341,10 @@ async def _parts(io: Io, file: StoredFile, wanted: Sequence[Range]) -> list[tupl
 async def _fetch(io: Io, file: StoredFile, start: int, rows: int) -> list[tuple[int, bytes]]:
     """The bytes that hold ``rows`` rows of the file's columns from ``start`` on: parts for `data_file.Decoder`."""
     if file.layout is None:
-        data = await get(io, file.name, "FORMAT-018")
-        file_layout.check_whole(data, io.path(file.name), clause="FORMAT-024")
-        return [(0, data)]
-    wanted = file.layout.ranges(file.indices, start, rows)
-    return [*file.ends, *await _parts(io, file, wanted)]
+        return [(0, (await at_hand(io, file)).held)]
+    return [*file.ends, *await fetched(io, file, file.layout.ranges(file.indices, start, rows))]
+
+
+async def fetched(io: Io, file: StoredFile, ranges: Iterable[Range]) -> list[tuple[int, bytes]]:
+    """The bytes in ``ranges``, those that lie close together in one part."""
+    return await _parts(io, file, joined(ranges))

@@ -379,7 +379,7 @@ def test_computed_values_are_not_wiped_by_rows_that_were_in_the_wal_without_them
 
 @pytest.mark.clause("AMB-50")
 def test_values_of_rows_far_down_in_a_large_fragment_are_not_wiped_either(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read, "_FIRST_ROWS", 2)
+    monkeypatch.setattr(read, "FIRST_ROWS", 2)
     monkeypatch.setattr(read, "BATCH_ROWS", 2)
     ground = Ground()
     table = memwal.create("t", rows(COLUMNS, *range(7)), primary_key=["id"], store=ground)

@@ -59,7 +59,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_layout, "GAP_BYTES", 0)
     monkeypatch.setattr(read, "FETCH_BYTES", 64 << 10)
     monkeypatch.setattr(read, "BATCH_BYTES", 32 << 10)
-    monkeypatch.setattr(read, "_FIRST_ROWS", 64)
+    monkeypatch.setattr(read, "FIRST_ROWS", 64)
     monkeypatch.setattr(fragments, "FILE_BYTES", 256 << 10)
 
 
@@ -277,7 +277,7 @@ def test_no_request_and_no_batch_of_a_merge_grows_with_the_base_or_the_generatio
     assert base_bytes > 1_000_000
     store = Watched(tmp_path)
     batches: list[int] = []
-    monkeypatch.setattr(read, "_batch", watched_batches(batches))
+    monkeypatch.setattr(read, "joined", watched_batches(batches))
     report = memwal.open("t", store=store).merge()
     assert (report.rows, report.deleted) == (2000, 0)
     assert max(size for _, size in store.read) < 128 << 10
@@ -296,7 +296,7 @@ def flushed_rows() -> pa.Table:
 
 
 def watched_batches(sizes: list[int]) -> Any:
-    inner = read._batch
+    inner = read.joined
 
     def batch(*arguments: Any) -> pa.Table:
         table = inner(*arguments)

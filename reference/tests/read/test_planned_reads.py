@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memwal.errors import ArtifactError, InvalidArgument
 from memwal.read.cut import CutGone, Split
-from memwal.read.nodes import Hiding
+from memwal.read.merging import Hiding
 from memwal.stores.memory import MemoryStore
 from memwal.table import read
 
@@ -133,7 +133,7 @@ def test_the_splits_of_a_read_are_one_scan_and_that_is_the_fold_of_all_writes(
 ) -> None:
     history = History(revision, profile, kind)
     with pytest.MonkeyPatch.context() as small:
-        small.setattr(read, "_FIRST_ROWS", 2)
+        small.setattr(read, "FIRST_ROWS", 2)
         small.setattr(read, "BATCH_ROWS", 3)
         small.setattr(read, "FETCH_BYTES", fetched)
         for step in steps:

@@ -6,6 +6,7 @@ import random
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import lance
@@ -19,10 +20,10 @@ from memwal.effects import Get, Io, Note, RandomHex, Sleep
 from memwal.effects import run as run_requests
 from memwal.errors import InvalidArgument
 from memwal.index import transforms
-from memwal.keys import Seen
 from memwal.maintained.scalar import Between
 from memwal.read import parts
-from memwal.read.nodes import BloomFilterGuard, CoalesceFirst, TakeLast, _predicate, newest_rows
+from memwal.read.merging import Deduplicate, Scan, Union
+from memwal.read.nodes import BloomFilterGuard, CoalesceFirst, TakeLast, _predicate
 from memwal.read.parts import TablePart
 from memwal.read.predicates import extract
 from memwal.read.view import Raced, ReadRaced, View, over
@@ -104,18 +105,18 @@ def test_below_deduplication_a_filter_brings_an_overwritten_row_back_in_whole_sc
 
 def test_an_analysed_plan_of_a_scan_says_what_became_of_each_node(reference: Scene) -> None:
     plan = reference.named(reference.table.explain(writers=reference.writers, filter="v <> 'base'", analyse=True))
-    assert plan.splitlines()[:4] == [
-        "FilterExec  [4 rows]",
-        "  DeduplicateExec: partition_by=[id], order_by=[_gen DESC, _rowaddr DESC]  [6 rows]",
-        "    UnionExec",
-        "      ScanExec: base_table[gen=-1]  [6 rows of 1 fragments]",
+    newest = "filter=[newest]"
+    assert plan.splitlines()[:3] == [
+        "DeduplicateExec: partition_by=[id], order_by=[_gen DESC, _rowaddr DESC]  [4 rows]",
+        "  UnionExec",
+        f"    ScanExec: base_table[gen=-1], {newest}  [6 rows of 1 fragments, 0 wanted]",
     ]
-    assert sorted(line.strip() for line in plan.splitlines()[4:]) == [
-        "ScanExec: A[gen=1]  [3 rows of 2 fragments]",
-        "ScanExec: A[gen=2]  [1 rows of 1 fragments]",
-        "ScanExec: B[gen=1]  [3 rows of 2 fragments]",
-        "ScanExec: B[gen=2]  [1 rows of 1 fragments]",
-        "ScanExec: B[gen=3]  [1 rows of 1 fragments]",
+    assert sorted(line.strip() for line in plan.splitlines()[3:]) == [
+        f"ScanExec: A[gen=1], {newest}  [3 rows of 2 fragments, 1 wanted]",
+        f"ScanExec: A[gen=2], {newest}  [1 rows of 1 fragments, 1 wanted]",
+        f"ScanExec: B[gen=1], {newest}  [3 rows of 2 fragments, 1 wanted]",
+        f"ScanExec: B[gen=2], {newest}  [1 rows of 1 fragments, 0 wanted]",
+        f"ScanExec: B[gen=3], {newest}  [1 rows of 1 fragments, 1 wanted]",
     ]
 
 
@@ -670,25 +671,39 @@ def test_the_guard_runs_its_input_for_keys_that_the_filter_does_not_deny_and_for
     assert run(guard.find(one(6))).num_rows == 0, "a positive answer for a key that is not there"
 
 
+class Batches(Source):
+    """A source that says which of its batches were taken; it has one fragment, and gives the newest batch first."""
+
+    def __init__(self, number: int, taken: list[str], *batches: dict[int, str]) -> None:
+        self.generation, self.held, self.taken = number, batches, taken
+
+    async def fragments(self, _predicate: Any) -> list[int]:
+        return [0]
+
+    async def stream(self, names: Any, _fragment: int, choice: Any) -> AsyncIterator[pa.Table]:
+        for number, batch in enumerate(self.held):
+            self.taken.append(f"{self.generation}.{number}")
+            rows = pa.table({"id": pa.array(batch["id"], pa.int64()), "v": batch["v"]})
+            yield rows.filter(pa.array(choice.mask(rows.select(choice.columns)))).select(names)
+
+
 @pytest.mark.clause("PLAN-014", "PLAN-025", "PLAN-026")
 def test_deduplication_streams_and_keeps_the_highest_generation_and_of_it_the_last_row() -> None:
-    newest_first = [{"id": [1, 2, 1], "v": ["old", "b", "a"]}, {"id": [2, 3]}, {"id": [3, 4, 1]}]
-    taken = []
+    taken: list[str] = []
+    newest = Batches(2, taken, {"id": [1, 2, 1], "v": ["old", "b", "a"]}, {"id": [2, 3], "v": ["old", "c"]})
+    older = Batches(1, taken, {"id": [3, 4, 1], "v": ["old", "d", "old"]})
+    base = Batches(-1, taken, {"id": [5, 4], "v": ["e", "old"]}, {"id": [5, 6], "v": ["old", "f"]})
+    names = ("id", "v")
+    union = Union(Scan(base, names), [[Scan(newest, names), Scan(older, names)]])
+    like = SimpleNamespace(primary_key=("id",), schema=pa.schema([("id", pa.int64()), ("v", pa.string())]))
 
-    async def batches() -> AsyncIterator[pa.Table]:
-        for number, each in enumerate(newest_first):
-            taken.append(number)
-            yield pa.table({"v": [f"gen {number}"] * len(each["id"])} | each)
+    async def whole() -> list[tuple[list[str], list[str]]]:
+        return [(rows.column("v").to_pylist(), list(taken)) async for rows in Deduplicate(like, names, union).stream()]
 
-    async def whole() -> None:
-        out = newest_rows(batches(), ("id",), Seen())
-        seen = []
-        async for rows in out:
-            assert taken == list(range(len(seen) + 1)), "a batch goes out before the next is asked for"
-            seen.append(sorted(zip(rows.column("id").to_pylist(), rows.column("v").to_pylist(), strict=True)))
-        assert seen == [[(1, "a"), (2, "b")], [(3, "gen 1")], [(4, "gen 2")]]
-
-    run(whole())
+    found = run(whole())
+    assert [sorted(values) for values, _ in found] == [["a", "b"], ["c"], ["d"], ["e"], ["f"]]
+    order = ["2.0", "2.1", "1.0", "-1.0", "-1.1"]
+    assert [seen for _, seen in found] == [order[: n + 1] for n in range(5)], "before the next batch is asked for"
 
 
 # --- against a model -------------------------------------------------------------------------------------------------

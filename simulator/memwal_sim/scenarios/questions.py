@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
-from memwal.read import scan
+from memwal.read import filters, scan
 from memwal.table.state import load, versions
 from memwal.violations import Violation
 
@@ -40,10 +39,7 @@ def retained_versions_are_readable(place: Workplace) -> Oracle:
 
 async def _filtered(place: Workplace, value: str) -> tuple[ground.Pairs, ground.Pairs]:
     """All rows that have ``value``, by a read with a filter and by one without."""
-
-    def matching(rows: pa.Table) -> pa.Table:
-        return rows.filter(pc.equal(rows.column(ground.VALUE), value))
-
+    matching = filters.parse(pc.field(ground.VALUE) == value, ground.SCHEMA)
     asked = await scan.scan(place.table, keep=matching)
     return ground.pairs(asked), tuple(row for row in ground.pairs(await seen(place)) if row[1] == value)
 

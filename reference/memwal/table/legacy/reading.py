@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from ... import cellwise
 from ...clauses import implements
 from ...codec.file_layout import Range
 from ...codec.pb.lance import file_pb2, table_pb2
@@ -135,8 +138,7 @@ class LegacyRows:
         self._last = (batches[-1], found.slice(self.file.batch_offsets[batches[-1]] - first))
         return found.slice(start - first, wanted)
 
-    def take(self, rows: Sequence[int]) -> pa.Table:
-        """Those ``rows``, by number, ascending. Raises `ArtifactError`."""
-        first = rows[0] if rows else 0
-        held = self.read(first, rows[-1] + 1 - first if rows else 0)
-        return held.take(pa.array([row - first for row in rows], pa.int64()))
+    def take(self, rows: npt.NDArray[np.int64]) -> pa.Table:
+        """The rows at those offsets, ascending; at least one."""
+        first, end = int(rows[0]), int(rows[-1]) + 1
+        return cellwise.at(self.read(first, end - first), rows - first)

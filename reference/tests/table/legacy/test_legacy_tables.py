@@ -136,7 +136,7 @@ def test_a_table_of_any_types_reads_as_pylance_reads_it(rows: pa.Table, group: i
             patched.setattr(stored_file, "WHOLE_BYTES", 0)
             patched.setattr(reading, "END_BYTES", 64)
             patched.setattr(read, "FETCH_BYTES", 200)
-            patched.setattr(read, "_FIRST_ROWS", 2)
+            patched.setattr(read, "FIRST_ROWS", 2)
         assert same(scanned(place), expected)
 
 

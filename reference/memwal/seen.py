@@ -1,0 +1,122 @@
+"""Keys that have come so far in a merging read: what makes a row of an older source superseded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from . import keys as key_sets
+from .keys import Codes, Direct, KeySet, Mask, SparseCodes, direct, offsets_of, span_of
+
+TABLE_BYTES = 1 << 24
+"""A table with a byte for each possible code may always have this size; only the parts that are used take memory."""
+
+
+class Seen:
+    """Keys that have come, batch by batch, of which later rows are asked whether theirs is among them.
+
+    Single columns of whole numbers are kept as codes. Of other keys, batches become a set when they are asked for the
+    first time, and sets of like size one set, so that n batches make about log2(n) sets.
+    """
+
+    def __init__(self) -> None:
+        self._codes = _Growing()
+        self._waiting: list[pa.Table] = []
+        self._sets: list[tuple[pa.Table, KeySet]] = []
+
+    def add(self, keys: pa.Table) -> None:
+        """``keys``: a table of the key columns."""
+        if not keys.num_rows:
+            return
+        numbering = direct(keys)
+        if numbering is not None:
+            self._codes.add(numbering.codes(keys))
+        else:
+            self._waiting.append(keys)
+
+    def join(self, other: Seen) -> None:
+        """Add what has come to ``other``."""
+        self._codes.join(other._codes)
+        self._waiting += [*(keys for keys, _ in other._sets), *other._waiting]
+
+    def mask(self, keys: pa.Table) -> Mask:
+        """Whether each of ``keys``, a table of the key columns, has come."""
+        if self._waiting:
+            held = pa.concat_tables(self._waiting)
+            self._waiting = []
+            while self._sets and self._sets[-1][0].num_rows <= 2 * held.num_rows:
+                held = pa.concat_tables([self._sets.pop()[0], held])
+            self._sets.append((held, KeySet(held)))
+        found: Mask = np.zeros(keys.num_rows, dtype=np.bool_)
+        if self._codes.count and keys.num_rows:
+            found |= self._codes.mask(Direct().codes(keys))
+            if keys.column(0).null_count:
+                found &= keys.column(0).is_valid().to_numpy()
+        for _, each in self._sets:
+            found |= each.mask(keys)
+        return found
+
+
+class _Growing:
+    """Codes that come batch by batch: each is hashed or sorted once, or a few times, and never compared one by one.
+
+    They are marks in a table with a byte for each possible code as long as that stays small. Others are sorted parts,
+    of which those of like size become one.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        """Codes that came, each as often as it did."""
+        self._low = 0
+        self._table: Mask = np.zeros(1, dtype=np.bool_)
+        """By code, less the least one; one entry more, which stays false and stands for all other codes."""
+        self._waiting: list[Codes] = []
+        self._parts: list[SparseCodes] = []
+
+    def add(self, codes: Codes) -> None:
+        if not len(codes):
+            return
+        self.count += len(codes)
+        self._widen(codes)
+        offsets = offsets_of(codes, self._low, len(self._table))
+        inside = offsets < len(self._table) - 1
+        if inside.all():
+            self._table[offsets] = True
+            return
+        self._table[offsets[inside]] = True
+        self._waiting.append(codes[~inside])
+
+    def _widen(self, codes: Codes) -> None:
+        """Let the table reach over ``codes``, if it is not too large then."""
+        least, span = span_of(codes)
+        held = len(self._table) - 1
+        low = min(self._low, least) if held else least
+        high = max(self._low + held, least + span) if held else least + span
+        most = max(key_sets.DENSE * self.count, TABLE_BYTES)
+        if high - low > most or (low == self._low and high - low == held):
+            return
+        # There is room at both ends, and it grows by half at the end that was too short: it is copied a few times only.
+        room = max(0, min(high - low, most - (high - low)))
+        below, over = (room // 8, room // 8) if not held else (room // 2, 0) if low < self._low else (0, room // 2)
+        low, high = low - below, high + over
+        table = np.zeros(high - low + 1, dtype=np.bool_)
+        table[self._low - low : self._low - low + held] = self._table[:held]
+        self._low, self._table = low, table
+
+    def join(self, other: _Growing) -> None:
+        """Add what has come to ``other``."""
+        self.add(np.flatnonzero(other._table) + other._low)
+        for each in (*(part.distinct for part in other._parts), *other._waiting):
+            self.add(each)
+
+    def mask(self, codes: Codes) -> Mask:
+        found = self._table[offsets_of(codes, self._low, len(self._table))]
+        if self._waiting:
+            held = np.concatenate(self._waiting)
+            self._waiting = []
+            while self._parts and len(self._parts[-1].distinct) <= 2 * len(held):
+                held = np.concatenate([self._parts.pop().distinct, held])
+            self._parts.append(SparseCodes.of(held))
+        for part in self._parts:
+            found |= part.mask(codes)
+        return found
