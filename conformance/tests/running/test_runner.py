@@ -304,3 +304,24 @@ def test_a_check_without_clauses_is_a_witness(tmp_path: Path) -> None:
 
 def test_steps_of_other_revisions_are_left_out(tmp_path: Path) -> None:
     assert run(tmp_path, {"check": "equal", "of": "$writer.epoch", "is": "2", "only": ["R"]}).verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize(
+    ("expected", "verdict"),
+    [
+        ({"may_fail": ["fenced", "storage"]}, Verdict.PASS),
+        ({"fails": ["fenced"]}, Verdict.PASS),
+        ({"fails": ["invalid_argument"]}, Verdict.FAIL),
+        ({}, Verdict.FAIL),
+    ],
+)
+def test_an_error_without_a_kind_is_a_stop_where_a_stop_is_allowed(
+    tmp_path: Path, expected: Json, verdict: Verdict
+) -> None:
+    class Unmapped(Model):
+        def put(self, params: Json) -> Json:
+            raise AdapterError("internal", "it stopped")
+
+    result = run(tmp_path, put([[1, "a"]], **expected), kind=Unmapped)
+    assert result.verdict is verdict
+    assert result.unmapped == ("it stopped",)
