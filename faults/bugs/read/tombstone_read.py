@@ -1,15 +1,14 @@
 """A tombstone is read as a row."""
 
-from collections.abc import Sequence
-
+import numpy as np
 import pyarrow as pa
-from memwal.table.state import TableState
+from memwal.keys import Mask
 from memwal_sim.bugs import Bug
 
 
-def _all(found: pa.Table, base: TableState, names: Sequence[str]) -> pa.Table:
+def _all(rows: pa.Table) -> Mask:
     """In place of the rows that do not delete their key."""
-    return found.select(list(names)).cast(pa.schema([base.schema.field(name) for name in names]))
+    return np.ones(rows.num_rows, np.bool_)
 
 
 BUG = Bug(
@@ -24,5 +23,5 @@ BUG = Bug(
     oracle="a merge keeps all rows",
     violated="MERGE-001",
     revision="R",
-    replaced={"memwal.read.nodes:live": _all},
+    replaced={"memwal.read.nodes:stays": _all},
 )

@@ -11,18 +11,16 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import cellwise
 from ..clauses import implements
 from ..errors import EngineBug
 from ..keys import Mask, newest
-from ..region.rows import TOMBSTONE
 from ..seen import Seen
 from ..table.late import Choice
 from ..table.state import TableState
 from .filters import RowFilter
-from .nodes import PlanNode, live
+from .nodes import PlanNode, live, stays
 from .parts import Part
 from .query import Query
 from .values import Predicate
@@ -203,7 +201,7 @@ class Deduplicate:
         if key:  # without a key no row replaces another
             judges.append(partial(_unseen if last else _newest, key=key, seen=seen))
         if not self.deletes:
-            judges.append(_stays)
+            judges.append(stays)
         if condition is not None:
             # AMB-99, a pushed filter: unless it tells keys apart, it judges the newest rows only.
             judges.insert(0 if self.filtering.first else len(judges), condition.mask)
@@ -246,11 +244,3 @@ def _remembered(rows: pa.Table, key: list[str], seen: Seen) -> Mask:
     """None: their keys have been ``seen`` from now on."""
     seen.add(rows.select(key))
     return np.zeros(rows.num_rows, np.bool_)
-
-
-def _stays(rows: pa.Table) -> Mask:
-    """The rows that do not delete their key."""
-    if TOMBSTONE not in rows.schema.names:
-        return np.ones(rows.num_rows, np.bool_)
-    found: Mask = ~pc.fill_null(rows.column(TOMBSTONE), False).to_numpy()
-    return found

@@ -214,5 +214,13 @@ def live(found: pa.Table, base: TableState, names: Sequence[str]) -> pa.Table:
     if not found.num_rows:
         return shape.empty_table()
     if TOMBSTONE in found.schema.names:
-        found = cellwise.where(found, pc.invert(pc.fill_null(found.column(TOMBSTONE), False)))
+        found = cellwise.where(found, stays(found))
     return cellwise.under(found.select(list(names)), shape)
+
+
+def stays(rows: pa.Table) -> Mask:
+    """The rows that do not delete their key."""
+    if TOMBSTONE not in rows.schema.names:
+        return np.ones(rows.num_rows, np.bool_)
+    found: Mask = ~pc.fill_null(rows.column(TOMBSTONE), False).to_numpy()
+    return found

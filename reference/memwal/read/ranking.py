@@ -256,7 +256,7 @@ class GlobalLimit:
 
 async def take(part: Part, addresses: Addresses, values: Values, names: Sequence[str], value: str) -> pa.Table:
     """The live rows at ``addresses``, in that order: ``names``, the address, and ``values`` as column ``value``."""
-    rows = await (part.at(names, np.sort(addresses)) if isinstance(part, TablePart) else part.rows(names))
+    rows = await (part.at(names, np.unique(addresses)) if isinstance(part, TablePart) else part.rows(names))
     there = rows.column(ROW_ADDRESS).to_numpy()
     order = np.argsort(there)
     if len(there):
