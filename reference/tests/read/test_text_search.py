@@ -177,3 +177,14 @@ def test_a_phrase_needs_an_index_with_positions(tmp_path: Path) -> None:
     with pytest.raises(memwal.InvalidArgument, match="index 'i' keeps no positions of terms, which a phrase needs"):
         table.search_text("red fox", "text", phrase=True)
     assert table.search_text("red fox", "text").num_rows == 1
+
+
+@pytest.mark.parametrize("block_size", [128, 256])
+def test_lists_in_blocks_of_either_size_give_the_scores_of_the_texts(tmp_path: Path, block_size: int) -> None:
+    # Some words are so frequent in a text that their count needs more bits than those of the other texts.
+    words = [" ".join(WORDS[(number * k) % 7 % 5] for k in range(1, 2 + number % 40)) for number in range(700)]
+    words = [f"{text}{' fox' * 90}" if number % 150 == 7 else text for number, text in enumerate(words)]
+    rows = pa.table([range(700), words], schema=SCHEMA)
+    dataset = lance.write_dataset(rows, str(tmp_path / "t"))
+    dataset.create_scalar_index("text", "INVERTED", name="i", block_size=block_size, **PLAIN)
+    check(memwal.enable(str(tmp_path / "t"), revision="R"), [])
