@@ -89,11 +89,12 @@ class Layout:
         return frozenset(wanted)
 
 
-def joined(wanted: Iterable[Range], gap: int = GAP_BYTES) -> tuple[Range, ...]:
-    """``wanted`` in order, with those that lie at most ``gap`` bytes apart in one; none is empty."""
+def joined(wanted: Iterable[Range], gap: int | None = None) -> tuple[Range, ...]:
+    """``wanted`` in order, with those that lie at most ``gap`` bytes (`GAP_BYTES`) apart in one; none is empty."""
     found: list[Range] = []
+    most = GAP_BYTES if gap is None else gap
     for position, size in sorted(part for part in wanted if part[1]):
-        if found and position - sum(found[-1]) <= gap:
+        if found and position - sum(found[-1]) <= most:
             first, before = found[-1]
             found[-1] = first, max(before, position + size - first)
         else:

@@ -54,7 +54,8 @@ def row_bytes_of(encoding: bytes, rows: int, size_bytes: int) -> int:
     except DecodeError:
         return 0
     levels = said.get(_REPETITION_BITS, [0]) + said.get(_DEFINITION_BITS, [0])
-    row_bytes, rest = divmod(int(said.get(_VALUE_BITS, [0])[0]), 8)
+    bits = said.get(_VALUE_BITS, [0])[0]
+    row_bytes, rest = divmod(bits, 8) if isinstance(bits, int) else (0, 0)
     return row_bytes if not any(levels) and not rest and row_bytes * rows == size_bytes else 0
 
 

@@ -98,11 +98,13 @@ def unknown(message: Message, foreign: frozenset[str] = frozenset()) -> bytes:
     return serialise(rest)
 
 
-def fields(data: bytes) -> dict[int, list[Any]]:
+def fields(data: object) -> dict[int, list[Any]]:
     """The fields of a message of unknown type, by number: integers, and bytes for what has a length.
 
-    Raises `google.protobuf.message.DecodeError` for bytes that are no message.
+    Raises `google.protobuf.message.DecodeError` for what is no message: other bytes, or a number in its place.
     """
+    if not isinstance(data, bytes):
+        raise DecodeError(f"{data!r} is no message")
     message = Empty()
     message.ParseFromString(data)
     held, found = UnknownFieldSet(message), dict[int, list[Any]]()

@@ -164,7 +164,7 @@ class Deduplicate:
             for scan in scans:
                 last = seen is above and self.unique_base
                 async for batch in scan.stream(self._choice(seen, last=last)):
-                    found = live(batch, self.base, self.columns)
+                    found = batch.select(list(self.columns)) if self.deletes else live(batch, self.base, self.columns)
                     rows += found.num_rows
                     self.outcome = f"{rows} rows"
                     yield found
