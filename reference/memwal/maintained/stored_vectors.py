@@ -74,7 +74,7 @@ class StoredVectors:
                 whole = reader.read().select(list(self.file.columns))
                 return whole if len(offsets) == total else cellwise.at(whole, offsets)
         with await open_at(self.io, self.file, offsets.astype(np.uint64)) as reader:
-            return reader.take(offsets.tolist()).select(list(self.file.columns))
+            return reader.take(offsets.astype(np.int64)).select(list(self.file.columns))
 
     @property
     def _codes(self) -> tuple[str, ...]:

@@ -156,7 +156,7 @@ def test_superseded_rows_of_every_source_are_neither_found_nor_counted(built: Pa
             ("put", {mine[0]: "ox", -299: "red red", -2: None}, True),
             ("put", {mine[1]: "fox red", -159: "dog"}, False),
             ("flush",), ("append",), ("delete_base",),
-            ("put", {mine[0]: "dog fox", -298: "ox"}, True),
+            ("put", {mine[0]: "dog fox", -298: "ox red fox fox"}, True),
             ("put", {mine[0]: "cow fox", mine[2]: ""}, True),
             ("delete", [-297, mine[1]]),
         ]  # fmt: skip

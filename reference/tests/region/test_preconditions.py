@@ -210,8 +210,11 @@ def test_a_lookup_finds_no_more_rows_than_keys(monkeypatch: pytest.MonkeyPatch) 
     class Part:
         name = "part"
 
-        async def fragments(self, _: object) -> list[int]:
-            return [0]
+        async def fragments(self, _: object) -> dict[int, None]:
+            return {0: None}
+
+        async def is_small(self, _: object) -> bool:
+            return True
 
         async def rows(self, *_: object) -> pa.Table:
             return pa.concat_tables([row(1), row(2)])
