@@ -35,7 +35,7 @@ class ListedRegion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class ListedTable:
     """One of the tables."""
 
     columns: Mapping[str, tuple[pa.DataType, str]]
@@ -147,8 +147,8 @@ def _damage(node: Node) -> str | None:
 _REGION = (pa.string(), "id of the region")
 _DAMAGE = (pa.string(), "what of it cannot be read, and why; NULL if all can")
 
-TABLES: Mapping[str, Listing] = {
-    "regions": Listing(
+TABLES: Mapping[str, ListedTable] = {
+    "regions": ListedTable(
         columns={
             "region": _REGION,
             "spec_id": (pa.int32(), "id of the region spec; 0 for a manual region"),
@@ -170,7 +170,7 @@ TABLES: Mapping[str, Listing] = {
         },
         rows=_regions,
     ),
-    "generations": Listing(
+    "generations": ListedTable(
         columns={
             "region": _REGION,
             "generation": (pa.int64(), "number of the generation"),
@@ -183,7 +183,7 @@ TABLES: Mapping[str, Listing] = {
         },
         rows=_generations,
     ),
-    "wal": Listing(
+    "wal": ListedTable(
         columns={
             "region": _REGION,
             "position": (pa.int64(), "of the entry"),
@@ -196,7 +196,7 @@ TABLES: Mapping[str, Listing] = {
         },
         rows=_wal,
     ),
-    "marks": Listing(
+    "marks": ListedTable(
         columns={
             "region": _REGION,
             "application": (pa.string(), "name of the application"),

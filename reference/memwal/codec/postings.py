@@ -35,7 +35,7 @@ _CLAUSE = "PLAN-023"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class PostingLayout:
     """How the lists of one index file are stored."""
 
     tail: str
@@ -58,19 +58,19 @@ class Postings:
     """Where, document by document, each ascending. Shape (sum of the counts,). None: they were not asked for."""
 
 
-def layout(metadata: Mapping[bytes, bytes], path: str) -> Layout:
+def layout(metadata: Mapping[bytes, bytes], path: str) -> PostingLayout:
     """What the metadata of an index file say. Raises `ArtifactError` for a layout that is not known."""
     tail = metadata.get(b"posting_tail_codec", FIXED.encode()).decode()
     block = metadata.get(b"posting_block_size", b"128")
     if tail not in {VARINTS, FIXED} or block not in {b"%d" % packed for packed in _PACKED}:
         raise ArtifactError(_CLAUSE, path, f"lists of documents in blocks of {block!r} with ends {tail!r} are not read")
     codec = metadata.get(b"positions_codec", b"").decode()
-    return Layout(
+    return PostingLayout(
         tail=tail, packed=int(block), positions=codec if codec in {PACKED_POSITIONS, POSITION_VARINTS} else None
     )
 
 
-def decode(row: Mapping[str, pa.Scalar], how: Layout, documents: int, path: str, *, positions: bool) -> Postings:
+def decode(row: Mapping[str, pa.Scalar], how: PostingLayout, documents: int, path: str, *, positions: bool) -> Postings:
     """One list. ``row``: its columns by name; ``documents``: how many the index has.
 
     Raises `ArtifactError` for bytes that are no such list, and for documents that are not there or out of order.
@@ -86,7 +86,7 @@ def decode(row: Mapping[str, pa.Scalar], how: Layout, documents: int, path: str,
     return Postings(documents=found, counts=counts, positions=where)
 
 
-def _documents(blocks: pa.LargeBinaryArray, length: int, how: Layout) -> tuple[_Places, _Places]:
+def _documents(blocks: pa.LargeBinaryArray, length: int, how: PostingLayout) -> tuple[_Places, _Places]:
     if len(blocks) != -(-length // how.packed):
         raise ValueError(f"{len(blocks)} blocks for {length} documents")
     if not length:
@@ -185,7 +185,7 @@ def _patched(data: _Bytes, starts: _Places, packed: int) -> tuple[_Places, _Plac
     return found, ends
 
 
-def _positions(row: Mapping[str, pa.Scalar], counts: _Places, how: Layout) -> _Places:
+def _positions(row: Mapping[str, pa.Scalar], counts: _Places, how: PostingLayout) -> _Places:
     """Positions are stored block by block as distances; those of a document start anew."""
     data = np.frombuffer(row["_compressed_position"].as_buffer(), np.uint8)
     begins = row["_position_block_offset"].values.to_numpy().astype(np.int64)

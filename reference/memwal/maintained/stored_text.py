@@ -16,7 +16,7 @@ import pyarrow as pa
 from ..clauses import implements
 from ..codec import data_file, json_text, postings, token_fst
 from ..codec.pb.lance import table_pb2
-from ..codec.postings import Layout, Postings
+from ..codec.postings import PostingLayout, Postings
 from ..effects import Io
 from ..errors import ArtifactError, InvalidArgument, NotFound
 from ..table.mirror import index_folder
@@ -45,7 +45,7 @@ class StoredPart:
     """Number of each term: a transducer, or a table in older indexes."""
     lists: IndexFile
     """The file of lists, of which row n is that of term n."""
-    layout: Layout
+    layout: PostingLayout
 
     def numbers(self, terms: Collection[str] | None = None) -> dict[str, int]:
         """Where the lists of ``terms`` are, of all terms for None."""

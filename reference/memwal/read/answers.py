@@ -23,7 +23,7 @@ _NOTHING = np.empty(0, np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class IndexAnswer:
     """Rows of one source."""
 
     addresses: Addresses
@@ -34,11 +34,11 @@ class Answer:
     """What gave it, as plans say it."""
 
 
-Ask = Callable[[Leaf], Awaitable[Answer | None]]
+Ask = Callable[[Leaf], Awaitable[IndexAnswer | None]]
 """Gives the answer to one comparison; None if no index knows it, or if it would be most of the rows."""
 
 
-async def answer(condition: Condition, ask: Ask) -> Answer | None:
+async def answer(condition: Condition, ask: Ask) -> IndexAnswer | None:
     """What is known of a ``condition``; None for nothing."""
     match condition:
         case AllOf(parts):
@@ -65,25 +65,25 @@ def within(addresses: Addresses, fragments: Iterable[FragmentId]) -> Mask:
     return found
 
 
-def joined(answers: Iterable[Answer]) -> Answer:
+def joined(answers: Iterable[IndexAnswer]) -> IndexAnswer:
     """Answers to one comparison for different fragments of one source, as one."""
     found = list(answers)
-    return Answer(
+    return IndexAnswer(
         np.unique(np.concatenate([_NOTHING, *(each.addresses for each in found)])),
         frozenset[FragmentId]().union(*(each.fragments for each in found)),
         tuple(dict.fromkeys(name for each in found for name in each.via)),
     )
 
 
-def _both(one: Answer, other: Answer) -> Answer:
+def _both(one: IndexAnswer, other: IndexAnswer) -> IndexAnswer:
     held = np.isin(one.addresses, other.addresses) | ~within(one.addresses, other.fragments)
     more = ~within(other.addresses, one.fragments)
     fragments = one.fragments | other.fragments
     addresses = np.union1d(one.addresses[held], other.addresses[more])
-    return Answer(addresses, fragments, tuple(dict.fromkeys((*one.via, *other.via))))
+    return IndexAnswer(addresses, fragments, tuple(dict.fromkeys((*one.via, *other.via))))
 
 
-def _either(answers: list[Answer]) -> Answer:
+def _either(answers: list[IndexAnswer]) -> IndexAnswer:
     fragments = frozenset.intersection(*(each.fragments for each in answers))
     found = joined(answers)
-    return Answer(found.addresses[within(found.addresses, fragments)], fragments, found.via)
+    return IndexAnswer(found.addresses[within(found.addresses, fragments)], fragments, found.via)

@@ -21,7 +21,7 @@ from ..region import manifest as manifests
 from ..table.coverage import fragment_ids, named_fragments, segments
 from ..table.state import TableState
 from . import gap, scalar_index
-from .answers import Answer, joined, within
+from .answers import IndexAnswer, joined, within
 from .conditions import Compare, Leaf
 from .indexed import in_base
 from .parts import MemTablePart, Parts, TablePart
@@ -43,7 +43,7 @@ class OfBase:
     _plans: dict[str, gap.IndexedPlan] = field(default_factory=dict)
 
     @implements("PLAN-010", "PLAN-011", "AMB-113")
-    async def ask(self, leaf: Leaf) -> Answer | None:
+    async def ask(self, leaf: Leaf) -> IndexAnswer | None:
         base, found = self.view.base, []
         left = fragment_ids(base)
         try:
@@ -59,7 +59,7 @@ class OfBase:
         return told if told.fragments and len(told.addresses) <= self.most else None
 
     @implements("CATCHUP-010", "AMB-88", "AMB-113")
-    async def _of_gap(self, name: str, leaf: Leaf, left: frozenset[FragmentId]) -> Answer | None:
+    async def _of_gap(self, name: str, leaf: Leaf, left: frozenset[FragmentId]) -> IndexAnswer | None:
         """What generations between the index ``name`` and merge progress say of base fragments among ``left``."""
         if name not in self._plans:
             self._plans[name] = await gap.plan(self.io, self.view, name, memory=self.memory)
@@ -78,7 +78,7 @@ class OfBase:
                     self.parts.base, generation, used.fragments & left, self.view.base.primary_key
                 )
                 own = here[np.isin(there, told.addresses)]
-                found.append(Answer(np.sort(own), used.fragments & left, (f"gen={used.generation} index",)))
+                found.append(IndexAnswer(np.sort(own), used.fragments & left, (f"gen={used.generation} index",)))
         if not found:
             return None
         told = joined(found)
@@ -87,7 +87,7 @@ class OfBase:
 
 
 @implements("PLAN-011")
-async def of_generation(part: TablePart, leaf: Leaf) -> Answer | None:
+async def of_generation(part: TablePart, leaf: Leaf) -> IndexAnswer | None:
     """What the indexes of a generation say of its own rows. Raises `Raced` for one that is gone."""
     state = await part.opened()
     column = part.columns.get(leaf.column)
@@ -102,7 +102,7 @@ async def of_generation(part: TablePart, leaf: Leaf) -> Answer | None:
 
 
 @implements("WRITER-022", "WRITER-024")
-async def of_memtable(part: MemTablePart, leaf: Leaf) -> Answer | None:
+async def of_memtable(part: MemTablePart, leaf: Leaf) -> IndexAnswer | None:
     """What the ordered and bitmap structures of a MemTable say of its rows; those that they lack may all match."""
     if part.indexes is None or part.table is None or not isinstance(leaf, Compare):
         return None
@@ -116,18 +116,18 @@ async def of_memtable(part: MemTablePart, leaf: Leaf) -> Answer | None:
         rows = np.fromiter(found, np.uint64)
         later = np.arange(part.indexes.rows_indexed, part.table.num_rows, dtype=np.uint64)
         known = np.unique(np.concatenate([rows[rows < part.indexes.rows_indexed], later]))
-        return Answer(known, frozenset([FragmentId(0)]), (f"memory index [{name}]",))
+        return IndexAnswer(known, frozenset([FragmentId(0)]), (f"memory index [{name}]",))
     return None
 
 
 async def _of_index(
     io: Io, state: TableState, name: str, leaf: Leaf, among: Collection[FragmentId], most: int | None = None
-) -> Answer:
+) -> IndexAnswer:
     """What the parts of one index say of fragments ``among``. Raises `TooMany`."""
     found = []
     for entry in segments(state, name):
         named = named_fragments(state, entry) & frozenset(among)
         rows = await scalar_index.rows(io, state, entry, leaf, most) if named else None
         if rows is not None:
-            found.append(Answer(rows[within(rows, named)], named, (f"index [{name}]",)))
+            found.append(IndexAnswer(rows[within(rows, named)], named, (f"index [{name}]",)))
     return joined(found)

@@ -187,7 +187,7 @@ def _inside(held: npt.NDArray[Any] | pa.Array, wanted: Between) -> Mask:
     below = "less_equal" if wanted.with_upper else "less"
     for end, sign in ((wanted.lower, above), (wanted.upper, below)):
         if end is None:
-            continue
+            continue  # without an end on this side there is nothing to compare with
         if isinstance(held, pa.Array):
             same = pa.scalar(end, held.type)
             found &= pc.fill_null(getattr(pc, sign)(held, same), False).to_numpy(zero_copy_only=False)
@@ -206,7 +206,7 @@ def _runs(pages: Sequence[int], apart: int) -> Iterator[Sequence[int]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class BtreeHits:
     """What the parts of a btree say together."""
 
     addresses: Addresses
@@ -221,7 +221,9 @@ class Found:
 
 
 @implements("PLAN-033", "AMB-78", "TXN-054")
-async def find(io: Io, state: TableState, entries: Sequence[table_pb2.IndexMetadata], wanted: Wanted) -> Found | None:
+async def find(
+    io: Io, state: TableState, entries: Sequence[table_pb2.IndexMetadata], wanted: Wanted
+) -> BtreeHits | None:
     """The rows of ``state`` that its btree ``entries``, parts of one index, give for ``wanted``.
 
     None for one that cannot be asked: it is older than pylance 0.25, in several files, over values without an order,
@@ -239,7 +241,7 @@ async def find(io: Io, state: TableState, entries: Sequence[table_pb2.IndexMetad
     for opened, fragments in parts:
         moved = reuse.addresses(await opened.addresses(wanted), state.moves)
         found.append(moved[np.isin(moved >> np.uint64(32), np.array(sorted(fragments), np.uint64))])
-    return Found(
+    return BtreeHits(
         addresses=np.unique(np.concatenate(found)),
         covered=frozenset[FragmentId]().union(*(fragments for opened, fragments in parts if opened.file is not None)),
     )

@@ -17,11 +17,11 @@ from .. import cellwise
 from ..clauses import implements
 from ..effects import Io
 from ..keys import Mask
-from ..table.late import Choice
+from ..table.late import RowChoice
 from ..table.read import ROW_ADDRESS
 from ..table.state import TableState
 from . import scalar_index
-from .answers import Answer, Ask, answer
+from .answers import Ask, IndexAnswer, answer
 from .asking import OfBase, of_generation, of_memtable
 from .conditions import Condition, leaves
 from .filters import RowFilter
@@ -47,7 +47,7 @@ class ScalarIndexScan:
     part: Part
     condition: Condition
     ask: Ask | None
-    known: Answer | None = None
+    known: IndexAnswer | None = None
     """What they say; of the base table it is known when the plan is made."""
     inputs: Sequence[PlanNode] = ()
     outcome: str = "not read"
@@ -72,7 +72,7 @@ class ScalarIndexScan:
             read += found.num_rows
             return keep.mask(found)
 
-        matching = Choice(columns=keep.columns, mask=matches, few=True)
+        matching = RowChoice(columns=keep.columns, mask=matches, few=True)
         for at in range(0, len(known), TAKEN_ROWS):
             taken = await self.part.at(names, known[at : at + TAKEN_ROWS])
             read += taken.num_rows
@@ -102,7 +102,7 @@ class Sources:
 
 
 @dataclass(slots=True)
-class Matching:
+class IndexMatching:
     """FilterExec: of the rows that an index gives those that match."""
 
     child: Sources
@@ -119,7 +119,7 @@ class Matching:
 class FreshRows:
     """FilterStaleExec: the rows of all sources that no newer row of their key supersedes, and that delete nothing."""
 
-    child: Matching
+    child: IndexMatching
     fresh: Freshness
     base: TableState
     columns: tuple[str, ...]
@@ -177,7 +177,7 @@ async def plan(io: Io, view: View, asked: Query) -> FreshRows | None:
     if told is None:
         return None
     union = Sources([ScalarIndexScan(parts.base, condition, None, told), *_above(parts, condition)])
-    return FreshRows(Matching(union, keep), Freshness(io, view, parts), base, tuple(asked.names(base)))
+    return FreshRows(IndexMatching(union, keep), Freshness(io, view, parts), base, tuple(asked.names(base)))
 
 
 def _above(parts: Parts, condition: Condition) -> list[ScalarIndexScan]:

@@ -17,7 +17,7 @@ from ..clauses import implements
 from ..errors import EngineBug
 from ..keys import Mask, newest
 from ..seen import Seen
-from ..table.late import Choice
+from ..table.late import RowChoice
 from ..table.state import TableState
 from .filters import RowFilter
 from .nodes import PlanNode, live, stays
@@ -67,7 +67,7 @@ class Scan:
     def text(self) -> str:
         return f"ScanExec: {self.part.name}{self.more}{self.filtering.text}"
 
-    async def stream(self, choice: Choice) -> AsyncIterator[pa.Table]:
+    async def stream(self, choice: RowChoice) -> AsyncIterator[pa.Table]:
         """The rows that ``choice`` wants, with the columns of both."""
         rows = wanted = fragments = 0
 
@@ -179,7 +179,7 @@ class Deduplicate:
         )
         judges.append(partial(_remembered, key=key, seen=above))
         for mask in self.union.masks:
-            choice = Choice(columns=self._looked_at, mask=partial(agreed, judges=judges), few=True)
+            choice = RowChoice(columns=self._looked_at, mask=partial(agreed, judges=judges), few=True)
             async for _ in mask.stream(choice):
                 raise EngineBug(f"{mask.part.name} gives rows of another split")
 
@@ -191,7 +191,7 @@ class Deduplicate:
         return tuple(named) or tuple(self.base.schema.names[:1])
 
     @implements("PLAN-015", "PLAN-025", "AMB-99", "AMB-112")
-    def _choice(self, seen: Seen, *, last: bool) -> Choice:
+    def _choice(self, seen: Seen, *, last: bool) -> RowChoice:
         """What a source is told: which rows are newer than all that has been ``seen``, and match the filter.
 
         ``last``: no older source follows, and no key of this one repeats.
@@ -205,7 +205,7 @@ class Deduplicate:
         if condition is not None:
             # AMB-99, a pushed filter: unless it tells keys apart, it judges the newest rows only.
             judges.insert(0 if self.filtering.first else len(judges), condition.mask)
-        return Choice(columns=self._looked_at, mask=partial(agreed, judges=judges), few=condition is not None)
+        return RowChoice(columns=self._looked_at, mask=partial(agreed, judges=judges), few=condition is not None)
 
 
 def agreed(rows: pa.Table, judges: Sequence[Judge]) -> Mask:

@@ -31,7 +31,7 @@ NULL.
 """
 
 
-class Written(NamedTuple):
+class WrittenBy(NamedTuple):
     """So many rows in a row, of one WAL entry if the position is known."""
 
     rows: int
@@ -40,7 +40,7 @@ class Written(NamedTuple):
 
 
 def told(
-    base: TableState, names: Iterable[str], region: RegionId | None, generation: int, written: Sequence[Written]
+    base: TableState, names: Iterable[str], region: RegionId | None, generation: int, written: Sequence[WrittenBy]
 ) -> dict[str, pa.Array]:
     """Those columns among ``names`` that ``base`` does not have, of rows that were ``written`` in that order.
 

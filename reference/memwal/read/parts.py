@@ -29,14 +29,14 @@ from ..region import manifest as manifests
 from ..region.flush import CONFIG_EPOCH
 from ..region.rows import TOMBSTONE, Rows
 from ..table import late, read
-from ..table.late import APART_ROWS, Choice
+from ..table.late import APART_ROWS, RowChoice
 from ..table.read import ROW_ADDRESS
 from ..table.state import TableState, latest
 from ..table.stored_file import WHOLE_BYTES
 from . import origin
 from .fragments import empty, holding
 from .generation import in_write_order, mapped_columns, newest_first
-from .origin import Written
+from .origin import WrittenBy
 from .sources import BASE_GENERATION, HeldIndexes, MemoryView, unmerged
 from .tail import Tail, wal_tail
 from .values import Predicate
@@ -83,7 +83,7 @@ class Part(Protocol):
     async def at(self, names: Sequence[str], addresses: Addresses, /) -> pa.Table:
         """Those of `rows` whose addresses are among ``addresses``, which ascend; in that order."""
 
-    def stream(self, names: Sequence[str], fragment: FragmentId, choice: Choice, /) -> AsyncIterator[pa.Table]:
+    def stream(self, names: Sequence[str], fragment: FragmentId, choice: RowChoice, /) -> AsyncIterator[pa.Table]:
         """The rows of one fragment that ``choice`` wants, in batches: the newest first, each in write order.
 
         Without their addresses; ``choice`` is shown marks of deletes too.
@@ -183,7 +183,7 @@ class TablePart:
                 found.append(self._addressed(taken, state, names))
         return pa.concat_tables(found)
 
-    async def stream(self, names: Sequence[str], fragment: FragmentId, choice: Choice) -> AsyncIterator[pa.Table]:
+    async def stream(self, names: Sequence[str], fragment: FragmentId, choice: RowChoice) -> AsyncIterator[pa.Table]:
         state = await self.opened()
         (chosen,) = (each for each in state.fragments if each.id == fragment)
         # Rows of a generation of an older native writer are stored newest first, from batch to batch and in each.
@@ -220,7 +220,7 @@ class TablePart:
         held = {**self.columns, TOMBSTONE: TOMBSTONE}
         values = dict(zip(found.schema.names, found.columns, strict=True))
         epoch = None if self.region_id is None else state.config.get(CONFIG_EPOCH)
-        written = Written(found.num_rows, None if epoch is None else Epoch(int(epoch)), None)
+        written = WrittenBy(found.num_rows, None if epoch is None else Epoch(int(epoch)), None)
         told = origin.told(self.base, names, self.region_id, self.generation, [written])
         told |= {name: values[own] for name, own in held.items() if own in values}
         columns = [
@@ -260,7 +260,7 @@ class MemTablePart:
     """Its rows; None: they are in the WAL only."""
     epoch: Epoch | None = None
     """Of the writer that lends them."""
-    written: tuple[Written, ...] = ()
+    written: tuple[WrittenBy, ...] = ()
     """The entries of rows that were read from the WAL."""
     indexes: HeldIndexes | None = None
 
@@ -294,7 +294,7 @@ class MemTablePart:
             raise Raced(f"memory of {self.region_id}", generation=False)  # columns were added: its writer is fenced
         stored = shape.restored(self.table, f"memory of {self.region_id}", narrowed=True)
         marked = [TOMBSTONE] if TOMBSTONE in stored.schema.names else []
-        written = self.written or (Written(stored.num_rows, self.epoch, None),)
+        written = self.written or (WrittenBy(stored.num_rows, self.epoch, None),)
         told = origin.told(self.base, names, self.region_id, self.generation, written)
         found = {name: told[name] if name in told else stored.column(name) for name in names}
         found[ROW_ADDRESS] = pa.chunked_array([pa.array(np.arange(stored.num_rows, dtype=np.uint64))])
@@ -303,7 +303,7 @@ class MemTablePart:
     async def at(self, names: Sequence[str], addresses: Addresses) -> pa.Table:
         return cellwise.at(await self.rows(names), addresses.astype(np.int64))
 
-    async def stream(self, names: Sequence[str], _fragment: FragmentId, choice: Choice) -> AsyncIterator[pa.Table]:
+    async def stream(self, names: Sequence[str], _fragment: FragmentId, choice: RowChoice) -> AsyncIterator[pa.Table]:
         rows = (await self.rows(list(dict.fromkeys([*choice.columns, *names])))).drop_columns([ROW_ADDRESS])
         wanted = choice.mask(rows) if rows.num_rows else np.zeros(0, np.bool_)
         if wanted.any():

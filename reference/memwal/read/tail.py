@@ -19,7 +19,7 @@ from ..region.recovery import is_flushed, read_entry, replay_start
 from ..region.rows import Rows
 from ..revisions import Revision
 from ..table.state import TableState
-from .origin import Written
+from .origin import WrittenBy
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Tail:
 
     rows: pa.Table
     """In write order."""
-    written: tuple[Written, ...]
+    written: tuple[WrittenBy, ...]
     """The entries that the rows are of, in that order."""
 
 
@@ -104,7 +104,7 @@ async def _rows(
     region: Io, manifest: RegionManifest, rows: Rows, revision: Revision, end: WalPosition | None
 ) -> Tail | None:
     position = replay_start(manifest, revision)
-    parts, written = [rows.schema.empty_table()], list[Written]()
+    parts, written = [rows.schema.empty_table()], list[WrittenBy]()
     while end is None or position < end:
         try:
             entry = await read_entry(region, position, revision, rows.schema)
@@ -121,7 +121,7 @@ async def _rows(
         if entry.rows.num_rows and not is_flushed(entry, manifest):
             name = region.path(paths.wal(position, revision.wal_suffix))
             parts.append(rows.restored(entry.rows, name, narrowed=True))
-            written.append(Written(entry.rows.num_rows, entry.epoch, position))
+            written.append(WrittenBy(entry.rows.num_rows, entry.epoch, position))
         position = WalPosition(position + 1)
     if end is None:
         await _check_end(region, manifest, revision, position)

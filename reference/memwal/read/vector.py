@@ -236,7 +236,7 @@ class Neighbours:
             given, encoded = await vectors.of(partitions)
             addresses, own = self._in_source(answered, entry, given)
             if not own.any():
-                continue
+                continue  # others answer for all that this part of the index holds
             if encoded is not None:
                 kept = Encoded(np.flatnonzero(own), encoded.partitions[own], encoded.codes[own])
                 self.found.append((addresses[own], self.code.distances(kept, query)))

@@ -34,7 +34,7 @@ APART_ROWS = 1 << 13
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class RowChoice:
     """Which rows of a stream are wanted."""
 
     columns: tuple[str, ...]
@@ -50,7 +50,7 @@ async def chosen_batches(
     state: TableState,
     fragment: table_pb2.DataFragment,
     columns: Sequence[str],
-    choice: Choice,
+    choice: RowChoice,
     *,
     backwards: bool,
 ) -> AsyncIterator[pa.Table]:
