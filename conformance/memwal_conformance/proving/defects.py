@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 from memwal.codec.marks import Mark
 from memwal.codec.region_manifest import RegionManifest
 from memwal.effects import Io
-from memwal.errors import StorageError
+from memwal.errors import MemwalError, StorageError
 from memwal.ids import Generation
 from memwal.region import claim as claiming
 from memwal.region.memtable import MemTable
@@ -128,9 +129,7 @@ def _swallows_epoch(handlers: Handlers) -> None:
     encode = handlers["eval.encode"]
 
     def swallowed(params: Json) -> Json:
-        if "manifest" not in params:
-            return encode(params)
-        return encode({"manifest": params["manifest"] | {"writer_epoch": "0"}})
+        return encode({"manifest": params["manifest"] | {"writer_epoch": "0"}} if "manifest" in params else params)
 
     handlers["eval.encode"] = swallowed
 
@@ -139,8 +138,7 @@ def _limits_first(handlers: Handlers) -> None:
     tables, scan = _remembered(handlers), handlers["reader.scan"]
 
     def limited(params: Json) -> Json:
-        wanted = {name: value for name, value in params.items() if name != "limit"}
-        newest = scan(wanted)
+        newest = scan({name: value for name, value in params.items() if name != "limit"})
         if "limit" not in params:
             return newest
         base = lance.dataset(tables[params["reader"]]).to_table()
@@ -206,8 +204,12 @@ def _searches_the_base(handlers: Handlers) -> None:
 def _acknowledges_ahead(handlers: Handlers) -> None:
     put = handlers["writer.put"]
 
+    def unheard(params: Json) -> None:
+        with suppress(MemwalError):  # the case may end first, and its store with it
+            put(params)
+
     def ahead(params: Json) -> Json:
-        threading.Thread(target=put, args=(params,), daemon=True).start()
+        threading.Thread(target=unheard, args=(params,), daemon=True).start()
         return {}
 
     handlers["writer.put"] = ahead
