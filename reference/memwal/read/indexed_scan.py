@@ -128,8 +128,7 @@ class FreshRows:
 
     @property
     def text(self) -> str:
-        names = [part.name for parts in self.fresh.parts.regions.values() for part in parts]
-        return f"FilterStaleExec: bloom_filters=[{', '.join(f'bf[{name}]' for name in names)}]"
+        return self.fresh.text
 
     @property
     def inputs(self) -> Sequence[PlanNode]:

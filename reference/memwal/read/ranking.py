@@ -50,6 +50,12 @@ class Freshness:
     _own: dict[tuple[RegionId | None, int], tuple[KeySet, Addresses]] = field(default_factory=dict)
     _known: Mapping[RegionId, RegionRow] | None = None
 
+    @property
+    def text(self) -> str:
+        """How plans say that superseded rows are dropped."""
+        names = [part.name for parts in self.parts.regions.values() for part in parts]
+        return f"FilterStaleExec: bloom_filters=[{', '.join(f'bf[{name}]' for name in names)}]"
+
     async def newest(self, part: Part) -> Addresses:
         """Addresses of the last row of each key in one source above the base, ascending."""
         return (await self.keys(part))[1]
@@ -128,8 +134,7 @@ class FilterStale:
 
     @property
     def text(self) -> str:
-        names = [part.name for parts in self.fresh.parts.regions.values() for part in parts]
-        return f"FilterStaleExec: bloom_filters=[{', '.join(f'bf[{name}]' for name in names)}]"
+        return self.fresh.text
 
     @property
     def inputs(self) -> Sequence[PlanNode]:
