@@ -164,9 +164,29 @@ def reply(line: bytes, number: int, message: str) -> Json:
         raise ProtocolViolation(f"the answer to {message} has id {decoded['id']}, expected {number}")
     if "error" in decoded:
         raise AdapterError(decoded["error"]["kind"], decoded["error"]["message"])
-    result: Json = decoded["result"]
+    return accepted(message, decoded["result"])
+
+
+def accepted(message: str, result: Json) -> Json:
+    """The result of a message, held against its schema. Raises `ProtocolViolation`.
+
+    A member that is null where its schema has no null is one that is not there: one rule for all answers.
+    """
+    if problem(f"urn:memwal:{message}#/$defs/result", result) is not None:
+        bare: Json = _without_nulls(result)
+        if problem(f"urn:memwal:{message}#/$defs/result", bare) is None:
+            return bare
     check(message, "result", result)
     return result
+
+
+def _without_nulls(value: Any) -> Any:
+    """``value`` without members that are null; the values of cells stay."""
+    if isinstance(value, list):
+        return [_without_nulls(each) for each in value]
+    if not isinstance(value, dict) or set(value) == {"t", "v"}:
+        return value
+    return {name: _without_nulls(each) for name, each in value.items() if each is not None}
 
 
 def event(line: bytes) -> Json | None:

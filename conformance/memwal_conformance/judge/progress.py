@@ -16,10 +16,7 @@ def steps(store: JudgedStore) -> Iterator[str | None]:
 
     Only generations that are still there and have rows are looked at: one without rows changes nothing when merged.
     """
-    try:
-        versions = [table.table_manifest(path.read_bytes()) for path in table.versions(store.root).values()]
-    except DamagedBytes:
-        return  # of older versions: the newest one has been read before
+    versions = table.retained(store.root)
     for before, after in pairwise(versions):
         if after.version != before.version + 1:
             continue

@@ -11,25 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from . import bloom, content, progress, snapshots, table
+from . import bloom, content, entries, progress, snapshots, table
 from .artifacts import Manifest
+from .choice import Choice, Seen
 from .store import JudgedRegion, JudgedStore, generation_number, replay_start
 from .wire import DamagedBytes
-
-WAL_COLLECTION = "memwal.wal_collection"
-"""Config key of a table whose WAL entries may be collected: a stalled put may then fill one place below the pointer."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """Something that the text leaves open, and that harms nothing."""
-
-    what: str
-    ambiguity: str
-
-
-Seen = Iterator[str | Choice | None]
-"""One item per thing looked at: None if it is in order, else what is wrong with it, or what was chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,62 +71,6 @@ def region_folders(store: JudgedStore) -> Seen:
     for region in store.regions.values():
         yield None if uuid.UUID(region.region_id).version == 4 else f"{region.region_id} is no version 4 UUID"
         yield from (f"{region.region_id}/{name} has no place in the layout" for name in region.strangers)
-
-
-def wal_names(store: JudgedStore) -> Seen:
-    """WAL files are named by 64 binary digits and the one suffix of the revision."""
-    suffix = store.layout.container
-    for region in store.regions.values():
-        for name in region.wal_names:
-            stem, _, found = name.partition(".")
-            good = len(stem) == 64 and not set(stem) - {"0", "1"} and found == suffix
-            yield None if good else f"{region.region_id}/wal/{name} is not 64 binary digits and .{suffix}"
-
-
-def wal_positions(store: JudgedStore) -> Seen:
-    """Positions are contiguous from the first one; only collected entries below the replay pointer may be missing."""
-    for region in store.regions.values():
-        if not region.wal:
-            continue
-        positions = sorted(region.wal)
-        start = region.first_unflushed(store.layout)
-        collected = start if store.table.config.get(WAL_COLLECTION) == "on" else 0
-        gaps = [a + 1 for a, b in pairwise(positions) if b != a + 1 and b > collected]
-        yield f"{region.region_id}: no WAL entry at {gaps[0]}, but at {positions[-1]}" if gaps else None
-        if positions[0] > max(start, store.layout.first_position):
-            yield f"{region.region_id}: the WAL begins at {positions[0]}, replay at {start}"
-
-
-def wal_epochs(store: JudgedStore) -> Seen:
-    """Epochs along the WAL never decrease, and none is above the epoch that the manifest stores.
-
-    Revision R has barriers of claims that were overtaken there. They have no rows, and so override nothing; each costs
-    its owner one more put (AMB-27).
-    """
-    for region in store.regions.values():
-        highest = 0
-        for position, entry in region.wal.items():
-            if entry.epoch < highest:
-                told = f"{region.region_id}: entry {position} has epoch {entry.epoch} after an entry of epoch {highest}"
-                empty = store.layout.overtaken_barriers and entry.rows.num_rows == 0
-                yield Choice(what=f"{told}, and no rows", ambiguity="AMB-27") if empty else told
-            elif region.newest is None or entry.epoch > region.newest.epoch:
-                stored = None if region.newest is None else region.newest.epoch
-                yield f"{region.region_id}: entry {position} has epoch {entry.epoch}, the manifest {stored}"
-            else:
-                yield None
-            highest = max(highest, entry.epoch)
-
-
-def wal_generations(store: JudgedStore) -> Seen:
-    """Generations along the WAL, where entries carry them, never decrease."""
-    for region in store.regions.values():
-        highest = 0
-        for position, entry in region.wal.items():
-            if entry.generation is not None:
-                low = entry.generation < highest
-                yield f"{region.region_id}: entry {position} goes back to {entry.generation}" if low else None
-                highest = max(highest, entry.generation)
 
 
 def manifest_versions(store: JudgedStore) -> Seen:
@@ -206,6 +136,17 @@ def spec_steps(store: JudgedStore) -> Seen:
     for region, before, after in _steps(store):
         same = before.spec_id == after.spec_id
         yield None if same else f"{_where(region, after)}: spec {before.spec_id} -> {after.spec_id}"
+
+
+def known_specs(store: JudgedStore) -> Seen:
+    """A region is of a spec that a retained version of the table has, or of none, and then its spec id is 0."""
+    versions = (store.table, *table.retained(store.root))
+    known = {spec["spec_id"] for version in versions for each in version.memwal for spec in each.region_specs}
+    for region in store.regions.values():
+        if region.newest is not None:
+            found = str(region.newest.spec_id)
+            unknown = found != "0" and found not in known
+            yield f"{region.region_id}: region_spec_id is {found}, and no region spec has that id" if unknown else None
 
 
 def triggers(store: JudgedStore) -> Seen:
@@ -353,21 +294,27 @@ CHECKS: tuple[Check, ...] = (
         | {r: (*_CONTAINER[r], "MANIFEST-002", "MANIFEST-026") for r in ("B", "R")},
         look=objects_decode,
     ),
+    Check(name="WAL forms", clauses={r: _CONTAINER[r] for r in ("A", "B", "R")}, look=entries.wal_forms),
     Check(name="region folders", clauses=_everywhere("REGION-006", "GEN-019"), look=region_folders),
     Check(
         name="WAL names",
         clauses={"A": ("WAL-013", "WAL-014"), "B": ("WAL-013", "WAL-015"), "R": ("WAL-013", "WAL-015")},
-        look=wal_names,
+        look=entries.wal_names,
     ),
-    Check(name="WAL positions", clauses={"A": ("WAL-004",), "B": ("WAL-005",), "R": ("WAL-004",)}, look=wal_positions),
-    Check(name="WAL epochs", clauses=_everywhere("WAL-011", "FENCE-017"), look=wal_epochs),
-    Check(name="WAL generations", clauses={"R": ("WAL-018",)}, look=wal_generations),
+    Check(
+        name="WAL positions",
+        clauses={"A": ("WAL-004",), "B": ("WAL-005",), "R": ("WAL-004",)},
+        look=entries.wal_positions,
+    ),
+    Check(name="WAL epochs", clauses=_everywhere("WAL-011", "FENCE-017"), look=entries.wal_epochs),
+    Check(name="WAL generations", clauses={"R": ("WAL-018",)}, look=entries.wal_generations),
     Check(name="manifest versions", clauses=_everywhere("MANIFEST-018", "MANIFEST-020"), look=manifest_versions),
     Check(name="retired field", clauses={"A": ("MANIFEST-015",)}, look=retired_field),
     Check(name="epoch steps", clauses=_everywhere("MANIFEST-007", "FENCE-005"), look=epoch_steps),
     Check(name="pointer steps", clauses=_everywhere("MANIFEST-009"), look=pointer_steps),
     Check(name="generation steps", clauses=_everywhere("MANIFEST-014"), look=generation_steps),
     Check(name="spec steps", clauses=_everywhere("REGION-011"), look=spec_steps),
+    Check(name="region specs", clauses={"A": ("REGION-011",), "B": ("REGION-011",)}, look=known_specs),
     Check(name="triggers", clauses={"A": ("MANIFEST-040",)}, look=triggers),
     Check(name="generation list", clauses=_everywhere("GEN-004", "GEN-013", "MANIFEST-017"), look=generation_list),
     Check(name="generation tables", clauses=_everywhere("GEN-001", "GEN-008"), look=generation_tables),

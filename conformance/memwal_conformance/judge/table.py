@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -85,6 +85,16 @@ def versions(root: Path) -> dict[int, Path]:
 def newest(root: Path) -> JudgedTableManifest:
     """The newest table manifest. Raises `DamagedBytes`."""
     return table_manifest(list(versions(root).values())[-1].read_bytes())
+
+
+def retained(root: Path) -> list[JudgedTableManifest]:
+    """All versions that are there and decode, in their order."""
+    found: list[JudgedTableManifest] = []
+    with suppress(DamagedBytes):  # that there is one is known from the newest, which was read before
+        for path in versions(root).values():
+            with suppress(DamagedBytes):
+                found.append(table_manifest(path.read_bytes()))
+    return found
 
 
 def rows(root: Path, storage: Mapping[str, str] | None = None) -> pa.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from .wire import DamagedBytes, little_endian
 CONTINUATION = 0xFFFFFFFF
 EPOCH_KEY = b"writer_epoch"
 GENERATION_KEY = b"generation"
-_DECIMAL = re.compile(r"0|[1-9][0-9]*")
+_DECIMAL = re.compile(r"[0-9]{1,20}")
 _LANCE_FOOTER_BYTES = 40
 
 
@@ -27,16 +28,21 @@ class JudgedWalEntry:
     """Revision R only."""
     rows: pa.Table
     """All columns as stored, in write order."""
+    forms: tuple[tuple[str, str], ...] = ()
+    """What of its form the text leaves open and others write otherwise, each with the number of the note."""
 
 
 def decode(data: bytes, container: str) -> JudgedWalEntry:
     """Decode an entry; ``container`` is ``arrow`` or ``lance``. Raises `DamagedBytes`."""
     rows = lance_table(data) if container == "lance" else _arrow(data)
+    forms = [] if container == "lance" else [(form, "AMB-11") for form in _end_of(data)]
     metadata = rows.schema.metadata or {}
     epoch = _decimal(metadata, EPOCH_KEY)
     if epoch is None:
         raise DamagedBytes("the schema metadata have no writer_epoch")
-    return JudgedWalEntry(epoch=epoch, generation=_decimal(metadata, GENERATION_KEY), rows=rows)
+    if metadata[EPOCH_KEY] != str(epoch).encode():
+        forms.append((f"writer_epoch is written {metadata[EPOCH_KEY].decode()!r}", "AMB-12"))
+    return JudgedWalEntry(epoch=epoch, generation=_decimal(metadata, GENERATION_KEY), rows=rows, forms=tuple(forms))
 
 
 def _decimal(metadata: dict[bytes, bytes], key: bytes) -> int | None:
@@ -48,10 +54,17 @@ def _decimal(metadata: dict[bytes, bytes], key: bytes) -> int | None:
     return int(text)
 
 
+def _end_of(data: bytes) -> Iterator[str]:
+    """How the end of a stream departs from one end-of-stream mark and nothing behind it."""
+    end, marked = stream_end(data)
+    if not marked:
+        yield "the stream has no end-of-stream mark"
+    elif end != len(data):
+        yield f"{len(data) - end} bytes follow the end of the stream"
+
+
 def _arrow(data: bytes) -> pa.Table:
-    end = stream_end(data)
-    if end != len(data):
-        raise DamagedBytes(f"{len(data) - end} bytes follow the end of the stream", end)
+    stream_end(data)
     try:
         with pa.ipc.open_stream(pa.BufferReader(data)) as reader:
             return reader.read_all()
@@ -59,15 +72,16 @@ def _arrow(data: bytes) -> pa.Table:
         raise DamagedBytes(f"not a readable Arrow stream: {error}") from error
 
 
-def stream_end(data: bytes) -> int:
-    """Where the end-of-stream mark of an Arrow IPC stream ends, found by walking over its messages.
+def stream_end(data: bytes) -> tuple[int, bool]:
+    """Where an Arrow IPC stream ends, found by walking over its messages, and whether with its end-of-stream mark.
 
-    Raises `DamagedBytes` if a message or the mark is missing. (Columnar format, "IPC Streaming Format".)
+    Without one it ends where the bytes do (AMB-11). Raises `DamagedBytes` if a message is missing or cut. (Columnar
+    format, "IPC Streaming Format".)
     """
     at, messages = 0, 0
     while True:
-        if at == len(data):
-            raise DamagedBytes("the stream has no end-of-stream mark", at)
+        if at == len(data) and messages:
+            return at, False
         if little_endian(data, at, 4) != CONTINUATION:
             raise DamagedBytes("no message begins here", at)
         size = little_endian(data, at + 4, 4)
@@ -75,7 +89,7 @@ def stream_end(data: bytes) -> int:
         if size == 0:
             if messages == 0:
                 raise DamagedBytes("the stream has no schema", at)
-            return at
+            return at, True
         if at + size > len(data):
             raise DamagedBytes("a message is cut", at)
         body = _body_bytes(data[at : at + size], at)

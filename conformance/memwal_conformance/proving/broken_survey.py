@@ -72,8 +72,7 @@ class InProcess:
             raise AdapterError(kind, str(error)) from error
         except Exception as error:
             raise AdapterCrash(message, 1, repr(error)) from error
-        protocol.check(message, "result", result)
-        return dict(result)
+        return dict(protocol.accepted(message, result))
 
     def kill(self) -> bool:
         """Forget everything that is open; it was running until then."""

@@ -112,7 +112,7 @@ def _read(name: str, answer: str, word: str, writer: str, *, told_all: bool) -> 
         opened["given"] = writer
     scan = _message(name, "reader.scan", params, **{"as": answer, "given": f"{answer}_reader"})
     clauses = ["READ-008", "READ-001"] if consistency == "strong" else ["READ-010"]
-    open_to: Json = {} if told_all else {"ambiguity": "AMB-141"}
+    open_to: Json = {} if told_all else {"ambiguity": {"note": "AMB-141", "count": 0}}
     seen = {"check": "history", "of": f"${answer}.rows", "clauses": clauses, "given": answer, **open_to}
     return Doing(word="read", first=(opened,), message=scan, after=(seen,) if consistency == "strong" else ())
 

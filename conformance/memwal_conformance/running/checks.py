@@ -40,7 +40,21 @@ class CheckContext:
 
 
 def look(context: CheckContext, step: Json) -> list[Finding]:
-    """The findings of one check step. Damage, and an answer without the member that is looked at, break it."""
+    """The findings of one check step. Damage, and an answer without the member that is looked at, break it.
+
+    A note of the step covers the outcome that it names: the step with the note's members in place of its own.
+    """
+    found = _looked(context, step)
+    explained = step.get("ambiguity")
+    if explained is None or all(finding.broken is None for finding in found):
+        return found
+    other = _looked(context, {**step, **explained})
+    if any(finding.broken is not None for finding in other):
+        return found
+    return [replace(each, ambiguity=explained["note"]) if each.broken is not None else each for each in found]
+
+
+def _looked(context: CheckContext, step: Json) -> list[Finding]:
     if step["check"] == "structure":
         return _structure(context, step)
     try:
@@ -50,11 +64,11 @@ def look(context: CheckContext, step: Json) -> list[Finding]:
     except NothingNamed as error:
         broken = str(error)
     clauses = tuple(step.get("clauses", ()))
-    return [Finding(clauses=clauses, broken=broken, ambiguity=step.get("ambiguity"), witness=not clauses)]
+    return [Finding(clauses=clauses, broken=broken, witness=not clauses)]
 
 
 def _structure(context: CheckContext, step: Json) -> list[Finding]:
-    """All structural checks; with ``of`` the one of that name, under clauses and ambiguity of the step."""
+    """All structural checks; with ``of`` the one of that name, under the clauses of the step."""
     try:
         results = structure.run(context.store())
     except DamagedBytes as error:
@@ -64,9 +78,10 @@ def _structure(context: CheckContext, step: Json) -> list[Finding]:
         results = [replace(r, clauses=cited) for r in results if r.check == step["of"]]
         if not results:
             raise BadCase(f"there is no structural check {step['of']!r}")
-    ambiguity = step.get("ambiguity")
+    if "says" in step:
+        results = [replace(r, faults=tuple(fault for fault in r.faults if step["says"] not in fault)) for r in results]
     found = [
-        Finding(clauses=r.clauses, broken=f"{r.check}: {r.faults[0]}" if r.faults else None, ambiguity=ambiguity)
+        Finding(clauses=r.clauses, broken=f"{r.check}: {r.faults[0]}" if r.faults else None)
         for r in results
         if r.looked_at
     ]
@@ -126,9 +141,10 @@ def _base(context: CheckContext, step: Json) -> str | None:
 
 
 def _increases(context: CheckContext, step: Json) -> str | None:
-    numbers = [int(context.names.look_up(name)) for name in step["of"]]
+    told = [name for name in step["of"] if _is_given(context, name) or not _is_answer(context, name)]
+    numbers = [int(context.names.look_up(name)) for name in told]
     growing = all(a < b for a, b in pairwise(numbers))
-    return None if growing else f"{' '.join(step['of'])} are {numbers}"
+    return None if growing else f"{' '.join(told)} are {numbers}"
 
 
 def _equal(context: CheckContext, step: Json) -> str | None:
@@ -137,8 +153,46 @@ def _equal(context: CheckContext, step: Json) -> str | None:
 
 
 def _generations(context: CheckContext, step: Json) -> str | None:
+    if "claim" in step:
+        found = [_listed_under(region, step["claim"]) for region in context.store().regions.values()]
+        count = sum(map(len, found))
+        under = f"under the epoch of claim {step['claim']}"
+        return None if count == step["is"] else f"{count} generations were listed {under}, expected {step['is']}"
     counts = [len(region.newest.generations) for region in context.store().regions.values() if region.newest]
     return None if sum(counts) == step["is"] else f"{sum(counts)} generations are listed, expected {step['is']}"
+
+
+def _listed_under(region: store.JudgedRegion, claim: int) -> list[int]:
+    """Numbers of the generations that were listed under the epoch of the so-many-th claim of a region."""
+    epochs = sorted({manifest.epoch for manifest in region.manifests.values()})
+    return [number for epoch, number in _listings(region) if epoch == epochs[claim - 1]] if epochs[claim - 1 :] else []
+
+
+def _listings(region: store.JudgedRegion) -> list[tuple[int, int]]:
+    """Epoch and number of each generation, in the order in which manifests began to list them."""
+    found: dict[int, int] = {}
+    for manifest in region.manifests.values():
+        found |= {g.number: manifest.epoch for g in manifest.generations if g.number not in found}
+    return [(epoch, number) for number, epoch in found.items()]
+
+
+def _numbered(context: CheckContext, step: Json) -> str | None:
+    """An answer that tells no number flushed nothing."""
+    answer = context.names.answers.get(step["of"][1:])
+    if answer is None:
+        return f"there is no answer called {step['of']}"
+    told, newest = answer.get("generation"), 0
+    for region in context.store().regions.values():
+        numbers = [number for _, number in _listings(region)]
+        if numbers != list(range(1, len(numbers) + 1)):
+            return f"{region.region_id}: the generations were listed with the numbers {numbers}"
+        newest = max(newest, len(numbers))
+    return None if told in (None, str(newest)) else f"generation {told} was flushed, and {newest} is the newest"
+
+
+def _hinted(context: CheckContext, _: Json) -> str | None:
+    lacking = [name for name, region in context.store().regions.items() if region.manifests and region.hint is None]
+    return f"no version hint in {', '.join(lacking)}" if lacking else None
 
 
 def _flushed(context: CheckContext, step: Json) -> str | None:
@@ -223,12 +277,17 @@ def _shown(row: Mapping[str, Any]) -> str:
 
 def _kept(context: CheckContext, step: Json) -> str | None:
     before, after = ({_shown(row) for row in plain_rows(context.names.resolve(name))} for name in step["of"])
-    gone = sorted(before - after)
+    gone = sorted(before - after - {_shown(row) for row in _named(context, step.get("is", []))})
     return f"{gone[0]} is in {step['of'][0]} and not in {step['of'][1]}" if gone else None
 
 
 def _answered(context: CheckContext, step: Json) -> str | None:
-    return None if step["of"] in context.names.answers else f"there is no answer called {step['of']}"
+    there = step["of"] in context.names.answers
+    return None if there is step.get("is", True) else f"there is {'an' if there else 'no'} answer called {step['of']}"
+
+
+def _is_answer(context: CheckContext, name: str) -> bool:
+    return name[1:].partition(".")[0] in context.names.answers
 
 
 def _is_given(context: CheckContext, name: str) -> bool:
@@ -292,6 +351,8 @@ CHECKS: dict[str, Callable[[CheckContext, Json], str | None]] = {
     "increases": _increases,
     "equal": _equal,
     "generations": _generations,
+    "numbered": _numbered,
+    "hinted": _hinted,
     "flushed": _flushed,
     "merged": _merged,
     "caught_up": _caught_up,

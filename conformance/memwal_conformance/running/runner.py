@@ -196,7 +196,8 @@ class ScenarioRun:
             broken = f"{name} answered {message}, and was to end in it"
             self.findings.append(Finding(clauses=(), broken=broken, witness=True))
         if "fails" in step:
-            self._found(step, clauses, f"{name}'s {message} succeeded, expected {' or '.join(step['fails'])}")
+            broken = f"{name}'s {message} succeeded, expected {' or '.join(step['fails'])}"
+            self._found(step, clauses, broken, explained="succeeds" in step.get("ambiguity", ()))
         elif clauses:
             self.findings.append(Finding(clauses=clauses, broken=None))
         if "as" in step:
@@ -214,16 +215,15 @@ class ScenarioRun:
             self.findings.append(Finding(clauses=clauses or self.scenario.clauses, broken=None))
             return
         expected = f"expected {' or '.join(step['fails'])}" if "fails" in step else "expected success"
-        self._found(step, clauses, f"{name}'s {message} ended in {error}, {expected}")
-        raise Stop from None
+        explained = error.kind in step.get("ambiguity", {}).get("fails", ())
+        self._found(step, clauses, f"{name}'s {message} ended in {error}, {expected}", explained=explained)
+        if not explained:
+            raise Stop from None
 
-    def _found(self, step: Json, clauses: tuple[str, ...], broken: str) -> None:
-        finding = Finding(
-            clauses=clauses or self.scenario.clauses,
-            broken=broken,
-            ambiguity=step.get("ambiguity"),
-        )
-        self.findings.append(finding)
+    def _found(self, step: Json, clauses: tuple[str, ...], broken: str, *, explained: bool) -> None:
+        """``explained``: it is the outcome that a note of the step names, and no other."""
+        note = step["ambiguity"]["note"] if explained else None
+        self.findings.append(Finding(clauses=clauses or self.scenario.clauses, broken=broken, ambiguity=note))
 
     def _remember(self, actor: str, params: Json, message: str, error: str | None) -> None:
         """Keep the history of writes. ``error``: its kind; an invalid argument means that nothing was written."""

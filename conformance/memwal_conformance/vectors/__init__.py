@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from memwal_conformance.protocol import AdapterError, Hello, Json
 from memwal_conformance.verdicts import Finding
@@ -58,13 +59,24 @@ def configured(vector: Vector, hello: Hello) -> str:
 def run(vector: Vector, direction: str, call: Call, served: tables.Served = tables.copied) -> Finding:
     """Ask and compare. Raises what ``call`` raises for anything but an error reply.
 
+    A note of the vector covers the outcomes that it names, which are asked for then; any other answer is wrong.
     ``served``: where a vector's table is copied to.
     """
+    broken = _asked(vector, direction, call, served)
+    note = None
+    if broken is not None:
+        others = [replace(vector, **outcome) for outcome in vector.outcomes]
+        open_to = [other for other in others if direction not in tables.DIRECTIONS or direction in other.expected]
+        if any(_asked(other, direction, call, served) is None for other in open_to):
+            note = vector.ambiguity
+    return Finding(clauses=vector.clauses, broken=broken, ambiguity=note)
+
+
+def _asked(vector: Vector, direction: str, call: Call, served: tables.Served) -> str | None:
     try:
         if direction in tables.DIRECTIONS:
-            broken = tables.ask(vector, direction, call, served)
-        else:
-            broken = objects.DIRECTIONS[direction](vector, call)
+            return tables.ask(vector, direction, call, served)
+        broken: str | None = objects.DIRECTIONS[direction](vector, call)
     except AdapterError as error:
-        broken = f"refused: {error}"
-    return Finding(clauses=vector.clauses, broken=broken, ambiguity=vector.ambiguity)
+        return f"refused: {error}"
+    return broken

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from memwal_conformance import protocol
+from memwal_conformance.protocol import Json
 
 REVISIONS = ("0", *protocol.REVISIONS)
 """Folders of vectors. Revision 0 has index details only, so it is not a revision that an adapter is configured with."""
@@ -31,6 +32,9 @@ class Vector:
     directions: tuple[str, ...]
     clauses: tuple[str, ...]
     ambiguity: str | None
+    """The note that leaves the answer open."""
+    outcomes: tuple[Json, ...]
+    """The other answers that it explains, each as ``expected`` and ``compare`` in place of the vector's own."""
     compare: str
     expected: Any
 
@@ -59,6 +63,7 @@ def load(file: Path) -> Vector:
         directions=tuple(case["directions"]),
         clauses=tuple(case["clauses"]),
         ambiguity=case.get("ambiguity"),
+        outcomes=tuple(case.get("outcomes", ())),
         compare=case.get("compare", "equal"),
         expected=expected,
     )

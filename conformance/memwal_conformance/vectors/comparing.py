@@ -23,11 +23,14 @@ UNORDERED = (
 def difference(expected: Any, found: Any, place: str = "") -> str | None:
     """The first place where ``found`` lacks or contradicts ``expected``.
 
-    Members that only ``found`` has are its own business; the order of the lists in `UNORDERED` means nothing.
+    Members that only ``found`` has are its own business, null is the same as absent, and the order of the lists in
+    `UNORDERED` means nothing.
     """
     if isinstance(expected, Mapping) and isinstance(found, Mapping):
         for name, value in expected.items():
             if name not in found:
+                if value is None:
+                    continue
                 return f"{place}{name} is missing"
             ours, theirs = value, found[name]
             if name in UNORDERED:

@@ -153,6 +153,7 @@ def _loaded(file: Path) -> Vector:
         directions=("decode",),
         clauses=tuple(case["clauses"]),
         ambiguity=case.get("ambiguity"),
+        outcomes=(),
         compare="equal",
         expected=expected,
     )

@@ -88,14 +88,31 @@ def test_every_cut_of_a_manifest_but_those_between_fields_is_damage() -> None:
                 wire.WireMessage.of(data[:size])
 
 
-def test_every_cut_of_an_arrow_entry_is_damage() -> None:
+def test_every_cut_of_an_arrow_entry_is_damage_or_a_stream_that_says_it_has_no_end_mark() -> None:
     vector = next(v for v in DECODED if v.area == "wal" and v.name == "two_batches" and v.revision == "B")
     (file,) = (p for p in (vector.folder / "input").rglob("*.arrow"))
     data = file.read_bytes()
-    assert wal.stream_end(data) == len(data)
+    assert wal.stream_end(data) == (len(data), True)
+    assert wal.decode(data, "arrow").forms == ()
+    rows = []
     for size in range(len(data)):
-        with pytest.raises(DamagedBytes):
-            wal.decode(data[:size], "arrow")
+        try:
+            entry = wal.decode(data[:size], "arrow")
+        except DamagedBytes:
+            continue
+        assert entry.forms == (("the stream has no end-of-stream mark", "AMB-11"),)
+        rows.append(entry.rows.num_rows)
+    assert rows == [0, 1, 3]  # behind the schema, and behind each of the two batches
+
+
+def test_bytes_behind_an_entry_and_an_epoch_with_leading_zeros_are_forms_that_the_text_leaves_open() -> None:
+    sink = pa.BufferOutputStream()
+    schema = pa.schema([("id", pa.int64())], metadata={"writer_epoch": "007"})
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(pa.record_batch([pa.array([1])], schema=schema))
+    entry = wal.decode(sink.getvalue().to_pybytes() + b"\0" * 8, "arrow")
+    assert (entry.epoch, entry.rows.num_rows) == (7, 1)
+    assert [note for _, note in entry.forms] == ["AMB-11", "AMB-12"]
 
 
 @pytest.mark.parametrize("data", [b"\x80" * 11, b"\xff" * 9 + b"\x7f", b"\x03", b"\x07", b"\x00\x01"])
@@ -235,7 +252,7 @@ def epoch_of_nobody(root: Path) -> None:
 
 
 def entry_cut(root: Path) -> None:
-    wal_file(root, 1).write_bytes(wal_file(root, 1).read_bytes()[:-8])
+    wal_file(root, 1).write_bytes(wal_file(root, 1).read_bytes()[:-12])
 
 
 def version_missing(root: Path) -> None:
@@ -320,7 +337,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
     "two suffixes": (two_suffixes, "WAL names"),
     "an epoch that goes back": (epoch_goes_back, "WAL epochs"),
     "an epoch that nobody claimed": (epoch_of_nobody, "WAL epochs"),
-    "an entry without its end mark": (entry_cut, "objects decode"),
+    "an entry that is cut": (entry_cut, "objects decode"),
     "a missing version": (version_missing, "manifest versions"),
     "a lowered epoch": (epoch_lowered, "epoch steps"),
     "a lowered pointer": (pointer_lowered, "pointer steps"),
@@ -388,12 +405,37 @@ def pairs(**values: str) -> pa.Table:
 
 def test_one_structural_check_may_be_looked_at_under_a_reading_of_the_text(copied: Path) -> None:
     folder_gone(copied)
-    step = {"check": "structure", "of": "generation list", "clauses": ["GC-010"], "ambiguity": "AMB-93"}
+    step = {
+        "check": "structure",
+        "of": "generation list",
+        "clauses": ["GC-010"],
+        "ambiguity": {"note": "AMB-93", "says": "does not exist"},
+    }
     (found,) = checks.look(context(copied), step)
     assert (found.clauses, found.ambiguity) == (("GC-010",), "AMB-93")
     assert found.broken is not None
     assert found.broken.endswith("does not exist")
     assert any(f.broken and f.ambiguity is None for f in checks.look(context(copied), {"check": "structure"}))
+
+
+def test_a_note_on_a_structural_check_covers_the_fault_that_it_names_only(copied: Path) -> None:
+    generation_twice(copied)
+    step = {
+        "check": "structure",
+        "of": "generation list",
+        "clauses": ["GC-010"],
+        "ambiguity": {"note": "AMB-93", "says": "does not exist"},
+    }
+    (found,) = checks.look(context(copied), step)
+    assert found.ambiguity is None
+    assert "is listed 2 times" in str(found.broken)
+
+
+def test_an_entry_without_an_end_mark_is_a_choice_that_is_told(copied: Path) -> None:
+    file = wal_file(copied, 1)
+    file.write_bytes(file.read_bytes().removesuffix(b"\xff\xff\xff\xff\0\0\0\0"))
+    found = [f for f in checks.look(context(copied), {"check": "structure"}) if f.broken]
+    assert [(f.clauses, f.ambiguity) for f in found] == [(("WAL-009", "WAL-010"), "AMB-11")]
 
 
 def test_a_structural_check_that_there_is_not_is_a_broken_case(copied: Path) -> None:

@@ -154,6 +154,16 @@ def test_a_column_is_of_its_own_clause(tmp_path: Path) -> None:
     assert broken == [("SNAP-008",)]
 
 
+def test_a_region_of_a_spec_that_no_version_of_the_table_has_breaks_its_clause(tmp_path: Path) -> None:
+    good = stored(tmp_path, None)
+    strange = replace(good.regions[REGION], manifests={3: replace(MANIFEST, spec_id=7)})
+    results = structure.run(replace(good, regions={REGION: strange}))
+    (found,) = (result for result in results if result.check == "region specs")
+    assert found.clauses == ("REGION-011",)
+    assert found.faults == (f"{REGION}: region_spec_id is 7, and no region spec has that id",)
+    assert "region specs" not in [result.check for result in structure.run(good) if result.faults]
+
+
 def test_a_file_that_is_no_snapshot_is_told(tmp_path: Path) -> None:
     assert faults(stored(tmp_path, b"no Lance file"))[0].startswith("a region snapshot: not a Lance file")
 

@@ -163,13 +163,13 @@ def test_success_where_an_error_was_expected_breaks_the_step_and_the_scenario_go
 
 
 def test_success_where_the_text_leaves_the_answer_open_is_observed(tmp_path: Path) -> None:
-    step = put([[1, "a"]], fails=["fenced"], clauses=["FENCE-017"], ambiguity="AMB-24")
+    step = put([[1, "a"]], fails=["fenced"], clauses=["FENCE-017"], ambiguity={"note": "AMB-24", "succeeds": True})
     assert run(tmp_path, step, *SCAN).verdict is Verdict.OBSERVED
 
 
-def test_a_scenario_that_an_open_answer_stops_early_shows_nothing(tmp_path: Path) -> None:
-    step = put([[1, "a"]], fails=["fenced"], clauses=["FENCE-017"], ambiguity="AMB-24")
-    assert run(tmp_path, step, *SCAN, kind=failing(AdapterError("storage", "503"))).verdict is Verdict.INCONCLUSIVE
+def test_an_error_of_a_kind_that_no_note_names_breaks_the_clause(tmp_path: Path) -> None:
+    step = put([[1, "a"]], fails=["fenced"], clauses=["FENCE-017"], ambiguity={"note": "AMB-24", "succeeds": True})
+    assert run(tmp_path, step, *SCAN, kind=failing(AdapterError("storage", "503"))).verdict is Verdict.FAIL
 
 
 def test_a_failed_write_may_be_there_but_an_invalid_one_may_not(tmp_path: Path) -> None:

@@ -69,7 +69,9 @@ def test_everything_cites_clauses_and_notes_of_the_registry() -> None:
     assert set(evidence.cited()) <= {clause.id for clause in clauses()} | set(PROMISED)
     notes = {note.id for note in ambiguities()}
     assert {vector.ambiguity for vector in VECTORS} - {None} <= notes
-    assert {step["ambiguity"] for scenario in SCENARIOS for step in scenario.steps if "ambiguity" in step} <= notes
+    assert {
+        step["ambiguity"]["note"] for scenario in SCENARIOS for step in scenario.steps if "ambiguity" in step
+    } <= notes
     assert all(set(check.clauses) <= set(protocol.REVISIONS) for check in CHECKS)
 
 

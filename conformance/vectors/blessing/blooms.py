@@ -101,6 +101,7 @@ def cases() -> list[Case]:
                     directions=("eval",),
                     clauses=("GEN-010",),
                     ambiguity="AMB-47",
+                    outcomes=({"compare": "answered"}, {"expected": {"error": ["corrupt", "invalid_argument"]}}),
                     derived="The text names no format, so nothing may be concluded from these bytes.",
                     files=questions(
                         [{"data": base64.b64encode(split_block(PRESENT)).decode(), "keys": _keys([*PRESENT, *ABSENT])}]

@@ -23,6 +23,8 @@ class Case:
     files: dict[str, bytes]
     expected: Any
     ambiguity: str | None = None
+    outcomes: tuple[dict[str, Any], ...] = ()
+    """The other answers that the note explains."""
     compare: str | None = None
     stable: bool = field(default=True)
     """Whether another version of the libraries writes the same bytes (Lance files are compared by content only)."""
@@ -41,6 +43,7 @@ class Case:
         }
         if self.ambiguity is not None:
             described["ambiguity"] = self.ambiguity
+            described["outcomes"] = list(self.outcomes)
         if self.compare is not None:
             described["compare"] = self.compare
         described["derived"] = self.derived

@@ -9,7 +9,12 @@ from .case import Case
 from .messages import uuid_text
 from .objects import OTHER, REGION, manifest_path
 from .tables import Files, Row, base, entries, entry, hint, manifests, table_name
-from .whole import FIRST, NEW, case
+from .whole import FIRST, NEW, case, rows_view
+
+
+def _rows(recovered: Sequence[Row]) -> dict[str, Any]:
+    """The outcome that these rows are recovered."""
+    return {"expected": {"recover": {"rows": rows_view(recovered)}}}
 
 
 def _faults(revision: str) -> list[Case]:
@@ -39,6 +44,7 @@ def _faults(revision: str) -> list[Case]:
             "corrupt",
             start,
             ambiguity="AMB-139",
+            outcomes=(_rows([(0, "x")]), _rows([(0, "x"), (2, "x")])),
         ),
         fault(
             "state_with_a_name_not_reversed",
@@ -48,6 +54,7 @@ def _faults(revision: str) -> list[Case]:
             "corrupt",
             "WAL-013",
             ambiguity="AMB-139",
+            outcomes=(_rows([(0, "x")]),),
         ),
         fault(
             "state_with_an_epoch_of_the_future",
@@ -58,6 +65,7 @@ def _faults(revision: str) -> list[Case]:
             "FENCE-015",
             "WAL-011",
             ambiguity="AMB-26",
+            outcomes=(_rows([(1, "a")]), _rows([(1, "future")])),
         ),
         fault(
             "state_with_a_damaged_entry",
@@ -93,6 +101,7 @@ def _faults(revision: str) -> list[Case]:
             ["corrupt", "storage"],
             "MANIFEST-009",
             ambiguity="AMB-139",
+            outcomes=(_rows([]),),
         ),
         fault(
             "table_with_a_wrong_magic",

@@ -143,6 +143,7 @@ def _textbook_cases(revision: str) -> list[Case]:
             [textbook(b) for b in wide],
             clauses=("REGION-035",),
             ambiguity="AMB-59",
+            outcomes=({"compare": "nulls"},),
             derived="mmh3 over the eight little-endian bytes of the number in two's complement.",
         ),
         _case(
@@ -185,6 +186,7 @@ def _textbook_cases(revision: str) -> list[Case]:
             [textbook(y.encode(), seed=textbook(x.encode()) & 0xFFFFFFFF) for x, y in pairs],
             clauses=("REGION-032",),
             ambiguity="AMB-60",
+            outcomes=({"compare": "nulls"},),
             derived="mmh3, each hash being the seed of the next.",
         ),
     ]

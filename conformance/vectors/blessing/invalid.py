@@ -19,6 +19,7 @@ from .objects import (
     manifest_path,
     wal,
     wal_path,
+    wal_view,
 )
 
 LEGACY = 'mem_wal_list { id { region: "r" generation: 1 } state: 2 }'
@@ -196,7 +197,9 @@ def _open_faults(revision: str) -> list[Case]:
         encoded("LegacyDetails", LEGACY),
         "INDEX-010",
     )
-    made = [replace(legacy, ambiguity="AMB-04")]
+    nothing = {"index_details": {"num_regions": "0", "merged_generations": [], "index_catchup": []}}
+    outcomes = ({"expected": {"error": "invalid_argument"}}, {"expected": nothing})
+    made = [replace(legacy, ambiguity="AMB-04", outcomes=outcomes)]
     if revision == "A":
         return made
     stream = arrow(revision, (1, 2))
@@ -208,7 +211,7 @@ def _open_faults(revision: str) -> list[Case]:
     }
     for name, (title, data) in faults.items():
         case = _fault(revision, f"wal_{name}", title, "wal", wal_path(revision, 3), data, "WAL-009")
-        made.append(replace(case, ambiguity="AMB-11"))
+        made.append(replace(case, ambiguity="AMB-11", outcomes=({"expected": wal_view(revision, 3)},)))
     return made
 
 

@@ -66,6 +66,7 @@ def cases() -> list[Case]:
                 directions=("eval",),
                 clauses=("WAL-014",) if revision == "A" else ("WAL-015",),
                 ambiguity="AMB-10" if revision == "B" else None,
+                outcomes=({"compare": "stem"},) if revision == "B" else (),
                 derived=by_hand,
                 files=files,
                 expected=expected,

@@ -24,6 +24,7 @@ def _tables(revision: str) -> list[Case]:
         revision, FOLDERS[1], [(2, "g2"), (3, "g2")]
     )
     newest = rows_view([(1, "g1"), (2, "g2"), (3, "g2"), (9, "base")])
+    without_first = rows_view([(1, "base"), (2, "g2"), (3, "g2"), (9, "base")])
     older = rows_view([(1, "g1"), (2, "g1"), (9, "base")])
     progress = f'merged {{ region_id {{ uuid: "{uuid_text(REGION)}" }} generation: 1 }}'
     merged_rows: list[Row] = [(1, "g1"), (2, "g1"), (9, "base")]
@@ -82,6 +83,7 @@ def _tables(revision: str) -> list[Case]:
             {"read": {"strong": [rows_view([(1, "changed since"), (2, "g2"), (3, "g2"), (9, "base")])]}},
             ("READ-007", "READ-011"),
             ambiguity=None if revision == "R" else "AMB-88",
+            outcomes=() if revision == "R" else ({"expected": {"read": {"strong": [newest]}}},),
         ),
         case(
             revision,
@@ -95,6 +97,7 @@ def _tables(revision: str) -> list[Case]:
             {"read": {"error": ["corrupt", "not_found", "storage", "invalid_argument"]}},
             ("READ-001",),
             ambiguity="AMB-100",
+            outcomes=({"expected": {"read": {"strong": [without_first]}}},),
             kind="table",
         ),
     ]

@@ -97,6 +97,7 @@ def _bucket_cases(revision: str) -> list[Case]:
             [_answer("int32", buckets)],
             clauses=("REGION-031",),
             ambiguity="AMB-59",
+            outcomes=({"compare": "nulls"},),
             derived="mmh3 over eight little-endian bytes, absolute value without a bound on its width, modulo 10.",
         ),
         _case(
@@ -127,6 +128,7 @@ def _bucket_cases(revision: str) -> list[Case]:
             [_answer("int32", [abs(chained) % 16, abs(textbook(b"ab")) % 16, None])],
             clauses=("REGION-032", "REGION-037"),
             ambiguity="AMB-60",
+            outcomes=({"compare": "nulls"},),
             derived="mmh3, each hash being the seed of the next, absolute value, modulo 16.",
         ),
     ]

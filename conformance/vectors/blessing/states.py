@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from .case import Case
 from .messages import uuid_text
 from .objects import OTHER, REGION
 from .tables import Row, base, entries, generation, hint, manifests
 from .whole import FIRST, FOLDERS, NEW, case, inspected, manifest_view, recovered, rows_view
+
+
+def _refused(*directions: str, kinds: list[str]) -> dict[str, Any]:
+    """The outcome that these directions end in an error of one of ``kinds``."""
+    return {"expected": {direction: {"error": kinds} for direction in directions}}
 
 
 def _states(revision: str) -> list[Case]:
@@ -97,6 +103,10 @@ def _states(revision: str) -> list[Case]:
             },
             ("MANIFEST-001", "MANIFEST-030"),
             ambiguity="AMB-31",
+            outcomes=(
+                _refused("inspect", "recover", "status", kinds=["not_found", "corrupt", "storage"]),
+                {"expected": {"inspect": inspected({REGION: (None, 0)})}},
+            ),
         ),
         case(
             revision,
@@ -136,6 +146,7 @@ def _states(revision: str) -> list[Case]:
             recovered(3, p + 3, 1, [(1, "a"), (2, "b")]),
             ("WAL-022", "FENCE-016"),
             ambiguity="AMB-20",
+            outcomes=(_refused("recover", "status", kinds=["corrupt"]),),
         ),
         case(
             revision,
@@ -148,6 +159,7 @@ def _states(revision: str) -> list[Case]:
             recovered(3, p + 2, 1, [(1, "old")]),
             ("WAL-019", "FENCE-015"),
             ambiguity="AMB-27",
+            outcomes=(_refused("recover", "status", kinds=["corrupt", "fenced"]),),
         ),
     ]
     more = _wals(revision)

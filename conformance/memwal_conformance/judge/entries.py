@@ -1,0 +1,75 @@
+"""Structural checks on WAL entries: their names, positions, epochs, generations, and the form that they have."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from .choice import Choice, Seen
+from .store import JudgedStore
+
+WAL_COLLECTION = "memwal.wal_collection"
+"""Config key of a table whose WAL entries may be collected: a stalled put may then fill one place below the pointer."""
+
+
+def wal_forms(store: JudgedStore) -> Seen:
+    """Where the text leaves the form of a WAL entry open, it is the one that every reader takes."""
+    for region in store.regions.values():
+        for position, entry in region.wal.items():
+            yield from (Choice(what=f"{region.region_id}: entry {position}: {f}", ambiguity=n) for f, n in entry.forms)
+            yield None
+
+
+def wal_names(store: JudgedStore) -> Seen:
+    """WAL files are named by 64 binary digits and the one suffix of the revision."""
+    suffix = store.layout.container
+    for region in store.regions.values():
+        for name in region.wal_names:
+            stem, _, found = name.partition(".")
+            good = len(stem) == 64 and not set(stem) - {"0", "1"} and found == suffix
+            yield None if good else f"{region.region_id}/wal/{name} is not 64 binary digits and .{suffix}"
+
+
+def wal_positions(store: JudgedStore) -> Seen:
+    """Positions are contiguous from the first one; only collected entries below the replay pointer may be missing."""
+    for region in store.regions.values():
+        if not region.wal:
+            continue
+        positions = sorted(region.wal)
+        start = region.first_unflushed(store.layout)
+        collected = start if store.table.config.get(WAL_COLLECTION) == "on" else 0
+        gaps = [a + 1 for a, b in pairwise(positions) if b != a + 1 and b > collected]
+        yield f"{region.region_id}: no WAL entry at {gaps[0]}, but at {positions[-1]}" if gaps else None
+        if positions[0] > max(start, store.layout.first_position):
+            yield f"{region.region_id}: the WAL begins at {positions[0]}, replay at {start}"
+
+
+def wal_epochs(store: JudgedStore) -> Seen:
+    """Epochs along the WAL never decrease, and none is above the epoch that the manifest stores.
+
+    Revision R has barriers of claims that were overtaken there. They have no rows, and so override nothing; each costs
+    its owner one more put (AMB-27).
+    """
+    for region in store.regions.values():
+        highest = 0
+        for position, entry in region.wal.items():
+            if entry.epoch < highest:
+                told = f"{region.region_id}: entry {position} has epoch {entry.epoch} after an entry of epoch {highest}"
+                empty = store.layout.overtaken_barriers and entry.rows.num_rows == 0
+                yield Choice(what=f"{told}, and no rows", ambiguity="AMB-27") if empty else told
+            elif region.newest is None or entry.epoch > region.newest.epoch:
+                stored = None if region.newest is None else region.newest.epoch
+                yield f"{region.region_id}: entry {position} has epoch {entry.epoch}, the manifest {stored}"
+            else:
+                yield None
+            highest = max(highest, entry.epoch)
+
+
+def wal_generations(store: JudgedStore) -> Seen:
+    """Generations along the WAL, where entries carry them, never decrease."""
+    for region in store.regions.values():
+        highest = 0
+        for position, entry in region.wal.items():
+            if entry.generation is not None:
+                low = entry.generation < highest
+                yield f"{region.region_id}: entry {position} goes back to {entry.generation}" if low else None
+                highest = max(highest, entry.generation)
