@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from memwal.cli import gc as gc_words
 from memwal.cli import gc_options
-from memwal.cli.gc import as_found, show
+from memwal.cli import verify as verify_words
 from memwal.errors import InvalidArgument, MemwalError, check_name
 from memwal.jobs.collector import RETAIN_MANIFESTS
 from rich.console import Console
@@ -17,6 +18,7 @@ from rich.console import Console
 if TYPE_CHECKING:
     from .collecting import Collected
     from .spread import JobDone, Tell
+    from .verifying import Verified
 
 T = TypeVar("T")
 
@@ -203,9 +205,9 @@ def gc(
     done = _with_progress("collecting", job)
     if as_json:
         failed = [{"region": task.item, "error": task.error} for task in done.failed]
-        typer.echo(json.dumps({**as_found(done.report), "failed": failed}, indent=2))
+        typer.echo(json.dumps({**gc_words.as_found(done.report), "failed": failed}, indent=2))
     else:
-        show(done.report, Console(), every=False)
+        gc_words.show(done.report, Console(), every=False)
     _end(done, "region")
 
 
@@ -216,23 +218,23 @@ def verify(
     storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a table against every invariant, read only, in one Spark task. Findings end it with 1."""
+    """Check a table against every invariant, read only, in a Spark task for each region. Findings end it with 1."""
 
-    def job(_: Tell) -> JobDone:
-        from . import sessions, upkeep
+    def job(tell: Tell) -> Verified:
+        from . import sessions, verifying
 
         with sessions.started("memwal spark verify", master) as spark:
-            return upkeep.verify(spark, table, fast=fast, storage=_options(storage))
-
-    def line(_: str, found: dict[str, Any]) -> str:
-        lines = [f"{one['severity']} {one['path']}: {one['reason']} [{one['clause']}]" for one in found["findings"]]
-        looked_at = ", ".join(f"{number} {name}" for name, number in found["looked_at"].items())
-        end = "clean" if found["clean"] else f"{len(found['findings'])} findings"
-        return "\n".join([*lines, f"looked at {looked_at or 'nothing'}", end])
+            return verifying.verify(spark, table, fast=fast, storage=_options(storage), tell=tell)
 
     done = _with_progress("verifying", job)
-    _show(done, "table", line, as_json=as_json)
-    if not all(task.found is not None and task.found["clean"] for task in done.tasks):
+    found = verify_words.as_found(table, done.report) if done.report is not None else {}
+    if as_json:
+        failed = [{"task": task.item, "error": task.error} for task in done.failed]
+        typer.echo(json.dumps({**found, "failed": failed}, indent=2))
+    elif found:
+        verify_words.show(found, Console())
+    _end(done, "region")
+    if found["findings"]:
         raise typer.Exit(1)
 
 

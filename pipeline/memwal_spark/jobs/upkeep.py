@@ -1,4 +1,4 @@
-"""Merge by region, catch-up by index, and verify: what keeps a table small and its reads fast, in Spark's tasks.
+"""Merge by region, and catch-up by index: what keeps a table small and its reads fast, in Spark's tasks.
 
 The driver only looks which regions have something to merge, or which indexes there are. Tasks commit to the same table:
 one that loses a version to another carries its commit over, or begins it again, as any two mergers do.
@@ -10,9 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import memwal
-from memwal.api.verifying import verify as verify_place
-from memwal.cli.verify import finding_as_json
-from memwal.errors import InvalidArgument, MemwalError, NotFound, check_name
+from memwal.errors import MemwalError, check_name
 from memwal.table import coverage
 
 from ..options import TableOption
@@ -106,32 +104,3 @@ def catch_up(
         }
 
     return JobDone(tasks=spread(spark, known if indexes is None else indexes, work, tell))
-
-
-def verify(spark: SparkSession, path: str, *, fast: bool = False, storage: Mapping[str, str] | None = None) -> JobDone:
-    """Run every invariant over the table, read only, in one task; see `memwal.verify`.
-
-    The task says ``clean``, ``version``, ``findings``, ``suppressed`` (findings that are counted only), ``looked_at``
-    and ``notes``. Raises InvalidArgument if there is no trace of a table.
-    """
-    options = dict(storage or {})
-
-    def work(_: str) -> dict[str, Any]:
-        try:
-            report = verify_place(path, fast=fast, storage_options=options or None)
-        except NotFound as missing:
-            return {"missing": str(missing)}
-        return {
-            "clean": report.clean,
-            "version": report.version,
-            "findings": [finding_as_json(found) for found in report.findings],
-            "suppressed": dict(report.suppressed),
-            "looked_at": dict(report.looked_at),
-            "notes": list(report.notes),
-            "moved": report.moved,
-        }
-
-    tasks = spread(spark, [path], work)
-    for missing in [task.found["missing"] for task in tasks if task.found is not None and "missing" in task.found]:
-        raise InvalidArgument(f"[MEMWAL_NO_TABLE] there is no table at {path!r} ({missing})")
-    return JobDone(tasks=tasks)

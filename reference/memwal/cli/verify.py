@@ -42,19 +42,19 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
         if not table:
             raise typer.BadParameter("name a table, or use --list", param_hint="TABLE")
         try:
-            found = _as_json(table, run_verify(table, revision=revision, fast=fast, listener=progress))
+            found = as_found(table, run_verify(table, revision=revision, fast=fast, listener=progress))
         except (NotFound, InvalidArgument) as error:
             Console(stderr=True).print(f"error: {error}", soft_wrap=True, highlight=False, markup=False)
             raise typer.Exit(2) from None
         if as_json:
             out.print_json(json.dumps(found))
         else:
-            _print(found, out)
+            show(found, out)
         if found["findings"]:
             raise typer.Exit(1)
 
 
-def _as_json(table: str, report: Report) -> Found:
+def as_found(table: str, report: Report) -> Found:
     """The report with the stable field names of docs/verify.md."""
     return {
         "table": table,
@@ -83,7 +83,9 @@ def finding_as_json(found: Violation) -> Found:
     }
 
 
-def _print(found: Found, out: Console) -> None:
+def show(found: Found, out: Console) -> None:
+    """The report for people."""
+
     def line(text: str, style: str = "") -> None:
         out.print(text, style=style, soft_wrap=True, highlight=False, markup=False)
 

@@ -26,7 +26,7 @@ from .seen import RegionView
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
-    """What is known of the base table after its versions were looked at."""
+    """What is known of the base table at one of its versions."""
 
     newest: TableState | None
     """The newest version that can be loaded."""
@@ -52,9 +52,18 @@ async def details_of(state: TableState) -> IndexDetails | None:
     return state.mem_wal if state.mem_wal_entry is not None else None
 
 
+async def known_of(io: Io, state: TableState | None) -> Base:
+    """What a version says of regions, without a word of what is wrong with it."""
+    details = await attempted(details_of(state), state.path) if state is not None else None
+    if state is None or details is None or isinstance(details, Violation):
+        return Base(newest=state, enabled=details is not None, details=None, rows=())
+    rows = await attempted(snapshot.load(io, state), state.path)
+    return Base(newest=state, enabled=True, details=details, rows=() if isinstance(rows, Violation) else rows)
+
+
 async def look_at_versions(
     io: Io, regions: Mapping[RegionId, RegionView], ledger: FindingsLedger, *, rows: bool, recent: int | None
-) -> Base:
+) -> None:
     """Look at every retained version, or at the ``recent`` newest ones, ascending."""
     listing = await naming.listing(io)
     await _references(io, listing, ledger)
@@ -86,7 +95,6 @@ async def look_at_versions(
         elif found.enabled and not current.enabled:
             ledger.add(index.the_mem_wal_index_stays(state))
         found = current
-    return found
 
 
 def add_files(found: files.Files, ledger: FindingsLedger) -> None:

@@ -23,7 +23,7 @@ from ..table import read
 from ..table.owners import owners
 from ..table.state import TableState
 from ..violations import Violation
-from . import keys, registration
+from . import keys
 from . import rows as checks
 from .base import Base
 from .files import Files, named_files_are_whole
@@ -46,27 +46,31 @@ class _Context:
     ledger: FindingsLedger
 
 
-async def look_at_rows(
+async def look_at_rows_of_region(
+    view: RegionView, base: Base, rows: Rows, ledger: FindingsLedger
+) -> tuple[SpecId, RegionKey] | None:
+    """Look at the rows of a region that can be read; returns its spec and region values as far as both are known."""
+    assert base.newest is not None
+    context = _context(view, base, base.newest, rows, ledger)
+    found = await _look_at_region(context)
+    spec_id = view.newest.spec_id if view.newest is not None else SpecId(0)
+    return (spec_id, context.known or next(iter(found))) if spec_id and found else None
+
+
+async def look_at_keys(
     io: Io, regions: Mapping[RegionId, RegionView], base: Base, rows: Rows, ledger: FindingsLedger
 ) -> None:
-    """Look at all rows that can be read."""
+    """Compare the keys of all regions, and look at those of the base table."""
     state = base.newest
     assert state is not None
+    if not rows.key:
+        return
     parts: list[keys.KeyedRows] = []
-    values: dict[RegionId, tuple[SpecId, RegionKey]] = {}
     for region, view in sorted(regions.items()):
-        await io.note("verifying", rows_of=region)
         context = _context(view, base, state, rows, ledger)
-        found = await _look_at_region(context)
-        spec_id = view.newest.spec_id if view.newest is not None else SpecId(0)
-        if spec_id and found:
-            values[region] = spec_id, context.known or next(iter(found))
         progress = base.details.progress(region) if base.details is not None else 0
         parts += [_generation_part(context, g) for g in view.generations if g.listed.generation > progress and g.state]
         parts += [_entry_part(context, entry) for entry in _tail(view)]
-    ledger.add(registration.regions_have_distinct_values(values, io.path(paths.MEM_WAL)))
-    if not rows.key:
-        return
     parts += await _merged_parts(io, state, regions)
     if len({part.owner for part in parts}) > 1:
         await io.note("verifying", keys="of all regions")

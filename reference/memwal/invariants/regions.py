@@ -1,4 +1,4 @@
-"""Looking at the regions of a table: loading them, and judging each by itself and all together."""
+"""Looking at the regions of a table: each by itself, and all together."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .. import paths
 from ..effects import Io
 from ..ids import RegionId, region_id
 from ..region.rows import Rows
-from ..revisions import CONFIG_REVISION, Revision
+from ..revisions import CONFIG_REVISION
 from . import generations, index, manifests, progress, registration
 from .base import Base, add_files
 from .contents import known_values
@@ -16,68 +16,51 @@ from .files import look_at_files
 from .report import FindingsLedger
 from .rows import registered_values
 from .seen import RegionView
-from .view import view
 from .wal import look_at_wal
 
 
-async def load_regions(
-    table: Io,
-    folders: tuple[str, ...],
-    revision: Revision | None,
-    rows: Rows | None,
-    ledger: FindingsLedger,
-    recent: int | None,
-) -> dict[RegionId, RegionView]:
-    """What is found of each region; empty if the revision is not known."""
-    root = table.path(paths.MEM_WAL)
-    ledger.add(registration.region_folders_are_region_ids(folders, root))
-    found: dict[RegionId, RegionView] = {}
-    for folder in folders if revision is not None else ():
+def regions_of(table: Io, folders: tuple[str, ...], ledger: FindingsLedger) -> tuple[RegionId, ...]:
+    """The regions that have a folder, ascending."""
+    ledger.add(registration.region_folders_are_region_ids(folders, table.path(paths.MEM_WAL)))
+    found = []
+    for folder in folders:
         try:
-            region = region_id(folder)
+            found.append(region_id(folder))
         except ValueError:
-            continue
-        assert revision is not None
-        await table.note("verifying", region=region)
-        found[region] = await view(table, region, revision, rows=rows, recent=recent)
-    return found
+            continue  # said above
+    return tuple(sorted(found))
 
 
-async def look_at_regions(
-    table: Io,
-    regions: Mapping[RegionId, RegionView],
-    base: Base,
-    rows: Rows | None,
-    ledger: FindingsLedger,
-    *,
-    fast: bool,
+async def look_at_region(
+    seen: RegionView, base: Base, rows: Rows | None, ledger: FindingsLedger, *, fast: bool
 ) -> None:
-    """Judge every region by itself, against the base table, and against the others."""
+    """Judge a region by itself, and against the base table; rows are left to `contents`."""
     state, details = base.newest, base.details
-    collected = state is not None and state.collects_wal
-    consent = state is not None and state.collects_manifests
+    _count(seen, ledger)
+    _look_at_manifests(seen, ledger, collected=state is not None and state.collects_manifests)
+    ledger.add(look_at_wal(seen, collected=state is not None and state.collects_wal))
+    _look_at_generations(seen, base, rows, ledger)
+    seen_files: set[str] = set()
+    for generation in seen.generations:
+        if generation.state is not None:
+            add_files(await look_at_files(generation.io, generation.state, seen_files, rows=not fast), ledger)
+    if state is not None and details is not None:
+        ledger.add(progress.unmerged_generations_are_listed(seen, state))
+        ledger.add(progress.merge_progress_is_below_the_current_generation(seen, state))
+        ledger.add(registration.region_specs_are_listed(seen, details))
+        row = next((r for r in base.rows if r.region_id == seen.region_id), None)
+        if row is not None:
+            ledger.add(registration.regions_are_registered_under_their_spec(seen, row))
+
+
+def look_at_all_regions(table: Io, regions: Mapping[RegionId, RegionView], base: Base, ledger: FindingsLedger) -> None:
+    """Judge the regions among each other, and what the base table says of all of them."""
+    state, details = base.newest, base.details
     if state is not None and details is not None:
         ledger.add(index.the_table_declares_a_key(state))
         ledger.add(index.maintained_indexes_exist(state, details))
         ledger.add(index.region_specs_are_sound(state, details))
         ledger.add(progress.merged_regions_are_there(state, regions))
-    seen_files: set[str] = set()
-    for region, seen in sorted(regions.items()):
-        _count(seen, ledger)
-        _look_at_manifests(seen, ledger, collected=consent)
-        ledger.add(manifests.manifest_versions_go_with_consent(seen, collected=consent))
-        ledger.add(look_at_wal(seen, collected=collected))
-        _look_at_generations(seen, base, rows, ledger)
-        for generation in seen.generations:
-            if generation.state is not None:
-                add_files(await look_at_files(generation.io, generation.state, seen_files, rows=not fast), ledger)
-        if state is not None and details is not None:
-            ledger.add(progress.unmerged_generations_are_listed(seen, state))
-            ledger.add(progress.merge_progress_is_below_the_current_generation(seen, state))
-            ledger.add(registration.region_specs_are_listed(seen, details))
-            row = next((r for r in base.rows if r.region_id == region), None)
-            if row is not None:
-                ledger.add(registration.regions_are_registered_under_their_spec(seen, row))
     _look_at_values(table, regions, base, ledger)
     if state is not None:
         configured = CONFIG_REVISION in state.config
@@ -99,6 +82,7 @@ def _look_at_manifests(seen: RegionView, ledger: FindingsLedger, *, collected: b
     ledger.add(registration.quarantines_are_empty(seen))
     ledger.add(manifests.region_manifests_open(seen))
     ledger.add(manifests.manifest_versions_are_dense(seen, collected=collected))
+    ledger.add(manifests.manifest_versions_go_with_consent(seen, collected=collected))
     ledger.add(manifests.the_hint_names_a_version(seen))
     ledger.add(manifests.the_hint_is_never_ahead(seen))
     ledger.add(seen.found_in_manifests)

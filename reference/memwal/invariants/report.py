@@ -71,6 +71,15 @@ class FindingsLedger:
         elif text not in self.notes:
             self.more_notes += 1
 
+    def take(self, other: FindingsLedger) -> None:
+        """Add what ``other`` has, as if it had been found here."""
+        self.add(other.findings)
+        self.suppressed.update(other.suppressed)
+        self.looked_at.update(other.looked_at)
+        for text in other.notes:
+            self.note(text)
+        self.more_notes += other.more_notes
+
     def all_notes(self) -> list[str]:
         """The notes, and how many there are beyond the limit."""
         return [*self.notes, f"and {self.more_notes} more"] if self.more_notes else self.notes

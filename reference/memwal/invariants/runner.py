@@ -2,26 +2,35 @@
 
 Each damaged object becomes a finding, and looking goes on with the rest. A table that changed while it was looked at
 is looked at again if something was found, since the two moments may not fit.
+
+The steps are `begin`, `look_at` for each region, and `finish`. Whoever has several processes takes the regions side by
+side, and gets the same report.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from .. import paths
 from ..effects import Commits, Io
 from ..errors import NotFound
+from ..ids import RegionId, SpecId
+from ..index.transforms import RegionKey
 from ..region.rows import Rows
 from ..revisions import REVISIONS, Revision
 from ..table import versions as naming
 from ..table.state import TableState
 from ..violations import Violation, objection
-from .base import Base, look_at_versions, newest_readable
-from .contents import look_at_rows
+from .base import Base, known_of, look_at_versions, newest_readable
+from .contents import look_at_keys, look_at_rows_of_region
 from .finding import ABOUT, INVARIANTS, attempted
-from .regions import load_regions, look_at_regions
+from .regions import look_at_all_regions, look_at_region, regions_of
+from .registration import regions_have_distinct_values
 from .report import FindingsLedger, Report
+from .seen import RegionView
 from .table import table_versions_open
+from .view import view
 
 FAST_VERSIONS = 100
 """Table versions, and manifest versions of each region, that a fast run reads: the newest ones."""
@@ -29,6 +38,38 @@ ATTEMPTS = 3
 """How often a table that keeps changing is looked at."""
 
 Moment = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """What looking at a table begins with; the same for all of its regions."""
+
+    moment: Moment
+    """What the table looked like; see `unchanged`."""
+    regions: tuple[RegionId, ...]
+    """What `look_at` is called for, one by one or side by side; empty if the revision is not known."""
+    revision: Revision | None
+    base: Base
+    """The newest version that can be read."""
+    rows: Rows | None
+    """How rows of the table look; None if no version can be read."""
+    fast: bool
+    ledger: FindingsLedger
+
+    @property
+    def recent(self) -> int | None:
+        """How many of the newest versions and manifests are read; None: all."""
+        return FAST_VERSIONS if self.fast else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionLooked:
+    """What looking at one region ends with."""
+
+    view: RegionView
+    values: tuple[SpecId, RegionKey] | None
+    """Its spec and region values, as its rows have them."""
+    ledger: FindingsLedger
 
 
 async def verify(table: Io, *, revision: Revision | None = None, fast: bool = False) -> Report:
@@ -41,28 +82,20 @@ async def verify(table: Io, *, revision: Revision | None = None, fast: bool = Fa
     Memory: names and a small record per object, one object's content, one generation's rows, and hashes of
     `keys.KEYS_PER_PASS` keys.
     """
-    table = replace(table, commits=Commits.PUT, location="")
     for _ in range(ATTEMPTS):
-        before = await _moment(table)
-        report = await _look(table, revision, fast)
-        if report.clean or await _moment(table) == before:
+        begun = await begin(table, revision=revision, fast=fast)
+        report = await finish(table, begun, [await look_at(table, begun, region) for region in begun.regions])
+        if report.clean or await unchanged(table, begun):
             return report
         await table.note("verifying", again="the table changed")
     return replace(report, moved=True)
 
 
-async def _moment(table: Io) -> Moment:
-    """What changes when the table or a region does, WAL puts excepted."""
-    regions = []
-    for folder in await table.list_folders(paths.MEM_WAL):
-        names = await table.list(f"{paths.MEM_WAL}/{folder}/manifest")
-        regions.append((folder, max((v for n in names if (v := paths.manifest_version(n)) is not None), default=0)))
-    return (await naming.listing(table)).versions[-1:], tuple(regions)
-
-
-async def _look(table: Io, wanted: Revision | None, fast: bool) -> Report:
+async def begin(table: Io, *, revision: Revision | None, fast: bool) -> Begun:
+    """Read what has to be known before a region is looked at. Raises as `verify` does."""
+    table = _looked_through(table)
+    moment = await _moment(table)
     ledger = FindingsLedger()
-    recent = FAST_VERSIONS if fast else None
     folders = await table.list_folders(paths.MEM_WAL)
     listed = (await naming.listing(table)).versions
     if not listed and not folders:
@@ -71,14 +104,67 @@ async def _look(table: Io, wanted: Revision | None, fast: bool) -> Report:
         missing = objection(table.path(paths.VERSIONS), "regions exist, and no table version does", "FORMAT-004")
         ledger.add(table_versions_open([missing]))
     state = await newest_readable(table)
-    revision = wanted or await _revision(table, state, ledger)
-    rows = _rows(state, revision)
-    regions = await load_regions(table, folders, revision, rows, ledger, recent)
-    base = await look_at_versions(table, regions, ledger, rows=not fast, recent=recent)
-    await look_at_regions(table, regions, base, rows, ledger, fast=fast)
-    if not fast and base.newest is not None and rows is not None:
-        await look_at_rows(table, regions, base, rows, ledger)
-    return _report(table, ledger, revision, base, fast)
+    known = revision or await _revision(table, state, ledger)
+    regions = regions_of(table, folders, ledger)
+    return Begun(
+        moment=moment,
+        regions=regions if known is not None else (),
+        revision=known,
+        base=await known_of(table, state),
+        rows=_rows(state, known),
+        fast=fast,
+        ledger=ledger,
+    )
+
+
+async def look_at(table: Io, begun: Begun, region: RegionId) -> RegionLooked:
+    """Look at one region, which needs none of the others."""
+    table = _looked_through(table)
+    assert begun.revision is not None, "regions are only looked at under a revision"
+    await table.note("verifying", region=region)
+    ledger = FindingsLedger()
+    seen = await view(table, region, begun.revision, rows=begun.rows, recent=begun.recent)
+    await look_at_region(seen, begun.base, begun.rows, ledger, fast=begun.fast)
+    values = None
+    if not begun.fast and begun.rows is not None:
+        await table.note("verifying", rows_of=region)
+        values = await look_at_rows_of_region(seen, begun.base, begun.rows, ledger)
+    return RegionLooked(view=seen, values=values, ledger=ledger)
+
+
+async def finish(table: Io, begun: Begun, looked: Sequence[RegionLooked]) -> Report:
+    """Look at the base table and at the regions among each other; the report of all. ``looked``: in their order."""
+    table = _looked_through(table)
+    ledger = FindingsLedger()
+    ledger.take(begun.ledger)
+    regions = {one.view.region_id: one.view for one in looked}
+    await look_at_versions(table, regions, ledger, rows=not begun.fast, recent=begun.recent)
+    for one in looked:
+        ledger.take(one.ledger)
+    look_at_all_regions(table, regions, begun.base, ledger)
+    values = {one.view.region_id: one.values for one in looked if one.values is not None}
+    ledger.add(regions_have_distinct_values(values, table.path(paths.MEM_WAL)))
+    if not begun.fast and begun.rows is not None:
+        await look_at_keys(table, regions, begun.base, begun.rows, ledger)
+    return _report(table, ledger, begun.revision, begun.base, begun.fast)
+
+
+async def unchanged(table: Io, begun: Begun) -> bool:
+    """Whether the table and its regions are what they were, WAL puts excepted."""
+    return await _moment(_looked_through(table)) == begun.moment
+
+
+def _looked_through(table: Io) -> Io:
+    """``table`` as it lies in the store, whoever decides about its commits."""
+    return replace(table, commits=Commits.PUT, location="")
+
+
+async def _moment(table: Io) -> Moment:
+    regions = []
+    for folder in await table.list_folders(paths.MEM_WAL):
+        names = await table.list(f"{paths.MEM_WAL}/{folder}/manifest")
+        regions.append((folder, max((v for n in names if (v := paths.manifest_version(n)) is not None), default=0)))
+    return (await naming.listing(table)).versions[-1:], tuple(regions)
 
 
 async def _revision(table: Io, state: TableState | None, ledger: FindingsLedger) -> Revision | None:
