@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,7 @@ _SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER of Linux's prctl."""
 
 # Spark's Python workers outlive the process that started them. Whoever loses its parent below this process becomes its
-# child, and stays one when it has ended, since nobody waits for it: its time is never lost, and a sum never falls.
+# child, and is found here.
 if ctypes.CDLL(None, use_errno=True).prctl(_SUBREAPER, 1, 0, 0, 0):
     raise OSError(ctypes.get_errno(), "orphans of this process cannot be kept, and their time would be lost")
 
@@ -38,5 +40,37 @@ def processes(root: int) -> Iterator[tuple[int, list[str]]]:
 
 
 def cpu_seconds() -> float:
-    """CPU seconds of this process and all below it, those of ended ones included."""
-    return sum(sum(map(int, fields[11:15])) for _, fields in processes(os.getpid())) / _TICKS
+    """CPU seconds of this process and all below it, those of ended ones included.
+
+    The process that starts Spark's Python workers waits for none of them, so that no process has their time once they
+    have ended. Here it is what was seen of them last, at most `_LOOK_S` before; the looking is not counted.
+    """
+    _look()
+    with _lock:
+        return sum(_seen.values()) / _TICKS - sum(_spent.values())
+
+
+_LOOK_S = 0.5
+_lock = threading.Lock()
+_seen: dict[tuple[int, str], int] = {}
+"""Process and when it started -> its own ticks."""
+_spent: dict[int, float] = {}
+"""Thread -> seconds that it has looked."""
+
+
+def _look() -> None:
+    with _lock:
+        started = time.thread_time()
+        for number, fields in processes(os.getpid()):
+            _seen[number, fields[19]] = int(fields[11]) + int(fields[12])
+        thread = threading.get_ident()
+        _spent[thread] = _spent.get(thread, 0.0) + time.thread_time() - started
+
+
+def _look_on() -> None:
+    while True:
+        _look()
+        time.sleep(_LOOK_S)
+
+
+threading.Thread(target=_look_on, name="process tree", daemon=True).start()
