@@ -222,6 +222,8 @@ class Hello:
     """Messages that are answered of roles that are not claimed as a whole."""
     without: tuple[str, ...] = ()
     """Parameters that are not taken, each as ``message parameter``."""
+    helped: tuple[str, ...] = ()
+    """What the adapter does for the implementation, a sentence each."""
 
     @property
     def claimed(self) -> dict[str, str]:
@@ -240,6 +242,7 @@ class Hello:
             capabilities=frozenset(result["capabilities"]),
             partial=tuple(message for message in messages() if message in result.get("partial", ())),
             without=tuple(sorted(result.get("without", ()))),
+            helped=tuple(result.get("helped", ())),
         )
 
     def answers(self, message: str) -> bool:

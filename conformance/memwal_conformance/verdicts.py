@@ -21,6 +21,7 @@ class Verdict(StrEnum):
     UNSUPPORTED = "UNSUPPORTED"
     INCONCLUSIVE = "INCONCLUSIVE"
     FAIL = "FAIL"
+    HANG = "HANG"
     CRASH = "CRASH"
     HARNESS_ERROR = "HARNESS_ERROR"
 
@@ -32,12 +33,13 @@ MEANING = {
     Verdict.UNSUPPORTED: "the implementation does not claim what the case needs",
     Verdict.INCONCLUSIVE: "the case did not show what it is about",
     Verdict.FAIL: "a MUST clause is broken",
+    Verdict.HANG: "a message was never answered; the text says how many requests were sent meanwhile",
     Verdict.CRASH: "the adapter ended without being asked to",
-    Verdict.HARNESS_ERROR: "the adapter broke the protocol or a time limit, or the suite itself is at fault",
+    Verdict.HARNESS_ERROR: "the adapter broke the protocol, or the suite itself is at fault",
 }
 """One sentence each, for the reports."""
 
-FAILING = frozenset({Verdict.INCONCLUSIVE, Verdict.FAIL, Verdict.CRASH, Verdict.HARNESS_ERROR})
+FAILING = frozenset({Verdict.INCONCLUSIVE, Verdict.FAIL, Verdict.HANG, Verdict.CRASH, Verdict.HARNESS_ERROR})
 """Verdicts that fail the test run. UNSUPPORTED is a skip; the others pass."""
 
 BY_LEVEL = {"MUST": Verdict.FAIL, "SHOULD": Verdict.WARN, "MAY": Verdict.OBSERVED}
@@ -55,6 +57,9 @@ class Finding:
     """The note under which the text leaves the answer open."""
     witness: bool = False
     """Not an expectation, but something that must have happened for the case to show anything."""
+    chosen: str | None = None
+    """Where the expectation held: what the implementation's own revision chose against the texts, and which note is
+    about that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +99,7 @@ class CaseResult:
 def level_of(finding: Finding, levels: Mapping[str, str]) -> Verdict:
     """What one finding comes to. Raises KeyError for a clause that the registry does not have."""
     if finding.broken is None:
-        return Verdict.PASS
+        return Verdict.PASS if finding.chosen is None else Verdict.OBSERVED
     if finding.witness:
         return Verdict.INCONCLUSIVE
     if finding.ambiguity is not None:

@@ -1,13 +1,12 @@
 """The released native package behind the adapter protocol: ``python -m memwal_conformance.adapters.native``.
 
 Runs under any interpreter that has ``pylance`` 7.0.0 or later, ``pyarrow`` and ``jsonschema``. What the package can do
-is found out from its attributes, never from its version. What it has no call for is not claimed, with three
-exceptions that put calls of the package together, as a caller has to: a list of SSTables for its readers (from the
-shard manifests), ``writer.flush_memtable`` (``close``, the only flush there is, and a new claim), and ``merge.run``
-(one ``merge_insert`` with progress for each SSTable, after one that deletes).
+is found out from its attributes, never from its version. It is given what its own documentation tells a caller to give,
+and nothing better. What it has no call for is not claimed; the exceptions are named in `HELPED`, which ``hello`` tells
+and the report shows.
 
-Settings of ``configure``: ``append_only`` (``on``: tables are created without a primary key), and
-``storage.<option>``, handed to the package as a storage option.
+Settings of ``configure``: ``append_only`` (``on``: tables are created without a primary key), ``environment`` (``on``:
+what leads to the store is in the environment, too), and ``storage.<option>``, a storage option for the package.
 """
 
 from __future__ import annotations
@@ -38,11 +37,24 @@ from memwal_conformance.adapters.native_package import (
 )
 from memwal_conformance.adapters.native_reads import reader_get, reader_open, reader_scan, reader_search
 from memwal_conformance.adapters.native_state import NativeState, NativeWriter
-from memwal_conformance.adapters.native_store import TableStore
 from memwal_conformance.adapters.serve import Handler, serve
 from memwal_conformance.protocol import AdapterError, Json
 
 TOMBSTONE = "_tombstone"
+HELPED = (
+    "reader.open, reader.scan, reader.get, reader.search: the SSTables are read from the shard manifests, all of them",
+    "reader.scan, reader.get: columns that were not asked for are dropped",
+    "reader.get writers: a scan of the writer with the key as filter, since the lookup planner takes no MemTable",
+    "writer.open: the epoch is read from the newest shard manifest",
+    "writer.open memtable_rows: the limit of batches, too, since old versions flush by batches only; a put is one",
+    "writer.open: max_wal_flush_interval_ms and manifest_scan_batch_size are 1, so that requests come one by one",
+    "writer.flush_memtable: close, the only flush there is, and a new claim unless another writer has claimed",
+    "writer.flush_memtable: the generation is read from the newest shard manifest",
+    "merge.run: a merge_insert with progress for each listed SSTable above the stored progress, after one that deletes",
+    "eval.region: columns are numbered as the package numbers them",
+    "setting environment=on: what leads to the store is in the environment, for writers that ignore storage options",
+)
+"""What the adapter does and the package does not."""
 _KEY = b"lance-schema:unenforced-primary-key"
 _SETTINGS = {"durable_write": True, "max_wal_flush_interval_ms": 1, "manifest_scan_batch_size": 1}
 """Every put is durable: a writer of the package is so as a whole or not at all."""
@@ -78,6 +90,7 @@ def hello(_state: NativeState, _: Json) -> Json:
         "roles": roles,
         "partial": partial,
         "without": without(),
+        "helped": list(HELPED),
         "capabilities": capabilities,
     }
 
@@ -88,31 +101,34 @@ def configure(state: NativeState, params: Json) -> Json:
         raise AdapterError("invalid_argument", f"the package writes revision R, not {params['revision']}")
     settings = dict(params["settings"])
     state.append_only = settings.pop("append_only", "off") == "on"
+    in_environment = settings.pop("environment", "off") == "on"
     state.storage = {name.removeprefix("storage."): value for name, value in settings.items()}
     if "storage" in params:
         state.storage |= _reached(params["storage"])
+        if in_environment:
+            os.environ.update({name.upper(): value for name, value in state.storage.items() if name.startswith("aws_")})
+            os.environ["AWS_ALLOW_HTTP"] = "true"
     if strange := [name for name in settings if not name.startswith("storage.")]:
         raise AdapterError("invalid_argument", f"there is no setting {', '.join(sorted(strange))}")
     return {}
 
 
 def _reached(storage: Json) -> dict[str, str]:
-    """Storage options for the package; `TableStore`, and writers of 7.0 to 8.0, find the same in the environment."""
-    options = {
+    """Storage options for the package."""
+    return {
         "aws_endpoint": storage["endpoint"],
         "aws_region": storage["region"],
         "aws_access_key_id": storage["access_key_id"],
         "aws_secret_access_key": storage["secret_access_key"],
+        "allow_http": "true",
     }
-    os.environ.update({name.upper(): value for name, value in options.items()}, AWS_ALLOW_HTTP="true")
-    return {**options, "allow_http": "true"}
 
 
 def shutdown(state: NativeState, _: Json) -> Json:
     for writer in state.writers.values():
         try:
             writer.native.close()
-        except (*RAISED, AttributeError):  # a fenced writer, or one without a table by now: nobody asks about it
+        except RAISED:  # a fenced or closed writer, or one without a table by now: nobody asks about it
             continue
     state.writers.clear()
     state.readers.clear()
@@ -154,11 +170,12 @@ def table_create(state: NativeState, params: Json) -> Json:
     return {"version": str(dataset.version)}
 
 
-def _claim(dataset: Any, table: str, shard_id: str, limits: Json) -> tuple[Any, int, bool]:
+def _claim(state: NativeState, dataset: Any, table: str, shard_id: str, limits: Json) -> tuple[Any, int, bool]:
     """A writer, the epoch that is stored after its claim, and whether that is its own for certain."""
-    before = TableStore(table).shard(shard_id)
+    store = state.store(table)
+    before = store.shard(shard_id)
     native = dataset.mem_wal_writer(shard_id, **_SETTINGS, **limits)
-    shard = TableStore(table).shard(shard_id)
+    shard = store.shard(shard_id)
     epoch = 0 if shard is None else shard.epoch
     return native, epoch, epoch == (0 if before is None else before.epoch) + 1
 
@@ -171,14 +188,14 @@ def writer_open(state: NativeState, params: Json) -> Json:
     limits = {}
     if "memtable_rows" in params:  # old versions flush by batches only, and every put is one
         limits = dict.fromkeys(("max_memtable_rows", "max_memtable_batches"), params["memtable_rows"])
-    native, epoch, own = _claim(dataset, params["table"], shard_id, limits)
+    native, epoch, own = _claim(state, dataset, params["table"], shard_id, limits)
     handle = state.handle("writer")
     state.writers[handle] = NativeWriter(params["table"], shard_id, epoch, dataset.schema, native, limits)
     return {"writer": handle, "region_id": shard_id, **({"epoch": str(epoch)} if own else {})}
 
 
 def _marked(writer: NativeWriter, rows: pa.Table) -> pa.Table:
-    """The rows, with the metadata that the table has for columns of the same name and type."""
+    """The rows under the table's schema, as the package's own example has it, where they have its columns."""
     known = {column.name: column for column in writer.schema}
     fields = [
         column.with_metadata(known[column.name].metadata)
@@ -191,56 +208,51 @@ def _marked(writer: NativeWriter, rows: pa.Table) -> pa.Table:
 
 def writer_put(state: NativeState, params: Json) -> Json:
     writer = state.writer(params["writer"])
-    writer.alive().put(_marked(writer, cells.to_table(params["rows"])))
+    writer.native.put(_marked(writer, cells.to_table(params["rows"])))
     return {}
 
 
 def writer_delete(state: NativeState, params: Json) -> Json:
     writer = state.writer(params["writer"])
-    writer.alive().delete(_marked(writer, cells.to_table(params["keys"])))
+    writer.native.delete(cells.to_table(params["keys"]))
     return {}
 
 
 def writer_flush_memtable(state: NativeState, params: Json) -> Json:
-    """Close, and claim the shard again unless another writer has."""
+    """Close, and claim the shard again unless another writer has: then the package answers for its closed writer."""
     writer = state.writer(params["writer"])
-    store = TableStore(writer.table)
+    store = state.store(writer.table)
     before = store.shard(writer.shard_id)
-    native, writer.native = writer.alive(), None
-    native.close()
+    writer.native.close()
     after = store.shard(writer.shard_id)
-    assert before is not None
-    assert after is not None
-    if after.epoch != writer.epoch:
-        raise AdapterError("fenced", f"closed without an error under epoch {writer.epoch}, stored is {after.epoch}")
-    dataset = state.dataset(writer.table)
-    writer.native, writer.epoch, _ = _claim(dataset, writer.table, writer.shard_id, writer.limits)
-    new = [number for number, _ in after.generations if (number, _) not in before.generations]
-    return {"generation": str(max(new)) if new else None}
+    known = before.generations if before is not None else ()
+    new = [number for number, folder in after.generations if (number, folder) not in known] if after is not None else []
+    if after is not None and after.epoch == writer.epoch:
+        dataset = state.dataset(writer.table)
+        writer.native, writer.epoch, _ = _claim(state, dataset, writer.table, writer.shard_id, writer.limits)
+    return {"generation": str(new[-1]) if new else None}
 
 
 def writer_close(state: NativeState, params: Json) -> Json:
     writer = state.writer(params["writer"])
     del state.writers[params["writer"]]
-    writer.alive().close()
+    writer.native.close()
     return {}
 
 
 def merge_run(state: NativeState, params: Json) -> Json:
-    """All that is left to merge, in order; with ``generation`` up to that one, and that one in any case."""
+    """All that is left to merge, as it is listed; with ``generation`` up to that one, and that one in any case."""
     table, merged = params["table"], []
-    store = TableStore(table)
+    store = state.store(table)
     asked = int(params["generation"]) if "generation" in params else None
     for shard in store.shards():
         if params.get("region_id") not in (None, shard.shard_id):
             continue
+        done = store.compacted().get(shard.shard_id, 0)
         for generation, folder in shard.generations:
-            if asked is not None and generation > asked:
-                continue
-            if generation == asked or generation > store.compacted().get(shard.shard_id, 0):
-                _merge(
-                    state, table, f"{table}/_mem_wal/{shard.shard_id}/{folder}", COMPACTED(shard.shard_id, generation)
-                )
+            if generation == asked or (generation > done and (asked is None or generation < asked)):
+                place = f"{table}/_mem_wal/{shard.shard_id}/{folder}"
+                _merge(state, table, place, COMPACTED(shard.shard_id, generation))
                 merged.append({"region_id": shard.shard_id, "generation": str(generation)})
     return {"merged": merged}
 
@@ -257,21 +269,9 @@ def _merge(state: NativeState, table: str, sstable: str, progress: Any) -> None:
             remove = dataset.merge_insert(key).when_matched_delete()
             (MARK(remove, [progress]) if not rows.num_rows else remove).execute(dead)
             dataset = state.dataset(table)
-    rows = _newest(rows, key)
     if rows.num_rows:
         insert = dataset.merge_insert(key).when_matched_update_all().when_not_matched_insert_all()
         MARK(insert, [progress]).execute(rows)
-
-
-def _newest(rows: pa.Table, key: list[str]) -> pa.Table:
-    """The first row of each key: SSTables of 7.0 hold all rows of a key, newest first; later ones hide the older."""
-    seen: set[tuple[object, ...]] = set()
-    kept: list[int] = []
-    for number, row in enumerate(zip(*(rows[name].to_pylist() for name in key), strict=True)):
-        if row not in seen:
-            seen.add(row)
-            kept.append(number)
-    return rows.take(pa.array(kept, pa.int64()))
 
 
 MESSAGES: dict[str, Callable[[NativeState, Json], Json]] = {

@@ -8,6 +8,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 
+from memwal_conformance.adapters.native_store import TableStore
 from memwal_conformance.protocol import AdapterError, Json
 
 
@@ -21,15 +22,9 @@ class NativeWriter:
     schema: pa.Schema
     """Of the table."""
     native: Any
-    """The package's writer; None after a flush that ended in an error."""
+    """The package's writer, closed or not."""
     limits: Json
     """Of its MemTable, as the package names them."""
-
-    def alive(self) -> Any:
-        """The package's writer. Raises `AdapterError` if it has ended."""
-        if self.native is None:
-            raise AdapterError("cancelled", "the writer ended in an error when it was flushed")
-        return self.native
 
 
 @dataclass(slots=True)
@@ -49,6 +44,10 @@ class NativeState:
 
     def dataset(self, table: str) -> Any:
         return lance.dataset(table, storage_options=self.storage or None)
+
+    def store(self, table: str) -> TableStore:
+        """What the package does not tell of a table."""
+        return TableStore(table, self.storage)
 
     def writer(self, handle: str) -> NativeWriter:
         if handle not in self.writers:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow.fs as pafs
@@ -20,6 +20,7 @@ _MANIFEST = re.compile(r"([01]{64})\.binpb")
 _VERSION = re.compile(r"([0-9]{20})\.manifest")
 _TABLE_TAIL_BYTES = 16
 _UINT64_MAX = 2**64 - 1
+_OPTIONS = ("aws_endpoint", "aws_region", "aws_access_key_id", "aws_secret_access_key")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,17 +31,17 @@ class Shard:
     epoch: int
     current_generation: int
     generations: tuple[tuple[int, str], ...]
-    """Number and folder, in the order of numbers."""
+    """Number and folder, as the manifest lists them."""
 
 
 class TableStore:
     """The folder of a table, on a disk or on an object store."""
 
-    def __init__(self, table: str) -> None:
-        """``table``: an absolute path or an ``s3://`` URL; see `_s3` for where that leads."""
+    def __init__(self, table: str, storage: Mapping[str, str]) -> None:
+        """``table``: an absolute path or an ``s3://`` URL; ``storage``: the package's options, see `_s3`."""
         self.files: pafs.FileSystem
         if table.startswith("s3://"):
-            self.files, self.root = _s3(), table.removeprefix("s3://")
+            self.files, self.root = _s3(storage), table.removeprefix("s3://")
         else:
             self.files, self.root = pafs.LocalFileSystem(), table
 
@@ -80,7 +81,7 @@ class TableStore:
             shard_id=shard_id,
             epoch=numbers.get(2, 0),
             current_generation=numbers.get(6, 0),
-            generations=tuple(sorted(generations)),
+            generations=tuple(generations),
         )
 
     def compacted(self) -> dict[str, int]:
@@ -119,19 +120,19 @@ def _progress(index: bytes) -> dict[str, int]:
     return found
 
 
-def _s3() -> pafs.FileSystem:
-    """Where the AWS variables of the environment lead.
+def _s3(storage: Mapping[str, str]) -> pafs.FileSystem:
+    """Where storage options lead, or, without any, the AWS variables of the environment.
 
     ``MEMWAL_LOOK_KEY`` and ``MEMWAL_LOOK_SECRET`` replace the key, so that a log of requests holds what the package
     sends apart from what this module does.
     """
-    environment = os.environ
+    options = {name: storage.get(name) or os.environ[name.upper()] for name in _OPTIONS}
     return pafs.S3FileSystem(
-        endpoint_override=environment["AWS_ENDPOINT"].removeprefix("http://"),
+        endpoint_override=options["aws_endpoint"].removeprefix("http://"),
         scheme="http",
-        region=environment["AWS_REGION"],
-        access_key=environment.get("MEMWAL_LOOK_KEY", environment["AWS_ACCESS_KEY_ID"]),
-        secret_key=environment.get("MEMWAL_LOOK_SECRET", environment["AWS_SECRET_ACCESS_KEY"]),
+        region=options["aws_region"],
+        access_key=os.environ.get("MEMWAL_LOOK_KEY", options["aws_access_key_id"]),
+        secret_key=os.environ.get("MEMWAL_LOOK_SECRET", options["aws_secret_access_key"]),
     )
 
 

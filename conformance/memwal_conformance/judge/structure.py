@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from . import bloom, content, entries, progress, snapshots, table
+from . import bloom, content, entries, key_index, progress, snapshots, table
 from .artifacts import Manifest
 from .choice import Choice, Seen
 from .store import JudgedRegion, JudgedStore, generation_number, replay_start
@@ -287,6 +287,8 @@ def disjoint_regions(store: JudgedStore) -> Seen:
 
 _CONTAINER = {"A": ("WAL-008", "WAL-010"), "B": ("WAL-009", "WAL-010"), "R": ("WAL-009", "WAL-010")}
 
+KEY_INDEX = Check(name="key indexes", clauses={"R": ("FLUSH-013", "READ-002")}, look=key_index.complete)
+"""It is made at the end of every case, too; the engine's invariant of this kind is `key_indexes_have_every_key`."""
 CHECKS: tuple[Check, ...] = (
     Check(
         name="objects decode",
@@ -319,6 +321,7 @@ CHECKS: tuple[Check, ...] = (
     Check(name="generation list", clauses=_everywhere("GEN-004", "GEN-013", "MANIFEST-017"), look=generation_list),
     Check(name="generation tables", clauses=_everywhere("GEN-001", "GEN-008"), look=generation_tables),
     Check(name="bloom filters", clauses=_everywhere("GEN-010"), look=bloom.filters),
+    KEY_INDEX,
     Check(name="generation content", clauses=_everywhere("MANIFEST-009", "FLUSH-013"), look=generation_content),
     Check(name="hints", clauses=_everywhere("MANIFEST-026"), look=hints),
     Check(name="one MemWAL index", clauses=_everywhere("INDEX-001", "INDEX-018"), look=one_index),

@@ -97,14 +97,22 @@ def retained(root: Path) -> list[JudgedTableManifest]:
     return found
 
 
-def rows(root: Path, storage: Mapping[str, str] | None = None) -> pa.Table:
+def rows(root: Path, storage: Mapping[str, str] | None = None, *, with_row_address: bool = False) -> pa.Table:
     """All rows of a Lance table in row order, without its MemWAL regions, as pylance reads them.
 
     ``storage``: options under which pylance reaches files that the table names by URL (``base_paths``). Raises
     `DamagedBytes` if pylance cannot open or read the table.
     """
     with _by_pylance("the table"):
-        return _dataset(root, storage).to_table(scan_in_order=True)
+        return _dataset(root, storage).to_table(scan_in_order=True, with_row_address=with_row_address)
+
+
+def file_rows(file: Path) -> pa.Table:
+    """All rows of a Lance file. Raises `DamagedBytes` if pylance cannot read it."""
+    from lance.file import LanceFileReader
+
+    with _by_pylance(file.name):
+        return LanceFileReader(str(file)).read_all().to_table()
 
 
 def unindexed_rows(root: Path, index: str, storage: Mapping[str, str] | None = None) -> int:

@@ -242,7 +242,9 @@ def _sql(condition: tuple[int, str, Any]) -> str:
 
 def _scanner(url: str, writer: Any) -> Any:
     if writer is None:
-        return mem_wal.LsmScanner.from_snapshots(lance.dataset(url), native_reads.snapshots(url))
+        return mem_wal.LsmScanner.from_snapshots(
+            lance.dataset(url), native_reads.snapshots(native_state.NativeState(), url)
+        )
     until = time.monotonic() + 10  # what a full MemTable hides until it is flushed is known (`full_memtable.py`)
     while writer.memtable_stats().get("frozen_count") and time.monotonic() < until:
         time.sleep(0.005)
@@ -254,7 +256,9 @@ def _lookup(asked: Program, key: Row, url: str) -> pa.Table:
     arrays = [pa.array([value], asked.schema.field(n).type) for n, value in enumerate(key)]
     wanted = arrays[0] if len(arrays) == 1 else pa.StructArray.from_arrays(arrays, names=names)
     return (
-        mem_wal.LsmPointLookupPlanner(lance.dataset(url), native_reads.snapshots(url), names)
+        mem_wal.LsmPointLookupPlanner(
+            lance.dataset(url), native_reads.snapshots(native_state.NativeState(), url), names
+        )
         .plan_lookup(wanted)
         .to_table()
     )

@@ -20,7 +20,7 @@ from ..registry.levels import levels_of
 from ..reporting import failures, report
 from ..verdicts import FAILING, Verdict
 
-_CLAIMS = ("implementation", "version", "roles", "partial", "without", "capabilities")
+_CLAIMS = ("implementation", "version", "roles", "partial", "without", "helped", "capabilities")
 
 
 def joined(summaries: Sequence[dict[str, Any]]) -> dict[str, Any]:

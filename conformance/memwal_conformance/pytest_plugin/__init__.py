@@ -195,6 +195,8 @@ def _table(terminalreporter: pytest.TerminalReporter, found: Finished) -> None:
             terminalreporter.line(f"{result.verdict} {result.case} [{result.revision}]: {result.text.splitlines()[0]}")
         for native in result.unmapped:
             terminalreporter.line(f"unmapped native error in {result.case} [{result.revision}]: {native}")
+    for told in found.hello.helped:
+        terminalreporter.line(f"helped: {told}")
 
 
 def _carried(one: object) -> tuple[CaseResult, dict[str, Any]] | None:

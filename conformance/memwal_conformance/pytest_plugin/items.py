@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from .. import vectors
-from ..adapters.process import BROKEN, AdapterCrash
+from ..adapters.process import BROKEN, AdapterCrash, AdapterTimeout
 from ..protocol import Hello, roles_of
 from ..reporting.report import with_notes
 from ..running import scenarios
@@ -224,6 +224,8 @@ class VectorItem(CaseItem):
             finding = vectors.run(self.vector, self.name, session.harness.shared(under).call)
         except AdapterCrash as crash:
             return self.verdict(Verdict.CRASH, str(crash))
+        except AdapterTimeout as hung:
+            return self.verdict(Verdict.HANG, str(hung))
         except (*BROKEN, BadCase) as error:
             return self.verdict(Verdict.HARNESS_ERROR, str(error))
         return self._found(session, finding)
@@ -243,7 +245,9 @@ class VectorItem(CaseItem):
         return replace(found, requests=tuple(entry.to_json() for entry in served.testbed.gate.log))
 
     def _found(self, session: Session, finding: Finding) -> CaseResult:
-        return self.verdict(level_of(finding, session.levels[self.revision]), finding.broken or "", finding)
+        return self.verdict(
+            level_of(finding, session.levels[self.revision]), finding.broken or finding.chosen or "", finding
+        )
 
 
 class ScenarioItem(CaseItem):

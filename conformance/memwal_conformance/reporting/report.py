@@ -12,7 +12,7 @@ from ..protocol import ROLES, Hello
 from ..registry.levels import notes_of, words
 from ..verdicts import BY_LEVEL, CaseResult, Finding, Verdict, level_of, merged
 
-UNSETTLED = (Verdict.UNSUPPORTED, Verdict.INCONCLUSIVE, Verdict.CRASH, Verdict.HARNESS_ERROR)
+UNSETTLED = (Verdict.UNSUPPORTED, Verdict.INCONCLUSIVE, Verdict.HANG, Verdict.CRASH, Verdict.HARNESS_ERROR)
 """Verdicts that a case gives to all of its clauses, whatever single findings say."""
 NOT_IN_SUMMARY = ("steps", "requests", "scenario")
 """Parts of a result that are in ``run.jsonl`` and the page, not in ``summary.json``."""
@@ -45,7 +45,7 @@ class Tally:
         """True: shown. False: refuted. None: neither, as where no role was tested."""
         if self.broken or self.verdicts[Verdict.FAIL] or self.verdicts[Verdict.CRASH]:
             return False
-        unsettled = self.verdicts[Verdict.INCONCLUSIVE] + self.verdicts[Verdict.HARNESS_ERROR]
+        unsettled = sum(self.verdicts[v] for v in (Verdict.INCONCLUSIVE, Verdict.HANG, Verdict.HARNESS_ERROR))
         shown = self.acts and len(self.held) == len(self.must) > 0 and not unsettled and self.ran == self.total
         return True if shown else None
 
@@ -65,7 +65,7 @@ def tally(revision: str, results: Sequence[CaseResult], levels: Mapping[str, str
         looked_at |= set(result.clauses)
         if result.verdict is Verdict.CRASH:
             lost |= set(result.clauses)
-        settled = result.verdict not in (Verdict.INCONCLUSIVE, Verdict.HARNESS_ERROR, Verdict.CRASH)
+        settled = result.verdict not in UNSETTLED
         for finding in result.findings:
             looked_at |= set(finding.clauses)
             verdict = level_of(finding, levels)
@@ -107,7 +107,7 @@ def by_clause(result: CaseResult, levels: Mapping[str, str]) -> dict[str, Verdic
         found = {clause: [result.verdict] for clause in result.clauses}
     for finding in result.findings:
         for clause in finding.clauses:
-            verdict = Verdict.PASS
+            verdict = Verdict.PASS if finding.chosen is None else Verdict.OBSERVED
             if finding.broken is not None:
                 verdict = Verdict.OBSERVED if finding.ambiguity is not None else BY_LEVEL[levels[clause]]
             found.setdefault(clause, []).append(verdict)
@@ -119,6 +119,15 @@ ASKED = {
     True: "no role tested, so that only names, values and bytes were asked for",
 }
 """What stands for the roles where none was tested, whether some are claimed or not."""
+
+
+COUNTED = {
+    Verdict.OBSERVED: "observed",
+    Verdict.UNSUPPORTED: "unsupported",
+    Verdict.HANG: "never answered",
+    Verdict.CRASH: "crashed",
+}
+"""Verdicts that the sentence counts where there are any, and in which words."""
 
 
 def sentence(hello: Hello, tallied: Tally) -> str:
@@ -134,8 +143,7 @@ def sentence(hello: Hello, tallied: Tally) -> str:
         f"{len(tallied.held)} of {len(tallied.must)} MUST, {counts[Verdict.WARN]} warnings, "
         f"{counts[Verdict.INCONCLUSIVE]} inconclusive"
     )
-    named = ((Verdict.OBSERVED, "observed"), (Verdict.UNSUPPORTED, "unsupported"), (Verdict.CRASH, "crashed"))
-    for verdict, name in named:
+    for verdict, name in COUNTED.items():
         if counts[verdict]:
             text += f", {counts[verdict]} {name}"
     if counts[Verdict.HARNESS_ERROR]:
@@ -161,6 +169,8 @@ def _open(tallied: Tally) -> Iterator[str]:
         yield "no role was tested"
     if counts[Verdict.INCONCLUSIVE]:
         yield "what inconclusive cases are about was not seen"
+    if counts[Verdict.HANG]:
+        yield "some messages were never answered"
     if counts[Verdict.HARNESS_ERROR]:
         yield "the suite itself failed"
     if not tallied.must:
@@ -193,6 +203,7 @@ def summary(hello: Hello, tallies: Iterable[Tally], results: Iterable[CaseResult
         "roles": list(hello.roles),
         "partial": list(hello.partial),
         "without": list(hello.without),
+        "helped": list(hello.helped),
         "capabilities": sorted(hello.capabilities),
         "revisions": {
             t.revision: {

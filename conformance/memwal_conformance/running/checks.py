@@ -92,6 +92,18 @@ def _structure(context: CheckContext, step: Json) -> list[Finding]:
     ]
 
 
+def at_end(context: CheckContext) -> list[Finding]:
+    """What is wrong with a key index beside a generation, in every case of a revision that has them."""
+    if not structure.KEY_INDEX.clauses.get(context.revision):
+        return []
+    try:
+        found = [one for one in structure.KEY_INDEX.look(context.store()) if isinstance(one, str)]
+    except DamagedBytes:
+        return []  # no table, which other checks are about
+    clauses = structure.KEY_INDEX.clauses[context.revision]
+    return [Finding(clauses=clauses, broken=f"{structure.KEY_INDEX.name}: {what}") for what in found[:1]]
+
+
 def _history(context: CheckContext, step: Json) -> str | None:
     """With ``count``: what the first so many writes allow, or some more of them, as a reader of the past may see it."""
     seen, every = plain_rows(context.names.resolve(step["of"])), context.history.writes

@@ -24,6 +24,8 @@ from .testbed import FOLDER, Testbed
 WRITES = ("writer.put", "writer.delete")
 SYNCS = ("writer.flush_wal", "writer.flush_memtable", "writer.close")
 """Messages whose success makes durable what the writer had buffered."""
+LAST = ("writer.flush_memtable", "writer.close")
+"""Messages by which a fenced writer learns of it at last."""
 
 
 STOPPED = frozenset({"fenced", "conflict", "cancelled", "storage"})
@@ -50,6 +52,8 @@ class _Sent:
     params: Json
     call: PendingCall | None
     """None: the answer is waited for at once, without the gate."""
+    logged: int = 0
+    """Requests that the gate had logged when it was sent."""
 
 
 @dataclass(slots=True)
@@ -73,6 +77,10 @@ class ScenarioRun:
     note: Callable[[Json], None] = lambda step: None
     """Is given each check and kill, as `memwal_conformance.verdicts.CaseResult.steps` has them."""
     unmapped: list[str] = field(default_factory=list)
+    sent_meanwhile: str = ""
+    """How many requests to the store an actor sent whose message was never answered, for the text of the verdict."""
+    claims: list[tuple[str, str]] = field(default_factory=list)
+    """Region, and actor and writer, of each claim that was answered, in that order."""
 
     def step(self, step: Json) -> None:
         """Do one step. Raises `Stop`, and what a broken adapter raises."""
@@ -87,6 +95,12 @@ class ScenarioRun:
                 self._answered(self.sent.pop(step["await"]))
         else:
             self._rule(step)
+
+    def at_end(self) -> None:
+        """What is looked at in every case, whatever its steps ask for."""
+        if self.testbed is not None:
+            self.context.root = self.testbed.look()
+        self.findings += checks.at_end(self.context)
 
     def _check(self, step: Json) -> None:
         if "given" in step and step["given"] not in self.context.names.answers:
@@ -145,11 +159,12 @@ class ScenarioRun:
             return
         self.begin(name)
         params = self.context.names.resolve(step.get("with", {}))
-        call = None
+        call, logged = None, 0
         if self.testbed is not None:
+            logged = len(self.testbed.gate.log)
             call = PendingCall(self.actors[name], message, params)
             self.testbed.under_way[name] = call
-        sent = _Sent(step=step, params=params, call=call)
+        sent = _Sent(step=step, params=params, call=call, logged=logged)
         if step.get("meanwhile"):
             self.log.append(f"{name} {message}: sent")
             self.sent[name] = sent
@@ -178,6 +193,12 @@ class ScenarioRun:
         except AdapterError as error:
             self._refused(sent, error)
             return
+        except AdapterTimeout:
+            if self.testbed is not None:
+                mine = [entry for entry in self.testbed.gate.log[sent.logged :] if entry.actor == name]
+                self.sent_meanwhile = f"\n{name} sent {len(mine)} requests to the store meanwhile"
+                self.sent_meanwhile += f", the last of them {mine[-1].operation} {mine[-1].name}" if mine else ""
+            raise
         except (AdapterCrash, Killed) as ended:
             if "dies" in step and isinstance(ended, AdapterCrash) and ended.status in ENDED_ITSELF:
                 self._remember(name, sent.params, message, "storage")
@@ -198,10 +219,20 @@ class ScenarioRun:
         if "fails" in step:
             broken = f"{name}'s {message} succeeded, expected {' or '.join(step['fails'])}"
             self._found(step, clauses, broken, explained="succeeds" in step.get("ambiguity", ()))
+        elif message in LAST and "fenced" in step.get("may_fail", ()) and self._replaced(name, sent.params):
+            told = f"{name}'s {message} says OK, although another writer has claimed the region"
+            self.findings.append(Finding(clauses=("FENCE-011",), broken=told, ambiguity="AMB-29"))
         elif clauses:
             self.findings.append(Finding(clauses=clauses, broken=None))
+        if message == "writer.open":
+            self.claims.append((answer["region_id"], f"{name} {answer['writer']}"))
         if "as" in step:
             self.context.names.answers[step["as"]] = answer
+
+    def _replaced(self, name: str, params: Json) -> bool:
+        """Whether another writer has claimed the region of the writer that ``params`` names."""
+        last, own = dict(self.claims), f"{name} {params['writer']}"
+        return any(writer == own and last[region] != own for region, writer in self.claims)
 
     def _refused(self, sent: _Sent, error: AdapterError) -> None:
         step, name, message = sent.step, sent.step["actor"], sent.step["send"]
@@ -282,6 +313,8 @@ def run(
             watch(lambda: len(testbed.gate.log))
         running = ScenarioRun(scenario, revision, context, start, testbed, settings or {}, note=note)
         broken = _run_steps(running, between)
+        if broken is None:
+            running.at_end()
         requests = _witnessed(running, testbed) if testbed is not None else ()
         for name, actor in running.actors.items():
             _leave(running, name, finish) if broken is None else actor.kill()
@@ -304,7 +337,9 @@ def _run_steps(running: ScenarioRun, between: Callable[[ScenarioRun], None] | No
         running.findings.append(Finding(clauses=(), broken="the steps behind it were not run", witness=True))
     except AdapterCrash as crash:
         return Verdict.CRASH, str(crash)
-    except (AdapterTimeout, ProtocolViolation, BadCase) as error:
+    except AdapterTimeout as hung:
+        return Verdict.HANG, f"{hung}{running.sent_meanwhile}"
+    except (ProtocolViolation, BadCase) as error:
         return Verdict.HARNESS_ERROR, str(error)
     return None
 

@@ -69,7 +69,8 @@ def run(vector: Vector, direction: str, call: Call, served: tables.Served = tabl
         open_to = [other for other in others if direction not in tables.DIRECTIONS or direction in other.expected]
         if any(_asked(other, direction, call, served) is None for other in open_to):
             note = vector.ambiguity
-    return Finding(clauses=vector.clauses, broken=broken, ambiguity=note)
+    chosen = vector.chosen if broken is None else None
+    return Finding(clauses=vector.clauses, broken=broken, ambiguity=note, chosen=chosen)
 
 
 def _asked(vector: Vector, direction: str, call: Call, served: tables.Served) -> str | None:

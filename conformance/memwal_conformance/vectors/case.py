@@ -36,6 +36,8 @@ class Vector:
     outcomes: tuple[Json, ...]
     """The other answers that it explains, each as ``expected`` and ``compare`` in place of the vector's own."""
     compare: str
+    chosen: str | None
+    """What revision R chose here against the texts of A and B, and the note about it: a right answer is OBSERVED."""
     expected: Any
 
 
@@ -65,5 +67,6 @@ def load(file: Path) -> Vector:
         ambiguity=case.get("ambiguity"),
         outcomes=tuple(case.get("outcomes", ())),
         compare=case.get("compare", "equal"),
+        chosen=case.get("chosen"),
         expected=expected,
     )

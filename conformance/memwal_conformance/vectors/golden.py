@@ -155,6 +155,7 @@ def _loaded(file: Path) -> Vector:
         ambiguity=case.get("ambiguity"),
         outcomes=(),
         compare="equal",
+        chosen=None,
         expected=expected,
     )
 

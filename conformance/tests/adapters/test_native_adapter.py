@@ -14,7 +14,15 @@ lance = pytest.importorskip("lance", reason="the native package is not installed
 
 import pyarrow as pa  # noqa: E402
 from kit.runs import Run, run_suite  # noqa: E402
-from memwal_conformance.adapters import native, native_errors, native_package, native_reads, native_state, versions  # noqa: E402
+from memwal_conformance.adapters import (  # noqa: E402
+    native,
+    native_errors,
+    native_package,
+    native_reads,
+    native_state,
+    native_store,
+    versions,
+)
 from memwal_conformance.adapters.process import AdapterProcess  # noqa: E402
 from memwal_conformance.gate import Address, CrashState, Do, FaultRule  # noqa: E402
 from memwal_conformance.judge import content, structure  # noqa: E402
@@ -50,7 +58,7 @@ def test_the_suite_runs_against_the_native_package_by_its_name(run: Run) -> None
         "scenarios/second_writer_fences_first": "PASS",
         "scenarios/flush_wal_makes_durable": "UNSUPPORTED",
         "scenarios/regions_stay_disjoint": "UNSUPPORTED",
-        "vectors/R/region/bucket/case": "PASS",
+        "vectors/R/region/bucket/case": "OBSERVED",
     }
 
 
@@ -124,6 +132,46 @@ def test_what_the_package_has_no_call_for_is_not_claimed() -> None:
     assert not hello.answers("inspect")
     assert not hello.answers("gc.run")
     assert hello.answers("writer.put")
+
+
+def test_what_the_adapter_does_and_the_package_does_not_is_told_in_hello_the_terminal_and_the_summary(run: Run) -> None:
+    helped = native.hello(native_state.NativeState(), {})["helped"]
+    assert any(told.startswith("writer.flush_memtable: close, the only flush there is") for told in helped)
+    assert run.summary["helped"] == helped
+    assert [line.removeprefix("helped: ") for line in run.text.splitlines() if line.startswith("helped: ")] == helped
+
+
+class ClaimedByAnother(native_state.NativeState):
+    """A state of the adapter in which the newest manifest of every shard has epoch 2."""
+
+    def store(self, table: str) -> Any:
+        shard = native_store.Shard(shard_id="s", epoch=2, current_generation=1, generations=())
+        return SimpleNamespace(shard=lambda _id: shard)
+
+
+def test_a_fenced_close_that_says_ok_is_answered_as_the_package_answers_it_and_claims_nothing() -> None:
+    state = ClaimedByAnother()
+    package = SimpleNamespace(close=lambda: None)
+    state.writers["w"] = native_state.NativeWriter("t", "s", 1, pa.schema([]), package, {})
+    assert native.writer_flush_memtable(state, {"writer": "w"}) == {"generation": None}
+    assert (state.writers["w"].epoch, state.writers["w"].native) == (1, package)
+
+
+def test_sstables_go_to_the_readers_as_they_are_listed_those_that_the_base_has_among_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shard = native_store.Shard(shard_id=life.REGION, epoch=1, current_generation=4, generations=((3, "c"), (1, "a")))
+    monkeypatch.setattr(native_store.TableStore, "shards", lambda _self: [shard])
+    monkeypatch.setattr(native_store.TableStore, "compacted", lambda _self: pytest.fail("progress was asked for"))
+    given: list[tuple[int, str]] = []
+
+    def add(snapshot: Any, generation: int, folder: str) -> Any:
+        given.append((generation, folder))
+        return snapshot
+
+    monkeypatch.setattr(native_reads, "ADD_SSTABLE", add)
+    native_reads.snapshots(native_state.NativeState(), "/t")
+    assert given == [(3, "c"), (1, "a")]
 
 
 def test_a_parameter_that_is_not_taken_makes_a_scenario_unsupported() -> None:
@@ -316,13 +364,17 @@ def test_a_choice_that_the_judge_sees_is_observed_and_breaks_nothing(tmp_path: P
     assert {f.broken for f in found if "WAL-011" in f.clauses and f.ambiguity is None} == {None}
 
 
-def test_an_address_without_encryption_is_in_the_environment_for_writers_that_look_only_there(
+def test_what_leads_to_the_store_is_in_the_environment_only_where_a_setting_asks_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("AWS_ENDPOINT", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ALLOW_HTTP"):
         monkeypatch.setenv(name, "before")
     storage = {"endpoint": "http://127.0.0.1:1", "region": "r", "access_key_id": "k", "secret_access_key": "s"}
-    native.configure(native_state.NativeState(), {"revision": "R", "settings": {}, "storage": storage})
+    state = native_state.NativeState()
+    native.configure(state, {"revision": "R", "settings": {}, "storage": storage})
+    assert (os.environ["AWS_ENDPOINT"], os.environ["AWS_ACCESS_KEY_ID"]) == ("before", "before")
+    assert state.storage["aws_access_key_id"] == "k"
+    native.configure(state, {"revision": "R", "settings": {"environment": "on"}, "storage": storage})
     assert (os.environ["AWS_ENDPOINT"], os.environ["AWS_ALLOW_HTTP"]) == ("http://127.0.0.1:1", "true")
 
 
@@ -365,7 +417,7 @@ def test_seeded_programs_find_nothing_wrong_with_the_installed_package_s_readers
 
 def test_a_wrong_answer_of_a_reader_is_found_and_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that is not told of the SSTables."""
-    monkeypatch.setattr(native_reads, "snapshots", lambda _table: [])
+    monkeypatch.setattr(native_reads, "snapshots", lambda _state, _table: [])
     asked = differential.Program(
         types=("int64", "utf8"),
         key_columns=1,

@@ -204,7 +204,7 @@ def test_a_kill_of_a_process_that_was_dead_already_is_no_witness(tmp_path: Path)
     ("error", "verdict"),
     [
         (AdapterCrash("writer.put", -11, "segfault"), Verdict.CRASH),
-        (AdapterTimeout("writer.put", 5, ""), Verdict.HARNESS_ERROR),
+        (AdapterTimeout("writer.put", 5, ""), Verdict.HANG),
         (ProtocolViolation("garbage"), Verdict.HARNESS_ERROR),
     ],
 )
@@ -215,6 +215,23 @@ def test_what_a_broken_adapter_does_is_named_and_proves_nothing(
     assert result.verdict is verdict
     assert result.text.startswith(str(error))
     assert not [finding for finding in result.findings if finding.clauses]
+
+
+class Closes(Model):
+    """A writer whose close says OK, whoever has claimed the region."""
+
+    def call(self, message: str, params: Json) -> Json:
+        return {} if message == "writer.close" else super().call(message, params)
+
+
+@pytest.mark.parametrize(("claimed", "verdict"), [(True, Verdict.OBSERVED), (False, Verdict.PASS)])
+def test_a_close_that_says_ok_after_another_claim_is_observed(claimed: bool, verdict: Verdict, tmp_path: Path) -> None:
+    another = [{"actor": "two", "send": "writer.open", "as": "second"}] if claimed else []
+    close = send("writer.close", {"writer": "$writer.writer"}, may_fail=["fenced"])
+    result = run(tmp_path, put([[1, "a"]]), *another, close, *SCAN, kind=Closes)
+    assert result.verdict is verdict
+    told = [(finding.clauses, finding.ambiguity) for finding in result.findings if finding.broken is not None]
+    assert told == ([(("FENCE-011",), "AMB-29")] if claimed else [])
 
 
 @pytest.mark.parametrize("status", [-9, 137])

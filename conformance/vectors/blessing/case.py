@@ -26,6 +26,8 @@ class Case:
     outcomes: tuple[dict[str, Any], ...] = ()
     """The other answers that the note explains."""
     compare: str | None = None
+    chosen: str | None = None
+    """What revision R chose here against the texts of A and B."""
     stable: bool = field(default=True)
     """Whether another version of the libraries writes the same bytes (Lance files are compared by content only)."""
 
@@ -46,6 +48,8 @@ class Case:
             described["outcomes"] = list(self.outcomes)
         if self.compare is not None:
             described["compare"] = self.compare
+        if self.chosen is not None:
+            described["chosen"] = self.chosen
         described["derived"] = self.derived
         return {
             "case.json": pretty(described),

@@ -274,7 +274,18 @@ def _r_cases() -> list[Case]:
             asked,
             expected,
             clauses=("REGION-031", "REGION-038"),
+            chosen="the texts ask for the absolute value of the hash, and NULL for NULL (AMB-58, least integer)",
             derived="The hash written out in the script; every bucket was computed by pylance too.",
+        ),
+        _case(
+            "R",
+            "bucket_promotion",
+            "Revision R hashes a number in its own width, so that a promoted column has its rows in other buckets.",
+            [_asked(_spec("bucket", "int32", num_buckets="1000"), kind, [5, -1]) for kind in ("int32", "int64")],
+            [_answer("int32", [(r_hash(kind, v) & 0x7FFFFFFF) % 1000 for v in (5, -1)]) for kind in ("int32", "int64")],
+            clauses=("REGION-021",),
+            chosen="the texts ask for one bucket for equal numbers of every width (AMB-59, hashed bytes)",
+            derived="The hash written out in the script, over 4 and 8 bytes.",
         ),
         _case(
             "R",
