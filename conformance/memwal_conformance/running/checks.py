@@ -38,6 +38,14 @@ class CheckContext:
         """The table's folder as it is now. Raises `DamagedBytes`."""
         return store.read(self.root, self.revision, self.key, self.storage)
 
+    def stored_epoch(self, region_id: str) -> int:
+        """Epoch in the newest manifest of a region; 0 where there is none that can be read."""
+        try:
+            region = self.store().regions.get(region_id)
+        except DamagedBytes:
+            return 0
+        return region.newest.epoch if region is not None and region.newest is not None else 0
+
 
 def look(context: CheckContext, step: Json) -> list[Finding]:
     """The findings of one check step. Damage, and an answer without the member that is looked at, break it.

@@ -79,8 +79,8 @@ class ScenarioRun:
     unmapped: list[str] = field(default_factory=list)
     sent_meanwhile: str = ""
     """How many requests to the store an actor sent whose message was never answered, for the text of the verdict."""
-    claims: list[tuple[str, str]] = field(default_factory=list)
-    """Region, and actor and writer, of each claim that was answered, in that order."""
+    claims: dict[str, Json] = field(default_factory=dict)
+    """Actor and writer -> the answer to its claim, in the order of answers."""
 
     def step(self, step: Json) -> None:
         """Do one step. Raises `Stop`, and what a broken adapter raises."""
@@ -98,16 +98,18 @@ class ScenarioRun:
 
     def at_end(self) -> None:
         """What is looked at in every case, whatever its steps ask for."""
+        self.findings += checks.at_end(self.looked())
+
+    def looked(self) -> CheckContext:
+        """The context, with the table as it is now."""
         if self.testbed is not None:
             self.context.root = self.testbed.look()
-        self.findings += checks.at_end(self.context)
+        return self.context
 
     def _check(self, step: Json) -> None:
         if "given" in step and step["given"] not in self.context.names.answers:
             return
-        if self.testbed is not None:
-            self.context.root = self.testbed.look()
-        found = checks.look(self.context, step)
+        found = checks.look(self.looked(), step)
         self.findings += found
         for finding in found:
             self.note({"check": step["check"], "broken": finding.broken, "clauses": list(finding.clauses)})
@@ -225,14 +227,20 @@ class ScenarioRun:
         elif clauses:
             self.findings.append(Finding(clauses=clauses, broken=None))
         if message == "writer.open":
-            self.claims.append((answer["region_id"], f"{name} {answer['writer']}"))
+            self.claims[f"{name} {answer['writer']}"] = answer
         if "as" in step:
             self.context.names.answers[step["as"]] = answer
 
     def _replaced(self, name: str, params: Json) -> bool:
         """Whether another writer has claimed the region of the writer that ``params`` names."""
-        last, own = dict(self.claims), f"{name} {params['writer']}"
-        return any(writer == own and last[region] != own for region, writer in self.claims)
+        own = f"{name} {params['writer']}"
+        if own not in self.claims:
+            return False
+        mine = self.claims[own]
+        of_region = [writer for writer, answer in self.claims.items() if answer["region_id"] == mine["region_id"]]
+        if of_region[-1] != own or "epoch" not in mine:
+            return of_region[-1] != own
+        return self.looked().stored_epoch(mine["region_id"]) > int(mine["epoch"])
 
     def _refused(self, sent: _Sent, error: AdapterError) -> None:
         step, name, message = sent.step, sent.step["actor"], sent.step["send"]
