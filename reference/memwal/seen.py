@@ -56,6 +56,28 @@ class Seen:
             found |= each.mask(keys)
         return found
 
+    def newest(self, keys: pa.Table, likely: Mask | None = None) -> Mask:
+        """Which of ``keys``, in write order, have not come and do not come again later; then all of them have come.
+
+        ``likely``: of which this is asked at all; the others only come.
+        """
+        kept = ~self.mask(keys) if likely is None else likely.copy()
+        if likely is None:
+            kept &= _is_last(keys)
+        elif kept.any():
+            kept[kept] = ~self.mask(keys.filter(pa.array(kept)))
+            alike = KeySet(keys.filter(pa.array(kept))).mask(keys)
+            kept[alike] &= _is_last(keys.filter(pa.array(alike)))
+        self.add(keys if likely is not None or kept.all() else keys.filter(pa.array(kept)))
+        return kept
+
+
+def _is_last(keys: pa.Table) -> Mask:
+    """Whether no later row has its key."""
+    found = np.zeros(keys.num_rows, np.bool_)
+    found[key_sets.newest(keys, keys.schema.names)] = True
+    return found
+
 
 class _Growing:
     """Codes that come batch by batch: each is hashed or sorted once, or a few times, and never compared one by one.

@@ -49,7 +49,7 @@ class RowFilter:
 
     def mask(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
         """Whether each of ``rows`` matches, which may have other columns too. Shape (rows,)."""
-        return self.matching(rows.select(list(self.columns)))
+        return self.matching(rows.select(list(self.columns))) if rows.num_rows else np.zeros(0, np.bool_)
 
     def __call__(self, rows: pa.Table) -> pa.Table:
         """Those of ``rows`` that match."""

@@ -17,8 +17,8 @@ from .. import cellwise
 from ..clauses import implements
 from ..effects import Io
 from ..keys import Mask
-from ..table.late import RowChoice
-from ..table.read import ROW_ADDRESS
+from ..seen import Seen
+from ..table.late import RowChoice, Stage
 from ..table.state import TableState
 from . import scalar_index
 from .answers import Ask, IndexAnswer, answer
@@ -59,7 +59,7 @@ class ScalarIndexScan:
         return f"ScalarIndexExec: {self.part.name}, columns=[{columns}]{via}"
 
     async def rows(self, names: Sequence[str], keep: RowFilter) -> AsyncIterator[pa.Table]:
-        """Columns ``names`` of the rows that ``keep`` keeps; above the base with their addresses."""
+        """Columns ``names`` of the rows that ``keep`` keeps, later fragments first; above the base with addresses."""
         if self.known is None and self.ask is not None:
             self.known = await answer(self.condition, self.ask)
         known = self.known.addresses if self.known is not None else np.empty(0, np.uint64)
@@ -72,24 +72,23 @@ class ScalarIndexScan:
             read += found.num_rows
             return keep.mask(found)
 
-        matching = RowChoice(columns=keep.columns, mask=matches, few=True)
-        for at in range(0, len(known), TAKEN_ROWS):
-            taken = await self.part.at(names, known[at : at + TAKEN_ROWS])
-            read += taken.num_rows
-            yield _kept(taken, keep)
-        if self.part.region_id is not None and scanned:
-            found = await self.part.rows(names, scanned)
-            read += found.num_rows
-            yield _kept(found, keep)
-        elif scanned:
-            for fragment in scanned:
+        matching = RowChoice(stages=(Stage(keep.columns, matches),), few=True)
+        end = len(known)
+        for fragment in (*sorted(scanned, reverse=True), None):
+            first = int(np.searchsorted(known, np.uint64(fragment << 32))) if fragment is not None else 0
+            for at in range(end, first, -TAKEN_ROWS):
+                taken = await self.part.at(names, known[max(first, at - TAKEN_ROWS) : at])
+                read += taken.num_rows
+                yield keep(taken)
+            end = first
+            if fragment is not None and self.part.region_id is not None:
+                found = await self.part.rows(names, [fragment])
+                read += found.num_rows
+                yield keep(found)
+            elif fragment is not None:
                 async for found in self.part.stream(names, fragment, matching):
                     yield found
         self.outcome = f"{len(known)} rows given, {read} read, {len(scanned)} fragments scanned"
-
-
-def _kept(rows: pa.Table, keep: RowFilter) -> pa.Table:
-    return keep(rows) if rows.num_rows else rows
 
 
 @dataclass(slots=True)
@@ -134,20 +133,21 @@ class FreshRows:
     def inputs(self) -> Sequence[PlanNode]:
         return (self.child,)
 
-    @implements("PLAN-015", "PLAN-033", "AMB-99", "AMB-105", "AMB-107", "AMB-109")
+    @implements("PLAN-015", "PLAN-033", "AMB-99", "AMB-105", "AMB-107")
     async def stream(self) -> AsyncIterator[pa.Table]:
         """AMB-99, a pushed filter: it chooses rows to look at, and never which row of a key is the newest."""
         key, rows, dropped = list(self.base.primary_key), 0, 0
+        seen = Seen()
         names = list(dict.fromkeys([*key, *self.child.keep.columns, *self.columns]))
         for source in self.child.child.inputs:
             part = source.part
             async for found in source.rows(names, self.child.keep):
                 if not found.num_rows:
                     continue  # the filter keeps none of them
-                stale = await self.fresh.stale(part, found.select(key))
-                # AMB-109, stale rows inside a source: only the last row of each key counts. The base has one.
-                if part.region_id is not None:
-                    stale |= ~np.isin(found.column(ROW_ADDRESS).to_numpy(), await self.fresh.newest(part))
+                stale = await self.fresh.stale(part, found)
+                if part.region_id is None:
+                    # AMB-105, duplicate keys inside the base: of a key's rows that match, the last one counts.
+                    stale |= ~seen.newest(found.select(key))
                 dropped += int(stale.sum())
                 given = live(cellwise.where(found, ~stale), self.base, self.columns)
                 rows += given.num_rows

@@ -27,7 +27,7 @@ class Liveness:
     _dead: dict[tuple[RegionId | None, int], Addresses] = field(default_factory=dict)
     """Addresses of the rows that do not count, ascending."""
 
-    @implements("AMB-109", "AMB-110")
+    @implements("AMB-110")
     async def of(self, part: Part, addresses: Addresses) -> Mask:
         """Which of the rows at ``addresses`` of a source count. For an approximate search all do."""
         live = np.ones(len(addresses), np.bool_)
@@ -47,18 +47,16 @@ class Liveness:
 
     async def _superseded(self, part: Part) -> Addresses:
         key, regions = list(self.fresh.view.base.primary_key), self.fresh.parts.regions
-        # A newer row of the key supersedes one of the base whichever region it is in: that is what its merge does.
-        sources = regions.values() if part.region_id is None else (regions[part.region_id],)
-        newer = [each for parts in sources for each in parts if each.generation > part.generation]
-        if part.region_id is None and not newer:
+        if part.region_id is None and not regions:
             return np.empty(0, np.uint64)
         rows = await part.rows(key)
-        stale = np.zeros(rows.num_rows, np.bool_)
-        for each in newer:
-            stale |= (await self.fresh.keys(each))[0].mask(rows)
         addresses: Addresses = rows.column(ROW_ADDRESS).to_numpy()
         if part.region_id is not None:
-            stale |= ~np.isin(addresses, await self.fresh.newest(part))
+            return addresses[await self.fresh.stale(part, rows)]
+        # A newer row of the key supersedes one of the base whichever region it is in: that is what its merge does.
+        stale = np.zeros(rows.num_rows, np.bool_)
+        for each in (each for parts in regions.values() for each in parts):
+            stale |= (await self.fresh.keys(each))[0].mask(rows)
         return addresses[stale]
 
 

@@ -5,21 +5,21 @@ Source: MemWAL revision A, "Query Execution" and appendix 3.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from .. import cellwise
 from ..clauses import implements
 from ..errors import EngineBug
-from ..keys import Mask, newest
+from ..keys import Mask
 from ..seen import Seen
-from ..table.late import RowChoice
+from ..table.late import Judge, RowChoice, Stage, agreed
 from ..table.state import TableState
 from .filters import RowFilter
+from .likely import likely
 from .nodes import PlanNode, live, stays
 from .parts import Part
 from .query import Query
@@ -35,20 +35,29 @@ class Filtering:
     """Whether rows that do not match count for nothing: they hide no older row of their key."""
     predicate: Predicate = field(default_factory=dict)
     """What is known of key columns of rows that match, by which fragments are left out."""
+    likely: Stage | None = None
+    """Which rows may match at all, where that is told sooner."""
     text: str = ""
     """How plans name it, at each source."""
 
     @classmethod
     @implements("PLAN-015", "AMB-99")
-    def of(cls, asked: Query, key: Sequence[str], *, above: bool) -> Filtering:
+    def of(cls, asked: Query, base: TableState, *, above: bool) -> Filtering:
         """``above``: the filter judges the newest row of each key and no other."""
         if asked.keep is None:
             return cls()
+        key = base.primary_key
         # A filter of key columns drops all rows of a key or none of them.
         of_keys = set(asked.keep.columns) <= set(key)
         where = "pushed_down" if not above else "key" if of_keys else "newest"
         predicate = {name: values for name, values in asked.predicate.items() if name in key}
-        return cls(condition=asked.keep, first=of_keys or not above, predicate=predicate, text=f", filter=[{where}]")
+        return cls(
+            condition=asked.keep,
+            first=of_keys or not above,
+            predicate=predicate,
+            likely=likely(asked.understood, base.schema),
+            text=f", filter=[{where}]",
+        )
 
 
 @dataclass(slots=True)
@@ -71,14 +80,19 @@ class Scan:
         """The rows that ``choice`` wants, with the columns of both."""
         rows = wanted = fragments = 0
 
-        def counted(batch: pa.Table) -> Mask:
-            nonlocal rows, wanted
-            rows += batch.num_rows
-            found = choice.mask(batch)
-            wanted += int(np.count_nonzero(found))
-            return found
+        def counted(stage: Stage, *, first: bool, last: bool) -> Stage:
+            def mask(batch: pa.Table) -> Mask:
+                nonlocal rows, wanted
+                found = stage.mask(batch)
+                rows += batch.num_rows if first else 0
+                wanted += int(np.count_nonzero(found)) if last else 0
+                return found
 
-        counting = replace(choice, mask=counted)
+            return replace(stage, mask=mask)
+
+        ends = choice.stages[0], choice.stages[-1]
+        stages = [counted(each, first=each is ends[0], last=each is ends[1]) for each in choice.stages]
+        counting = replace(choice, stages=tuple(stages))
         # PLAN-033, fragment pruning: rows that are left out by their keys hide no row of the answer.
         for fragment in reversed(await self.part.fragments(self.filtering.predicate)):
             fragments = fragments + 1
@@ -103,10 +117,6 @@ class Union:
     @property
     def inputs(self) -> Sequence[Scan]:
         return (self.base, *(scan for region in self.regions for scan in region), *self.masks)
-
-
-Judge = Callable[[pa.Table], Mask]
-"""Says of each of some rows whether it stays."""
 
 
 @dataclass(slots=True)
@@ -162,8 +172,7 @@ class Deduplicate:
                 if self.hiding is not None:
                     above = seen = self.hiding.keys = self.hiding.keys or above
             for scan in scans:
-                last = seen is above and self.unique_base
-                async for batch in scan.stream(self._choice(seen, last=last)):
+                async for batch in scan.stream(self._choice(seen, of_base=scan is self.union.base)):
                     found = batch.select(list(self.columns)) if self.deletes else live(batch, self.base, self.columns)
                     rows += found.num_rows
                     self.outcome = f"{rows} rows"
@@ -179,7 +188,7 @@ class Deduplicate:
         )
         judges.append(partial(_remembered, key=key, seen=above))
         for mask in self.union.masks:
-            choice = RowChoice(columns=self._looked_at, mask=partial(agreed, judges=judges), few=True)
+            choice = RowChoice(stages=(Stage(self._looked_at, partial(agreed, judges=judges)),), few=True)
             async for _ in mask.stream(choice):
                 raise EngineBug(f"{mask.part.name} gives rows of another split")
 
@@ -191,47 +200,34 @@ class Deduplicate:
         return tuple(named) or tuple(self.base.schema.names[:1])
 
     @implements("PLAN-015", "PLAN-025", "AMB-99", "AMB-112")
-    def _choice(self, seen: Seen, *, last: bool) -> RowChoice:
-        """What a source is told: which rows are newer than all that has been ``seen``, and match the filter.
-
-        ``last``: no older source follows, and no key of this one repeats.
-        """
-        key, condition = list(self.base.primary_key), self.filtering.condition
-        judges: list[Judge] = []
-        if key:  # without a key no row replaces another
-            judges.append(partial(_unseen if last else _newest, key=key, seen=seen))
-        if not self.deletes:
-            judges.append(stays)
-        if condition is not None:
-            # AMB-99, a pushed filter: unless it tells keys apart, it judges the newest rows only.
-            judges.insert(0 if self.filtering.first else len(judges), condition.mask)
-        return RowChoice(columns=self._looked_at, mask=partial(agreed, judges=judges), few=condition is not None)
-
-
-def agreed(rows: pa.Table, judges: Sequence[Judge]) -> Mask:
-    """Which of ``rows`` all ``judges`` let stay; each is asked for those only that the ones before it did."""
-    found = np.ones(rows.num_rows, np.bool_)
-    for judge in judges:
-        stays = judge(rows)
-        if not stays.all():
-            found[found] = stays
-            rows = cellwise.where(rows, stays)
-        if not rows.num_rows:
-            break
-    return found
+    def _choice(self, seen: Seen, *, of_base: bool) -> RowChoice:
+        """What a source is told: which rows are newer than all that has been ``seen``, and match the filter."""
+        key, filtering = list(self.base.primary_key), self.filtering
+        matching: list[Judge] = [] if filtering.condition is None else [filtering.condition.mask]
+        # AMB-105, duplicate keys inside the base: of a key's rows there that match, the last one counts. No row of the
+        # base hides another one from a filter, so that the keys of matching rows are all that is read of it.
+        alone = bool(matching) and of_base
+        judges: list[Judge] = [] if self.deletes else [stays]
+        if key and (alone or (of_base and self.unique_base)):
+            judges.insert(0, partial(_unseen, key=key, seen=seen))
+        elif key:  # without a key no row replaces another
+            judges.insert(0, partial(_newest, key=key, seen=seen, likely=None if filtering.first else filtering.likely))
+        # AMB-99, a pushed filter: unless it tells keys apart, it judges the newest rows only.
+        judges = matching + judges if filtering.first else judges + matching
+        if key and alone and not self.unique_base:
+            judges.append(partial(_newest, key=key, seen=seen))
+        stages = [Stage(self._looked_at, partial(agreed, judges=judges))]
+        if filtering.likely is not None and (of_base or filtering.first):
+            stages.insert(0, filtering.likely)
+        return RowChoice(stages=tuple(stages), few=bool(matching))
 
 
-def _newest(rows: pa.Table, key: list[str], seen: Seen) -> Mask:
-    """The last row of each key that has not been ``seen``; and then it has. Later rows of a batch are newer."""
-    keys = rows.select(key)
-    kept: Mask = ~seen.mask(keys)
-    last = newest(keys, key)
-    if len(last) < rows.num_rows:
-        is_last = np.zeros(rows.num_rows, np.bool_)
-        is_last[last] = True
-        kept &= is_last
-    seen.add(keys if kept.all() else keys.filter(pa.array(kept)))
-    return kept
+def _newest(rows: pa.Table, key: list[str], seen: Seen, likely: Stage | None = None) -> Mask:
+    """The last row of each key that has not been ``seen``; and then it has. Later rows of a batch are newer.
+
+    Of rows that are not ``likely`` to match the filter only the keys count.
+    """
+    return seen.newest(rows.select(key), None if likely is None else likely.mask(rows))
 
 
 def _unseen(rows: pa.Table, key: list[str], seen: Seen) -> Mask:

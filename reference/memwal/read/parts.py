@@ -29,7 +29,7 @@ from ..region import manifest as manifests
 from ..region.flush import CONFIG_EPOCH
 from ..region.rows import TOMBSTONE, Rows
 from ..table import late, read
-from ..table.late import APART_ROWS, RowChoice
+from ..table.late import APART_ROWS, RowChoice, Stage, agreed
 from ..table.read import ROW_ADDRESS
 from ..table.state import TableState, latest
 from ..table.stored_file import WHOLE_BYTES
@@ -189,14 +189,19 @@ class TablePart:
         # Rows of a generation of an older native writer are stored newest first, from batch to batch and in each.
         turned = self.region_id is not None and newest_first(state)
 
-        def wanted(found: pa.Table) -> Mask:
-            rows = self._mapped(found, state, choice.columns)
-            return choice.mask(in_write_order(rows, state))[::-1] if turned else choice.mask(rows)
+        def own(stage: Stage) -> Stage:
+            def mask(found: pa.Table) -> Mask:
+                rows = self._mapped(found, state, stage.columns)
+                return stage.mask(in_write_order(rows, state))[::-1] if turned else stage.mask(rows)
 
-        # A column is read even if no wanted one is stored: it says how many rows there are.
-        looked_at, own = (self._held(state, each) or state.schema.names[:1] for each in (choice.columns, names))
-        choosing = replace(choice, columns=tuple(looked_at), mask=wanted)
-        async for found in late.chosen_batches(self.io, state, chosen, own, choosing, backwards=not turned):
+            return Stage(held(stage.columns), mask)
+
+        def held(names: Sequence[str]) -> tuple[str, ...]:
+            # A column is read even if no wanted one is stored: it says how many rows there are.
+            return tuple(self._held(state, names) or state.schema.names[:1])
+
+        choosing = replace(choice, stages=tuple(own(stage) for stage in choice.stages))
+        async for found in late.chosen_batches(self.io, state, chosen, held(names), choosing, backwards=not turned):
             rows = self._mapped(found, state, names)
             yield in_write_order(rows, state) if turned else rows
 
@@ -304,8 +309,9 @@ class MemTablePart:
         return cellwise.at(await self.rows(names), addresses.astype(np.int64))
 
     async def stream(self, names: Sequence[str], _fragment: FragmentId, choice: RowChoice) -> AsyncIterator[pa.Table]:
-        rows = (await self.rows(list(dict.fromkeys([*choice.columns, *names])))).drop_columns([ROW_ADDRESS])
-        wanted = choice.mask(rows) if rows.num_rows else np.zeros(0, np.bool_)
+        looked_at = [name for stage in choice.stages for name in stage.columns]
+        rows = (await self.rows(list(dict.fromkeys([*looked_at, *names])))).drop_columns([ROW_ADDRESS])
+        wanted = agreed(rows, [stage.mask for stage in choice.stages])
         if wanted.any():
             marked = {TOMBSTONE} & set(rows.schema.names)
             yield cellwise.where(rows, wanted).select([*names, *marked])

@@ -56,15 +56,22 @@ class Freshness:
         names = [part.name for parts in self.parts.regions.values() for part in parts]
         return f"FilterStaleExec: bloom_filters=[{', '.join(f'bf[{name}]' for name in names)}]"
 
-    async def newest(self, part: Part) -> Addresses:
-        """Addresses of the last row of each key in one source above the base, ascending."""
-        return (await self.keys(part))[1]
+    @implements("PLAN-022", "PLAN-030", "PLAN-031", "AMB-107", "AMB-108", "AMB-109")
+    async def stale(self, part: Part, rows: pa.Table) -> Mask:
+        """Which of ``rows`` of ``part`` are not the newest of their key: a newer generation of its region has it too.
 
-    @implements("PLAN-022", "PLAN-030", "PLAN-031", "AMB-107", "AMB-108")
-    async def stale(self, part: Part, keys: pa.Table) -> Mask:
-        """Which of ``keys``, each of a row of ``part``, a newer generation of the key's region has too."""
+        Rows have their key columns, and those above the base their address: there the last row of a key counts. The
+        base has one of each.
+        """
+        keys = rows.select(list(self.view.base.primary_key))
         found = np.zeros(keys.num_rows, np.bool_)
+        if not len(found):
+            return found
         if part.region_id is not None:
+            # AMB-109, stale rows inside a generation: only the last row of each key may be found.
+            newest = (await self.keys(part))[1]
+            addresses = rows.column(ROW_ADDRESS).to_numpy()
+            found |= newest[np.minimum(np.searchsorted(newest, addresses), len(newest) - 1)] != addresses
             masks = {part.region_id: np.ones(keys.num_rows, np.bool_)}
         else:
             base = self.view.base
@@ -151,17 +158,13 @@ class FilterStale:
             if rows.num_rows >= k or not source.grow():
                 return rows
 
-    @implements("PLAN-021", "PLAN-023", "AMB-99", "AMB-107", "AMB-109")
+    @implements("PLAN-021", "PLAN-023", "AMB-99", "AMB-107")
     async def _staying(self, source: Candidates, k: int, value: str) -> pa.Table:
         """The same, as far as the source has looked."""
         addresses, values = await source.rank()
         part, key = source.part, list(self.fresh.view.base.primary_key)
-        # AMB-109, stale rows inside a generation: only the last row of each key may be found. The base has one.
-        if part.region_id is not None and len(addresses):
-            own = np.isin(addresses, await self.fresh.newest(part))
-            addresses, values = addresses[own], values[own]
         base = self.fresh.view.base
-        needed = list(dict.fromkeys([*(base.schema.names if self.keep else key), *self.columns]))
+        needed = list(dict.fromkeys([*key, *(self.keep.columns if self.keep is not None else ()), *self.columns]))
         found: list[pa.Table] = []
         at, size, dropped = 0, max(_FIRST, 2 * k), 0
         while at < len(addresses) and sum(rows.num_rows for rows in found) < k:
@@ -169,7 +172,7 @@ class FilterStale:
             # AMB-99, a pushed filter: it judges the rows that are found, and never which row of a key is the newest.
             if self.keep is not None:
                 rows = self.keep(rows)
-            stale = await self.fresh.stale(part, rows.select(key))
+            stale = await self.fresh.stale(part, rows)
             dropped += int(stale.sum())
             found.append(cellwise.where(rows, ~stale).select([*self.columns, value]))
             at, size = at + size, 2 * size

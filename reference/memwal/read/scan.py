@@ -58,7 +58,7 @@ def arranged(
     ``hiding``: has these keys, or gets them together with those of the answered regions.
     """
     names, key = asked.names(view.base), view.base.primary_key
-    filtering = Filtering.of(asked, key, above=io.interpretation.filter_above_deduplication)
+    filtering = Filtering.of(asked, view.base, above=io.interpretation.filter_above_deduplication)
     parts = collect(io, view, asked.memory)
     scans = {
         region: [Scan(part, tuple(names), filtering) for part in sources]

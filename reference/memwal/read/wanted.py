@@ -60,7 +60,8 @@ class Wanted:
         """Which of the values may be wanted. A range may have NaN in it: where it lies, filters do not agree."""
         points = self.points
         if points is not None:
-            found = pc.is_in(column, value_set=pa.array(points, self.kind))
+            held = pa.array(points, self.kind)
+            found = pc.equal(column, held[0]) if len(held) == 1 else pc.is_in(column, value_set=held)
         else:
             assert isinstance(self.values, Between)
             found = pa.scalar(True)

@@ -15,13 +15,12 @@ import pyarrow as pa
 
 from .. import cellwise
 from ..codec.data_file import Decoder
-from ..codec.file_layout import Range
 from ..codec.pb.lance import table_pb2
 from ..effects import Io
 from ..keys import Mask
 from . import read
 from .state import TableState
-from .stored_file import Rows, StoredFile, at_hand, fetched, narrowed, open_ranges
+from .stored_file import Held, Rows, StoredFile, at_hand, decoder, narrowed, parts_at, parts_of
 
 Offsets = npt.NDArray[np.int64]
 """Offsets of rows in their fragment, ascending. Shape (rows,)."""
@@ -33,16 +32,41 @@ APART_ROWS = 1 << 13
 """Fewest rows of a fragment that are worth reading some columns before others."""
 
 
+Judge = Callable[[pa.Table], Mask]
+"""Says of each of some rows whether it stays."""
+
+
+def agreed(rows: pa.Table, judges: Sequence[Judge]) -> Mask:
+    """Which of ``rows`` all ``judges`` let stay; each is asked for those only that the ones before it did."""
+    found = np.ones(rows.num_rows, np.bool_)
+    for judge in judges:
+        if not rows.num_rows:
+            break
+        stays = judge(rows)
+        if not stays.all():
+            found[found] = stays
+            rows = cellwise.where(rows, stays)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A question about rows, asked of those that all stages before it let stay."""
+
+    columns: tuple[str, ...]
+    """Columns that tell; at least one."""
+    mask: Judge
+    """Which of some rows stay. It is asked once for each row, in the order of the stream."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChoice:
     """Which rows of a stream are wanted."""
 
-    columns: tuple[str, ...]
-    """Columns that tell; at least one."""
-    mask: Callable[[pa.Table], Mask]
-    """Which of some rows are wanted. It is asked once for each row, in the order of the stream."""
+    stages: tuple[Stage, ...]
+    """At least one. Each may have columns of those before it."""
     few: bool = False
-    """Whether few rows are expected to be wanted, so that the other columns are worth reading apart."""
+    """Whether few rows are expected to be wanted, so that the columns of later stages are worth reading apart."""
 
 
 async def chosen_batches(
@@ -55,35 +79,74 @@ async def chosen_batches(
     backwards: bool,
 ) -> AsyncIterator[pa.Table]:
     """``columns`` of those live rows of the fragment that ``choice`` wants, in batches as `read.batches` gives them."""
-    names = list(dict.fromkeys([*choice.columns, *columns]))
-    rest = [name for name in names if name not in choice.columns]
+    steps = _steps(choice, columns)
+    names = [name for step in steps for name in step.more]
     files = await read.open_files(io, state, fragment, names)
-    apart = choice.few and bool(rest) and fragment.physical_rows >= APART_ROWS
-    looked_at = list(choice.columns) if apart else names
+    apart = choice.few and len(steps[0].more) < len(names) and fragment.physical_rows >= APART_ROWS
     if apart:
         files = [await at_hand(io, file) for file in files]
+    else:
+        steps = [_Step(stage=step.stage, more=() if number else tuple(names)) for number, step in enumerate(steps)]
+    first, *later = steps
     live: Mask | None = None
     with ExitStack() as stack:
-        late = LateColumns(io, state, fragment, rest, narrowed_to(io, state, fragment, files, rest))
-        stack.callback(late.close)
-        first = narrowed_to(io, state, fragment, files, looked_at) if apart else files
-        async for start, batch in read.placed_batches(io, state, fragment, looked_at, first, backwards=backwards):
+        for step in later:
+            if step.more:
+                held = narrowed_to(io, state, fragment, files, step.more)
+                step.late = LateColumns(io, state, fragment, step.more, held, backwards=backwards)
+                stack.callback(step.late.close)
+        looked_at = narrowed_to(io, state, fragment, files, first.more) if apart else files
+        async for start, batch in read.placed_batches(io, state, fragment, first.more, looked_at, backwards=backwards):
             if live is None:
                 live = await read.live_rows(io, state, fragment)
             here = live[start : start + batch.num_rows]
             rows = batch if here.all() else cellwise.where(batch, here)
-            wanted = choice.mask(rows.select(list(choice.columns)))
-            if not wanted.any():
-                continue
-            found = rows if wanted.all() else cellwise.where(rows, wanted)
-            if not apart:
+            async for found in _staying(rows, start + np.flatnonzero(here), steps):
                 yield found.select(list(columns))
-                continue
-            at = 0
-            async for others in late.at(start + np.flatnonzero(here)[wanted]):
-                part = found.slice(at, others.num_rows)
-                at += others.num_rows
-                yield pa.table([*part.columns, *others.columns], names=[*looked_at, *rest]).select(list(columns))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Step:
+    """A stage, or after all of them the rest of the columns."""
+
+    stage: Stage | None
+    more: tuple[str, ...]
+    """Columns that no step before it has read."""
+    late: LateColumns | None = None
+    """What reads them; None if there are none, and for the first step, whose columns are read of all rows."""
+
+
+def _steps(choice: RowChoice, columns: Sequence[str]) -> list[_Step]:
+    known: set[str] = set()
+    steps = []
+    for stage, names in [*((stage, stage.columns) for stage in choice.stages), (None, columns)]:
+        more = tuple(name for name in dict.fromkeys(names) if name not in known)
+        known.update(more)
+        steps.append(_Step(stage=stage, more=more))
+    return steps
+
+
+async def _staying(rows: pa.Table, offsets: Offsets, steps: Sequence[_Step]) -> AsyncIterator[pa.Table]:
+    """Those of ``rows``, which have the columns of the first of ``steps``, that stay, with the columns of all."""
+    stage, later = steps[0].stage, steps[1:]
+    wanted = stage.mask(rows.select(list(stage.columns))) if stage is not None else np.ones(rows.num_rows, np.bool_)
+    if not wanted.any():
+        return
+    if not wanted.all():
+        rows, offsets = cellwise.where(rows, wanted), offsets[wanted]
+    if not later:
+        yield rows
+        return
+    late = later[0].late
+    if late is None:
+        async for found in _staying(rows, offsets, later):
+            yield found
+        return
+    async for start, others in late.at(offsets):
+        here = rows.slice(start, others.num_rows)
+        wider = pa.table([*here.columns, *others.columns], names=[*here.schema.names, *others.schema.names])
+        async for found in _staying(wider, offsets[start : start + others.num_rows], later):
+            yield found
 
 
 def narrowed_to(
@@ -97,7 +160,7 @@ def narrowed_to(
 
 @dataclass(slots=True)
 class LateColumns:
-    """Some columns of a fragment, of which rows are read here and there. Pages that were fetched stay for a while."""
+    """Some columns of a fragment, of which rows are read here and there. What was fetched stays for a while."""
 
     io: Io
     state: TableState
@@ -107,22 +170,26 @@ class LateColumns:
     """Those that hold ``names``."""
     rows: int = read.FIRST_ROWS
     """Of the next batch: the first one shows how large a row is."""
-    _open: dict[str, _Pages] = field(default_factory=dict)
+    backwards: bool = False
+    """Whether the last batch comes first; the rows of each are in row order as ever."""
+    _open: dict[str, _Chunks] = field(default_factory=dict)
 
-    async def at(self, offsets: Offsets) -> AsyncIterator[pa.Table]:
-        """The rows at ``offsets``, in that order, in batches of bounded size."""
+    async def at(self, offsets: Offsets) -> AsyncIterator[tuple[int, pa.Table]]:
+        """The rows at ``offsets``, which ascend, in batches of bounded size, each with where it begins among them."""
         shape = pa.schema([self.state.schema.field(name) for name in self.names])
-        while len(offsets):
-            here, offsets = offsets[: self.rows], offsets[self.rows :]
-            parts = [await self._of(file, here) for file in self.files]
-            found = read.joined(self.io, self.files, parts, shape, len(here))
-            self.rows = read.rows_of(len(here), found.nbytes)
-            yield found
+        start, end = 0, len(offsets)
+        while start < end:
+            first, last = (max(start, end - self.rows), end) if self.backwards else (start, min(end, start + self.rows))
+            parts = [await self._of(file, offsets[first:last]) for file in self.files]
+            found = read.joined(self.io, self.files, parts, shape, last - first)
+            self.rows = read.rows_of(last - first, found.nbytes)
+            yield first, found
+            start, end = (start, first) if self.backwards else (last, end)
 
     async def _of(self, file: StoredFile, offsets: Offsets) -> pa.Table:
         held = self._open.get(file.name)
         if held is None:
-            held = self._open[file.name] = _Pages(file)
+            held = self._open[file.name] = _Chunks(file)
         return await held.at(self.io, self.fragment, offsets)
 
     def close(self) -> None:
@@ -132,44 +199,39 @@ class LateColumns:
 
 
 @dataclass(slots=True)
-class _Pages:
-    """Pages of one file that were fetched, and their reader."""
+class _Chunks:
+    """Parts of one file that were fetched, and their reader."""
 
     file: StoredFile
     reader: Rows | None = None
-    ranges: set[Range] = field(default_factory=set)
-    size_bytes: int = 0
+    held: Held = field(default_factory=Held)
 
     def close(self) -> None:
         if self.reader is not None:
             self.reader.close()
-        self.reader, self.ranges, self.size_bytes = None, set(), 0
+        self.reader, self.held = None, Held()
 
     async def at(self, io: Io, fragment: table_pb2.DataFragment, offsets: Offsets) -> pa.Table:
-        """The rows at ``offsets``: what is missing of their pages is fetched."""
+        """The rows at ``offsets``: what is missing of what holds them is fetched."""
         first, span = int(offsets[0]), int(offsets[-1] - offsets[0]) + 1
         apart = span > SPARSE * len(offsets)
-        read_rows = offsets if apart else np.arange(first, first + span)
         if self.file.layout is None:
             reader = await self._whole(io, fragment, offsets)
         else:
-            reader = await self._paged(io, fragment, self.file.layout.pages_of(self.file.indices, read_rows))
+            reader = await self._paged(io, fragment, offsets if apart else np.arange(first, first + span), apart=apart)
         found = reader.take(offsets) if apart else reader.read(first, span)
-        if len(read_rows) > len(offsets):
+        if not apart and span > len(offsets):
             found = cellwise.at(found, offsets - first)
         return found.select(list(reader.columns or ()))
 
-    async def _paged(self, io: Io, fragment: table_pb2.DataFragment, wanted: frozenset[Range]) -> Decoder:
-        missing = wanted - self.ranges
-        if self.size_bytes + sum(size for _, size in missing) > read.FETCH_BYTES:
+    async def _paged(self, io: Io, fragment: table_pb2.DataFragment, rows: Offsets, *, apart: bool) -> Decoder:
+        if self.held.size_bytes > read.FETCH_BYTES:
             self.close()
-            missing = wanted
-        if not isinstance(self.reader, Decoder):
-            self.reader = read.checked(io, fragment, self.file, await open_ranges(io, self.file, missing))
-        elif missing:
-            self.reader.add(await fetched(io, self.file, missing))
-        self.ranges |= missing
-        self.size_bytes += sum(size for _, size in missing)
+        parts = await (parts_at if apart else parts_of)(io, self.file, rows.astype(np.uint64), self.held)
+        if isinstance(self.reader, Decoder):
+            self.reader.add(parts)
+        else:
+            self.reader = read.checked(io, fragment, self.file, decoder(io, self.file, [*self.file.ends, *parts]))
         return self.reader
 
     async def _whole(self, io: Io, fragment: table_pb2.DataFragment, offsets: Offsets) -> Rows:

@@ -7,7 +7,7 @@ the pages that hold the wanted rows. Files before version 2 are those of `readin
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,8 @@ from .legacy.reading import END_BYTES, LegacyRows, get, part
 from .legacy.structure import LegacyFile
 
 __all__ = [
-    "END_BYTES", "WHOLE_BYTES", "Rows", "StoredFile", "at_hand", "fetched", "get", "layout_of", "narrowed",
-    "open_at", "open_columns", "open_file", "open_ranges", "open_rows", "part",
+    "END_BYTES", "WHOLE_BYTES", "Held", "Rows", "StoredFile", "at_hand", "decoder", "get", "layout_of", "narrowed",
+    "open_at", "open_columns", "open_file", "open_ranges", "open_rows", "part", "parts_at", "parts_of",
 ]  # fmt: skip
 
 WHOLE_BYTES = 1 << 20
@@ -215,13 +215,13 @@ def _unpacked(fields: Sequence[file_pb2.Field]) -> list[file_pb2.Field]:
     """``fields``, depth first, without those below a packed struct."""
     packed: set[int] = set()
     kept = []
-    for field in fields:
-        if field.parent_id in packed:
-            packed.add(field.id)
+    for each in fields:
+        if each.parent_id in packed:
+            packed.add(each.id)
             continue
-        kept.append(field)
-        if any(field.metadata.get(name, b"").lower() == b"true" for name in _PACKED):
-            packed.add(field.id)
+        kept.append(each)
+        if any(each.metadata.get(name, b"").lower() == b"true" for name in _PACKED):
+            packed.add(each.id)
     return kept
 
 
@@ -276,7 +276,7 @@ async def open_rows(io: Io, file: StoredFile, start: int, rows: int) -> Rows:
         wanted = file.legacy.batches_of(start, rows)
         held = await reading.with_pages(io, file.name, file.legacy, file.legacy_names, wanted)
         return LegacyRows(held, file.legacy_names)
-    return _decoder(io, file, await _fetch(io, file, start, rows))
+    return decoder(io, file, await _fetch(io, file, start, rows))
 
 
 async def at_hand(io: Io, file: StoredFile) -> StoredFile:
@@ -288,15 +288,16 @@ async def at_hand(io: Io, file: StoredFile) -> StoredFile:
     return replace(file, held=data)
 
 
-def _decoder(io: Io, file: StoredFile, parts: Sequence[tuple[int, bytes]]) -> Decoder:
+def decoder(io: Io, file: StoredFile, parts: Sequence[tuple[int, bytes]]) -> Decoder:
+    """A reader of the file's columns by ``parts`` of it: those of `StoredFile.ends` first, or the whole."""
     size = file.size_bytes if file.layout is not None else len(parts[0][1])
     return Decoder(parts, size, io.path(file.name), columns=_names_in_file(io, file, parts))
 
 
 async def open_ranges(io: Io, file: StoredFile, ranges: Iterable[Range]) -> Decoder:
     """A reader of what lies in ``ranges`` of `StoredFile.layout`; without a layout, of the whole file."""
-    parts = [*file.ends, *await fetched(io, file, ranges)] if file.layout is not None else await _fetch(io, file, 0, 0)
-    return _decoder(io, file, parts)
+    parts = [*file.ends, *await _fetched(io, file, ranges)] if file.layout is not None else await _fetch(io, file, 0, 0)
+    return decoder(io, file, parts)
 
 
 async def open_at(io: Io, file: StoredFile, wanted: npt.NDArray[np.uint64]) -> Rows:
@@ -306,6 +307,39 @@ async def open_at(io: Io, file: StoredFile, wanted: npt.NDArray[np.uint64]) -> R
     """
     if file.legacy is not None or file.layout is None:
         return await open_rows(io, file, int(wanted[0]), int(wanted[-1] - wanted[0]) + 1)
+    return decoder(io, file, [*file.ends, *await parts_at(io, file, wanted, Held())])
+
+
+@dataclass(slots=True)
+class Held:
+    """What has been fetched of a file, and is not fetched again."""
+
+    ranges: set[Range] = field(default_factory=set)
+    words: dict[Range, bytes] = field(default_factory=dict)
+    """The words of chunks of pages (`mini_blocks`)."""
+    size_bytes: int = 0
+
+    async def fetch(
+        self, io: Io, file: StoredFile, wanted: Iterable[Range], gap: int | None = None
+    ) -> list[tuple[int, bytes]]:
+        """What is missing of ``wanted``; see `file_layout.joined`."""
+        missing = {each for each in wanted if each not in self.ranges}
+        self.ranges |= missing
+        apart = joined(missing, gap)
+        parts = await _parts(io, file, apart if len(apart) <= CHUNKS_MOST else joined(missing))
+        self.size_bytes += sum(len(data) for _, data in parts)
+        return parts
+
+
+async def parts_of(io: Io, file: StoredFile, rows: npt.NDArray[np.uint64], held: Held) -> list[tuple[int, bytes]]:
+    """The pages that hold ``rows``, which ascend, of a file with a layout, as far as they are not ``held``."""
+    assert file.layout is not None
+    return await held.fetch(io, file, file.layout.pages_of(file.indices, rows.astype(np.int64)))
+
+
+async def parts_at(io: Io, file: StoredFile, wanted: npt.NDArray[np.uint64], held: Held) -> list[tuple[int, bytes]]:
+    """As `parts_of`, for rows that lie apart: of pages that say where, only the chunks that hold one of them."""
+    assert file.layout is not None
     whole: list[Range] = []
     chunked: list[tuple[Page, npt.NDArray[np.uint64]]] = []
     for column in file.indices:
@@ -320,18 +354,19 @@ async def open_at(io: Io, file: StoredFile, wanted: npt.NDArray[np.uint64]) -> R
                 whole += [(at + (int(row) - page.first_row) * width, width) for row in wanted[first:end]]
             elif first < end:
                 whole += page.buffers
-    apart = joined(whole, CHUNK_GAP_BYTES)
-    parts = [*file.ends, *await _parts(io, file, apart if len(apart) <= CHUNKS_MOST else joined(whole))]
+    parts = await held.fetch(io, file, whole, CHUNK_GAP_BYTES)
     chunks: list[Range] = []
     for page, inside in chunked:
         assert page.word is not None
         position, size = page.buffers[0]
-        words = next(data[position - at :][:size] for at, data in parts if at <= position < at + len(data))
-        found = mini_blocks.places(words, page.word, page.buffers[1], page.end_row - page.first_row, inside)
+        if page.buffers[0] not in held.words:
+            words = (data[position - at :][:size] for at, data in parts if at <= position < at + len(data))
+            held.words[page.buffers[0]] = next(words)
+        found = mini_blocks.places(
+            held.words[page.buffers[0]], page.word, page.buffers[1], page.end_row - page.first_row, inside
+        )
         chunks += [page.buffers[1]] if found is None else found
-    apart = joined(chunks, CHUNK_GAP_BYTES)
-    parts += await _parts(io, file, apart if len(apart) <= CHUNKS_MOST else joined(chunks))
-    return _decoder(io, file, parts)
+    return parts + await held.fetch(io, file, chunks, CHUNK_GAP_BYTES)
 
 
 async def _parts(io: Io, file: StoredFile, wanted: Sequence[Range]) -> list[tuple[int, bytes]]:
@@ -342,9 +377,9 @@ async def _fetch(io: Io, file: StoredFile, start: int, rows: int) -> list[tuple[
     """The bytes that hold ``rows`` rows of the file's columns from ``start`` on: parts for `data_file.Decoder`."""
     if file.layout is None:
         return [(0, (await at_hand(io, file)).held)]
-    return [*file.ends, *await fetched(io, file, file.layout.ranges(file.indices, start, rows))]
+    return [*file.ends, *await _fetched(io, file, file.layout.ranges(file.indices, start, rows))]
 
 
-async def fetched(io: Io, file: StoredFile, ranges: Iterable[Range]) -> list[tuple[int, bytes]]:
+async def _fetched(io: Io, file: StoredFile, ranges: Iterable[Range]) -> list[tuple[int, bytes]]:
     """The bytes in ``ranges``, those that lie close together in one part."""
     return await _parts(io, file, joined(ranges))

@@ -261,6 +261,33 @@ def test_both_sides_of_an_or_are_asked_or_none(tmp_path: Path, template: Path) -
         assert shown(table.scan(filter=condition)) == shown(expected)
 
 
+@pytest.mark.clause("READ-015", "PLAN-015", "AMB-105")
+def test_of_a_key_that_the_base_has_twice_both_plans_give_the_last_row_that_matches(
+    tmp_path: Path, template: Path
+) -> None:
+    table = made(tmp_path / "t", template, "R")
+    twice = [
+        {"id": key, "n": n, "m": m} for m, pairs in ((1, [(5, 7), (6, 7)]), (2, [(5, 3), (6, 7)])) for key, n in pairs
+    ]
+    with table.writer(background=False) as writer:
+        writer.delete(pa.table({"id": pa.array(range(KEYS), pa.int64())}).filter(pc.field("id") != 5))
+        writer.flush()
+    table.merge()
+    for row in twice:
+        table.append(pa.Table.from_pylist([row], schema=SCHEMA))
+
+    def found(condition: str) -> list[tuple[int, int]]:
+        return sorted((row["id"], row["m"]) for row in table.scan(filter=condition).to_pylist())
+
+    for _ in range(2):
+        assert nodes(table, "n = 7 AND m < 9")
+        assert not nodes(table, "n + 0 = 7 AND m + 0 < 9")
+        assert found("n = 7 AND m < 9") == found("n + 0 = 7 AND m + 0 < 9") == [(5, 1), (6, 2)]
+        assert found("n = 3 AND m < 9") == found("n + 0 = 3 AND m + 0 < 9") == [(5, 2)]
+        lance.dataset(str(tmp_path / "t")).optimize.optimize_indices()
+    assert sorted(table.scan(["id"]).column("id").to_pylist()) == [5, 6], "without a filter the last row of each"
+
+
 @pytest.mark.clause("AMB-99")
 def test_the_literal_reading_and_a_filter_that_keeps_most_rows_are_answered_by_a_scan(
     tmp_path: Path, template: Path, monkeypatch: pytest.MonkeyPatch

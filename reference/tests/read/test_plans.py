@@ -684,7 +684,8 @@ class Batches(Source):
         for number, batch in enumerate(self.held):
             self.taken.append(f"{self.generation}.{number}")
             rows = pa.table({"id": pa.array(batch["id"], pa.int64()), "v": batch["v"]})
-            yield rows.filter(pa.array(choice.mask(rows.select(choice.columns)))).select(names)
+            (stage,) = choice.stages
+            yield rows.filter(pa.array(stage.mask(rows.select(stage.columns)))).select(names)
 
 
 @pytest.mark.clause("PLAN-014", "PLAN-025", "PLAN-026")
