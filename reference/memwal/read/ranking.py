@@ -56,6 +56,10 @@ class Freshness:
         names = [part.name for parts in self.parts.regions.values() for part in parts]
         return f"FilterStaleExec: bloom_filters=[{', '.join(f'bf[{name}]' for name in names)}]"
 
+    async def newest(self, part: Part) -> Addresses:
+        """Addresses of the last row of each key in one source above the base, ascending."""
+        return (await self.keys(part))[1]
+
     @implements("PLAN-022", "PLAN-030", "PLAN-031", "AMB-107", "AMB-108", "AMB-109")
     async def stale(self, part: Part, rows: pa.Table) -> Mask:
         """Which of ``rows`` of ``part`` are not the newest of their key: a newer generation of its region has it too.
@@ -69,7 +73,7 @@ class Freshness:
             return found
         if part.region_id is not None:
             # AMB-109, stale rows inside a generation: only the last row of each key may be found.
-            newest = (await self.keys(part))[1]
+            newest = await self.newest(part)
             addresses = rows.column(ROW_ADDRESS).to_numpy()
             found |= newest[np.minimum(np.searchsorted(newest, addresses), len(newest) - 1)] != addresses
             masks = {part.region_id: np.ones(keys.num_rows, np.bool_)}
