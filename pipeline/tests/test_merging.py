@@ -37,7 +37,7 @@ class _Merges:
         self.done = threading.Event()
 
     def merge(self) -> MergeReport:
-        outcome = self._outcomes.pop(0) if self._outcomes else MergeReport(merged=(), rows=0, deleted=0)
+        outcome = self._outcomes.pop(0) if self._outcomes else MergeReport(merged=(), rows=0, deleted=0, commits=0)
         if not self._outcomes:
             self.done.set()
         if isinstance(outcome, Exception):
@@ -55,7 +55,7 @@ def run(monkeypatch: pytest.MonkeyPatch, outcomes: list[Exception | MergeReport]
 
 def test_a_lost_conflict_is_counted_and_the_next_pass_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     lost = Conflict(TableVersion(3), "Update", "Update", retryable=True)
-    report = MergeReport(merged=((RegionId("r"), Generation(1)),), rows=5, deleted=0)
+    report = MergeReport(merged=((RegionId("r"), Generation(1)),), rows=5, deleted=0, commits=1)
     merged = run(monkeypatch, [lost, report])
     assert (merged.conflicts, merged.generations, merged.rows) == (1, 1, 5)
 

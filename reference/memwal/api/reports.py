@@ -33,6 +33,8 @@ class MergeReport:
     """Rows upserted into the base table."""
     deleted: int
     """Keys deleted from it (R)."""
+    commits: int
+    """Versions of the table that this made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

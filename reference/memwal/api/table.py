@@ -19,6 +19,7 @@ from ..index.snapshot import RegionRow
 from ..index.transforms import SpecRequest
 from ..invariants import Report
 from ..jobs import collector, index_builder, marks, opening, spec_change
+from ..jobs.merger import COMMIT_EVERY
 from ..read import filters
 from ..region import writer as writing
 from ..region.limits import Limits
@@ -249,13 +250,15 @@ class Table(Queries):
         region: str | None = None,
         *,
         until: int | None = None,
+        commit_every: int = COMMIT_EVERY,
         replace_rows_of_others: bool = False,
     ) -> MergeReport:
-        """Merge flushed generations into the base table: of one region, or of all, region by region.
+        """Merge flushed generations into the base table: of one region, or of all.
 
-        ``until``: the last generation of ``region`` to merge; None merges all that are listed. Any number of processes
-        may do so at once. A call opens each fragment of the base once for its keys, as long as these are not more than
-        `memwal.table.upsert.KEYS_BYTES` together. What was merged stays merged if a later generation raises:
+        ``until``: the last generation of ``region`` to merge; None merges all that are listed. ``commit_every``: most
+        regions that share a commit, each with its next generation; 1 commits each generation by itself. Any number of
+        processes may merge at once. A call opens each fragment of the base once for its keys, as long as these are not
+        more than `memwal.table.upsert.KEYS_BYTES` together. What was merged stays merged if a later generation raises:
         `Unmergeable` for one that does not fit the table as it is now, `ArtifactError` for a damaged one. The other
         regions are merged before it is raised, with a note of each further failure.
 
@@ -270,8 +273,11 @@ class Table(Queries):
         if replace_rows_of_others:
             apart = replace(place.io.interpretation, manual_regions_apart=False)
             place = replace(place, io=replace(place.io, interpretation=apart))
+        if commit_every < 1:
+            raise InvalidArgument(f"commit_every={commit_every} is to be a number of regions, from 1 on")
         wanted, beside = self._to_merge(region)
-        report, failure = merge_regions(place, wanted, None if until is None else Generation(until), beside)
+        last = None if until is None else Generation(until)
+        report, failure = merge_regions(place, wanted, last, beside, commit_every)
         self.refresh()
         if failure is not None:
             raise failure

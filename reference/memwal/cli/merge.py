@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 import memwal
 from memwal.cli.options import ManifestStore
+from memwal.jobs.merger import COMMIT_EVERY
 
 STAGES = {"keys": "reading keys", "base": "matching rows", "rows": "writing rows"}
 """Stages of one generation's merge, in words."""
@@ -58,16 +59,24 @@ def register(app: typer.Typer, out: Console, err: Console) -> None:
         replace_rows_of_others: Annotated[
             bool, typer.Option(help="Let a manual region replace rows that another manual region merged.")
         ] = False,
+        commit_every: Annotated[
+            int, typer.Option(min=1, help="Most regions that share a commit, each with its next generation.")
+        ] = COMMIT_EVERY,
         manifest_store: ManifestStore = None,
         as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     ) -> None:
         """Merge flushed generations into the base table, in order."""
         with Display(err) as display:
             opened = memwal.open(table, manifest_store=manifest_store, listener=display)
-            report = opened.merge(region, replace_rows_of_others=replace_rows_of_others)
+            report = opened.merge(region, commit_every=commit_every, replace_rows_of_others=replace_rows_of_others)
         if as_json:
             merged = [{"region_id": r, "generation": g} for r, g in report.merged]
-            out.print_json(json.dumps({"merged": merged, "rows": report.rows, "deleted": report.deleted}))
+            out.print_json(
+                json.dumps(
+                    {"merged": merged, **{name: getattr(report, name) for name in ("rows", "deleted", "commits")}}
+                )
+            )
             return
         count = len(report.merged)
-        out.print(f"merged {count} generations: {report.rows} rows upserted, {report.deleted} keys deleted")
+        done = f"{report.rows} rows upserted, {report.deleted} keys deleted"
+        out.print(f"merged {count} generations in {report.commits} commits: {done}")

@@ -1,32 +1,40 @@
 """Merging flushed generations into the base table, in ascending order, with progress in the same commit.
 
 Any number of mergers may work on one region, and none of them waits for another. A merger reads the newest table
-version and then the region's newest manifest, merges the generation after the progress that it found, and commits rows
-and progress together. Whoever commits second finds the progress changed and begins anew.
+version and then the newest manifest of each region, merges the generation after the progress that it found, and commits
+rows and progress together. One commit may carry the next generations of several regions (AMB-150). Whoever commits
+second finds the progress changed and begins anew with what is still to be merged.
 
-Memory is bounded by the keys of one generation and `memwal.table.upsert.KEYS_BYTES` of those of the base, not by rows.
-Source: MemWAL revisions A and B, "MemTable Merger", "Merge Workflow" and appendix 2.
+Memory is bounded by the keys of one commit's generations and `memwal.table.upsert.KEYS_BYTES` of those of the base, not
+by rows. Source: MemWAL revisions A and B, "MemTable Merger", "Merge Workflow" and appendix 2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..clauses import implements
 from ..codec import marks as coding
-from ..codec.region_manifest import FlushedGeneration, RegionManifest
+from ..codec.region_manifest import RegionManifest
 from ..effects import Io
 from ..errors import AlreadyMerged, ArtifactError, Conflict, EngineBug, InvalidArgument, NotFound, Unmergeable
-from ..ids import Generation, RegionId
+from ..ids import Generation, RegionId, TableVersion
 from ..index import discovery
-from ..read.generation import GenerationSource, open_source
+from ..read.generation import open_source
 from ..read.sources import unmerged
 from ..region import manifest as manifests
 from ..table.marks import record
 from ..table.state import TableState, check_writable, latest
-from ..table.upsert import KeysRead, Work, begin, discard, fits, upsert
+from ..table.upsert import KeysRead, Work, begin, discard, fits, schema_of, upsert
 from ..table.write import CONFLICT_ATTEMPTS
+from .merge_group import GroupMember, NextMerge, combined, fits_beside, share_keys
+
+COMMIT_EVERY = 100
+"""Regions whose next generations go into one commit, unless the caller wants another number."""
+
+Failure = ArtifactError | InvalidArgument | Unmergeable
+"""Why a region cannot be merged to its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,34 +47,56 @@ class Merged:
     """Rows upserted, after keeping the last of each key."""
     deleted: int
     """Keys deleted (R)."""
+    version: TableVersion
+    """Of the table, which this commit made."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A generation that is being merged; kept over lost commits, so that what is stored is not stored again."""
+    """One commit in the making; kept when it is lost to another, so that what is stored is not stored again."""
 
-    listed: FlushedGeneration
+    members: tuple[GroupMember, ...]
     first: TableState
-    """The base version for which it was opened."""
-    source: GenerationSource
+    """The base version for which it was begun."""
     work: Work
+
+    def holds(self, following: Mapping[RegionId, NextMerge], state: TableState) -> bool:
+        """Whether each member is still what follows in its region, in a table with the same columns."""
+        return fits(self.work, state) and all(
+            member.region in following and member.listed == following[member.region].listed for member in self.members
+        )
 
 
 @dataclass(slots=True)
 class _Run:
-    """What one call has done so far."""
+    """What one call has done so far, and what is left."""
 
+    waiting: list[RegionId]
+    """Regions that may have something to be merged."""
+    until: Generation | None
+    beside: Collection[RegionId]
+    commit_every: int
     base: KeysRead
     done: list[Merged] = field(default_factory=list)
+    failed: dict[RegionId, Failure] = field(default_factory=dict)
     attempt: _Attempt | None = None
-    trying: Generation | None = None
-    """The generation that is being merged, opened or not."""
-    lost: set[Generation] = field(default_factory=set)
+    opened: dict[RegionId, GroupMember] = field(default_factory=dict)
+    """Opened and not committed yet."""
+    apart: set[RegionId] = field(default_factory=set)
+    """Regions that share no commit: they have keys in common, or one with several could not be prepared."""
+    lost: set[tuple[RegionId, Generation]] = field(default_factory=set)
     """Generations that could not be merged and are skipped (literal, AMB-81)."""
     conflicts: int = 0
+    """Since the last commit."""
+
+    def end(self, region: RegionId, failure: Failure | None = None) -> None:
+        """Nothing more of ``region`` is merged."""
+        self.waiting.remove(region)
+        self.opened.pop(region, None)
+        if failure is not None:
+            self.failed[region] = failure
 
 
-@implements("MERGE-007", "MERGE-009", "MERGE-011", "MERGE-012", "MERGE-014", "MERGE-015", "AMB-81", "AMB-82", "AMB-84")
 async def merge_region(
     io: Io,
     region: RegionId,
@@ -76,22 +106,42 @@ async def merge_region(
 ) -> tuple[Merged, ...]:
     """Merge every generation of ``region`` that is listed and not merged; returns those that this call committed.
 
-    ``until``: the last one to merge; None: all. ``beside``: manual regions that the caller knows of beside the
-    registered ones. ``base``: what the caller's pass over several regions has read of the base, so that it opens no
-    fragment twice. A commit counts when the newest version has its progress. A generation that another merger committed
-    first is skipped. One that cannot be opened stops the merge with an error: a merger
-    never goes on to the next. Raises `ArtifactError` for missing or damaged files, `Unmergeable` for a generation that
-    does not fit the table, and `Conflict` if the table cannot be merged into or changed too often.
+    As `merge_regions` of this region alone; what is wrong with it is raised.
     """
-    run = _Run(base=base or KeysRead())
-    while True:
+    done, failed = await merge_regions(io, (region,), until, beside, base)
+    for failure in failed.values():
+        raise failure
+    return done
+
+
+@implements("MERGE-007", "MERGE-009", "MERGE-011", "MERGE-012", "MERGE-014", "MERGE-015", "AMB-81", "AMB-82", "AMB-84")
+async def merge_regions(
+    io: Io,
+    regions: Sequence[RegionId],
+    until: Generation | None = None,
+    beside: Collection[RegionId] = (),
+    base: KeysRead | None = None,
+    *,
+    commit_every: int = COMMIT_EVERY,
+) -> tuple[tuple[Merged, ...], Mapping[RegionId, Failure]]:
+    """Merge every generation of ``regions`` that is listed and not merged; returns those that this call committed.
+
+    With them the regions that could not be merged to their end, and why; such a region stops none of the others.
+    ``until``: the last generation to merge in each; None: all. ``beside``: manual regions that the caller knows of
+    beside the registered ones. ``base``: what the caller has read of the base already. ``commit_every``: most regions
+    that share a commit, each with its next generation (AMB-150); 1: none does.
+
+    A commit counts when the newest version has its progress. A generation that another merger committed first is
+    skipped. One that cannot be opened stops its region: a merger never goes on to the next. Raises `Conflict` if
+    the table cannot be merged into or changed too often; what was committed before that stays.
+    """
+    run = _Run(list(dict.fromkeys(regions)), until, beside, commit_every, base or KeysRead())
+    while run.waiting:
         try:
-            if not await _step(io, region, run, until, beside):
-                await _give_up(io, run)
-                return tuple(run.done)
+            await _step(io, run)
         except AlreadyMerged as merged:
             # MERGE-011, MERGE-014: another has merged it; go on with what follows in the newest version.
-            await io.note("merge_skipped", region=region, generation=merged.generation)
+            await io.note("merge_skipped", region=merged.region, generation=merged.generation)
             await _give_up(io, run)
         except Conflict as conflict:
             run.conflicts += 1
@@ -99,76 +149,132 @@ async def merge_region(
             if not conflict.retryable or run.conflicts >= CONFLICT_ATTEMPTS:
                 await _give_up(io, run)
                 raise
-            await io.note("merge_conflict", region=region, theirs=conflict.theirs)
-        except (ArtifactError, InvalidArgument, Unmergeable):
-            await _give_up(io, run)
-            # AMB-81, skipping a generation: never, its keys may be newer than what is in later ones. Literally it may.
-            if io.interpretation.contiguous_merge or run.trying is None:
-                raise
-            run.lost.add(run.trying)
+            first = run.attempt.members[0].region if run.attempt is not None else run.waiting[0]
+            await io.note("merge_conflict", region=first, theirs=conflict.theirs)
+    await _give_up(io, run)
+    return tuple(run.done), run.failed
 
 
-async def _step(
-    io: Io,
-    region: RegionId,
-    run: _Run,
-    until: Generation | None,
-    beside: Collection[RegionId],
-) -> bool:
-    """Merge the generation after the progress of the newest version; False if there is none up to ``until``."""
-    run.trying = None
+async def _step(io: Io, run: _Run) -> None:
+    """Commit what follows the progress of the newest version, in as many regions as share a commit."""
     state = await latest(io)
-    # A restore took the table back to before what this call has merged: it is merged anew.
-    if run.done and state.mem_wal.progress(region) < run.done[-1].generation:
-        await io.note("merge_void", region=region, generation=run.done.pop().generation)
-    following = await _following(io, state, region, run.lost)
-    if following is None or (until is not None and following[1].generation > until):
-        return False
-    manifest, listed = following
-    run.trying = listed.generation
+    following = await _followings(io, state, run)
+    if not following:
+        return
+    if run.attempt is None or not run.attempt.holds(following, state):
+        await _give_up(io, run)
+        members = await _members(io, state, run, following)
+        if not members:
+            return
+        run.attempt = _Attempt(members, state, begin(combined(members), state, run.base))
+    members = run.attempt.members
+    # AMB-149, finished tasks: the table has their marks before the generation may go; then on its newest version.
+    marks = {member.region: found for member in members if (found := _marks(member))}
+    if marks and (await record(io, marks)).version != state.version:
+        return
+    if io.interpretation.manual_regions_apart and len(members) == 1:
+        run.attempt.work.owner = await _owner(io, state, members[0].manifest, run.beside)
     try:
-        # What is stored of a lost attempt serves again if generation and columns are the same.
-        if run.attempt is None or run.attempt.listed != listed or not fits(run.attempt.work, state):
-            await _give_up(io, run)
-            run.attempt = await _opened(io, state, region, listed, run.base)
-        # AMB-149, finished tasks: the table has their marks before the generation may go; then on its newest version.
-        marks = coding.decode(run.attempt.source.generation.config.get(coding.DONE), run.attempt.source.path)
-        if marks and (await record(io, region, marks)).version != state.version:
-            return True
-        if io.interpretation.manual_regions_apart:
-            run.attempt.work.owner = await _owner(io, state, manifest, beside)
-        await _commit(io, state, region, run.attempt)
-    except Unmergeable:
+        committed = await _commit(io, state, run.attempt)
+    except (ArtifactError, InvalidArgument, Unmergeable) as failure:
+        await _fail(io, state, run, members, failure)
+        return
+    run.attempt, run.conflicts = None, 0
+    for member in members:
+        done = Merged(
+            region_id=member.region,
+            generation=member.listed.generation,
+            rows=member.source.rows,
+            deleted=member.source.deleted,
+            version=committed.version,
+        )
+        run.opened.pop(member.region)
+        run.done.append(done)
+        await io.note("merged", region=done.region_id, generation=done.generation, rows=done.rows)
+
+
+async def _followings(io: Io, state: TableState, run: _Run) -> dict[RegionId, NextMerge]:
+    """What is to be merged next in the first regions that have something, as many as may share a commit."""
+    found = dict[RegionId, NextMerge]()
+    for region in tuple(run.waiting):
+        last = next((merged for merged in reversed(run.done) if merged.region_id == region), None)
+        # A restore took the table back to before what this call has merged: it is merged anew.
+        if last is not None and state.mem_wal.progress(region) < last.generation:
+            await io.note("merge_void", region=region, generation=last.generation)
+            run.done.remove(last)
+        try:
+            following = await _following(io, state, region, run.lost)
+        except (ArtifactError, InvalidArgument, Unmergeable) as failure:
+            run.end(region, failure)
+            continue  # what is wrong with one region says nothing of the next
+        if following is None or (run.until is not None and following.listed.generation > run.until):
+            run.end(region)
+            continue  # all of it is merged
+        # AMB-56: of manual regions it is asked for each commit which rows they may replace.
+        alone = region in run.apart or not following.manifest.spec_id
+        if not (alone and found):
+            found[region] = following
+        if alone or len(found) >= run.commit_every:
+            break
+    return found
+
+
+async def _members(
+    io: Io, state: TableState, run: _Run, following: Mapping[RegionId, NextMerge]
+) -> tuple[GroupMember, ...]:
+    """Those of ``following`` that go into one commit, opened; what cannot be opened is left out."""
+    members = list[GroupMember]()
+    for region, wanted in following.items():
+        member = run.opened.get(region)
+        if member is None or member.listed != wanted.listed or schema_of(member.source.base) != schema_of(state):
+            try:
+                member = run.opened[region] = await _opened(io, state, wanted)
+            except (ArtifactError, InvalidArgument, Unmergeable) as failure:
+                await _fail(io, state, run, (wanted,), failure)
+                continue  # it stops its own region only
+        if not fits_beside(members, member):
+            break
+        members.append(member)
+    if share_keys(members):
+        # AMB-150: whose row is the newest is not for a merger to say, so that they go one after the other.
+        run.apart.update(member.region for member in members)
+        del members[1:]
+    return tuple(members)
+
+
+async def _fail(io: Io, state: TableState, run: _Run, members: Sequence[NextMerge], failure: Failure) -> None:
+    """Go on without ``members``, whose commit cannot be prepared; with each by itself if they are several."""
+    if isinstance(failure, Unmergeable):
         await _check_columns(io, state)
-        raise
-    rows, deleted = run.attempt.source.rows, run.attempt.source.deleted
-    run.attempt = None
-    run.done.append(Merged(region_id=region, generation=listed.generation, rows=rows, deleted=deleted))
-    await io.note("merged", region=region, generation=listed.generation, rows=rows)
-    return True
+    await _give_up(io, run)
+    if len(members) > 1:
+        run.apart.update(member.region for member in members)
+    # AMB-81, skipping a generation: never, its keys may be newer than what is in later ones. Literally it may.
+    elif io.interpretation.contiguous_merge:
+        run.end(members[0].region, failure)
+    else:
+        run.lost.add((members[0].region, members[0].listed.generation))
 
 
 @implements("MERGE-001", "MERGE-003", "MERGE-004", "MERGE-010", "MERGE-021", "AMB-80", "AMB-81")
 async def _following(
-    io: Io, state: TableState, region: RegionId, lost: Collection[Generation]
-) -> tuple[RegionManifest, FlushedGeneration] | None:
-    """The generation after the progress of ``state``, ``lost`` ones left out; None if no later one is listed.
-
-    With the manifest that lists it.
-    """
+    io: Io, state: TableState, region: RegionId, lost: Collection[tuple[RegionId, Generation]]
+) -> NextMerge | None:
+    """The generation after the progress of ``state``, ``lost`` ones left out; None if no later one is listed."""
     folder = manifests.folder(io, region)
     manifest = await manifests.latest(folder, state.revision, collected=state.collects_manifests)
     progress = state.mem_wal.progress(region)
     # MERGE-004, step 2: the listed generations above the progress, ascending.
-    listed = [g for g in unmerged(manifest, progress) if g.generation not in lost] if manifest is not None else []
+    later = unmerged(manifest, progress) if manifest is not None else ()
+    listed = [g for g in later if (region, g.generation) not in lost]
     if manifest is None or not listed:
         return None
     # MERGE-001, ascending order: the next one and no other.
     if io.interpretation.contiguous_merge and listed[0].generation != progress + 1:
-        await _check_not_merged(io, state, region, listed[0].generation)
+        await _check_not_merged(io, state, [(region, listed[0].generation)])
         reason = f"generation {progress + 1} is neither merged nor listed, and generation {listed[0].generation} is"
         raise ArtifactError("MERGE-001", folder.root, reason)
-    return manifest, listed[0]
+    return NextMerge(region, manifest, listed[0])
 
 
 @implements("REGION-003", "AMB-56")
@@ -180,35 +286,42 @@ async def _owner(io: Io, state: TableState, manifest: RegionManifest, beside: Co
     return manifest.region_id if (manual | set(beside)) - {manifest.region_id} else None
 
 
-async def _check_not_merged(io: Io, state: TableState, region: RegionId, generation: Generation) -> None:
-    """Raise `AlreadyMerged` if the region's progress went on since ``state``: then what is missing was collected."""
-    progress = (await latest(io)).mem_wal.progress(region)
-    if progress > state.mem_wal.progress(region):
-        raise AlreadyMerged(region, generation, progress)
+async def _check_not_merged(io: Io, state: TableState, wanted: Sequence[tuple[RegionId, Generation]]) -> None:
+    """Raise `AlreadyMerged` if progress of a region went on since ``state``: then what is missing was collected."""
+    newest = (await latest(io)).mem_wal
+    for region, generation in wanted:
+        if newest.progress(region) > state.mem_wal.progress(region):
+            raise AlreadyMerged(region, generation, newest.progress(region))
 
 
 @implements("MERGE-005", "AMB-92")
-async def _opened(io: Io, state: TableState, region: RegionId, listed: FlushedGeneration, base: KeysRead) -> _Attempt:
+async def _opened(io: Io, state: TableState, wanted: NextMerge) -> GroupMember:
+    region, listed = wanted.region, wanted.listed
     try:
         source = await open_source(manifests.folder(io, region), listed.path, state)
     except NotFound as missing:
-        await _check_not_merged(io, state, region, listed.generation)
+        await _check_not_merged(io, state, [(region, listed.generation)])
         reason = "the generation is listed and not merged, and it is not there"
         raise ArtifactError("AMB-92", missing.path, reason) from None
     except ArtifactError:
-        await _check_not_merged(io, state, region, listed.generation)
+        await _check_not_merged(io, state, [(region, listed.generation)])
         raise
-    return _Attempt(listed, state, source, begin(source, state, base))
+    return GroupMember(region, wanted.manifest, listed, source)
 
 
-@implements("MERGE-006", "AMB-83", "AMB-92")
-async def _commit(io: Io, state: TableState, region: RegionId, attempt: _Attempt) -> None:
-    """Commit the attempt on ``state``; whatever cannot be read means that nothing is committed.
+def _marks(member: GroupMember) -> tuple[coding.Mark, ...]:
+    """The finished tasks whose rows the generation has."""
+    return coding.decode(member.source.generation.config.get(coding.DONE), member.source.path)
 
-    A file may be gone because the generation was merged by another and collected, or because ``state`` was replaced.
+
+@implements("MERGE-006", "AMB-83", "AMB-92", "AMB-150")
+async def _commit(io: Io, state: TableState, attempt: _Attempt) -> TableState:
+    """Commit the attempt on ``state``, and return the version; whatever cannot be read means that nothing is committed.
+
+    A file may be gone because a generation was merged by another and collected, or because ``state`` was replaced.
     """
     check_writable(state)
-    progress = ((region, attempt.listed.generation),)
+    progress = [(member.region, member.listed.generation) for member in attempt.members]
     try:
         # MERGE-006, atomically: rows and progress in one transaction.
         committed = await upsert(io, state, attempt.work, progress=progress)
@@ -217,14 +330,15 @@ async def _commit(io: Io, state: TableState, region: RegionId, attempt: _Attempt
         # It is damage only where the version that names the file is the newest still.
         if newest.version == state.version:
             raise
-        await _check_not_merged(io, state, region, attempt.listed.generation)
+        await _check_not_merged(io, state, progress)
         if newest.manifest.message.fragments == state.manifest.message.fragments:
             raise
         raise Conflict(newest.version, "update", "", retryable=True, reason="the version was replaced") from None
-    if committed.mem_wal.progress(region) < attempt.listed.generation:
-        recorded = committed.mem_wal.progress(region)
-        reason = f"version {committed.version}, which merged generation {attempt.listed.generation} of {region}"
-        raise EngineBug(f"{reason}, records progress {recorded}")
+    for region, generation in progress:
+        if (recorded := committed.mem_wal.progress(region)) < generation:
+            reason = f"version {committed.version}, which merged generation {generation} of {region}"
+            raise EngineBug(f"{reason}, records progress {recorded}")
+    return committed
 
 
 @implements("AMB-50")

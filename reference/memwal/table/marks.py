@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ..clauses import implements
 from ..codec import marks as coding
@@ -19,17 +19,18 @@ def merged_marks(state: TableState, region: RegionId) -> tuple[Mark, ...]:
 
 
 @implements("AMB-149")
-async def record(io: Io, region: RegionId, marks: Iterable[Mark]) -> TableState:
-    """Record ``marks`` of ``region``; the table keeps the newest batch of each application. Returns the newest state.
+async def record(io: Io, marks: Mapping[RegionId, Iterable[Mark]]) -> TableState:
+    """Record marks of regions; the table keeps the newest batch of each application. Returns the newest state.
 
-    To be done before the generation with the marks is merged: its rows are durable, so that the mark is true already.
+    To be done before the generations with the marks are merged: their rows are durable, so that a mark is true already.
     """
-    new = tuple(marks)
+    new = {region: tuple(given) for region, given in marks.items()}
 
     async def attempt(state: TableState) -> TableState:
-        known = merged_marks(state, region)
-        kept = coding.joined([*known, *new])
-        return state if kept == known else await with_config(io, state, {_key(region): coding.encode(kept)})
+        known = {region: merged_marks(state, region) for region in new}
+        kept = {region: coding.joined([*known[region], *given]) for region, given in new.items()}
+        changed = {_key(region): coding.encode(each) for region, each in kept.items() if each != known[region]}
+        return await with_config(io, state, changed) if changed else state
 
     return await retried(io, attempt)
 

@@ -125,15 +125,16 @@ def begin(source: Source, state: TableState, base: KeysRead | None = None) -> Wo
     """
     keys = source.keys
     known = KeySet(keys) if keys.num_columns and keys.num_rows else None
-    return Work(source, _schema(state), known, base=base or KeysRead())
+    return Work(source, schema_of(state), known, base=base or KeysRead())
 
 
 def fits(work: Work, state: TableState) -> bool:
     """Whether the table still has the schema that the upsert was begun with."""
-    return work.schema == _schema(state)
+    return work.schema == schema_of(state)
 
 
-def _schema(state: TableState) -> tuple[object, ...]:
+def schema_of(state: TableState) -> tuple[object, ...]:
+    """What a source was opened for: fields, metadata and file version of the table."""
     metadata = sorted(state.manifest.message.schema_metadata.items())
     return (*map(protobuf.serialise, state.fields), *metadata, state.file_version)
 

@@ -1,0 +1,97 @@
+"""What one commit of a merger carries: the next generation of one region, or of several.
+
+Source: MemWAL revisions A and B, "MemTable Merger"; AMB-150.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ..codec.region_manifest import FlushedGeneration, RegionManifest
+from ..ids import RegionId
+from ..keys import newest
+from ..read.generation import GenerationSource
+from ..table.upsert import Source
+
+GROUP_BYTES = 64 << 20
+"""Most bytes of keys, and of rows in memory, that the generations of one commit have together; one always goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextMerge:
+    """The generation that is merged next in one region."""
+
+    region: RegionId
+    manifest: RegionManifest
+    """The region's newest, which lists it."""
+    listed: FlushedGeneration
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember(NextMerge):
+    """A generation that is opened for a commit."""
+
+    source: GenerationSource
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that it keeps in memory."""
+        rows = self.source.held
+        return int(self.source.keys.nbytes + (rows.nbytes if rows is not None else 0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Together:
+    """The generations of a commit as one source: those of the first region, then of the second, and so on."""
+
+    sources: tuple[GenerationSource, ...]
+
+    @property
+    def path(self) -> str:
+        return f"{self.sources[0].path} and {len(self.sources) - 1} more"
+
+    @property
+    def keys(self) -> pa.Table:
+        return _keys(self.sources)
+
+    @property
+    def rows(self) -> int:
+        return sum(source.rows for source in self.sources)
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        return self.sources[0].absent
+
+    async def batches(self) -> AsyncIterator[pa.Table]:
+        for source in self.sources:
+            async for batch in source.batches():
+                yield batch
+
+
+def combined(members: Sequence[GroupMember]) -> Source:
+    """What ``members`` bring into the base table."""
+    return members[0].source if len(members) == 1 else _Together(tuple(member.source for member in members))
+
+
+def fits_beside(members: Sequence[GroupMember], further: GroupMember) -> bool:
+    """Whether ``further`` may go into a commit with ``members``: they have the same columns, and are not too large."""
+    if not members:
+        return True
+    held = sum(member.held_bytes for member in members) + further.held_bytes
+    return held <= GROUP_BYTES and further.source.absent == members[0].source.absent
+
+
+def share_keys(members: Sequence[GroupMember]) -> bool:
+    """Whether two of ``members`` have a row or a delete of one key."""
+    key = members[0].source.base.primary_key if members else ()
+    if len(members) < 2 or not key:
+        return False
+    each = [len(newest(member.source.keys, key)) for member in members]
+    return sum(each) > len(newest(_keys([member.source for member in members]), key))
+
+
+def _keys(sources: Sequence[GenerationSource]) -> pa.Table:
+    return pa.concat_tables([source.keys for source in sources])
