@@ -1,6 +1,6 @@
 """The marks of finished tasks stay in their generation, and go with it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from memwal.codec import marks as coding
 from memwal.codec.marks import Mark
@@ -13,7 +13,7 @@ from memwal.table.state import TableState, latest
 from memwal_sim.bugs import Bug
 
 
-async def _not_recorded(io: Io, _region: RegionId, _marks: Iterable[Mark]) -> TableState:
+async def _not_recorded(io: Io, _marks: Mapping[RegionId, Iterable[Mark]]) -> TableState:
     """In place of recording them in the table."""
     return await latest(io)
 

@@ -1,6 +1,6 @@
 """A merge leaves the marks of finished tasks behind in the generation."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from memwal.codec.marks import Mark
 from memwal.effects import Io
@@ -9,7 +9,7 @@ from memwal.table.state import TableState, latest
 from memwal_sim.bugs import Bug
 
 
-async def _forgotten(io: Io, _region: RegionId, _marks: Iterable[Mark]) -> TableState:
+async def _forgotten(io: Io, _marks: Mapping[RegionId, Iterable[Mark]]) -> TableState:
     """In place of recording them in the table."""
     return await latest(io)
 

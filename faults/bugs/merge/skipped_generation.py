@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
-from memwal.codec.region_manifest import FlushedGeneration, RegionManifest
 from memwal.effects import Io
 from memwal.ids import Generation, RegionId
+from memwal.jobs.merge_group import NextMerge
 from memwal.read.sources import unmerged
 from memwal.region import manifest as manifests
 from memwal.table.state import TableState
@@ -12,12 +12,12 @@ from memwal_sim.bugs import Bug
 
 
 async def _newest(
-    io: Io, state: TableState, region: RegionId, _lost: Collection[Generation]
-) -> tuple[RegionManifest, FlushedGeneration] | None:
+    io: Io, state: TableState, region: RegionId, _lost: Collection[tuple[RegionId, Generation]]
+) -> NextMerge | None:
     """In place of the generation after the progress."""
     manifest = await manifests.latest(manifests.folder(io, region), state.revision)
     listed = unmerged(manifest, state.mem_wal.progress(region)) if manifest is not None else ()
-    return (manifest, listed[-1]) if manifest is not None and listed else None
+    return NextMerge(region, manifest, listed[-1]) if manifest is not None and listed else None
 
 
 BUG = Bug(

@@ -29,6 +29,6 @@ def merge_regions(
         merged=tuple((m.region_id, m.generation) for m in done),
         rows=sum(m.rows for m in done),
         deleted=sum(m.deleted for m in done),
-        commits=len({m.version for m in done}),
+        commits=len({m.commit for m in done}),
     )
     return report, failures[0] if failures else None

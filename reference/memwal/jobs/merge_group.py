@@ -31,9 +31,11 @@ class NextMerge:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupMember(NextMerge):
+class GroupMember:
     """A generation that is opened for a commit."""
 
+    region: RegionId
+    listed: FlushedGeneration
     source: GenerationSource
 
     @property

@@ -19,7 +19,7 @@ from ..codec import marks as coding
 from ..codec.region_manifest import RegionManifest
 from ..effects import Io
 from ..errors import AlreadyMerged, ArtifactError, Conflict, EngineBug, InvalidArgument, NotFound, Unmergeable
-from ..ids import Generation, RegionId, TableVersion
+from ..ids import Generation, RegionId
 from ..index import discovery
 from ..read.generation import open_source
 from ..read.sources import unmerged
@@ -47,8 +47,8 @@ class Merged:
     """Rows upserted, after keeping the last of each key."""
     deleted: int
     """Keys deleted (R)."""
-    version: TableVersion
-    """Of the table, which this commit made."""
+    commit: int
+    """Number of the commit among those of its call, from 1 on: several generations may share one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,25 +168,26 @@ async def _step(io: Io, run: _Run) -> None:
             return
         run.attempt = _Attempt(members, state, begin(combined(members), state, run.base))
     members = run.attempt.members
-    # AMB-149, finished tasks: the table has their marks before the generation may go; then on its newest version.
-    marks = {member.region: found for member in members if (found := _marks(member))}
-    if marks and (await record(io, marks)).version != state.version:
-        return
-    if io.interpretation.manual_regions_apart and len(members) == 1:
-        run.attempt.work.owner = await _owner(io, state, members[0].manifest, run.beside)
     try:
-        committed = await _commit(io, state, run.attempt)
+        # AMB-149, finished tasks: the table has their marks before the generation may go; then on its newest version.
+        marks = {member.region: found for member in members if (found := _marks(member))}
+        if marks and (await record(io, marks)).version != state.version:
+            return
+        if io.interpretation.manual_regions_apart and len(members) == 1:
+            run.attempt.work.owner = await _owner(io, state, following[members[0].region].manifest, run.beside)
+        await _commit(io, state, run.attempt)
     except (ArtifactError, InvalidArgument, Unmergeable) as failure:
         await _fail(io, state, run, members, failure)
         return
     run.attempt, run.conflicts = None, 0
+    commit = run.done[-1].commit + 1 if run.done else 1
     for member in members:
         done = Merged(
             region_id=member.region,
             generation=member.listed.generation,
             rows=member.source.rows,
             deleted=member.source.deleted,
-            version=committed.version,
+            commit=commit,
         )
         run.opened.pop(member.region)
         run.done.append(done)
@@ -242,7 +243,9 @@ async def _members(
     return tuple(members)
 
 
-async def _fail(io: Io, state: TableState, run: _Run, members: Sequence[NextMerge], failure: Failure) -> None:
+async def _fail(
+    io: Io, state: TableState, run: _Run, members: Sequence[NextMerge | GroupMember], failure: Failure
+) -> None:
     """Go on without ``members``, whose commit cannot be prepared; with each by itself if they are several."""
     if isinstance(failure, Unmergeable):
         await _check_columns(io, state)
@@ -306,7 +309,7 @@ async def _opened(io: Io, state: TableState, wanted: NextMerge) -> GroupMember:
     except ArtifactError:
         await _check_not_merged(io, state, [(region, listed.generation)])
         raise
-    return GroupMember(region, wanted.manifest, listed, source)
+    return GroupMember(region, listed, source)
 
 
 def _marks(member: GroupMember) -> tuple[coding.Mark, ...]:
@@ -315,8 +318,8 @@ def _marks(member: GroupMember) -> tuple[coding.Mark, ...]:
 
 
 @implements("MERGE-006", "AMB-83", "AMB-92", "AMB-150")
-async def _commit(io: Io, state: TableState, attempt: _Attempt) -> TableState:
-    """Commit the attempt on ``state``, and return the version; whatever cannot be read means that nothing is committed.
+async def _commit(io: Io, state: TableState, attempt: _Attempt) -> None:
+    """Commit the attempt on ``state``; whatever cannot be read means that nothing is committed.
 
     A file may be gone because a generation was merged by another and collected, or because ``state`` was replaced.
     """
@@ -338,7 +341,6 @@ async def _commit(io: Io, state: TableState, attempt: _Attempt) -> TableState:
         if (recorded := committed.mem_wal.progress(region)) < generation:
             reason = f"version {committed.version}, which merged generation {generation} of {region}"
             raise EngineBug(f"{reason}, records progress {recorded}")
-    return committed
 
 
 @implements("AMB-50")

@@ -132,7 +132,7 @@ def test_a_commit_carries_the_next_generation_of_so_many_regions_and_one_fragmen
     assert {(merged.region_id, merged.generation) for merged in done} == {(r, g) for r in scene.regions for g in (1, 2)}
     made = len(newest(ground).fragments) - before
     assert made <= len(expected) - 1  # fragments of the base whose rows were all replaced are gone
-    assert len({merged.version for merged in done}) == len(expected) - 1
+    assert len({merged.commit for merged in done}) == len(expected) - 1
 
 
 def table_commit_or_manifest(request: StoreRequest[Any]) -> bool:
@@ -287,7 +287,7 @@ def test_regions_with_a_key_in_common_are_merged_one_after_the_other(tmp_path: P
         done, failed = ground.run(merge_regions(IO, order))
         assert not failed
         assert [merged.region_id for merged in done] == order
-        assert done[0].version < done[1].version
+        assert done[0].commit < done[1].commit
         assert content(ground, newest(ground))[key] == ("b" if order == found else "a")
 
 
