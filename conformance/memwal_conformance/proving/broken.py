@@ -1,7 +1,7 @@
 """The reference adapter with something planted in it, which the suite must fail for the clause that it breaks.
 
-``python -m memwal_conformance.proving.broken DEFECT`` plants one of `defects`, which are what any
-implementation could get wrong; ``… --bug NAME`` plants a bug of ``faults/bugs`` in the engine behind the adapter.
+``python -m memwal_conformance.proving.broken NAME`` plants one of `defects`, which are what any implementation could
+get wrong, or of `deviating`, which the texts permit or forbid; ``… --bug NAME`` plants a bug of ``faults/bugs`` in the engine behind the adapter.
 """
 
 from __future__ import annotations
@@ -20,13 +20,19 @@ from memwal_conformance.adapters import reference
 from memwal_conformance.adapters.reference_state import ReferenceState
 from memwal_conformance.adapters.serve import Handler
 from memwal_conformance.protocol import Json
-from memwal_conformance.proving.defects import DEFECTS, Handlers
+from memwal_conformance.proving.deviating import PLANTS, Plant
+from memwal_conformance.proving.defects import DEFECTS, Defect, Handlers
+
+
+def planted(name: str) -> Defect | Plant:
+    """The defect or the deviation called ``name``."""
+    return DEFECTS[name] if name in DEFECTS else PLANTS[name]
 
 
 def handlers(defect: str, state: ReferenceState | None = None) -> Handlers:
-    """The reference's handlers with a defect planted; what it replaces in the engine is not a matter of this."""
+    """The reference's handlers with a defect or a deviation planted; what it replaces in the engine is not a matter of this."""
     made = reference.handlers(state)
-    DEFECTS[defect].plant(made)
+    planted(defect).plant(made)
     made["hello"] = functools.partial(_hello, made["hello"], defect)
     return made
 
@@ -70,11 +76,11 @@ def main(arguments: list[str]) -> None:
     match arguments:
         case ["--bug", name]:
             serve_with(name)
-        case [name] if name in DEFECTS:
-            with bugs.replacing(DEFECTS[name].replaced):
+        case [name] if name in DEFECTS or name in PLANTS:
+            with bugs.replacing(planted(name).replaced):
                 reference.main(functools.partial(handlers, name))
         case _:
-            raise SystemExit(f"usage: broken (--bug NAME | {' | '.join(DEFECTS)})")
+            raise SystemExit(f"usage: broken (--bug NAME | {' | '.join([*DEFECTS, *PLANTS])})")
 
 
 if __name__ == "__main__":

@@ -48,8 +48,13 @@ Cases = dict[str, tuple[str, ...]]
 class Judged:
     """What one case said."""
 
-    failed: bool
+    verdict: Verdict
     clauses: tuple[str, ...]
+
+    @property
+    def failed(self) -> bool:
+        """Whether the case fails the run."""
+        return self.verdict in FAILING
 
 
 class InProcess:
@@ -113,14 +118,14 @@ def _levels(revision: str) -> dict[str, str]:
 
 
 def judge(case: str, folder: Path, defect: str = "") -> Judged:
-    """Run one case; a crash fails it without a clause."""
+    """Run one case, with a defect or a deviation of `broken` if one is named; a crash fails it without a clause."""
     file, _, what = case.partition("::")
     try:
         if file.startswith("vectors/"):
             vector = vectors.load(SUITE / file)
             revision = REVISIONS[-1] if vector.revision == "0" else vector.revision
             finding = vectors.run(vector, what, actor(revision, defect).call)
-            return _judged([finding], level_of(finding, _levels(vector.revision)) in FAILING)
+            return _judged([finding], level_of(finding, _levels(vector.revision)))
         result = runner.run(
             scenarios.load(SUITE / file),
             what,
@@ -130,14 +135,14 @@ def judge(case: str, folder: Path, defect: str = "") -> Judged:
             levels=_levels(what),
             case=case,
         )
-        return _judged(result.findings, result.verdict in FAILING)
+        return _judged(result.findings, result.verdict)
     except (*BROKEN, BadCase):
-        return Judged(failed=True, clauses=())
+        return Judged(verdict=Verdict.CRASH, clauses=())
 
 
-def _judged(findings: Iterable[Finding], failed: bool) -> Judged:
+def _judged(findings: Iterable[Finding], verdict: Verdict) -> Judged:
     broken = {c for finding in findings if finding.broken is not None for c in finding.clauses}
-    return Judged(failed=failed, clauses=tuple(sorted(broken)))
+    return Judged(verdict=verdict, clauses=tuple(sorted(broken)))
 
 
 def survey(planted: Planted, wanted: Iterable[str] | None = None) -> Cases:

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ..protocol import Json
 from ..registry.clauses import GROUPS, Clause, clauses
-from ..registry.levels import levels_of
+from ..registry.levels import levels_of, words
 from ..vectors import REVISIONS
 from ..verdicts import FAILING, MEANING, CaseResult, Verdict
 from . import report
@@ -87,6 +87,7 @@ def render(found: Finished) -> str:
     environment = templates()
     environment.filters["px"] = lambda number: f"{number:g}"
     environment.filters["plain"] = lambda verdict: str(verdict).replace("_", " ").lower()
+    environment.filters["said"] = lambda cited: statements[cited].statement if cited in statements else words(cited)
     environment.filters["once"] = lambda values: list(dict.fromkeys(values))
     statements = {clause.id: clause for clause in clauses()}
     revisions = [tally.revision for tally in found.tallies]

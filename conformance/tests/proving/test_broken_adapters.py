@@ -14,6 +14,7 @@ from memwal_conformance.adapters.harness import REFERENCE, Harness
 from memwal_conformance.generated.planted_page import best
 from memwal_conformance.proving import broken, broken_survey, deaths, defects
 from memwal_conformance.proving.defects import DEFECTS
+from memwal_conformance.proving.deviations import broken_clauses, judged
 from memwal_conformance.proving.planted import register
 from memwal_conformance.registry.levels import levels_of
 from memwal_conformance.running import runner, scenarios
@@ -21,37 +22,6 @@ from memwal_conformance.verdicts import Finding, Verdict, level_of
 
 HERE = Path(__file__).resolve().parents[2]
 BROKEN = (sys.executable, "-m", "memwal_conformance.proving.broken")
-
-
-def judged(
-    case: str, command: tuple[str, ...], folder: Path, settings: dict[str, str]
-) -> tuple[Verdict, tuple[Finding, ...]]:
-    """Verdict and findings of one case for an adapter."""
-    file, _, what = case.partition("::")
-    harness = Harness(command=command, limit_s=60, settings=settings)
-    harness.hello()
-    try:
-        if file.startswith("vectors/"):
-            vector = vectors.load(HERE / file)
-            finding = vectors.run(vector, what, harness.shared(vector.revision).call)
-            return level_of(finding, levels_of(vector.revision)), (finding,)
-        result = runner.run(
-            scenarios.load(HERE / file),
-            what,
-            folder=folder,
-            start=lambda actor: harness.actor(actor, what),
-            finish=harness.finish,
-            levels=levels_of(what),
-            case=case,
-        )
-        return result.verdict, result.findings
-    finally:
-        harness.close()
-
-
-def broken_clauses(findings: tuple[Finding, ...]) -> set[str]:
-    """Clauses of the expectations that did not hold."""
-    return {clause for finding in findings if finding.broken is not None for clause in finding.clauses}
 
 
 @pytest.mark.parametrize("name", [name for name, defect in DEFECTS.items() if not defect.replaced])

@@ -5,6 +5,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -322,6 +323,12 @@ def test_the_page_has_a_line_for_each_clause_that_was_looked_at(finished: Finish
         "WAL-015": (((Verdict.PASS, 1),),),
         "FENCE-016": (((Verdict.FAIL, 1),),),
     }
+
+
+def test_a_case_about_a_note_that_no_clause_speaks_of_is_shown_with_the_words_of_the_note(finished: Finished) -> None:
+    late = result("scenarios/a_late_row_is_left_out.json::B", Verdict.UNSUPPORTED, clauses=("AMB-148",))
+    text = page.render(replace(finished, results=(late,)))
+    assert '<a title="AMB-148 (Late rows of a later claim): ' in text
 
 
 def test_a_message_is_cut_where_it_is_too_long_for_the_page(finished: Finished) -> None:
