@@ -8,7 +8,7 @@ from memwal.errors import InvalidArgument
 
 
 def _found() -> Path:
-    """The folder that holds ``vectors``, ``scenarios``, ``clauses`` and ``skeletons``.
+    """The folder that holds ``vectors``, ``scenarios``, ``clauses``, ``skeletons`` and ``subjects``.
 
     Raises `InvalidArgument` if there is neither.
     """

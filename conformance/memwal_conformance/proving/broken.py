@@ -1,7 +1,8 @@
-"""The reference adapter with something planted in it, which the suite must fail for the clause that it breaks.
+"""The reference adapter with something planted in it, which the suite has to judge for what it is.
 
 ``python -m memwal_conformance.proving.broken NAME`` plants one of `defects`, which are what any implementation could
-get wrong, or of `deviating`, which the texts permit or forbid; ``… --bug NAME`` plants a bug of ``faults/bugs`` in the engine behind the adapter.
+get wrong, or of `deviating`, which the texts permit or forbid; ``… --bug NAME`` plants a bug of ``faults/bugs`` in the
+engine behind the adapter.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from memwal_conformance.adapters import reference
 from memwal_conformance.adapters.reference_state import ReferenceState
 from memwal_conformance.adapters.serve import Handler
 from memwal_conformance.protocol import Json
-from memwal_conformance.proving.deviating import PLANTS, Plant
 from memwal_conformance.proving.defects import DEFECTS, Defect, Handlers
+from memwal_conformance.proving.deviating import PLANTS, Plant
 
 
 def planted(name: str) -> Defect | Plant:
@@ -30,7 +31,7 @@ def planted(name: str) -> Defect | Plant:
 
 
 def handlers(defect: str, state: ReferenceState | None = None) -> Handlers:
-    """The reference's handlers with a defect or a deviation planted; what it replaces in the engine is not a matter of this."""
+    """The reference's handlers with a defect or deviation planted; what it replaces in the engine is not done here."""
     made = reference.handlers(state)
     planted(defect).plant(made)
     made["hello"] = functools.partial(_hello, made["hello"], defect)

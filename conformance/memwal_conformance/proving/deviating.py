@@ -16,9 +16,11 @@ from memwal.codec import region_manifest, wal
 from memwal.codec.region_manifest import RegionManifest
 from memwal.codec.wal import WalEntry
 from memwal.effects import Io
-from memwal.errors import Fenced, StorageError
-from memwal.ids import Epoch, ManifestVersion
+from memwal.errors import Fenced
+from memwal.ids import Epoch, ManifestVersion, SpecId
 from memwal.read import parts
+from memwal.read.sources import MemoryView
+from memwal.read.view import View
 from memwal.region import claim as claiming
 from memwal.region import manifest as manifests
 from memwal.region import recovery
@@ -26,7 +28,7 @@ from memwal.region.region import Region
 from memwal.region.writer import RegionWriter
 from memwal.revisions import Revision
 
-from memwal_conformance.protocol import Json
+from memwal_conformance.protocol import AdapterError, Json
 from memwal_conformance.proving.defects import Handlers
 
 Replaced = Mapping[str, Callable[..., Any]]
@@ -77,7 +79,7 @@ def _reads_manifests_only(handlers: Handlers) -> None:
     handlers["reader.open"] = lambda params: opened(params | {"consistency": "strong"})
 
 
-def _says_storage_of_every_stop(handlers: Handlers) -> None:
+def _says_internal_of_every_stop(handlers: Handlers) -> None:
     for name in ("writer.open", "writer.put", "writer.flush_wal", "writer.flush_memtable", "writer.close"):
         handlers[name] = _vague(handlers[name])
 
@@ -87,7 +89,7 @@ def _vague(honest: Callable[[Json], Json]) -> Callable[[Json], Json]:
         try:
             return honest(params)
         except Fenced as fenced:
-            raise StorageError("", f"could not go on: {fenced}") from fenced
+            raise AdapterError("internal", f"cannot go on: {fenced}") from fenced
 
     return vague
 
@@ -160,11 +162,6 @@ def _single_rows(rows: pa.Table) -> pa.Table:
     return pa.Table.from_batches([b for i in range(rows.num_rows) for b in rows.slice(i, 1).to_batches()], rows.schema)
 
 
-def _without_epoch(rows: pa.Table) -> pa.Table:
-    kept = {key: value for key, value in rows.schema.metadata.items() if key != b"writer_epoch"}
-    return rows.replace_schema_metadata({**kept, b"epoch": b"1"})
-
-
 def _dated_back(entry: WalEntry, revision: Revision) -> bytes:
     return _encode_entry(replace(entry, epoch=Epoch(max(1, entry.epoch - 1))), revision)
 
@@ -217,7 +214,7 @@ async def _verified_behind(self: RegionWriter, *more: Any) -> None:
 
 def _of_a_spec_nobody_has(current: RegionManifest | None, region: Region) -> RegionManifest:
     wanted = _claimed(current, region)
-    return replace(wanted, spec_id=7) if current is None else wanted
+    return replace(wanted, spec_id=SpecId(7)) if current is None else wanted
 
 
 def _by_two(current: RegionManifest | None, region: Region) -> RegionManifest:
@@ -234,7 +231,7 @@ def _unasserted(*_: object) -> None:
     """In place of asserting what each step changes: the reference would notice by itself, which others need not."""
 
 
-def _with_any_memory(io: Io, view: parts.View, memory: Sequence[parts.MemoryView]) -> parts.Parts:
+def _with_any_memory(io: Io, view: View, memory: Sequence[MemoryView]) -> parts.Parts:
     stored = {region: manifest.epoch for region, manifest in view.manifests.items() if manifest is not None}
     return _collect(io, view, [replace(each, epoch=stored.get(each.region_id, each.epoch)) for each in memory])
 
@@ -246,7 +243,7 @@ PLANTS: dict[str, Plant] = {
     "stores_buffered_puts": Plant(plant=_stores_buffered_puts),
     "gives_rows_backwards": Plant(plant=_gives_rows_backwards),
     "reads_manifests_only": Plant(plant=_reads_manifests_only),
-    "says_storage_of_every_stop": Plant(plant=_says_storage_of_every_stop),
+    "says_internal_of_every_stop": Plant(plant=_says_internal_of_every_stop),
     "adds_metadata": Plant(
         replaced={**_entries(_more_metadata), "memwal.codec.region_manifest:encode": _foreign_fields}
     ),
@@ -266,10 +263,7 @@ PLANTS: dict[str, Plant] = {
     ),
     "drops_the_tail": Plant(replaced={"memwal.region.recovery:_rebuilt": _without_the_tail}),
     "dates_entries_back": Plant(replaced={"memwal.codec.wal:encode": _dated_back}),
-    "writes_without_an_epoch": Plant(replaced=_entries(_without_epoch)),
     "reads_with_old_memory": Plant(replaced={"memwal.read.parts:collect": _with_any_memory}),
     "wrong_bucket": Plant(plant=_wrong_bucket),
 }
 """Name of a deviation -> how the reference has it."""
-
-

@@ -87,9 +87,9 @@ def render(found: Finished) -> str:
     environment = templates()
     environment.filters["px"] = lambda number: f"{number:g}"
     environment.filters["plain"] = lambda verdict: str(verdict).replace("_", " ").lower()
-    environment.filters["said"] = lambda cited: statements[cited].statement if cited in statements else words(cited)
     environment.filters["once"] = lambda values: list(dict.fromkeys(values))
     statements = {clause.id: clause for clause in clauses()}
+    environment.filters["said"] = lambda cited: statements[cited].statement if cited in statements else words(cited)
     revisions = [tally.revision for tally in found.tallies]
     lines = matrix(found.results, revisions, statements)
     verdicts = Counter(result.verdict for result in found.results)

@@ -8,17 +8,14 @@ from pathlib import Path
 import pytest
 from kit.runs import run_suite
 from memwal.region import claim, transitions
-from memwal_conformance import vectors
 from memwal_conformance.adapters import reference
-from memwal_conformance.adapters.harness import REFERENCE, Harness
+from memwal_conformance.adapters.harness import REFERENCE
 from memwal_conformance.generated.planted_page import best
 from memwal_conformance.proving import broken, broken_survey, deaths, defects
 from memwal_conformance.proving.defects import DEFECTS
 from memwal_conformance.proving.deviations import broken_clauses, judged
 from memwal_conformance.proving.planted import register
-from memwal_conformance.registry.levels import levels_of
-from memwal_conformance.running import runner, scenarios
-from memwal_conformance.verdicts import Finding, Verdict, level_of
+from memwal_conformance.verdicts import Verdict
 
 HERE = Path(__file__).resolve().parents[2]
 BROKEN = (sys.executable, "-m", "memwal_conformance.proving.broken")
