@@ -7,6 +7,8 @@ driver's machine, which under Spark Connect is another one.
 from __future__ import annotations
 
 import json
+import secrets
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from memwal.codec.marks import Mark
+from memwal.errors import InvalidArgument
 from memwal.region.sequences import LateRows
 
 from .errors import plain_errors, sentences
@@ -21,13 +24,15 @@ from .options import STORAGE_PREFIX, for_writing
 from .place import open_table
 from .route import route
 from .source import AnotherClaim, check, other_claims
-from .write import RegionTask, TaskWritten
+from .write import CALL, RegionTask, TaskWritten
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 _DONE = "done"
+_RANDOM_BITS = 20
+"""Of the number of a call; what is above them is its time in steps of a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +84,10 @@ def upsert(
     """Upsert the rows of ``df`` by the table's primary key, each region in a task of its own; returns what was done.
 
     The arguments are the options of ``format("memwal")`` in ``docs/spark.md``; ``txn``: application and number of a
-    batch, from 0 on, that is written once; ``storage``: options of the object store, which this process has to reach
-    as the tasks do. Raises InvalidArgument before any task, `PySparkException` with our sentence for what failed in
-    one (`memwal_spark.plain_errors`), and `AnotherClaim` if a region was claimed by somebody else since its task.
+    batch, from 0 on, that is written once (under ``spark.speculation`` a call without one is a batch of its own);
+    ``storage``: options of the object store, which this process has to reach as the tasks do. Raises InvalidArgument
+    before any task, `PySparkException` with our sentence for what failed in one (`memwal_spark.plain_errors`), and
+    `AnotherClaim` if a region was claimed by somebody else since its task.
     """
     given = {
         "path": path,
@@ -94,9 +100,7 @@ def upsert(
         **{f"{STORAGE_PREFIX}{name}": value for name, value in (storage or {}).items()},
     }
     options = for_writing({name: str(value) for name, value in given.items() if value is not None})
-    if txn is not None:
-        batch = Mark(application=txn[0], batch=txn[1], partitions=())
-        options = replace(options, batch=(batch.application, batch.batch))
+    options = replace(options, batch=batch_of(txn, speculates=speculates(df)))
     table = open_table(options.place)
     check(table, options, df.columns)
 
@@ -113,3 +117,29 @@ def upsert(
     if others:
         raise AnotherClaim(others)
     return Upserted(tuple(tasks))
+
+
+def speculates(df: DataFrame) -> bool:
+    """Whether Spark may run a second attempt of a task beside the first."""
+    return (df.sparkSession.conf.get("spark.speculation", "false") or "").lower() == "true"
+
+
+def batch_of(txn: tuple[str, int] | None, *, speculates: bool) -> tuple[str, int] | None:
+    """Under which application and number the tasks are marked as finished; None: they are not."""
+    if txn is None:
+        return (CALL, _number_of_call()) if speculates else None
+    if txn[0] == CALL:
+        raise InvalidArgument(
+            f"[MEMWAL_OPTION] {CALL!r} is the name of calls without a batch: name another application"
+        )
+    named = Mark(application=txn[0], batch=txn[1], partitions=())
+    return named.application, named.batch
+
+
+def _number_of_call() -> int:
+    """A number that no other call has, and that is higher than those of earlier calls while the clock goes on.
+
+    A region keeps the highest one only. Where the clock goes back it may lose the mark of this call, and a copy of a
+    task that comes late fails the job then, as it does without any mark.
+    """
+    return time.time_ns() >> _RANDOM_BITS << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)

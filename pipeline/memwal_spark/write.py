@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from memwal import Table, Writer
 
 _STORED = "memwal.stored_sequence"
+CALL = "memwal.upsert"
+"""Application of the marks of a call of `memwal_spark.upsert` whose caller names no batch. Their numbers say nothing of
+an order: the task of a call is finished only if its own number is found."""
 ROUTE = "give every region a task of its own: df = memwal_spark.route.route(df, path, sequence_by=…)"
 
 
@@ -239,6 +242,8 @@ class RegionTask:
 
 def _marked(marks: Iterable[Mark], wanted: Mark) -> bool:
     """Whether some task of the batch of ``wanted`` is finished, or of a later one of its application."""
+    if wanted.application == CALL:
+        return any((mark.application, mark.batch) == (CALL, wanted.batch) for mark in marks)
     return is_done(marks, replace(wanted, partitions=()))
 
 

@@ -16,24 +16,29 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import memwal
 import pyarrow as pa
-from memwal_spark import runtime
+from memwal_spark import runtime, upserting
 from memwal_spark.faults import flush_event_log
 from memwal_spark.oracle import last_rows
 from memwal_spark.route import route
-from memwal_spark.source import MemWalWriter
+from memwal_spark.source import AnotherClaim, MemWalWriter
+from memwal_spark.write import RegionTask, TaskWritten
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
 if TYPE_CHECKING:
+    from memwal_spark.options import WriteOptions
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+Done = TypeVar("Done")
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), False), pa.field("seq", pa.int64(), False), ("text", pa.string())])
 KEYS, ROUNDS, REGIONS = 20_000, 3, 4
@@ -72,44 +77,62 @@ class Planned(DataSource):
 
 
 class _Writer(DataSourceArrowWriter):
-    def __init__(self, inner: MemWalWriter, meeting: Path) -> None:
-        self._inner, self._meeting = inner, meeting
+    def __init__(self, inner: MemWalWriter, folder: Path) -> None:
+        self._inner, self._folder = inner, folder
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        context = TaskContext.get()
-        if context.partitionId() != 1:
-            return self._inner.write(iterator)
-        if context.attemptNumber() == 0:
-            done = self._inner.write(iterator)
-            self._say("original", done)
-            self._wait("copy")
-            return done
-        self._wait("original")
-        done = self._inner.write(self._first(iterator))
-        self._say("done", done)
-        return done
-
-    def _first(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield next(batches)
-        self._say("copy", None)
-        time.sleep(WAIT_S)
-
-    def _say(self, what: str, done: WriterCommitMessage | None) -> None:
-        (self._meeting / f"{what}.new").write_text(json.dumps(done and asdict(done)))
-        (self._meeting / f"{what}.new").rename(self._meeting / what)
-
-    def _wait(self, what: str) -> None:
-        ends = time.monotonic() + WAIT_S
-        while not (self._meeting / what).exists():
-            if time.monotonic() > ends:
-                raise RuntimeError(f"nobody has said {what}")
-            time.sleep(0.02)
+        return planned(self._folder, self._inner.write, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         self._inner.commit(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         self._inner.abort(messages)
+
+
+class PlannedTask:
+    """A task of `memwal_spark.upsert`, one of which is run twice by Spark, as `Planned` says."""
+
+    def __init__(self, folder: Path, options: WriteOptions) -> None:
+        self._folder, self._options = folder, options
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> TaskWritten:
+        return planned(self._folder, RegionTask(self._options).run, batches)
+
+
+def planned(folder: Path, write: Callable[[Iterator[pa.RecordBatch]], Done], batches: Iterator[pa.RecordBatch]) -> Done:
+    """``write`` the ``batches`` of a task as `Planned` says; attempts meet in ``folder``."""
+    context = TaskContext.get()
+    if context.partitionId() != 1:
+        return write(batches)
+    if context.attemptNumber() == 0:
+        done = write(batches)
+        _say(folder, "original", done)
+        _wait(folder, "copy")
+        return done
+    _wait(folder, "original")
+    done = write(_first(folder, batches))
+    _say(folder, "done", done)
+    return done
+
+
+def _first(folder: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield next(batches)
+    _say(folder, "copy", None)
+    time.sleep(WAIT_S)
+
+
+def _say(folder: Path, what: str, done: Any) -> None:
+    (folder / f"{what}.new").write_text(json.dumps(done and asdict(done)))
+    (folder / f"{what}.new").rename(folder / what)
+
+
+def _wait(folder: Path, what: str) -> None:
+    ends = time.monotonic() + WAIT_S
+    while not (folder / what).exists():
+        if time.monotonic() > ends:
+            raise RuntimeError(f"nobody has said {what}")
+        time.sleep(0.02)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +159,10 @@ WAYS: dict[str, dict[str, str]] = {
     "drop": {"lateRows": "drop"},
     "mark": {"lateRows": "drop", "batch": "1"},
     "keep": {"lateRows": "keep"},
+    "call": {},
 }
+"""Options of the format; `CALL` is a call of `memwal_spark.upsert` that names no batch."""
+CALL = "call"
 
 
 def log_of(spark: SparkSession) -> DataFrame:
@@ -168,9 +194,13 @@ def run(spark: SparkSession, folder: Path, way: str, event_log: Path, wanted: se
     log, group, failure = log_of(spark), f"{way} {folder.name}", ""
     spark.sparkContext.setJobGroup(group, group)
     try:
-        writer = route(log, table, sequence_by="seq").write.format(Planned.name())
-        writer.options(sequenceBy="seq", meeting=str(folder), **WAYS[way]).mode("append").save(str(path))
-    except PySparkException as failed:
+        if way == CALL:
+            upserting.RegionTask = partial(PlannedTask, folder)  # type: ignore[assignment,misc]
+            upserting.upsert(log, path, sequence_by="seq")
+        else:
+            writer = route(log, table, sequence_by="seq").write.format(Planned.name())
+            writer.options(sequenceBy="seq", meeting=str(folder), **WAYS[way]).mode("append").save(str(path))
+    except (PySparkException, AnotherClaim) as failed:
         failure = str(failed)
     happened = _until(lambda: end_of_copy(spark, event_log, group))
     said = {name: json.loads((folder / name).read_text()) for name in ("original", "done") if (folder / name).exists()}
@@ -226,7 +256,7 @@ def right(done: Run) -> bool:
     claimed = "MEMWAL_ANOTHER_CLAIM" in done.failure and done.happened == "killed"
     if done.way == "drop":
         return claimed and done.differing == 0
-    if done.way == "mark":
+    if done.way in ("mark", CALL):
         skipped = done.copy is not None and done.copy["skipped"] and done.entries[0] == done.entries[1]
         return not done.failure and done.happened == "won" and bool(skipped) and done.differing == 0
     return claimed and done.differing > 0

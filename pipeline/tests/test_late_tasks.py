@@ -8,10 +8,11 @@ from types import SimpleNamespace
 import memwal
 import pyarrow as pa
 import pytest
-from memwal_spark import write
+from memwal.errors import InvalidArgument
+from memwal_spark import upserting, write
 from memwal_spark.options import TableOption, WriteOptions
 from memwal_spark.source import AnotherClaim, MemWalWriter
-from memwal_spark.write import RegionTask, TaskWritten
+from memwal_spark.write import CALL, RegionTask, TaskWritten
 from pyspark.errors import PySparkException
 from pyspark.sql.types import LongType, StructField, StructType
 
@@ -87,3 +88,35 @@ def test_an_attempt_that_looked_before_the_other_one_was_finished_looks_again_af
     done = attempt(path, ("app", 7), first=100)
     assert (done.skipped, done.rows) == (True, 0)
     assert entries(path) == before + 1, "the barrier of its claim"
+
+
+@pytest.mark.clause("AMB-149")
+def test_a_call_without_a_batch_is_finished_by_its_own_number_only(path: Path) -> None:
+    attempt(path, (CALL, 7))
+    earlier = attempt(path, (CALL, 5), first=100)
+    assert (earlier.skipped, earlier.rows, earlier.late) == (False, 3, 0)
+    later = attempt(path, (CALL, 9), first=200)
+    assert (later.skipped, later.rows, later.late) == (False, 3, 0)
+    before = entries(path)
+    assert attempt(path, (CALL, 9), first=200).skipped
+    assert entries(path) == before
+    (region,) = memwal.open(path).regions()
+    assert [mark.batch for mark in memwal.open(path).done(region.region_id)] == [9]
+
+
+@pytest.mark.parametrize(("said", "wanted"), [("true", True), ("TRUE", True), ("false", False), (None, False)])
+def test_spark_says_whether_it_speculates(said: str | None, wanted: bool) -> None:
+    conf = {} if said is None else {"spark.speculation": said}
+    session = SimpleNamespace(conf=conf)
+    assert upserting.speculates(SimpleNamespace(sparkSession=session)) is wanted  # type: ignore[arg-type]
+
+
+def test_a_call_is_a_batch_of_its_own_only_where_spark_speculates_and_the_caller_names_none() -> None:
+    assert upserting.batch_of(None, speculates=False) is None
+    assert upserting.batch_of(("app", 3), speculates=True) == ("app", 3)
+    calls = {upserting.batch_of(None, speculates=True) for _ in range(100)}
+    assert {found and found[0] for found in calls} == {CALL}
+    assert len(calls) == 100
+    assert all(found is not None and 0 <= found[1] < 2**63 for found in calls)
+    with pytest.raises(InvalidArgument, match="is the name of calls without a batch"):
+        upserting.batch_of((CALL, 3), speculates=False)

@@ -21,7 +21,10 @@ RUN = {
 @pytest.mark.time_limit(1800)
 @pytest.mark.clause("AMB-148", "AMB-149")
 def test_a_copy_that_claims_after_the_original_and_is_killed_changes_no_row(tmp_path: Path) -> None:
-    """Under ``drop`` the copy puts no entry; with a mark it claims nothing; under ``keep`` its rows are the newest."""
+    """Under ``drop`` the copy puts no entry; with a mark it claims nothing; under ``keep`` its rows are the newest.
+
+    The mark is that of a batch that the caller named, or that of a call of `memwal_spark.upsert` without one.
+    """
     found = tmp_path / "runs.jsonl"
     subprocess.run([sys.executable, speculation.__file__, "--json", str(found)], check=True, timeout=1700)
     runs = [json.loads(line) for line in found.read_text().splitlines()]
@@ -29,11 +32,13 @@ def test_a_copy_that_claims_after_the_original_and_is_killed_changes_no_row(tmp_
         ("drop", "killed", False),
         ("mark", "won", False),
         ("keep", "killed", True),
+        ("call", "won", False),
     ]
-    dropped, marked, kept = ([*each["entries"]] for each in runs)
+    dropped, marked, kept, called = ([*each["entries"]] for each in runs)
     assert dropped[1] - dropped[0] == 1, "the barrier of the claim, and no entry of rows"
     assert marked[1] == marked[0]
     assert kept[1] - kept[0] == 2
+    assert called[1] == called[0]
 
 
 @pytest.mark.parametrize(
