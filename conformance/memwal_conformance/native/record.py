@@ -2,8 +2,8 @@
 
 Takes the ``summary.json`` of a report, and writes a short one (per case its verdict, and why), ``fingerprint.json``
 (what the implementation claims, and what it chose where the text leaves a choice), and in ``logs`` the requests of each
-case that failed, if the table was behind the gate in one of the runs (``--memwal-gate``). Of several reports about one
-version a later one's cases stand for those of an earlier one.
+case that failed, if the table was behind the gate in one of the runs (``--memwal-gate``). Several reports about one
+version are several runs: a case in which they disagree is INCONCLUSIVE.
 """
 
 from __future__ import annotations
@@ -18,26 +18,30 @@ from ..gate.log import LogEntry, text_of
 from ..protocol import Hello
 from ..registry.levels import levels_of
 from ..reporting import failures, report
-from ..verdicts import FAILING, Verdict
+from ..verdicts import FAILING, CaseResult, Verdict, agreed
 
 _CLAIMS = ("implementation", "version", "roles", "partial", "without", "helped", "capabilities")
 
 
 def joined(summaries: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """One summary of several runs of one version: a later run's cases replace an earlier one's, and are added up anew.
+    """One summary of several runs of one version, added up anew; a case in which they disagree settles nothing.
 
     Raises `ValueError` if they are about different versions.
     """
     last = summaries[-1]
     if len({(summary["implementation"], summary["version"]) for summary in summaries}) > 1:
         raise ValueError("the reports are about different versions")
-    cases = {case["case"]: case for summary in summaries for case in summary["cases"]}
-    results = [report.from_text(json.dumps({**case, "steps": [], "requests": []})) for _, case in sorted(cases.items())]
+    cases: dict[str, CaseResult] = {}
+    for case in (case for summary in summaries for case in summary["cases"]):
+        found = report.from_text(json.dumps({**case, "steps": [], "requests": []}))
+        cases[found.case] = agreed(cases[found.case], found) if found.case in cases else found
+    results = [case for _, case in sorted(cases.items())]
     tallies = [
         report.tally(name, [r for r in results if r.revision == name], levels_of(name), said["total"])
         for name, said in last["revisions"].items()
     ]
-    return report.summary(Hello.of(last | {"revisions": list(last["revisions"])}), tallies, results)
+    added = report.summary(Hello.of(last | {"revisions": list(last["revisions"])}), tallies, results)
+    return added | {"runs": len(summaries)}
 
 
 def short(summary: dict[str, Any]) -> dict[str, Any]:
@@ -46,7 +50,9 @@ def short(summary: dict[str, Any]) -> dict[str, Any]:
     for case in summary["cases"]:
         told = case["verdict"] in ("PASS", "UNSUPPORTED")
         cases[case["case"]] = case["verdict"] if told else {name: case[name] for name in ("verdict", "clauses", "text")}
-    sentences = [revision["sentence"] for revision in summary["revisions"].values()]
+    runs = summary.get("runs", 1)
+    of_runs = f"in {runs} runs: " if runs > 1 else ""
+    sentences = [of_runs + revision["sentence"] for revision in summary["revisions"].values()]
     return {
         "implementation": summary["implementation"],
         "version": summary["version"],

@@ -1,0 +1,77 @@
+"""What changed since the record of a native release, from summaries; no suite is run and nothing is installed."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from memwal.cli.main import app
+from memwal.errors import InvalidArgument
+from memwal_conformance.native import watch
+from typer.testing import CliRunner
+
+FAILED = {"verdict": "FAIL", "clauses": ["WAL-001"], "text": "FAIL [WAL-001, READ-002] a row is gone\nsteps: …"}
+
+
+def summary(version: str, **cases: Any) -> str:
+    return json.dumps({"implementation": "pylance", "version": version, "says": ["S."], "cases": cases})
+
+
+@pytest.fixture
+def observed(tmp_path: Path) -> Path:
+    for version in ("9.0.1", "13.0.0", "14.0.2"):
+        (tmp_path / "observed" / version).mkdir(parents=True)
+        (tmp_path / "observed" / version / "summary.json").write_text(summary(version, of=version), "utf-8")
+    return tmp_path / "observed"
+
+
+def test_a_verdict_that_changed_is_told_with_the_clauses_that_are_broken_and_why() -> None:
+    was = {"same": "PASS", "gone": "PASS", "fixed": FAILED, "broken": "PASS", "other": FAILED}
+    now = {"same": "PASS", "fixed": "PASS", "broken": FAILED, "other": {**FAILED, "text": "FAIL [GEN-004] twice"}}
+    assert list(watch.changes(was, now)) == [
+        "broken: PASS -> FAIL (READ-002, WAL-001): FAIL [WAL-001, READ-002] a row is gone",
+        "fixed: FAIL (READ-002, WAL-001) -> PASS",
+        "gone: PASS -> not there",
+        "other: FAIL (READ-002, WAL-001) -> FAIL (GEN-004): FAIL [GEN-004] twice",
+    ]
+
+
+@pytest.mark.parametrize(("asked", "found"), [("14.0.2", "14.0.2"), ("15.1.0", "14.0.2"), ("10.0.0", "9.0.1")])
+def test_a_release_is_compared_with_its_own_record_or_the_newest_older_one(
+    asked: str, found: str, observed: Path
+) -> None:
+    assert watch.recorded(asked, observed) == (found, {"of": found})
+
+
+def test_a_release_older_than_all_records_is_refused(observed: Path) -> None:
+    with pytest.raises(InvalidArgument, match=r"no record of pylance 8\.0\.0 or an older release"):
+        watch.recorded("8.0.0", observed)
+
+
+def test_the_newest_release_is_the_one_that_pip_names_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = ["pylance (15.0.0)\nAvailable versions: 15.0.0, 14.0.2\n", "nothing"]
+    done = lambda arguments, **_: subprocess.CompletedProcess(arguments, 0, said.pop(0), "")  # noqa: E731
+    monkeypatch.setattr(subprocess, "run", done)
+    assert watch.newest() == "15.0.0"
+    with pytest.raises(InvalidArgument, match="pip names no release of pylance: nothing"):
+        watch.newest()
+
+
+def test_the_command_prints_what_changed_and_ends_with_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, observed: Path
+) -> None:
+    ran: list[tuple[str, Path]] = []
+    monkeypatch.setattr(watch, "recorded", lambda version: ("14.0.2", {"a": "PASS"}))
+    monkeypatch.setattr(watch, "run", lambda version, report, settings: ran.append((version, report)))
+    monkeypatch.setattr(watch, "of_runs", lambda reports: {"says": ["The sentence."], "cases": {"a": "UNSUPPORTED"}})
+    told = CliRunner().invoke(app, ["native", "watch", "--version", "15.0.0", "--report", str(tmp_path)])
+    assert (told.exit_code, told.stdout.splitlines()[:3]) == (
+        1,
+        [
+            "The sentence.",
+            "a: PASS -> UNSUPPORTED",
+            "pylance 15.0.0 in 2 runs, against the record of 14.0.2: 1 cases changed",
+        ],
+    )
+    assert ran == [("15.0.0", tmp_path / "run-1"), ("15.0.0", tmp_path / "run-2")]
