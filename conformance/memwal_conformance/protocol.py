@@ -224,6 +224,8 @@ class Hello:
     """Parameters that are not taken, each as ``message parameter``."""
     helped: tuple[str, ...] = ()
     """What the adapter does for the implementation, a sentence each."""
+    lent: tuple[str, ...] = ()
+    """Roles that the run has another play, by ``--roles-by``. No adapter says this."""
 
     @property
     def claimed(self) -> dict[str, str]:
@@ -243,11 +245,12 @@ class Hello:
             partial=tuple(message for message in messages() if message in result.get("partial", ())),
             without=tuple(sorted(result.get("without", ()))),
             helped=tuple(result.get("helped", ())),
+            lent=tuple(result.get("lent", ())),
         )
 
     def answers(self, message: str) -> bool:
-        """Whether the implementation claims to answer ``message``."""
+        """Whether the implementation claims to answer ``message``, or another does in its place."""
         role = messages()[message].role
-        if message in self.partial:
+        if message in self.partial or role in self.lent:
             return True
         return role == "all" or role in self.roles or (role == "capability" and message in self.capabilities)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..protocol import AdapterError, Hello, Json, ProtocolViolation
+from .aided import AidedProcess, lent
 from .process import AdapterProcess, Exchange
 
 REFERENCE = (sys.executable, "-m", "memwal_conformance.adapters.reference")
@@ -38,6 +39,8 @@ class Harness:
     limit_s: float
     settings: Mapping[str, str]
     log: Callable[[Exchange], None] | None = None
+    roles_by: tuple[str, ...] | None = None
+    """Command of an adapter that plays the jobs which the one under test does not claim; None: nobody does."""
     trace: bool = False
     """Whether adapters that can are to tell of their requests to the store."""
     _hello: Hello | None = None
@@ -56,7 +59,7 @@ class Harness:
             self._hello = self._greeted(process).hello
             self._idle.append(process)
         assert self._hello is not None
-        return self._hello
+        return self._hello if self.roles_by is None else lent(self._hello)
 
     def actor(self, name: str, revision: str) -> AdapterProcess:
         """A configured process with nothing open: an idle one, or a new one."""
@@ -105,4 +108,18 @@ class Harness:
 
     def _launch(self, name: str) -> AdapterProcess:
         environment = {**os.environ, **NOWHERE, "PYTHONPATH": import_path()}
-        return AdapterProcess(self.command, actor=name, limit_s=self.limit_s, environment=environment, log=self.log)
+
+        def plain(command: tuple[str, ...], actor: str) -> AdapterProcess:
+            return AdapterProcess(command, actor=actor, limit_s=self.limit_s, environment=environment, log=self.log)
+
+        helper = self.roles_by
+        if helper is None:
+            return plain(self.command, name)
+        return AidedProcess(
+            self.command,
+            actor=name,
+            limit_s=self.limit_s,
+            environment=environment,
+            log=self.log,
+            launch=lambda actor: plain(helper, actor),
+        )

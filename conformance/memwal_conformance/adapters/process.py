@@ -247,6 +247,10 @@ class AdapterProcess:
         watcher.join(limit_s)
         return not watcher.is_alive()
 
+    def strike(self) -> None:
+        """SIGKILL alone, from any thread: whoever waits for an answer finds out by itself."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+
     def kill(self) -> bool:
         """SIGKILL the process and everything that it started; whether the process was running until then."""
         with self._lock:

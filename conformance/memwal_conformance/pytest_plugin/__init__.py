@@ -55,6 +55,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="serve every table from the gate, so that each case has a log of its requests",
     )
     group.addoption(
+        "--roles-by",
+        metavar="WHO",
+        help="who plays the merger, index builder and collector that the adapter does not claim: reference",
+    )
+    group.addoption(
         "--memwal-crashes",
         metavar="N",
         default=AMOUNTS["--memwal-crashes"],

@@ -160,7 +160,9 @@ class CaseItem(pytest.Item):
         session.watch(None)
         result = self.judge(session)
         steps = result.steps or session.taken()
-        roles = roles_of(step["message"] for step in steps if "message" in step) if result.area == "scenario" else ()
+        sent = [step["message"] for step in steps if "message" in step] if result.area == "scenario" else []
+        borrowed = session.harness.hello().lent
+        roles = tuple(role for role in roles_of(sent) if role not in borrowed)
         if result.requests:
             return replace(result, steps=steps, roles=roles)
         kept, requests = told(steps)

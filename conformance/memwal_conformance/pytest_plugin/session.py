@@ -28,6 +28,8 @@ TIMEOUT_S = 60.0
 """Limit for each answer if no other is given."""
 
 
+PLAYERS = {"reference": REFERENCE}
+"""Who may play the jobs that an adapter does not claim -> the command of an adapter that does."""
 AMOUNTS = {"--memwal-crashes": "24", "--memwal-races": "1", "--memwal-seed": "0"}
 """Options that say how much is run, and what they are unless given."""
 
@@ -68,6 +70,7 @@ class Session:
             limit_s=config.getoption("--memwal-timeout"),
             settings=dict(s.split("=", 1) for s in settings),
             log=lambda exchange: self.note(noted(exchange)),
+            roles_by=self._roles_by(),
             trace=folder is not None,
         )
         self.levels: dict[str, dict[str, str]] = {revision: levels_of(revision) for revision in vectors.REVISIONS}
@@ -87,6 +90,16 @@ class Session:
         except versions.NotInstalled as error:
             raise pytest.UsageError(f"--native-version: {error}") from error
 
+    def _roles_by(self) -> tuple[str, ...] | None:
+        player: str | None = self.config.getoption("--roles-by")
+        if player is None:
+            return None
+        try:
+            check_name("player of roles", player, sorted(PLAYERS))
+        except InvalidArgument as error:
+            raise pytest.UsageError(f"--roles-by: {error}") from error
+        return PLAYERS[player]
+
     def _options(self, given: str | None, settings: list[str]) -> tuple[str, ...]:
         """The options of this run on which the verdict of a case depends."""
         config = self.config
@@ -94,6 +107,7 @@ class Session:
         found = [("--memwal-adapter", given), ("--native-version", config.getoption("--native-version"))]
         found += [("--memwal-timeout", f"{timeout:g}" if timeout != TIMEOUT_S else None)]
         found += [(name, config.getoption(name)) for name in AMOUNTS if config.getoption(name) != AMOUNTS[name]]
+        found += [("--roles-by", config.getoption("--roles-by"))]
         found += [("--memwal-setting", setting) for setting in settings]
         gate = ("--memwal-gate",) if self.gated else ()
         return (*(part for name, value in found if value is not None for part in (name, value)), *gate)

@@ -155,6 +155,8 @@ def sentence(hello: Hello, tallied: Tally) -> str:
         text += f"; claimed and not tested: {', '.join(untested)}"
     if tallied.conforms is None:
         text += f"; neither shown nor refuted: {', '.join(_open(tallied))}"
+    if hello.lent and tallied.revision != "0":
+        text += f"; played by another: {', '.join(hello.lent)}"
     if tallied.broken:
         text += f"; broken: {', '.join(tallied.broken)}"
     return text

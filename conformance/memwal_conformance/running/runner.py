@@ -11,6 +11,7 @@ from pathlib import Path
 from memwal_sim.histories.history import History, Outcome
 from memwal_sim.store import Contents
 
+from ..adapters.aided import HelperRefused
 from ..adapters.process import AdapterCrash, AdapterProcess, AdapterTimeout
 from ..protocol import AdapterError, Json, ProtocolViolation
 from ..vectors import BadCase
@@ -254,6 +255,9 @@ class ScenarioRun:
             self.findings.append(Finding(clauses=clauses or self.scenario.clauses, broken=None))
             return
         expected = f"expected {' or '.join(step['fails'])}" if "fails" in step else "expected success"
+        if isinstance(error, HelperRefused):
+            self.findings.append(Finding(clauses=(), broken=f"{name}'s {message} ended in {error}", witness=True))
+            raise Stop from None
         explained = error.kind in step.get("ambiguity", {}).get("fails", ())
         self._found(step, clauses, f"{name}'s {message} ended in {error}, {expected}", explained=explained)
         if not explained:

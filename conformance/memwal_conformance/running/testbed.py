@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -111,7 +109,7 @@ class Testbed:
         self.killed.add(actor)
         process = self.processes.get(actor)
         if isinstance(process, AdapterProcess):
-            os.killpg(process.number, signal.SIGKILL)
+            process.strike()
         elif actor in self.under_way:
             self.under_way[actor].abandon()
 

@@ -101,6 +101,13 @@ def _says_nothing(handlers: Handlers) -> None:
         handlers[name] = functools.partial(lambda honest, params: without_null(honest(params)), honest)
 
 
+def _only_writes_and_reads(handlers: Handlers) -> None:
+    hello = handlers["hello"]
+    handlers["hello"] = lambda params: {**hello(params), "implementation": "small", "roles": ["writer", "reader"]}
+    for message in ("merge.run", "snapshot.run", "catchup.run", "gc.run"):
+        del handlers[message]
+
+
 _encode, _decode, _store_entry = wal.encode, wal.decode, RegionWriter._store_entry
 
 
@@ -149,6 +156,7 @@ DESIGNS: dict[str, Design] = {
     "flushes_after_recovery": Design(plant=_flushes_after_recovery),
     "says_null": Design(plant=_says_null),
     "says_nothing": Design(plant=_says_nothing),
+    "only_writes_and_reads": Design(plant=_only_writes_and_reads),
     "no_end_mark": Design(
         replaced={"memwal.codec.wal:encode": _without_end_mark, "memwal.codec.wal:decode": _with_or_without_end_mark}
     ),

@@ -1,0 +1,64 @@
+"""``--roles-by reference``: the jobs that an adapter does not claim are played by the reference, as the same actor."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from kit import designs
+from kit.runs import run_suite
+from memwal_conformance.adapters.aided import AidedProcess, HelperRefused
+from memwal_conformance.adapters.harness import REFERENCE, Harness
+from memwal_conformance.adapters.process import AdapterCrash
+from memwal_conformance.protocol import ProtocolViolation
+
+SMALL = (sys.executable, designs.__file__, "only_writes_and_reads")
+ADAPTER = ("--memwal-adapter", " ".join(SMALL))
+
+
+@pytest.mark.long  # two processes for each actor
+def test_a_rule_of_the_gate_kills_an_actor_with_its_helper(tmp_path: Path) -> None:
+    case = "conformance/scenarios/gate/crash_of_a_collection.json::B"
+    helped = run_suite(tmp_path, case, *ADAPTER, "--roles-by", "reference", limit_s=400)
+    assert [case["verdict"] for case in helped.summary["cases"]] == ["PASS"], helped.text
+
+
+def test_cases_with_jobs_run_and_the_sentence_says_whose_the_jobs_were(tmp_path: Path) -> None:
+    case = "conformance/scenarios/merge_is_done_once.json::B"
+    alone = run_suite(tmp_path / "alone", case, *ADAPTER)
+    assert [case["verdict"] for case in alone.summary["cases"]] == ["UNSUPPORTED"]
+    helped = run_suite(tmp_path / "helped", case, *ADAPTER, "--roles-by", "reference", limit_s=240)
+    assert [case["verdict"] for case in helped.summary["cases"]] == ["PASS"], helped.text
+    (line,) = [line for line in helped.text.splitlines() if line.startswith("small ")]
+    assert "revision B, roles writer, reader: " in line
+    assert "; played by another: merger, index_builder, collector" in line
+
+
+def test_what_the_helper_refuses_is_not_put_down_to_the_adapter_and_a_strike_ends_both(tmp_path: Path) -> None:
+    harness = Harness(command=SMALL, limit_s=60, settings={}, roles_by=REFERENCE)
+    assert harness.hello().lent == ("merger", "index_builder", "collector")
+    process = harness.actor("one", "B")
+    assert isinstance(process, AidedProcess)
+    with pytest.raises(HelperRefused, match="by the helper of one: "):
+        process.call("merge.run", {"table": str(tmp_path / "nowhere")})
+    process.strike()
+    with pytest.raises(AdapterCrash):
+        process.call("merge.run", {"table": str(tmp_path / "nowhere")})
+    assert not process.kill()
+
+
+def test_a_helper_that_breaks_down_is_no_crash_of_the_adapter(tmp_path: Path) -> None:
+    lazy = (sys.executable, "-c", "import sys; sys.stdin.readline()")
+    process = Harness(command=SMALL, limit_s=60, settings={}, roles_by=lazy).actor("one", "B")
+    with pytest.raises(ProtocolViolation, match="the helper of one broke down"):
+        process.call("merge.run", {"table": str(tmp_path)})
+    assert process.alive
+    process.end()
+
+
+def test_nobody_else_plays_roles(tmp_path: Path) -> None:
+    refused = run_suite(tmp_path, "conformance/scenarios/smoke.json", "--roles-by", "somebody")
+    assert refused.status == 4
+    assert "--roles-by" in refused.text
+    assert "somebody" in refused.text
