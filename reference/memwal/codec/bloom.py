@@ -36,6 +36,7 @@ from ..errors import ArtifactError
 from ..revisions import Revision
 from . import json_text, split_block
 from .canonical import Mask, canonical_bytes, from_matrix
+from .digests import digests, latin_text
 
 FALSE_POSITIVES = 0.01
 """Target rate of false positives of the self-describing filter."""
@@ -227,22 +228,21 @@ class _Layout:
         """Bit positions of the keys, in batches; together of shape (rows, k)."""
         rows = key_rows(keys)
         starts = range(0, len(rows), _BATCH_ROWS)
-        return [self._positions(rows.slice(at, _BATCH_ROWS).to_pylist()) for at in starts]
+        return [self._positions(rows.slice(at, _BATCH_ROWS)) for at in starts]
 
-    def _positions(self, keys: list[bytes]) -> npt.NDArray[np.int64]:
+    def _positions(self, keys: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
         k, function = self.header.k, self.function
         slice_bits = self.header.m // k
-        texts = [key.decode("latin-1").encode() for key in keys]
-        digests, needed = [], k
+        texts = latin_text(keys)
+        found, needed = [], k
         salt = self.header.seed
         while needed > 0:
             seed = function(pack("<I", salt)).digest()
-            joined = b"".join([function(seed + text).digest() for text in texts])
-            words = np.frombuffer(joined, self.word).reshape(len(texts), -1)
-            digests.append(words[:, :needed])
+            words = np.frombuffer(digests(function, seed, texts), self.word).reshape(len(texts), -1)
+            found.append(words[:, :needed])
             needed -= words.shape[1]
             salt += 1
-        hashes = np.hstack(digests).astype(np.uint64)
+        hashes = np.hstack(found).astype(np.uint64)
         return (hashes % np.uint64(slice_bits)).astype(np.int64) + np.arange(k) * slice_bits
 
 
