@@ -29,6 +29,8 @@ SALTS = np.array(
 """From the Parquet format, "Bloom Filter"."""
 
 _TEXT_END = b"\xff"
+_BATCH_ROWS = 1 << 12
+"""Keys that are hashed together: so few that their arrays are not asked of the system anew each time."""
 
 
 def encode(keys: pa.Table) -> bytes:
@@ -36,11 +38,12 @@ def encode(keys: pa.Table) -> bytes:
 
     A NULL in a key, which the native implementation never writes, makes the filter answer "perhaps" for every key.
     """
-    hashes, known = _hashes(keys)
-    if not known.all():
-        return b"\xff" * FILTER_BYTES
     bits = np.zeros(FILTER_BYTES * 8, np.bool_)
-    bits[_bit_positions(hashes)] = True
+    for at in range(0, keys.num_rows, _BATCH_ROWS):
+        hashes, known = _hashes(keys.slice(at, _BATCH_ROWS))
+        if not known.all():
+            return b"\xff" * FILTER_BYTES
+        bits[_bit_positions(hashes)] = True
     return np.packbits(bits, bitorder="little").tobytes()
 
 
