@@ -9,8 +9,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from .effects import Join, Note, Now, Protocol, RandomHex, Request, Sleep, Spawn, StoreRequest, Task, Until, run
+from .effects import (
+    Join,
+    Note,
+    Now,
+    Protocol,
+    RandomHex,
+    Recall,
+    Remember,
+    Request,
+    Sleep,
+    Spawn,
+    StoreRequest,
+    Task,
+    Until,
+    run,
+)
 from .errors import EngineBug, Outcome, Unreachable
+from .remembered import Memory, Remembering
 from .stores.base import Store
 
 T = TypeVar("T")
@@ -26,9 +42,13 @@ def _no_listener(event: str, fields: dict[str, object]) -> None:
     """Nobody listens."""
 
 
-def drive(coroutine: Protocol[T], store: Store, listener: Listener = _no_listener) -> T:
-    """Run a protocol coroutine to its end on ``store``; returns its result or raises its error."""
-    return run(coroutine, _Performing(store, listener).perform)
+def drive(coroutine: Protocol[T], store: Store, listener: Listener = _no_listener, memory: Memory | None = None) -> T:
+    """Run a protocol coroutine to its end on ``store``; returns its result or raises its error.
+
+    ``memory``: keeps what was worked out of stored objects from run to run.
+    """
+    remembering = Remembering(memory, store) if memory is not None else None
+    return run(coroutine, _Performing(store, listener, remembering).perform)
 
 
 @dataclass(slots=True)
@@ -41,12 +61,15 @@ class _Performing:
 
     store: Store
     listener: Listener
+    remembering: Remembering | None = None
     last: Outcome | None = None
     """What the last request to the store raised, if it did."""
 
     def perform(self, request: Request[Any]) -> Any:
         match request:
             case StoreRequest():
+                if self.remembering is not None:
+                    self.remembering.before(request)
                 try:
                     reply, self.last = self.store.perform(request), None
                 except Outcome as outcome:
@@ -55,10 +78,17 @@ class _Performing:
                 return reply
             case Sleep() if isinstance(self.last, Unreachable) and self.last.lasting:
                 raise self.last
+            case Recall():
+                return self.remembering.recall(request) if self.remembering is not None else (None, request)
+            case Remember():
+                if self.remembering is not None:
+                    self.remembering.remember(request)
             case Now():
                 return int(time.time() * 1000)
             case Sleep(duration_ms):
                 time.sleep(duration_ms / 1000)
+                if self.remembering is not None:
+                    self.remembering.pause()
             case RandomHex(digits):
                 return secrets.token_hex((digits + 1) // 2)[:digits]
             case Note(event, fields):

@@ -15,10 +15,10 @@ function of the replies. The reading has no default: who opens a table says it, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from .errors import EngineBug, Outcome, Throttled, Unreachable
 from .ids import Milliseconds
@@ -65,6 +65,14 @@ class Get(StoreRequest[bytes]):
 @dataclass(frozen=True, slots=True)
 class Head(StoreRequest[int]):
     """Size of an object in bytes. Raises `NotFound`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp(StoreRequest[Hashable | None]):
+    """What an object has as long as it is the same object, and no other one of its name has. Raises `NotFound`.
+
+    None if that cannot be told. Drivers ask it where they keep what was made of objects; protocol code does not.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +203,48 @@ class Note(Request[None]):
     fields: tuple[tuple[str, object], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Recall(Request["tuple[Any, Any]"]):
+    """What is kept under the name ``what``, or None and what `Remember` is to be told; see `remembered`."""
+
+    what: Hashable
+    of: tuple[str, ...] = ()
+    """Objects that it is made of besides those that are read from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remember(Request[None]):
+    """Keep what was worked out since the `Recall` that gave ``recording``."""
+
+    recording: object
+    value: object
+    size_bytes: int
+
+
+async def remembered(
+    io: Io,
+    what: Hashable,
+    make: Callable[[], Awaitable[T]],
+    size_bytes: Callable[[T], int],
+    *,
+    of: Sequence[str] = (),
+) -> T:
+    """What ``make`` gives, or gave before under the same name ``what``, while all objects that it read are the same.
+
+    It is of objects that are read one by one, and nobody changes it. Only drivers that keep such things are
+    asked (`Io.remembers`): elsewhere this is ``make``, so that a request less or more is all that anybody can see.
+    ``of``: full names of objects that were read before, in the same run, and that it is made of, too.
+    """
+    if not io.remembers:
+        return await make()
+    found, recording = await Recall(what, tuple(of))
+    if recording is None:
+        return cast(T, found)
+    made = await make()
+    await Remember(recording, made, size_bytes(made))
+    return made
+
+
 async def patiently(read: StoreRequest[T]) -> T:
     """Await a read, and again while it is throttled or not answered: `READ_ATTEMPTS` times, pauses doubling from 50 ms.
 
@@ -240,13 +290,15 @@ class Io:
     store are recognised; empty if there is none."""
     interpretation: Interpretation = field(kw_only=True)
     """What the texts leave open, as everybody who works in this folder reads it."""
+    remembers: bool = False
+    """Whether the driver keeps what was made of objects (`remembered`)."""
 
     def child(self, name: str) -> Io:
         """The folder ``name`` below this one; ``..`` components are resolved and may not leave the store.
 
         It has no `location` of its own.
         """
-        return Io(self.path(name), self.commits, interpretation=self.interpretation)
+        return Io(self.path(name), self.commits, interpretation=self.interpretation, remembers=self.remembers)
 
     @property
     def external(self) -> Io:

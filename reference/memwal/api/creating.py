@@ -175,17 +175,20 @@ def open(  # noqa: A001 - the name that users of a storage library expect
     manifest_store: ManifestStore | None = None,
     listener: Listener = _no_listener,
     profile: Profile = PROFILE,
+    remember_bytes: int | None = None,
 ) -> Table:
     """Open a table on which MemWAL is enabled; with one of the next three an older version of it, for eventual reads.
 
     ``version``: its number. ``timestamp``: the newest version at or before that moment, a datetime or a text in ISO
     8601, in UTC if it has no time zone, as far as clocks of committers agree. ``tag``: the version that it names.
     ``manifest_store``: the external manifest store that the table was created or enabled with; without it such a table
-    is read, a version late at most, and not committed to. Raises `NotFound`, `ArtifactError` for damaged bytes, and
+    is read, a version late at most, and not committed to. ``remember_bytes``: how many bytes this object keeps at most
+    of what it worked out of files that do not change, so that the next read need not open them; 0 for none, None for
+    256 MiB, or for none where ``store`` is handed over. Raises `NotFound`, `ArtifactError` for damaged bytes, and
     `InvalidArgument` when MemWAL is not enabled, the recorded revision is not ``revision``, the table records no
     external manifest store, or ``timestamp`` and ``tag`` say no version.
     """
-    place = find(url, storage_options, store, listener, profile, manifest_store)
+    place = find(url, storage_options, store, listener, profile, manifest_store, remember_bytes)
     current = found(place, time_travel.chosen(place.io, version, timestamp, tag))
     _ = current.mem_wal
     check_mechanism(place, current)

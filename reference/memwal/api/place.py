@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -11,6 +11,7 @@ from ..clauses import implements
 from ..drive import Listener, _no_listener, drive
 from ..effects import Commits, Io, Protocol
 from ..errors import InvalidArgument, NotFound, check_name
+from ..remembered import REMEMBERED_BYTES, Memory
 from ..revisions import CONFIG_COMMITS, PROFILES, REVISIONS, Interpretation, Revision
 from ..stores import ManifestStore, open_store
 from ..stores.base import Store
@@ -47,9 +48,11 @@ class Place:
     store: Store
     io: Io
     listener: Listener = _no_listener
+    memory: Memory = field(default_factory=Memory)
+    """Of what was worked out of stored objects."""
 
     def run(self, coroutine: Protocol[T]) -> T:
-        return drive(coroutine, self.store, self.listener)
+        return drive(coroutine, self.store, self.listener, self.memory)
 
 
 def find(
@@ -59,22 +62,29 @@ def find(
     listener: Listener,
     profile: Profile,
     manifest_store: ManifestStore | None = None,
+    remember_bytes: int | None = None,
 ) -> Place:
     """Where ``url`` is: in ``store``, or in the one that it names. ``profile``: how the texts are read there.
+
+    ``remember_bytes``: how much of what was worked out of stored objects is kept in memory; None: `REMEMBERED_BYTES`,
+    and nothing where the caller hands the store over.
 
     With ``manifest_store`` tables there are committed through it. Its entries carry names inside of ``store``, or
     absolute names where ``url`` names the store: local ones without symbolic links.
     """
     interpretation = named_profile(profile)
+    most_bytes = (REMEMBERED_BYTES if store is None else 0) if remember_bytes is None else remember_bytes
+    memory, remembers = Memory(most_bytes), most_bytes > 0
     if store is not None:
-        place = Place(store, Io(str(url), interpretation=interpretation), listener)
+        place = Place(store, Io(str(url), interpretation=interpretation, remembers=remembers), listener, memory)
         return _arbitrated(place, open_manifest_store(manifest_store)) if manifest_store is not None else place
     text = str(url)
     opened, root = open_store(text, storage_options)
     local = "://" not in text or text.startswith("file://")
     location = str(Path(text.removeprefix("file://")).absolute()) if local else text.rstrip("/")
     named = "" if text.startswith("memory://") else location
-    place = Place(opened, Io(root, location=named, interpretation=interpretation), listener)
+    io = Io(root, location=named, interpretation=interpretation, remembers=remembers)
+    place = Place(opened, io, listener, memory)
     if manifest_store is None:
         return place
     base = str(Path(location).resolve()) if local else location.removesuffix(root).rstrip("/")

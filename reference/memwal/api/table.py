@@ -362,8 +362,12 @@ class Table(Queries):
         return GcReport(decisions=self._run(collecting), dry_run=dry_run)
 
     def verify(self, *, fast: bool = False) -> Report:
-        """Run every invariant over all retained versions and all regions; read only. See `memwal.verify`."""
-        return verify_place(self._place, None, fast=fast)
+        """Run every invariant over all retained versions and all regions; read only. See `memwal.verify`.
+
+        Every file is read anew.
+        """
+        unremembered = replace(self._place, io=replace(self._place.io, remembers=False))
+        return verify_place(unremembered, None, fast=fast)
 
     def repair(self, *, dry_run: bool = False) -> RepairReport:
         """Repair what can be repaired without losing anything. See `memwal.repair`."""

@@ -153,6 +153,11 @@ class SlicedFilter:
         return np.concatenate([np.empty(0, np.bool_), *found])
 
 
+def size_bytes(known: DecodedFilter) -> int:
+    """What a decoded filter takes in memory."""
+    return int(known.bits.nbytes) if isinstance(known, SlicedFilter | split_block.SplitBlockFilter) else 0
+
+
 @dataclass(slots=True)
 class Growing:
     """A self-describing filter while keys are being added to it."""

@@ -156,7 +156,10 @@ class Decoder:
         from lance.file import LanceFileReader
 
         self.columns = columns
+        self.size_bytes = size_bytes
         self._path, self._clause = path, clause
+        self.shared = False
+        """Whether others read from it too: then it goes when the last of them does."""
         self._scratch = Scratch(parts, size_bytes, path)
         try:
             with native.reading(path, clause, refusal=_REFUSAL):
@@ -175,8 +178,9 @@ class Decoder:
         self.close()
 
     def close(self) -> None:
-        """Drop the scratch file; afterwards nothing can be read."""
-        self._scratch.close()
+        """Drop the scratch file; afterwards nothing can be read, except from one that is shared."""
+        if not self.shared:
+            self._scratch.close()
 
     @property
     def schema(self) -> pa.Schema:

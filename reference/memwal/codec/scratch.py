@@ -22,10 +22,9 @@ class Scratch:
     """
 
     def __init__(self, parts: Iterable[tuple[int, bytes]], size_bytes: int, path: str) -> None:
+        self._descriptor, self._linked = -1, ""
         held = tuple(parts)
         self._path = path
-        self._descriptor = -1
-        self._linked = ""
         """Name in the temporary folder; empty for a file in memory."""
         refused = ""
         for place in (self._in_memory, self._in_temporary_folder):
@@ -44,6 +43,9 @@ class Scratch:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
         self.close()
 
     @property

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from .. import confirm, paths
 from ..clauses import implements
 from ..codec.index_details import IndexDetails
-from ..effects import Io
+from ..effects import Io, remembered
 from ..errors import ArtifactError, NotFound
 from ..revisions import CONFIG_INLINE_REGIONS, Revision
 from ..table.state import TableState
@@ -75,8 +75,13 @@ async def load(table: Io, state: TableState) -> tuple[RegionRow, ...]:
     """
     details, revision = state.mem_wal, state.revision
     if details.inline_snapshots:
-        rows = snapshot_file.decode(details.inline_snapshots, details, revision, state.path)
-        path = state.path
+        path, inline = state.path, details.inline_snapshots
+
+        async def decoded() -> tuple[RegionRow, ...]:
+            return snapshot_file.decode(inline, details, revision, path)
+
+        what = ("region snapshot", path, revision.name, details.specs, inline)
+        rows = await remembered(table, what, decoded, lambda _: 4 * len(inline))
     elif is_external(details, revision):
         entry = state.mem_wal_entry
         assert entry is not None

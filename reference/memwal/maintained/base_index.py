@@ -8,13 +8,14 @@ from __future__ import annotations
 import uuid as uuids
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import pyarrow as pa
 
 from ..clauses import implements
 from ..codec.pb.lance import table_pb2
-from ..effects import Io
+from ..effects import Io, remembered
 from ..errors import ArtifactError, InvalidArgument, Outcome
 from ..table import vector_models
 from ..table.coverage import index_names, segments
@@ -109,7 +110,8 @@ async def _read(
     suffix = details.type_url.rpartition(".")[2]
     code, tokenizer, kind = None, None, _SCALAR_KINDS.get(suffix)
     if vector_models.is_vector(entries[0]):
-        code = await _code(io, name, entries)
+        what = ("vector code", io.root, name, parts)
+        code = await remembered(io, what, partial(_code, io, name, entries), _code_bytes)
         if code is None:
             return None
         kind = code.kind
@@ -147,6 +149,10 @@ def _check_type(name: str, kind: str, column: pa.Field, fits: bool) -> None:
     if not fits:
         reason = f"index {name!r} of kind {kind} over column {column.name!r} of type {column.type} is not supported"
         raise InvalidArgument(reason, clause="AMB-48")
+
+
+def _code_bytes(code: VectorCode | None) -> int:
+    return 0 if code is None else int(code.centroids.nbytes) + (0 if code.codebook is None else code.codebook.nbytes)
 
 
 async def _code(io: Io, name: str, entries: Iterable[table_pb2.IndexMetadata]) -> VectorCode | None:

@@ -6,8 +6,9 @@ Source: MemWAL revision A, "MemTable Indexing" and "Full-Text Search Queries"; A
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from ..clauses import implements
 from ..codec import data_file, json_text, postings, token_fst
 from ..codec.pb.lance import table_pb2
 from ..codec.postings import PostingLayout, Postings
-from ..effects import Io
+from ..effects import Io, remembered
 from ..errors import ArtifactError, InvalidArgument, NotFound
 from ..table.mirror import index_folder
 from ..table.stored_index import IndexFile, open_index_file
@@ -27,6 +28,8 @@ Addresses = npt.NDArray[np.uint64]
 """Row addresses. Shape (documents,)."""
 
 _CLAUSE = "WRITER-027"
+_TERM_BYTES = 64
+"""At most what a term takes in memory, besides its text; a byte of a transducer takes less."""
 _LISTS = ("_posting", "_length")
 _PLACES = ("_compressed_position", "_position_block_offset")
 
@@ -83,6 +86,14 @@ class StoredPart:
 async def parts(io: Io, entry: table_pb2.IndexMetadata) -> list[StoredPart]:
     """The partitions of one index entry of the table at ``io``. Raises `ArtifactError` for missing or damaged files."""
     folder = index_folder(entry.uuid.uuid)
+    return await remembered(io, ("text index", io.path(folder)), partial(_opened, io, entry, folder), _size)
+
+
+def _size(parts: Sequence[StoredPart]) -> int:
+    return sum(part.addresses.nbytes + part.lengths.nbytes + _TERM_BYTES * len(part.terms) for part in parts)
+
+
+async def _opened(io: Io, entry: table_pb2.IndexMetadata, folder: str) -> list[StoredPart]:
     told = await _read(io, f"{folder}/{METADATA_FILE}")
     try:
         numbers = [int(number) for number in json_text.parse((told.schema.metadata or {})[b"partitions"])]

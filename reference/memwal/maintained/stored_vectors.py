@@ -7,6 +7,7 @@ Source: MemWAL revision A, "Vector Search Queries"; AMB-51.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from ..clauses import implements
 from ..codec import protobuf, vector_model
 from ..codec.pb.lance import index_pb2, table_pb2
 from ..codec.vector_model import AUXILIARY_FILE
-from ..effects import Io
+from ..effects import Io, remembered
 from ..errors import ArtifactError, NotFound
 from ..table.mirror import index_folder
 from ..table.stored_file import StoredFile, open_at, open_columns, open_rows
@@ -55,7 +56,7 @@ class StoredVectors:
         offsets = np.arange(len(own)) + first
         if not len(offsets):
             return np.empty(0, np.uint64), None
-        rows = await self._rows(offsets)
+        rows = await self._rows(chosen, starts, offsets)
         addresses = rows.column(_ADDRESS).to_numpy().astype(np.uint64)
         if not self._codes:
             return addresses, None
@@ -67,14 +68,29 @@ class StoredVectors:
                 codes[start:end] = codes[start:end].reshape(codes.shape[1], end - start).T
         return addresses, Encoded(np.arange(len(own)), own, codes)
 
-    async def _rows(self, offsets: npt.NDArray[np.int64]) -> pa.Table:
+    async def _rows(
+        self, chosen: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64]
+    ) -> pa.Table:
         total = int(self.ends[-1])
         if self.file.layout is None or len(offsets) == total:
-            with await open_rows(self.io, self.file, 0, total) as reader:
-                whole = reader.read().select(list(self.file.columns))
-                return whole if len(offsets) == total else cellwise.at(whole, offsets)
+            whole = await self._read(0, total)
+            return whole if len(offsets) == total else cellwise.at(whole, offsets)
+        ends = self.ends[chosen]
+        parts = [await self._read(int(start), int(end)) for start, end in zip(starts, ends, strict=True) if start < end]
+        return pa.concat_tables(parts)
+
+    async def _read(self, start: int, end: int) -> pa.Table:
+        """Rows of the file, which are kept."""
+        what = ("rows of vectors", self.io.path(self.file.name), start, end)
+        return await remembered(self.io, what, partial(self._decoded, start, end), lambda rows: int(rows.nbytes))
+
+    async def _decoded(self, start: int, end: int) -> pa.Table:
+        if self.file.layout is None or end - start == self.ends[-1]:
+            with await open_rows(self.io, self.file, start, end - start) as reader:
+                return reader.read(start, end - start).select(list(self.file.columns))
+        offsets = np.arange(start, end)
         with await open_at(self.io, self.file, offsets.astype(np.uint64)) as reader:
-            return reader.take(offsets.astype(np.int64)).select(list(self.file.columns))
+            return reader.take(offsets).select(list(self.file.columns))
 
     @property
     def _codes(self) -> tuple[str, ...]:
@@ -85,6 +101,11 @@ class StoredVectors:
 async def open_vectors(io: Io, entry: table_pb2.IndexMetadata, code: VectorCode) -> StoredVectors:
     """One index entry of the table at ``io``, which follows ``code``. Raises `ArtifactError` for damaged files."""
     name = f"{index_folder(entry.uuid.uuid)}/{AUXILIARY_FILE}"
+    what = ("vectors of an index", io.path(name), code.model)
+    return await remembered(io, what, partial(_opened, io, name, code), lambda opened: int(opened.ends.nbytes))
+
+
+async def _opened(io: Io, name: str, code: VectorCode) -> StoredVectors:
     path = io.path(name)
     try:
         buffers = await open_buffers(io, name)

@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from .. import paths
 from ..clauses import implements
 from ..codec import data_file
-from ..effects import Io
+from ..effects import Io, remembered
 from ..errors import ArtifactError, InvalidArgument, NotFound
 
+_TOKENIZER_BYTES = 4096
+"""About what a tokenizer takes in memory."""
 METADATA_FILE = "metadata.lance"
 BASES = ("simple", "whitespace", "raw", "ngram", "icu", "icu/split", "code")
 """Base tokenizers that need no language model on the machine."""
@@ -99,6 +102,11 @@ async def load(io: Io, name: str, parts: Sequence[str]) -> Tokenizer:
 
 async def _load_part(io: Io, name: str, part: str) -> Tokenizer:
     file = f"{paths.INDICES}/{part}/{METADATA_FILE}"
+    what = ("tokenizer", io.path(file), name)
+    return await remembered(io, what, partial(_read_part, io, name, file), lambda _: _TOKENIZER_BYTES)
+
+
+async def _read_part(io: Io, name: str, file: str) -> Tokenizer:
     try:
         data = await io.get(file)
     except NotFound:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -24,7 +25,7 @@ from ..codec import data_file
 from ..codec.canonical import flat, valid
 from ..codec.file_layout import Range
 from ..codec.pb.lance import table_pb2
-from ..effects import Io
+from ..effects import Io, remembered
 from ..errors import ArtifactError, NotFound
 from ..ids import FragmentId
 from ..maintained.scalar import Between, codes, comparable, has_order
@@ -51,6 +52,8 @@ Wanted = Collection[Any] | Between
 _CLAUSE = "PLAN-033"
 _PAGE_ROWS = 4096
 """Rows of a page of an index that does not say it."""
+_BOUND_BYTES = 256
+"""About what the bounds of a page take in memory."""
 _BRIDGED_PAGES = 8
 """Wanted pages that are not further apart than this are decoded together, with those between them."""
 _LEAST, _LARGEST = comparable(pa.array([float("-inf"), float("inf")]))
@@ -141,12 +144,19 @@ class Btree:
         size = self.page_rows
         runs = [range(run[0] * size, (run[-1] + 1) * size) for run in _runs(sorted(pages), _BRIDGED_PAGES)]
         for together in self._groups(runs):
-            with await self._opened(together) as decoder:
-                self._check_rows(decoder)
-                for run in together:
-                    found = decoder.read(run.start, min(decoder.rows, run.stop) - run.start)
-                    values, ids = found.select(list(decoder.columns or ())).columns
-                    yield flat(values), ids.to_numpy()
+            what = ("pages of a btree", self.io.root, tuple(together))
+            for page in await remembered(self.io, what, partial(self._decoded, together), _pages_bytes):
+                yield page
+
+    async def _decoded(self, runs: Sequence[range]) -> list[tuple[pa.Array, Addresses]]:
+        pages = []
+        with await self._opened(runs) as decoder:
+            self._check_rows(decoder)
+            for run in runs:
+                found = decoder.read(run.start, min(decoder.rows, run.stop) - run.start)
+                values, ids = found.select(list(decoder.columns or ())).columns
+                pages.append((flat(values), ids.to_numpy()))
+        return pages
 
     def _groups(self, runs: Sequence[range]) -> Iterator[Sequence[range]]:
         """``runs`` in parts for each of which about `FETCH_BYTES` of the file are fetched at most."""
@@ -175,6 +185,10 @@ class Btree:
         if -(-decoder.rows // self.page_rows) != pages:
             reason = f"holds {decoder.rows} rows, and the btree has {pages} pages of {self.page_rows}"
             raise ArtifactError(_CLAUSE, self.io.path(DATA), reason)
+
+
+def _pages_bytes(pages: Sequence[tuple[pa.Array, Addresses]]) -> int:
+    return sum(values.nbytes + ids.nbytes for values, ids in pages)
 
 
 def _is_value(value: Any) -> bool:
@@ -261,6 +275,14 @@ def can_be_asked(state: TableState, entry: table_pb2.IndexMetadata) -> bool:
 async def open_btree(io: Io, folder: str) -> Btree | None:
     """The btree in ``folder``; without pages if there are no files; None for one that cannot be asked (see `find`)."""
     within = io.child(folder)
+    return await remembered(io, ("btree", within.root), partial(_opened_btree, within), _btree_bytes)
+
+
+def _btree_bytes(tree: Btree | None) -> int:
+    return 0 if tree is None else _BOUND_BYTES * len(tree.lower)
+
+
+async def _opened_btree(within: Io) -> Btree | None:
     try:
         data = await within.get(LOOKUP)
     except NotFound:

@@ -7,11 +7,14 @@ Source: MemWAL revision A, "Full-Text Search Queries"; AMB-110.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from ..clauses import implements
+from ..effects import remembered
 from ..ids import RegionId
 from ..keys import Mask
 from ..table.read import ROW_ADDRESS, deleted_offsets
@@ -35,7 +38,7 @@ class Liveness:
             return live
         which = part.region_id, part.generation
         if which not in self._dead:
-            self._dead[which] = np.unique(np.concatenate([await self._superseded(part), await _deleted(part)]))
+            self._dead[which] = await self._remembered(part)
         dead = self._dead[which]
         if not len(dead) or not len(addresses):
             return live
@@ -45,9 +48,29 @@ class Liveness:
         live[places[addresses[places] == dead]] = False
         return live
 
-    async def _superseded(self, part: Part) -> Addresses:
-        key, regions = list(self.fresh.view.base.primary_key), self.fresh.parts.regions
-        if part.region_id is None and not regions:
+    async def _remembered(self, part: Part) -> Addresses:
+        """What generations say is kept: they do not change. What is in memory or in the WAL does."""
+        regions = self.fresh.parts.regions
+        # A newer row of the key supersedes one of the base whichever region it is in: that is what its merge does.
+        sources = regions.values() if part.region_id is None else (regions[part.region_id],)
+        newer = [each for parts in sources for each in parts if each.generation > part.generation]
+        newer = [each for each in newer if isinstance(each, TablePart) or len((await self.fresh.keys(each))[1])]
+        make = partial(self._made, part, newer)
+        tables = [each for each in newer if isinstance(each, TablePart)]
+        if not isinstance(part, TablePart) or len(tables) < len(newer):
+            return await make()
+        told = tuple([(await each.opened()).path for each in (part, *tables)])
+        for each in newer:
+            await self.fresh.keys(each)  # which asks for the newest version of each: that is not kept
+        what = ("superseded rows", part.io.root, told, self.fresh.view.base.primary_key)
+        return await remembered(part.io, what, make, _size, of=told)
+
+    async def _made(self, part: Part, newer: Sequence[Part]) -> Addresses:
+        return np.unique(np.concatenate([await self._superseded(part, newer), await _deleted(part)]))
+
+    async def _superseded(self, part: Part, newer: Sequence[Part]) -> Addresses:
+        key = list(self.fresh.view.base.primary_key)
+        if part.region_id is None and not newer:
             return np.empty(0, np.uint64)
         rows = await part.rows(key)
         addresses: Addresses = rows.column(ROW_ADDRESS).to_numpy()
@@ -55,9 +78,13 @@ class Liveness:
             return addresses[await self.fresh.stale(part, rows)]
         # A newer row of the key supersedes one of the base whichever region it is in: that is what its merge does.
         stale = np.zeros(rows.num_rows, np.bool_)
-        for each in (each for parts in regions.values() for each in parts):
+        for each in newer:
             stale |= (await self.fresh.keys(each))[0].mask(rows)
         return addresses[stale]
+
+
+def _size(addresses: Addresses) -> int:
+    return int(addresses.nbytes)
 
 
 async def _deleted(part: Part) -> Addresses:

@@ -21,7 +21,7 @@ from ..codec import bloom
 from ..codec.bloom import DecodedFilter
 from ..codec.pb.lance import table_pb2
 from ..codec.region_manifest import RegionManifest
-from ..effects import Io
+from ..effects import Io, remembered
 from ..errors import ArtifactError, Fenced, NotFound, Unmergeable
 from ..ids import Epoch, FragmentId, Generation, RegionId
 from ..keys import Mask, holds
@@ -114,12 +114,16 @@ class TablePart:
         if self.region_id is None:
             return np.ones(keys.num_rows, np.bool_)
         if self.known is None:
-            try:
-                data = await self.io.get(paths.BLOOM_FILTER)
-                self.known = bloom.decode(data, self.base.revision, self.io.path(paths.BLOOM_FILTER))
-            except NotFound:
-                self.known = bloom.AlwaysPositive()
+            name = "key filter", self.io.root, self.base.revision.name
+            self.known = await remembered(self.io, name, self._filter, bloom.size_bytes)
         return self.known.might_contain(keys)
+
+    async def _filter(self) -> DecodedFilter:
+        name = paths.BLOOM_FILTER
+        try:
+            return bloom.decode(await self.io.get(name), self.base.revision, self.io.path(name))
+        except NotFound:
+            return bloom.AlwaysPositive()
 
     async def opened(self) -> TableState:
         """The table; raises `Raced` for a generation that is gone, and `ArtifactError` for columns that do not fit."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from .. import cellwise
 from ..clauses import implements
-from ..effects import Io
+from ..effects import Io, remembered
 from ..ids import RegionId
 from ..index.snapshot import RegionRow
 from ..keys import KeySet, Mask, last_of_each
@@ -28,6 +28,8 @@ from .parts import Addresses, Part, Parts, TablePart
 from .pruning import registered, targets
 from .view import View
 
+_KEY_BYTES = 64
+"""About what a key takes in memory."""
 _FIRST = 64
 """Fewest candidates of a source that are fetched at once."""
 
@@ -100,11 +102,26 @@ class Freshness:
         """The keys of a source above the base, and the addresses of the last row of each, ascending."""
         which = part.region_id, part.generation
         if which not in self._own:
-            key = list(self.view.base.primary_key)
-            rows = await part.rows(key)
-            newest = last_of_each(rows, key).column(ROW_ADDRESS).to_numpy()
-            self._own[which] = KeySet(rows.select(key)), np.sort(newest)
+            self._own[which] = await self._keys(part)
         return self._own[which]
+
+    async def _keys(self, part: Part) -> tuple[KeySet, Addresses]:
+        key = self.view.base.primary_key
+
+        async def made() -> tuple[KeySet, Addresses]:
+            rows = await part.rows(key)
+            newest = last_of_each(rows, list(key)).column(ROW_ADDRESS).to_numpy()
+            return KeySet(rows.select(key)), np.sort(newest)
+
+        if not isinstance(part, TablePart):
+            return await made()
+        path = (await part.opened()).path
+        columns = tuple(part.columns[name] for name in key)
+        return await remembered(self.io, ("keys", part.io.root, path, key, columns), made, _keys_bytes, of=[path])
+
+
+def _keys_bytes(held: tuple[KeySet, Addresses]) -> int:
+    return _KEY_BYTES * len(held[1])
 
 
 @dataclass(slots=True)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..clauses import implements
-from ..effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutIfAbsent, RenameIfAbsent, StoreRequest
+from ..effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutIfAbsent, RenameIfAbsent, Stamp, StoreRequest
 from ..errors import InvalidArgument, NotFound, StorageError
 from . import files
 from .base import Handlers, handler, slice_of
 
 _CHUNK_BYTES = 1 << 20
+_TICK_NS = 20_000_000
+"""More than what the clock by which a file system stamps files advances at a time."""
 
 
 class LocalStore:
@@ -61,7 +64,14 @@ class LocalStore:
             return b"".join(_chunks(file, first, end, end - first, request.path))
 
     def _head(self, request: Head) -> int:
-        return _size(self._prefix + request.path, request.path)
+        return _status(self._prefix + request.path, request.path).st_size
+
+    def _stamp(self, request: Stamp) -> tuple[int, ...] | None:
+        """No other file that ever had the name has the same: a new one has another number or was changed later."""
+        found = _status(self._prefix + request.path, request.path)
+        if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) < _TICK_NS:
+            return None  # a file that replaces it now may get the same times
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
     def _list(self, request: List) -> tuple[str, ...]:
         folder = f"{request.path}/" if request.path else ""
@@ -110,7 +120,7 @@ class LocalStore:
     @implements("AMB-38", "MANIFEST-021", "MANIFEST-039")
     def _rename_if_absent(self, request: RenameIfAbsent) -> None:
         source, target = self._prefix + request.path, self._writable(request.target)
-        _size(source, request.path)  # a folder would be renamed, too
+        _status(source, request.path)  # a folder would be renamed, too
         cause: files.Unsupported | None = None
         for move in self._moves:
             try:
@@ -161,14 +171,14 @@ def _unreadable(error: OSError, name: str) -> NotFound | StorageError:
     return NotFound(name) if error.errno in files.NOTHING_THERE else files.refusal(error, name)
 
 
-def _size(path: str, name: str) -> int:
+def _status(path: str, name: str) -> os.stat_result:
     try:
         found = os.stat(path)
     except OSError as error:
         raise _unreadable(error, name) from error
     if not stat.S_ISREG(found.st_mode):
         raise NotFound(name)
-    return found.st_size
+    return found
 
 
 def _chunks(file: int, first: int, end: int, chunk_bytes: int, name: str) -> Iterator[bytes]:
@@ -231,4 +241,5 @@ _HANDLERS: Handlers[LocalStore] = {
     Delete: LocalStore._delete,
     Copy: LocalStore._copy,
     RenameIfAbsent: LocalStore._rename_if_absent,
+    Stamp: LocalStore._stamp,
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from obstore import exceptions
 
 from ..clauses import implements
-from ..effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutIfAbsent, RenameIfAbsent, StoreRequest
+from ..effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutIfAbsent, RenameIfAbsent, Stamp, StoreRequest
 from ..errors import (
     AlreadyExists,
     InvalidArgument,
@@ -26,7 +26,7 @@ from .base import Handlers, check_name, handler, slice_of
 from .verdicts import RAISED, StoreVerdict, reason, status, verdict
 
 if TYPE_CHECKING:
-    from obstore import GetOptions
+    from obstore import GetOptions, ObjectMeta
     from obstore.store import ObjectStore as Obstore
 
 T = TypeVar("T")
@@ -159,9 +159,17 @@ class ObjectStore:
     def _head(self, request: Head) -> int:
         return self._size(request.path)
 
+    def _stamp(self, request: Stamp) -> tuple[object, ...] | None:
+        """By the store's mark of the content; None where it gives none."""
+        found = self._described(request.path)
+        return (found["size"], found["last_modified"], found["e_tag"]) if found.get("e_tag") else None
+
     def _size(self, path: str) -> int:
-        size: int = _reading(path, lambda: self._reads.head(self._prefix + path))["size"]
+        size: int = self._described(path)["size"]
         return size
+
+    def _described(self, path: str) -> ObjectMeta:
+        return _reading(path, lambda: self._reads.head(self._prefix + path))
 
     def _list(self, request: List) -> tuple[str, ...]:
         folder = self._folder(request.path)
@@ -302,4 +310,5 @@ _HANDLERS: Handlers[ObjectStore] = {
     Delete: ObjectStore._delete,
     Copy: ObjectStore._copy,
     RenameIfAbsent: ObjectStore._rename_if_absent,
+    Stamp: ObjectStore._stamp,
 }

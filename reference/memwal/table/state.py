@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from ..codec.data_file import FLAT_VERSION, WRITTEN_VERSIONS, FileVersion
 from ..codec.index_details import IndexDetails
 from ..codec.pb.lance import file_pb2, table_pb2
 from ..codec.table_manifest import TableManifest
-from ..effects import Io
+from ..effects import Io, remembered
 from ..errors import ArtifactError, InvalidArgument, NotFound
 from ..ids import FieldId, Milliseconds, TableVersion
 from ..revisions import CONFIG_MANIFEST_COLLECTION, CONFIG_REVISION, CONFIG_WAL_COLLECTION, REVISIONS, R, Revision
@@ -32,6 +32,8 @@ WRITE_FLAGS = READ_FLAGS & ~2
 """Writer feature flags understood; stable row ids are not maintained, so such tables are not written."""
 
 
+_MESSAGE_FACTOR = 4
+"""How many times as large as its bytes a message is in memory."""
 _UPGRADE = ": write all rows anew first, with memwal.base_table(...).upgrade()"
 
 
@@ -224,6 +226,17 @@ async def load(io: Io, version: TableVersion) -> TableState:
 
 async def _load(io: Io, version: TableVersion, final: str) -> TableState:
     name = await naming.locate(io, version, final)
+    what = ("table manifest", io.path(name), version)
+    return await remembered(io, what, partial(_decoded, io, name, version), _size)
+
+
+def _size(state: TableState) -> int:
+    """About what a version takes in memory."""
+    held = state.manifest
+    return _MESSAGE_FACTOR * (held.message.ByteSize() + sum(index.ByteSize() for index in held.indices))
+
+
+async def _decoded(io: Io, name: str, version: TableVersion) -> TableState:
     manifest = table_manifest.decode(await io.get(name), io.path(name))
     state = TableState(manifest, io.path(name))
     if state.version != version:

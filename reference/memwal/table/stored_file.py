@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from ..codec import data_file, file_layout, mini_blocks, protobuf
 from ..codec.data_file import Decoder
 from ..codec.file_layout import Layout, Page, Range, joined
 from ..codec.pb.lance import file_pb2, table_pb2
-from ..effects import Io
+from ..effects import Io, remembered
 from ..errors import ArtifactError
 from . import schema as schemas
 from .legacy import paging, reading, structure
@@ -36,6 +37,9 @@ CHUNK_GAP_BYTES = 1 << 16
 """Chunks of single rows that lie closer together than this are read in one range."""
 CHUNKS_MOST = 1_000
 """As many ranges of chunks are read at most; else those are joined that pages would be joined for."""
+
+_LAYOUT_FACTOR = 8
+"""How many times as large as the bytes that say it a layout is in memory."""
 
 _BLOB = "lance-encoding:blob"
 _PACKED = ("lance-encoding:packed", "packed")
@@ -255,6 +259,15 @@ def column_numbers(
 
 async def layout_of(io: Io, name: str, size: int) -> tuple[Layout, tuple[tuple[int, bytes], ...]]:
     """Where the parts of the file are, and the parts that tell it: one request, more only for a long end."""
+    what = ("layout", io.path(name), size)
+    return await remembered(io, what, partial(_layout_of, io, name, size), _bytes_of_layout)
+
+
+def _bytes_of_layout(found: tuple[Layout, tuple[tuple[int, bytes], ...]]) -> int:
+    return _LAYOUT_FACTOR * sum(len(data) for _, data in found[1])
+
+
+async def _layout_of(io: Io, name: str, size: int) -> tuple[Layout, tuple[tuple[int, bytes], ...]]:
     path, clause = io.path(name), "FORMAT-024"
     first = max(0, size - END_BYTES)
     end = await get(io, name, "FORMAT-018", first, size - first)
@@ -276,7 +289,20 @@ async def open_rows(io: Io, file: StoredFile, start: int, rows: int) -> Rows:
         wanted = file.legacy.batches_of(start, rows)
         held = await reading.with_pages(io, file.name, file.legacy, file.legacy_names, wanted)
         return LegacyRows(held, file.legacy_names)
-    return decoder(io, file, await _fetch(io, file, start, rows))
+    if file.layout is not None or file.held:
+        return decoder(io, file, await _fetch(io, file, start, rows))
+    what = ("rows of a data file", io.path(file.name), file.columns, file.places, file.fields)
+    return await remembered(io, what, partial(_shared, io, file), _bytes_of_whole)
+
+
+async def _shared(io: Io, file: StoredFile) -> Decoder:
+    opened = decoder(io, file, await _fetch(io, file, 0, 0))
+    opened.shared = io.remembers
+    return opened
+
+
+def _bytes_of_whole(opened: Decoder) -> int:
+    return opened.size_bytes
 
 
 async def at_hand(io: Io, file: StoredFile) -> StoredFile:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -11,7 +12,7 @@ from ..codec import file_layout
 from ..codec.data_file import Decoder
 from ..codec.file_layout import FOOTER, Layout
 from ..codec.pb.lance import table_pb2
-from ..effects import Io
+from ..effects import Io, remembered
 from ..errors import NotFound
 from . import stored_file
 from .legacy import structure
@@ -43,6 +44,10 @@ class IndexFile:
         wanted = self.rows - start if rows is None else rows
         if self.table is not None:
             return self.table.select(list(columns)).slice(start, wanted)
+        what = ("rows of an index file", self.io.path(self.name), tuple(columns), start, wanted)
+        return await remembered(self.io, what, partial(self._read, columns, start, wanted), _size)
+
+    async def _read(self, columns: Sequence[str], start: int, wanted: int) -> pa.Table:
         assert self.layout is not None
         parts, numbers = list(self.parts), [self.schema.get_field_index(column) for column in columns]
         for place in self.layout.ranges(numbers, start, wanted):
@@ -57,6 +62,20 @@ async def open_index_file(io: Io, entry: table_pb2.IndexMetadata, name: str) -> 
     Raises `ArtifactError` for one that is damaged.
     """
     path = f"{index_folder(entry.uuid.uuid)}/{name}"
+    return await remembered(io, ("index file", io.path(path)), partial(_opened, io, path), _opened_bytes)
+
+
+def _size(rows: pa.Table) -> int:
+    return int(rows.nbytes)
+
+
+def _opened_bytes(file: IndexFile | None) -> int:
+    if file is None:
+        return 0
+    return sum(len(data) for _, data in file.parts) * 2 + (_size(file.table) if file.table is not None else 0)
+
+
+async def _opened(io: Io, path: str) -> IndexFile | None:
     try:
         size = await io.head(path)
         end = await io.get(path, 0 if size <= WHOLE_BYTES else size - FOOTER.size)

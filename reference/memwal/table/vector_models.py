@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from ..clauses import implements
 from ..codec import protobuf, vector_model
 from ..codec.pb.lance import file_pb2, table_pb2
 from ..codec.vector_model import AUXILIARY_FILE, BUFFER_ENTRY, FOOTER, INDEX_FILE, VectorModel
-from ..effects import Io
+from ..effects import Io, remembered
 from ..errors import ArtifactError, NotFound
 from .mirror import index_folder
 
@@ -25,6 +26,14 @@ async def load(io: Io, entry: table_pb2.IndexMetadata) -> VectorModel | None:
     Raises `ArtifactError` for damaged files.
     """
     folder = index_folder(entry.uuid.uuid)
+    return await remembered(io, ("vector model", io.path(folder)), partial(_loaded, io, folder), _size)
+
+
+def _size(model: VectorModel | None) -> int:
+    return 0 if model is None else len(model.centroids) + sum(len(data) for _, data in model.buffers)
+
+
+async def _loaded(io: Io, folder: str) -> VectorModel | None:
     try:
         index = await open_buffers(io, f"{folder}/{INDEX_FILE}")
     except NotFound:

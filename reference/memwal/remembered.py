@@ -1,0 +1,159 @@
+"""What was worked out of stored objects, kept in memory for as long as all of these are the same objects.
+
+Protocol code says what may be kept (`memwal.effects.remembered`), and a driver keeps it. The driver sees which objects
+are read while it is worked out, and gives it again only if each of them still is what it was: every run asks the store
+once for each (`Stamp`). So nothing is given of an object that was deleted or made anew. What listings say, and
+what requests that change the store answer, is never kept.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .effects import Get, Head, List, ListFolders, Recall, Remember, Stamp, StoreRequest
+from .errors import InvalidArgument, NotFound, Outcome
+from .stores.base import Store
+
+REMEMBERED_BYTES = 256 << 20
+"""Of each table that is opened, where its opener does not say how many."""
+
+_ABSENT = "absent"
+"""The stamp of an object that is not there."""
+_ENTRY_BYTES = 512
+"""About what an entry takes besides its value."""
+
+Stamps = dict[str, Hashable]
+"""By path, what tells that an object is the same one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    value: Any
+    size_bytes: int
+    stamps: Stamps
+
+
+class Memory:
+    """Values by what they are, those that were asked for last, of ``most_bytes`` together. Any threads may share it."""
+
+    def __init__(self, most_bytes: int = REMEMBERED_BYTES) -> None:
+        if most_bytes < 0:
+            raise InvalidArgument(f"{most_bytes} bytes to remember")
+        self.most_bytes = most_bytes
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._size_bytes = 0
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[type[Memory], tuple[int]]:
+        """Another process begins with nothing."""
+        return type(self), (self.most_bytes,)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all values, as they were said to have."""
+        return self._size_bytes
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def find(self, what: Hashable) -> _Entry | None:
+        with self._lock:
+            found = self._entries.get(what)
+            if found is not None:
+                self._entries.move_to_end(what)
+            return found
+
+    def keep(self, what: Hashable, entry: _Entry) -> None:
+        """Keep an entry, and drop those that were not asked for longest where room is short."""
+        with self._lock:
+            self._drop(what)
+            if entry.size_bytes > self.most_bytes:
+                return
+            self._entries[what] = entry
+            self._size_bytes += entry.size_bytes
+            while self._size_bytes > self.most_bytes:
+                self._drop(next(iter(self._entries)))
+
+    def _drop(self, what: Hashable) -> None:
+        before = self._entries.pop(what, None)
+        if before is not None:
+            self._size_bytes -= before.size_bytes
+
+
+@dataclass(slots=True)
+class Recording:
+    """The objects that are read while something is worked out."""
+
+    what: Hashable
+    stamps: Stamps = field(default_factory=dict)
+    lasting: bool = True
+    """Whether it depends on nothing but these."""
+
+
+@dataclass(slots=True)
+class Remembering:
+    """A `Memory` in one run of one coroutine, in which an object is asked for its stamp once."""
+
+    memory: Memory
+    store: Store
+    seen: Stamps = field(default_factory=dict)
+    open: list[Recording] = field(default_factory=list)
+    """What is being worked out, one within another."""
+
+    def recall(self, request: Recall) -> tuple[Any, Recording | None]:
+        """The value; or None, and what `remember` is to be told."""
+        entry = self.memory.find(request.what)
+        if entry is not None and all(self._stamp(path) == stamp for path, stamp in entry.stamps.items()):
+            self._note(entry.stamps)
+            return entry.value, None
+        found = Recording(request.what)
+        self.open.append(found)
+        for path in request.of:
+            # What was made of an object before this run may be of another object of its name.
+            found.lasting &= path in self.seen
+            self._note({path: self.seen.get(path)})
+        return None, found
+
+    def remember(self, request: Remember) -> None:
+        """Keep what was worked out; recordings within it that were given up end too."""
+        at = next(at for at, each in enumerate(self.open) if each is request.recording)
+        recording = self.open[at]
+        del self.open[at:]
+        if recording.lasting:
+            stored = _Entry(request.value, request.size_bytes + _ENTRY_BYTES, recording.stamps)
+            self.memory.keep(recording.what, stored)
+
+    def before(self, request: StoreRequest[Any]) -> None:
+        """Note what ``request``, which is about to be performed, looks at; after a change nothing is as it was."""
+        if isinstance(request, Get | Head):
+            if self.open:
+                self._note({request.path: self._stamp(request.path)})
+            return
+        if not isinstance(request, List | ListFolders):
+            self.seen.clear()
+        for each in self.open:
+            each.lasting = False
+
+    def pause(self) -> None:
+        """Time goes by: objects are asked again."""
+        self.seen.clear()
+
+    def _note(self, stamps: Stamps) -> None:
+        for each in self.open:
+            each.stamps.update(stamps)
+            each.lasting &= None not in stamps.values()
+
+    def _stamp(self, path: str) -> Hashable:
+        """None if the store does not tell: then nothing is the same."""
+        if path not in self.seen:
+            try:
+                self.seen[path] = self.store.perform(Stamp(path))
+            except NotFound:
+                self.seen[path] = _ABSENT
+            except (Outcome, InvalidArgument):
+                return None
+        return self.seen[path]

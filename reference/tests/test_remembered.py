@@ -1,0 +1,241 @@
+"""What is kept of stored objects from read to read: it never changes an answer, and never grows beyond its bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import memwal
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memwal.drive import drive
+from memwal.effects import Get, Io, List, PutIfAbsent, Stamp, StoreRequest, remembered
+from memwal.errors import ArtifactError, InvalidArgument, NotFound
+from memwal.remembered import Memory
+from memwal.revisions import STRICT
+from memwal.stores.local import LocalStore
+from memwal.stores.memory import MemoryStore
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("n", pa.int64())])
+IO = Io("", interpretation=STRICT, remembers=True)
+MIB = 1 << 20
+
+
+def rows(first: int, n: int, count: int = 4) -> pa.Table:
+    return pa.table({"id": range(first, first + count), "n": [n] * count}, schema=SCHEMA)
+
+
+def answers(table: memwal.Table) -> list[object]:
+    """Of a scan, a filtered scan and a lookup."""
+    found = [
+        table.scan(),
+        table.scan(filter="n >= 3"),
+        table.get(pa.table({"id": [0, 5, 7]})),
+    ]
+    return [sorted(each.to_pylist(), key=lambda row: row["id"]) for each in found]
+
+
+class Counting:
+    """A store that remembers the paths that were read from it."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.read: list[str] = []
+
+    def perform(self, request: StoreRequest[object]) -> object:
+        if isinstance(request, Get):
+            self.read.append(request.path)
+        return self.store.perform(request)
+
+    def describe(self) -> str:
+        return "counting"
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Scene:
+    """One table, and two who read it: one keeps what it worked out, the other nothing."""
+
+    def __init__(self) -> None:
+        self.store, self.made = MemoryStore(), 0
+        self.create(0)
+
+    def create(self, seed: int) -> None:
+        """At the same place as before, of which nothing is left."""
+        for name in list(self.store.objects):
+            del self.store.objects[name]
+        spec = memwal.bucket("b", "id", 2)
+        self.table = memwal.create("t", rows(0, seed), primary_key=["id"], revision="R", spec=spec, store=self.store)
+        if not self.made:
+            self.keeping = memwal.open("t", store=self.store, remember_bytes=MIB)
+            self.plain = memwal.open("t", store=self.store)
+        self.made += 1
+
+    def put(self, seed: int) -> None:
+        batch = rows(seed % 7, seed)
+        buckets = self.table.region_values(batch).column("b").to_numpy()
+        for bucket in range(2):
+            part = batch.filter(pa.array(buckets == bucket))
+            if part.num_rows:
+                with self.table.writer(values={"b": bucket}, background=False) as writer:
+                    writer.put(part)
+                    if seed % 3:
+                        writer.flush()
+
+    def merge(self, _seed: int) -> None:
+        self.table.merge()
+
+    def compact(self, _seed: int) -> None:
+        memwal.base_table("t", store=self.store).compact()
+
+    def collect(self, _seed: int) -> None:
+        self.table.gc(retain_versions=1)
+
+
+STEPS: dict[str, Callable[[Scene, int], None]] = {
+    "put": Scene.put, "merge": Scene.merge, "compact": Scene.compact, "collect": Scene.collect, "create": Scene.create,
+}  # fmt: skip
+
+
+@given(steps=st.lists(st.tuples(st.sampled_from([*STEPS, "put", "put"]), st.integers(0, 9)), min_size=3, max_size=7))
+@settings(max_examples=10, deadline=None)
+def test_what_is_kept_never_changes_an_answer(steps: list[tuple[str, int]]) -> None:
+    scene = Scene()
+    for step, seed in steps:
+        STEPS[step](scene, seed)
+        assert answers(scene.keeping) == answers(scene.plain)
+        assert answers(scene.keeping) == answers(scene.plain)
+
+
+def test_a_second_read_opens_only_what_may_have_changed() -> None:
+    store = Counting()
+    table = memwal.create("t", rows(0, 1), primary_key=["id"], revision="R", store=store)
+    with table.writer(background=False) as writer:
+        writer.put(rows(2, 5))
+        writer.flush()
+    kept = memwal.open("t", store=store, remember_bytes=MIB)
+    first = kept.get(rows(3, 0, 1).select(["id"]))
+    store.read.clear()
+    assert kept.get(rows(3, 0, 1).select(["id"])) == first
+    again = [name for name in store.read if name.endswith((".lance", ".bin")) or "/_versions/" in name]
+    assert again == [], store.read
+
+
+@pytest.mark.parametrize("remember_bytes", [0, MIB])
+def test_a_file_that_is_gone_is_the_same_error_for_who_read_it_before(remember_bytes: int) -> None:
+    store = MemoryStore()
+    memwal.create("t", rows(0, 1), primary_key=["id"], revision="R", store=store)
+    table = memwal.open("t", store=store, remember_bytes=remember_bytes)
+    assert table.scan().num_rows == 4
+    (name,) = (name for name in store.objects if name.startswith("t/data/"))
+    del store.objects[name]
+    with pytest.raises(ArtifactError) as raised:
+        table.scan()
+    assert (raised.value.clause, raised.value.path) == ("FORMAT-018", name)
+
+
+def counted(name: str, io: Io = IO) -> tuple[Callable[[MemoryStore | LocalStore, Memory], bytes], list[str]]:
+    """A protocol step that reads an object through `remembered`; and how often it was made."""
+    made: list[str] = []
+
+    async def make() -> bytes:
+        made.append(name)
+        return await io.get(name)
+
+    def ask(store: MemoryStore | LocalStore, memory: Memory) -> bytes:
+        return drive(remembered(io, name, make, len), store, memory=memory)
+
+    return ask, made
+
+
+def test_what_is_made_of_an_object_is_made_again_when_another_has_its_name() -> None:
+    store, memory = MemoryStore({"a": b"one"}), Memory(MIB)
+    ask, made = counted("a")
+    assert [ask(store, memory), ask(store, memory)] == [b"one", b"one"]
+    assert len(made) == 1
+    store.objects["a"] = b"two"
+    assert ask(store, memory) == b"two"
+    del store.objects["a"]
+    with pytest.raises(NotFound):
+        ask(store, memory)
+
+
+def test_a_file_that_was_changed_a_moment_ago_is_not_kept(tmp_path: Path) -> None:
+    store, memory = LocalStore(tmp_path), Memory(MIB)
+    ask, _ = counted("a")
+    for number in range(20):
+        store.perform(PutIfAbsent("a", b"%d" % (number % 10)))
+        assert ask(store, memory) == b"%d" % (number % 10)
+        (tmp_path / "a").unlink()
+
+
+def test_a_driver_that_keeps_nothing_makes_it_each_time() -> None:
+    store = MemoryStore({"a": b"one"})
+    for io in (IO, Io("", interpretation=STRICT)):
+        ask, made = counted("a", io)
+        memory = Memory(0 if io.remembers else MIB)
+        assert [ask(store, memory), ask(store, memory)] == [b"one", b"one"]
+        assert (len(made), len(memory)) == (2, 0)
+
+
+def test_what_listings_say_is_not_kept() -> None:
+    store, memory = MemoryStore({"a/1": b""}), Memory(MIB)
+
+    async def make() -> int:
+        return len(await IO.list("a"))
+
+    def ask() -> int:
+        return drive(remembered(IO, "listed", make, lambda _: 1), store, memory=memory)
+
+    assert ask() == 1
+    store.objects["a/2"] = b""
+    assert (ask(), len(memory)) == (2, 0)
+
+
+def test_what_is_made_of_what_is_kept_depends_on_its_objects_too() -> None:
+    store, memory = MemoryStore({"a": b"1", "b": b"2"}), Memory(MIB)
+
+    async def outer() -> bytes:
+        return await remembered(IO, "a", lambda: IO.get("a"), len) + await IO.get("b")
+
+    def ask() -> bytes:
+        return drive(remembered(IO, "both", outer, len), store, memory=memory)
+
+    assert [ask(), ask()] == [b"12", b"12"]
+    store.objects["a"] = b"3"
+    assert ask() == b"32"
+
+
+def test_an_object_that_this_run_did_not_look_at_cannot_be_named_as_a_source() -> None:
+    store, memory = MemoryStore({"a": b"1"}), Memory(MIB)
+
+    async def made() -> bytes:
+        return b"of an older a"
+
+    assert drive(remembered(IO, "x", made, len, of=["a"]), store, memory=memory) == b"of an older a"
+    assert len(memory) == 0
+
+
+def test_no_more_is_kept_than_the_bound_and_the_longest_unused_goes_first() -> None:
+    store, memory = MemoryStore({name: name.encode() * 100 for name in "abc"}), Memory(1300)
+    asks = {name: counted(name) for name in "abc"}
+    for name in "abac":
+        asks[name][0](store, memory)
+        assert memory.size_bytes <= 1300
+    assert [len(asks[name][1]) for name in "abc"] == [1, 1, 1]
+    for name in "ab":
+        asks[name][0](store, memory)
+    assert [len(asks[name][1]) for name in "abc"] == [1, 2, 1]
+    with pytest.raises(InvalidArgument):
+        Memory(-1)
+
+
+@pytest.mark.parametrize("store", [MemoryStore({"a": b"1"})])
+def test_the_stamp_of_an_object_that_is_not_there_is_an_error(store: MemoryStore) -> None:
+    assert store.perform(Stamp("a")) == store.perform(Stamp("a"))
+    with pytest.raises(NotFound):
+        store.perform(Stamp("b"))
+    assert store.perform(List("")) == ("a",)
