@@ -38,6 +38,8 @@ CHUNK_GAP_BYTES = 1 << 16
 CHUNKS_MOST = 1_000
 """As many ranges of chunks are read at most; else those are joined that pages would be joined for."""
 
+PAGES_BYTES = 8 << 20
+"""About how many bytes of one large file are kept for the next rows that are read of it."""
 _LAYOUT_FACTOR = 8
 """How many times as large as the bytes that say it a layout is in memory."""
 
@@ -333,7 +335,24 @@ async def open_at(io: Io, file: StoredFile, wanted: npt.NDArray[np.uint64]) -> R
     """
     if file.legacy is not None or file.layout is None:
         return await open_rows(io, file, int(wanted[0]), int(wanted[-1] - wanted[0]) + 1)
-    return decoder(io, file, [*file.ends, *await parts_at(io, file, wanted, Held())])
+    what = ("pages of a data file", io.path(file.name), file.columns, file.places, file.fields)
+    most_bytes = min(file.wanted_bytes, PAGES_BYTES)
+    pages = await remembered(io, what, partial(_no_pages, io, file), lambda _: most_bytes)
+    if pages.now[1].size_bytes > PAGES_BYTES:
+        pages.now = (await _no_pages(io, file)).now
+    reader, before = pages.now
+    # What was not fetched after all is not held, and others may read meanwhile.
+    held = replace(before, ranges=set(before.ranges), words=dict(before.words))
+    reader.add(await parts_at(io, file, wanted, held))
+    if pages.now[0] is reader:
+        pages.now = reader, held
+    return reader
+
+
+async def _no_pages(io: Io, file: StoredFile) -> _Pages:
+    reader = decoder(io, file, file.ends)
+    reader.shared = io.remembers
+    return _Pages((reader, Held()))
 
 
 @dataclass(slots=True)
@@ -355,6 +374,13 @@ class Held:
         parts = await _parts(io, file, apart if len(apart) <= CHUNKS_MOST else joined(missing))
         self.size_bytes += sum(len(data) for _, data in parts)
         return parts
+
+
+@dataclass(slots=True)
+class _Pages:
+    """A reader of a file, and which of its pages it has."""
+
+    now: tuple[Decoder, Held]
 
 
 async def parts_of(io: Io, file: StoredFile, rows: npt.NDArray[np.uint64], held: Held) -> list[tuple[int, bytes]]:

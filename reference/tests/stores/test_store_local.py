@@ -261,7 +261,7 @@ def test_a_read_that_fails_is_a_storage_error(tmp_path: Path, monkeypatch: pytes
 def test_a_source_that_vanishes_before_it_is_moved_is_not_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "_size", lambda path, name: 0)
+    monkeypatch.setattr(local, "_status", lambda path, name: os.stat(tmp_path))
     with pytest.raises(NotFound, match="path=a"):
         LocalStore(tmp_path).perform(RenameIfAbsent("a", "f/b"))
 
