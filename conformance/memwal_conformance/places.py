@@ -21,6 +21,8 @@ def _found() -> Path:
 
 SUITE = _found()
 """The folder of the suite's data."""
+OBSERVED = SUITE / "observed"
+"""What `memwal_conformance.native.record` keeps: a folder for each version. In a checkout only."""
 
 
 def vector_files(suite: Path = SUITE) -> list[Path]:

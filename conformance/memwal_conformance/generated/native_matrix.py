@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from ..places import OBSERVED
 from ..registry.clauses import ROOT
 from ..reporting import side_by_side
 
 PAGE = ROOT / "docs" / "native_matrix.md"
-OBSERVED = ROOT / "conformance" / "observed"
-"""What `memwal_conformance.native.record` keeps: a folder for each version."""
 
 
 def current(observed: Path = OBSERVED) -> str:

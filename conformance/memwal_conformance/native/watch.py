@@ -13,8 +13,7 @@ from typing import Any
 from memwal.errors import InvalidArgument
 
 from ..adapters import versions
-from ..generated.native_matrix import OBSERVED
-from ..places import SUITE
+from ..places import OBSERVED, SUITE
 from . import record
 
 PACKAGE = "pylance"
