@@ -6,7 +6,7 @@ What it does is its own, so that it counts for no role of the implementation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,9 +21,9 @@ class HelperRefused(AdapterError):
     """The helper did not do what it was asked for: which of the two is at fault is not known."""
 
 
-def lent(own: Hello) -> Hello:
-    """What an adapter says of itself, with the jobs that another plays in its place."""
-    return replace(own, lent=tuple(role for role in JOBS if role not in own.roles))
+def lent(own: Hello, jobs: Sequence[str]) -> Hello:
+    """What an adapter says of itself, with those of ``jobs`` that another plays in its place."""
+    return replace(own, lent=tuple(role for role in jobs if role not in own.roles))
 
 
 class AidedProcess(AdapterProcess):

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..protocol import AdapterError, Hello, Json, ProtocolViolation
-from .aided import AidedProcess, lent
+from .aided import JOBS, AidedProcess, lent
 from .process import AdapterProcess, Exchange
 
 REFERENCE = (sys.executable, "-m", "memwal_conformance.adapters.reference")
 """Command of the reference adapter."""
+SUITE = (sys.executable, "-m", "memwal_conformance.adapters.suite_roles")
+"""Command of the suite's own roles."""
 
 
 NOWHERE = {
@@ -41,6 +43,8 @@ class Harness:
     log: Callable[[Exchange], None] | None = None
     roles_by: tuple[str, ...] | None = None
     """Command of an adapter that plays the jobs which the one under test does not claim; None: nobody does."""
+    jobs: tuple[str, ...] = JOBS
+    """What that adapter plays."""
     trace: bool = False
     """Whether adapters that can are to tell of their requests to the store."""
     _hello: Hello | None = None
@@ -59,7 +63,7 @@ class Harness:
             self._hello = self._greeted(process).hello
             self._idle.append(process)
         assert self._hello is not None
-        return self._hello if self.roles_by is None else lent(self._hello)
+        return self._hello if self.roles_by is None else lent(self._hello, self.jobs)
 
     def actor(self, name: str, revision: str) -> AdapterProcess:
         """A configured process with nothing open: an idle one, or a new one."""

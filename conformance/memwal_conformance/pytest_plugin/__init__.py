@@ -57,7 +57,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--roles-by",
         metavar="WHO",
-        help="who plays the merger, index builder and collector that the adapter does not claim: reference",
+        help="who plays the jobs that the adapter does not claim: reference (merger, index builder, collector), "
+        "or suite (collector, by the judge's decoders)",
     )
     group.addoption(
         "--memwal-crashes",

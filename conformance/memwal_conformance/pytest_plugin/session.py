@@ -15,7 +15,8 @@ from memwal.errors import InvalidArgument, check_name
 
 from .. import vectors
 from ..adapters import versions
-from ..adapters.harness import REFERENCE, Harness
+from ..adapters.aided import JOBS
+from ..adapters.harness import REFERENCE, SUITE, Harness
 from ..adapters.process import BROKEN, Exchange
 from ..gate.requests import class_of, name_of
 from ..places import scenario_files, vector_files
@@ -28,8 +29,8 @@ TIMEOUT_S = 60.0
 """Limit for each answer if no other is given."""
 
 
-PLAYERS = {"reference": REFERENCE}
-"""Who may play the jobs that an adapter does not claim -> the command of an adapter that does."""
+PLAYERS = {"reference": (REFERENCE, JOBS), "suite": (SUITE, ("collector",))}
+"""Who may play jobs that an adapter does not claim -> the command of an adapter that does, and which ones."""
 AMOUNTS = {"--memwal-crashes": "24", "--memwal-races": "1", "--memwal-seed": "0"}
 """Options that say how much is run, and what they are unless given."""
 
@@ -65,12 +66,14 @@ class Session:
         self.options = self._options(given, settings)
         self.amount = amount(*(config.getoption(name) for name in AMOUNTS))
         """How much of the crashes and races is run."""
+        player = self._player()
         self.harness = Harness(
             command=self._command(given),
             limit_s=config.getoption("--memwal-timeout"),
             settings=dict(s.split("=", 1) for s in settings),
             log=lambda exchange: self.note(noted(exchange)),
-            roles_by=self._roles_by(),
+            roles_by=player[0],
+            jobs=player[1],
             trace=folder is not None,
         )
         self.levels: dict[str, dict[str, str]] = {revision: levels_of(revision) for revision in vectors.REVISIONS}
@@ -90,10 +93,11 @@ class Session:
         except versions.NotInstalled as error:
             raise pytest.UsageError(f"--native-version: {error}") from error
 
-    def _roles_by(self) -> tuple[str, ...] | None:
+    def _player(self) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+        """Command of who plays jobs of others, None if nobody does; and which jobs."""
         player: str | None = self.config.getoption("--roles-by")
         if player is None:
-            return None
+            return None, ()
         try:
             check_name("player of roles", player, sorted(PLAYERS))
         except InvalidArgument as error:

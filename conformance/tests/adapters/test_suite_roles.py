@@ -1,9 +1,12 @@
 """The suite's own collector, on tables that the vectors have, and behind the gate beside a flush."""
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
+from kit import designs
+from kit.runs import run_suite
 from memwal_conformance.adapters import suite_roles
 from memwal_conformance.gate import Gate
 from memwal_conformance.gate.folder import loaded
@@ -106,6 +109,18 @@ def test_behind_the_gate_the_manifest_changes_before_any_file_of_the_generation_
         }
         answers["configure"]({"revision": "B", "settings": {}, "storage": storage})
         assert answers["gc.run"]({"table": f"s3://{gate.bucket}/t", "retain_versions": 1})["generations"] != []
-        changes = [entry.operation for entry in gate.log if entry.operation in ("CREATE", "DELETE")]
+        made = [entry.operation.partition("_")[0] for entry in gate.log]
+        changes = [operation for operation in made if operation in ("CREATE", "DELETE")]
     assert changes[0] == "CREATE"
     assert set(changes[1:]) == {"DELETE"}
+
+
+def test_the_suite_lends_the_collector_only_and_a_case_that_needs_one_runs(tmp_path: Path) -> None:
+    case = "conformance/scenarios/collector_keeps_unmerged.json::B"
+    adapter = " ".join((sys.executable, designs.__file__, "only_writes_and_reads"))
+    helped = run_suite(tmp_path, case, "--memwal-adapter", adapter, "--roles-by", "suite", limit_s=240)
+    (line,) = [line for line in helped.text.splitlines() if line.startswith("small ")]
+    assert line.partition("; played by another: ")[2].startswith("collector")
+    assert "merger" not in line
+    (found,) = helped.summary["cases"]
+    assert found["verdict"] == "PASS", helped.text
