@@ -6,10 +6,11 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from .effects import (
+    Get,
     Join,
     Note,
     Now,
@@ -26,6 +27,7 @@ from .effects import (
     run,
 )
 from .errors import EngineBug, Outcome, Unreachable
+from .metrics import ENTERED, LEFT, Metrics, Spent, of_note
 from .remembered import Memory, Remembering
 from .stores.base import Store
 
@@ -96,6 +98,65 @@ class _Performing:
             case _:
                 raise EngineBug(f"no driver knows the request {request!r}")
         return None
+
+
+@dataclass(slots=True)
+class Meter:
+    """Measures coroutines that are driven one after another: a store that counts, and a listener to plan nodes.
+
+    Each request and each moment since it was made is charged to the node that is at work, and not to the nodes above
+    it; ``total`` has those that are of no node, too.
+    """
+
+    store: Store
+    listener: Listener = _no_listener
+    """Hears the notes that are not of nodes."""
+    total: Spent = Spent()
+    _at_work: list[Metrics] = field(default_factory=list)
+    _since_ns: int = field(default_factory=time.perf_counter_ns)
+
+    def hear(self, event: str, fields: dict[str, object]) -> None:
+        """A note of the coroutine."""
+        if event == ENTERED:
+            self.charge()
+            self._at_work.append(of_note(fields))
+            self._at_work[-1].ran = True
+        elif event == LEFT:
+            self.charge()
+            if self._at_work.pop() is not of_note(fields):
+                raise EngineBug("a node of a plan is done before one that it asked for rows")
+        else:
+            self.listener(event, fields)
+
+    def perform(self, request: StoreRequest[Any]) -> Any:
+        self.charge()
+        read = 0
+        try:
+            reply = self.store.perform(request)
+            read = len(reply) if isinstance(request, Get) else 0
+            return reply
+        finally:
+            self._spent(Spent(requests=1, bytes_read=read, elapsed_io_ns=self._lap()))
+
+    def describe(self) -> str:
+        return self.store.describe()
+
+    def close(self) -> None:
+        self.store.close()
+
+    def charge(self) -> None:
+        """Charge the time until now to whoever is at work."""
+        self._spent(Spent(elapsed_compute_ns=self._lap()))
+
+    def _spent(self, more: Spent) -> None:
+        self.total += more
+        if self._at_work:
+            self._at_work[-1].spent += more
+
+    def _lap(self) -> int:
+        """Time since the last one, in ns."""
+        before, self._since_ns = self._since_ns, time.perf_counter_ns()
+        return self._since_ns - before
 
 
 @dataclass(slots=True)

@@ -38,7 +38,10 @@ NO_PROGRAMS = {
     "reading.md 3": "what `explain` prints",
     "reading.md 4": "what `explain` prints",
 }
-COMMANDS = ("info", "scan", "merge", "gc", "catch-up", "specs", "verify", "repair", "inspect", "migrate", "snapshot")
+COMMANDS = (
+    *("info", "scan", "explain", "merge", "gc", "catch-up", "specs", "verify", "repair", "inspect", "migrate"),
+    "snapshot",
+)
 """Commands of README.md that work on the table of its program; the others need a checkout, minutes, or a service."""
 REFUSED = {"migrate": "there is nothing to migrate"}
 """Those that have nothing to do on this table, and say so."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
+from ..drive import Meter
 from ..effects import Io, Protocol
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, check_name
 from ..ids import RegionId, TableVersion, WalPosition
 from ..read import changes, cut, filters, lookup, predicates
 from ..read import scan as reading
@@ -17,10 +19,11 @@ from ..read import vector as vector_search
 from ..read.changes import ChangeEntry
 from ..read.cut import Split
 from ..read.merging import Hiding
-from ..read.nodes import PlanNode, explain
+from ..read.nodes import PlanNode
 from ..read.query import Query
 from ..table import door, state
 from ..table.state import TableState
+from . import explaining
 from .place import Place
 from .writer import Writer
 
@@ -171,7 +174,8 @@ class Queries:
         writers: Sequence[Writer] = (),
     ) -> pa.Table:
         """The rows of ``keys`` (a table of exactly the key columns), those that exist, in no particular order."""
-        return self._lookup(keys, columns, writers)[0]
+        consistency = "eventual" if self._pinned else "strong"
+        return self._lookup(keys, self._query(columns, None, consistency, writers))[0]
 
     def search(
         self,
@@ -241,35 +245,49 @@ class Queries:
     def explain(
         self,
         *,
+        columns: Sequence[str] | None = None,
         filter: Any = None,
         keys: pa.Table | None = None,
         vector: Any = None,
         text: str | None = None,
-        column: str = "",
-        k: int = 10,
-        index: str | None = None,
-        exact: bool = False,
         analyse: bool = False,
+        form: str = "text",
         consistency: str = "strong",
         writers: Sequence[Writer] = (),
+        **options: Any,
     ) -> str:
         """The plan of a query as text, a line per node.
 
         It is that of `get` for ``keys``, of `search` for ``vector``, of `search_text` for ``text``, else of `scan`.
-        ``analyse``: run it, and say behind each node what became of it.
+        ``options``: those of the search, by its names (``column``, ``k``, ``nprobes``, ``phrase`` and so on).
+        ``analyse``: run it, and say behind each node what became of it and what it spent: rows, time in milliseconds,
+        requests to the store and bytes that these gave (docs/reading.md). ``form``: ``text``, or ``json`` for the same
+        as a tree.
         """
-        if sum(given is not None for given in (keys, vector, text)) > 1:
-            raise InvalidArgument("a plan is of keys, of a vector or of a text")
-        if keys is not None:
-            return explain(self._lookup(keys, None, writers, run=analyse)[1])
-        query = self._query(None, filter, consistency, writers)
-        if vector is not None:
-            nearest = vector_search.Nearest(column=column, vector=vector, k=k, index=index, exact=exact)
-            return explain(self._run(vector_search.search(self._io, nearest, query, run=analyse))[1])
-        if text is not None:
-            matching = text_search.Matching(column=column, query=text, k=k, index=index)
-            return explain(self._run(text_search.search(self._io, matching, query, run=analyse))[1])
-        return explain(self._run(reading.query(self._io, query, run=analyse))[1])
+        check_name("form of a plan", form, explaining.FORMS)
+        asked = explaining.Asked(keys=keys, vector=vector, text=text, options=options)
+        if not analyse:
+            plan = self._plan(asked, self._query(columns, filter, consistency, writers), run=False)
+            return explaining.FORMS[form](plan, None)
+        meter = Meter(self._place.store, self._place.listener)
+        measured = replace(self._place, store=meter, listener=meter.hear)
+        queries = Queries(measured, self._state, pinned=self._pinned)
+        query = replace(queries._query(columns, filter, consistency, writers), watched=True)
+        plan = queries._plan(asked, query, run=True)
+        meter.charge()
+        return explaining.FORMS[form](plan, meter)
+
+    def _plan(self, asked: explaining.Asked, query: Query, *, run: bool) -> PlanNode:
+        approximate = asked.approximate
+        match asked.search:
+            case vector_search.Nearest() as nearest:
+                coroutine = vector_search.search(self._io, nearest, query, approximate=approximate, run=run)
+                return self._run(coroutine)[1]
+            case text_search.Matching() as matching:
+                return self._run(text_search.search(self._io, matching, query, approximate=approximate, run=run))[1]
+        if asked.keys is not None:
+            return self._lookup(asked.keys, query, run=run)[1]
+        return self._run(reading.query(self._io, query, run=run))[1]
 
     def _query(
         self,
@@ -289,15 +307,7 @@ class Queries:
             memory=[writer.memory() for writer in writers],
         )
 
-    def _lookup(
-        self,
-        keys: pa.Table,
-        columns: Sequence[str] | None,
-        writers: Sequence[Writer],
-        *,
-        run: bool = True,
-    ) -> tuple[pa.Table, PlanNode]:
-        query = self._query(columns, None, "eventual" if self._pinned else "strong", writers)
+    def _lookup(self, keys: pa.Table, query: Query, *, run: bool = True) -> tuple[pa.Table, PlanNode]:
         wanted = door.admitted(keys, pa.schema([self.schema.field(name) for name in self.primary_key]))
         return self._run(lookup.lookup(self._io, wanted, query, run=run))
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 import memwal
-from memwal.cli import catch_up, gc, groups, guard, inspect, merge, migrate, repair, specs, verify
+from memwal.cli import catch_up, explain, gc, groups, guard, inspect, merge, migrate, repair, specs, verify
 from memwal.cli.options import ManifestStore
 from memwal.errors import ArtifactError, MemwalError
 
@@ -130,6 +130,7 @@ repair.register(app, out, _progress)
 specs.register(app, out, _progress)
 migrate.register(app, out, _progress)
 inspect.register(app, out, _progress)
+explain.register(app, out)
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ Source: MemWAL revision A, "Scan Queries" and "Query Execution"; revisions A and
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -17,6 +17,7 @@ from .. import cellwise
 from ..clauses import implements
 from ..effects import Io
 from ..keys import Mask
+from ..metrics import Metrics, metered_stream
 from ..seen import Seen
 from ..table.late import RowChoice, Stage
 from ..table.state import TableState
@@ -51,6 +52,7 @@ class ScalarIndexScan:
     """What they say; of the base table it is known when the plan is made."""
     inputs: Sequence[PlanNode] = ()
     outcome: str = "not read"
+    metrics: Metrics = field(default_factory=Metrics)
 
     @property
     def text(self) -> str:
@@ -58,6 +60,7 @@ class ScalarIndexScan:
         via = "" if self.known is None else f", via={'+'.join(self.known.via)}"
         return f"ScalarIndexExec: {self.part.name}, columns=[{columns}]{via}"
 
+    @metered_stream
     async def rows(self, names: Sequence[str], keep: RowFilter) -> AsyncIterator[pa.Table]:
         """Columns ``names`` of the rows that ``keep`` keeps, later fragments first; above the base with addresses."""
         if self.known is None and self.ask is not None:
@@ -89,6 +92,7 @@ class ScalarIndexScan:
                 async for found in self.part.stream(names, fragment, matching):
                     yield found
         self.outcome = f"{len(known)} rows given, {read} read, {len(scanned)} fragments scanned"
+        self.metrics.counts |= {"rows_of_index": len(known), "rows_scanned": read, "fragments_scanned": len(scanned)}
 
 
 @dataclass(slots=True)
@@ -98,6 +102,7 @@ class Sources:
     inputs: Sequence[ScalarIndexScan]
     text: str = "UnionExec"
     outcome: str = ""
+    metrics: Metrics = field(default_factory=Metrics)
 
 
 @dataclass(slots=True)
@@ -108,6 +113,7 @@ class IndexMatching:
     keep: RowFilter
     text: str = "FilterExec"
     outcome: str = ""
+    metrics: Metrics = field(default_factory=Metrics)
 
     @property
     def inputs(self) -> Sequence[PlanNode]:
@@ -124,6 +130,7 @@ class FreshRows:
     columns: tuple[str, ...]
     """Columns of the answer."""
     outcome: str = ""
+    metrics: Metrics = field(default_factory=Metrics)
 
     @property
     def text(self) -> str:
@@ -133,6 +140,7 @@ class FreshRows:
     def inputs(self) -> Sequence[PlanNode]:
         return (self.child,)
 
+    @metered_stream
     @implements("PLAN-015", "PLAN-033", "AMB-99", "AMB-105", "AMB-107")
     async def stream(self) -> AsyncIterator[pa.Table]:
         """AMB-99, a pushed filter: it chooses rows to look at, and never which row of a key is the newest."""

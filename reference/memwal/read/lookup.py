@@ -16,7 +16,7 @@ from ..ids import RegionId, TableVersion
 from ..index import regions
 from ..index.snapshot import RegionRow
 from ..table.state import TableState
-from .nodes import BloomFilterGuard, CoalesceFirst, Lookup, OfRegion, TakeLast, live
+from .nodes import BloomFilterGuard, CoalesceFirst, Lookup, OfRegion, TakeLast, live, watched
 from .parts import Parts, collect
 from .pruning import registered, targets
 from .query import Query
@@ -51,12 +51,15 @@ async def lookup(
     Raises as `memwal.read.view.over` does, and `InvalidArgument` for columns that are not there.
     """
     known: dict[TableVersion, Mapping[RegionId, RegionRow]] = {}
+    pruned: dict[str, int] = {}
 
     async def asked(base: TableState) -> Mapping[RegionId, RegionManifest]:
         # PLAN-016, the region of the key: the manifests of others are not looked at. Values of a region never change.
         known[base.version] = await registered(io, base, live=True)
         among = await regions.folders(io)
-        return await regions.discover(io, base.revision, targets(base, known[base.version], among, keys))
+        asked_for = targets(base, known[base.version], among, keys)
+        pruned["regions_pruned"] = len(among) - len(asked_for)
+        return await regions.discover(io, base.revision, asked_for)
 
     async def body(view: View) -> tuple[pa.Table, CoalesceFirst]:
         names = query.names(view.base)
@@ -64,6 +67,8 @@ async def lookup(
         if view.base.version not in known:
             known[view.base.version] = await registered(io, view.base, live=view.live)
         planned = plan(view.base, known[view.base.version], collect(io, view, query.memory), keys, names)
+        if query.watched:
+            watched(planned, pruned)
         found = await planned.find(keys) if run else keys.slice(0, 0)
         return live(found, view.base, names), planned
 

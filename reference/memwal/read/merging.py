@@ -15,6 +15,7 @@ import pyarrow as pa
 from ..clauses import implements
 from ..errors import EngineBug
 from ..keys import Mask
+from ..metrics import Metrics, metered_stream
 from ..seen import Seen
 from ..table.late import Judge, RowChoice, Stage, agreed
 from ..table.state import TableState
@@ -71,11 +72,13 @@ class Scan:
     """What else the plan says of it."""
     inputs: Sequence[PlanNode] = ()
     outcome: str = ""
+    metrics: Metrics = field(default_factory=Metrics)
 
     @property
     def text(self) -> str:
         return f"ScanExec: {self.part.name}{self.more}{self.filtering.text}"
 
+    @metered_stream
     async def stream(self, choice: RowChoice) -> AsyncIterator[pa.Table]:
         """The rows that ``choice`` wants, with the columns of both."""
         rows = wanted = fragments = 0
@@ -100,6 +103,7 @@ class Scan:
                 yield found
             kept = f", {wanted} wanted" if self.filtering.condition is not None else ""
             self.outcome = f"{rows} rows of {fragments} fragments{kept}"
+            self.metrics.counts |= {"fragments_scanned": fragments, "rows_scanned": rows}
 
 
 @dataclass(slots=True)
@@ -113,6 +117,7 @@ class Union:
     """Sources of other regions, whose rows another split gives: their keys hide rows of the base."""
     text: str = "UnionExec"
     outcome: str = ""
+    metrics: Metrics = field(default_factory=Metrics)
 
     @property
     def inputs(self) -> Sequence[Scan]:
@@ -150,6 +155,7 @@ class Deduplicate:
     hiding: Hiding | None = None
     """Keeps the keys above the base for the next split, or has them from the one before: then nothing masks here."""
     outcome: str = ""
+    metrics: Metrics = field(default_factory=Metrics)
 
     @property
     def text(self) -> str:
@@ -160,6 +166,7 @@ class Deduplicate:
     def inputs(self) -> Sequence[PlanNode]:
         return (self.union,)
 
+    @metered_stream
     @implements("PLAN-012", "PLAN-013", "PLAN-014", "PLAN-026")
     async def stream(self) -> AsyncIterator[pa.Table]:
         above, rows = Seen(), 0

@@ -8,10 +8,10 @@ Source: MemWAL revision A, "Query Execution" and appendix 3.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from .. import cellwise
 from ..clauses import implements
 from ..errors import EngineBug
 from ..keys import KeySet, Mask, among, last_of_each, without
+from ..metrics import Metrics, metered
 from ..region.rows import TOMBSTONE
 from ..table.read import ROW_ADDRESS
 from ..table.state import TableState
@@ -46,12 +47,48 @@ class PlanNode(Protocol):
     outcome: str
     """What became of the node when the plan ran; empty if it has not run."""
 
+    @property
+    def metrics(self) -> Metrics:
+        """What it gave and spent, if the plan was analysed."""
+
+
+Planned = TypeVar("Planned", bound=PlanNode)
+
 
 def explain(node: PlanNode, depth: int = 0) -> str:
-    """The plan below ``node``, one line per node; what became of each in brackets, once it ran."""
+    """The plan below ``node``, one line per node; what became of each in brackets, once it ran.
+
+    Nodes that were measured say that behind it. Those that only pass rows on do no work of their own.
+    """
     said = f"  [{node.outcome}]" if node.outcome else ""
-    lines = [f"{'  ' * depth}{node.text}{said}", *(explain(each, depth + 1) for each in node.inputs)]
+    spent = f"  {node.metrics}" if node.metrics.ran else ""
+    lines = [f"{'  ' * depth}{node.text}{said}{spent}", *(explain(each, depth + 1) for each in node.inputs)]
     return "\n".join(lines)
+
+
+def as_json(node: PlanNode) -> dict[str, Any]:
+    """The same as a tree: text, outcome, metrics (None for a node that did no work of its own) and inputs."""
+    return {
+        "node": node.text,
+        "outcome": node.outcome,
+        "metrics": node.metrics.as_json() if node.metrics.ran else None,
+        "inputs": [as_json(each) for each in node.inputs],
+    }
+
+
+def watched(node: Planned, counts: Mapping[str, int]) -> Planned:
+    """A plan that has not run, each of whose nodes is measured when it does. ``counts``: what is known before."""
+    for each in every(node):
+        each.metrics.watched = True
+    node.metrics.counts |= counts
+    return node
+
+
+def every(node: PlanNode) -> Iterator[PlanNode]:
+    """``node`` and all below it."""
+    yield node
+    for below in node.inputs:
+        yield from every(below)
 
 
 class Lookup(PlanNode, Protocol):
@@ -71,11 +108,13 @@ class TakeLast:
     inputs: Sequence[PlanNode] = ()
     outcome: str = "not read"
     fragments_read: int = 0
+    metrics: Metrics = field(default_factory=Metrics)
 
     @property
     def text(self) -> str:
         return f"TakeLastExec: {self.part.name}, filter=[{', '.join(self.key)} = target]"
 
+    @metered
     @implements("PLAN-019", "PLAN-027", "PLAN-028", "AMB-46")
     async def find(self, keys: pa.Table) -> pa.Table:
         """Fragments from the last backwards, until each of ``keys`` is found; without those that a btree excludes.
@@ -107,6 +146,7 @@ class TakeLast:
         if rows.num_rows > keys.num_rows:
             raise EngineBug(f"{self.part.name} gave {rows.num_rows} rows for {keys.num_rows} keys")
         self.outcome = f"{rows.num_rows} rows of {self.fragments_read} fragments"
+        self.metrics.counts["fragments_scanned"] = self.fragments_read
         return rows
 
 
@@ -117,6 +157,7 @@ class BloomFilterGuard:
     part: Part
     child: Lookup
     outcome: str = "not asked"
+    metrics: Metrics = field(default_factory=Metrics)
 
     @property
     def text(self) -> str:
@@ -126,6 +167,7 @@ class BloomFilterGuard:
     def inputs(self) -> Sequence[PlanNode]:
         return (self.child,)
 
+    @metered
     @implements("PLAN-018", "PLAN-032")
     async def find(self, keys: pa.Table) -> pa.Table:
         perhaps = await self.part.may_contain(keys)
@@ -160,6 +202,10 @@ class OfRegion:
     def outcome(self, said: str) -> None:
         self.child.outcome = said
 
+    @property
+    def metrics(self) -> Metrics:
+        return self.child.metrics
+
     async def find(self, keys: pa.Table) -> pa.Table:
         return await self.child.find(keys)
 
@@ -172,11 +218,13 @@ class CoalesceFirst:
     children: Sequence[Lookup]
     outcome: str = ""
     text: str = "CoalesceFirstExec: return_first_non_null"
+    metrics: Metrics = field(default_factory=Metrics)
 
     @property
     def inputs(self) -> Sequence[PlanNode]:
         return self.children
 
+    @metered
     @implements("PLAN-017", "PLAN-020", "PLAN-029", "AMB-111")
     async def find(self, keys: pa.Table) -> pa.Table:
         """``keys``: those of the plan. A row that deletes its key is found too: older inputs are not asked for it."""

@@ -24,7 +24,7 @@ from ..index.region_values import RegionKey, values_key
 from ..index.snapshot import RegionRow
 from ..table.state import TableState
 from .fragments import holding, restricted
-from .sources import MemoryView
+from .sources import MemoryView, unmerged
 from .values import Predicate
 from .view import View
 
@@ -54,6 +54,19 @@ async def narrowed(
     base = restricted(view.base, await holding(io, view.base, predicate, view.base.primary_key))
     manifests = {region: manifest for region, manifest in view.manifests.items() if region in stay}
     return replace(view, base=base, manifests=manifests), tuple(held for held in memory if held.region_id in stay)
+
+
+def left_out(view: View, chosen: View) -> dict[str, int]:
+    """What `narrowed` left out of ``view``, by the names that plans print."""
+
+    def generations(of: View) -> int:
+        return sum(len(unmerged(each, of.base.mem_wal.progress(region))) for region, each in of.manifests.items())
+
+    return {
+        "regions_pruned": len(view.manifests) - len(chosen.manifests),
+        "generations_pruned": generations(view) - generations(chosen),
+        "fragments_pruned": len(view.base.fragments) - len(chosen.base.fragments),
+    }
 
 
 def _may_match(base: TableState, row: RegionRow | None, predicate: Predicate) -> bool:

@@ -35,6 +35,9 @@ class Query:
     deletes: bool = False
     """Rows that delete their key are in the answer too, as long as a generation or the WAL has them (R)."""
 
+    watched: bool = False
+    """Whether the nodes of the plan say when they are at work, so that a driver can measure them."""
+
     def names(self, base: TableState) -> list[str]:
         """Columns of the answer, of the table or of `origin.ORIGIN`; raises `InvalidArgument` for any other one."""
         names = list(base.schema.names if self.columns is None else self.columns)

@@ -20,6 +20,7 @@ from ..effects import Io, remembered
 from ..ids import RegionId
 from ..index.snapshot import RegionRow
 from ..keys import KeySet, Mask, last_of_each
+from ..metrics import Metrics, metered, within
 from ..table.read import ROW_ADDRESS
 from .filters import RowFilter
 from .nodes import PlanNode
@@ -133,10 +134,20 @@ class Candidates:
     rank: Callable[[], Awaitable[Ranked]]
     grow: Callable[[], bool] = lambda: False
     """Lets `rank` look further, for more candidates; False if it has given all there are."""
-    looked: Callable[[], str] = str
-    """How far it has looked, as plans say it."""
+    probed: Callable[[], tuple[int, int] | None] = lambda: None
+    """How many partitions of how many it has looked at; None: it has none."""
     inputs: Sequence[PlanNode] = ()
     outcome: str = "not read"
+    metrics: Metrics = field(default_factory=Metrics)
+
+    def ranked(self, rows: int) -> str:
+        """Note that so many candidates are known; returns how far it has looked, as plans say it."""
+        self.metrics.output_rows = rows
+        if (probed := self.probed()) is None:
+            return ""
+        looked, there = probed
+        self.metrics.counts |= {"partitions_probed": looked, "partitions_skipped": there - looked}
+        return f", {looked} of {there} partitions"
 
 
 @dataclass(slots=True)
@@ -146,6 +157,7 @@ class Pool:
     inputs: Sequence[Candidates]
     text: str = "UnionExec"
     outcome: str = ""
+    metrics: Metrics = field(default_factory=Metrics)
 
 
 @dataclass(slots=True)
@@ -159,6 +171,7 @@ class FilterStale:
     columns: tuple[str, ...]
     """Columns of the answer."""
     outcome: str = ""
+    metrics: Metrics = field(default_factory=Metrics)
 
     @property
     def text(self) -> str:
@@ -168,6 +181,7 @@ class FilterStale:
     def inputs(self) -> Sequence[PlanNode]:
         return (self.child,)
 
+    @metered
     @implements("PLAN-021", "PLAN-023")
     async def survivors(self, source: Candidates, k: int, value: str) -> pa.Table:
         """The ``k`` best rows of a source that stay, best first, with what they are ranked by in column ``value``.
@@ -182,7 +196,8 @@ class FilterStale:
     @implements("PLAN-021", "PLAN-023", "AMB-99", "AMB-107")
     async def _staying(self, source: Candidates, k: int, value: str) -> pa.Table:
         """The same, as far as the source has looked."""
-        addresses, values = await source.rank()
+        addresses, values = await within(source, source.rank())
+        said = source.ranked(len(addresses))
         part, key = source.part, list(self.fresh.view.base.primary_key)
         base = self.fresh.view.base
         needed = list(dict.fromkeys([*key, *(self.keep.columns if self.keep is not None else ()), *self.columns]))
@@ -197,7 +212,7 @@ class FilterStale:
             dropped += int(stale.sum())
             found.append(cellwise.where(rows, ~stale).select([*self.columns, value]))
             at, size = at + size, 2 * size
-        source.outcome = f"{len(addresses)} candidates, {dropped} stale{source.looked()}"
+        source.outcome = f"{len(addresses)} candidates, {dropped} stale{said}"
         shape = pa.schema([*(field_of(base, name) for name in self.columns), pa.field(value, pa.float32())])
         return pa.concat_tables([shape.empty_table(), *(cellwise.under(rows, shape) for rows in found)]).slice(0, k)
 
@@ -214,6 +229,7 @@ class Refine:
     columns: tuple[str, ...]
     """Columns of the answer."""
     outcome: str = ""
+    metrics: Metrics = field(default_factory=Metrics)
 
     @property
     def text(self) -> str:
@@ -227,6 +243,7 @@ class Refine:
     def union(self) -> Pool:
         return self.child.union
 
+    @metered
     async def survivors(self, source: Candidates, k: int, value: str) -> pa.Table:
         """As `FilterStale.survivors` gives them, best first by `measure`."""
         rows = await self.child.survivors(source, k * self.factor, value)
@@ -244,6 +261,7 @@ class RankedSort:
     """Column that they are ranked by."""
     greatest: bool
     outcome: str = ""
+    metrics: Metrics = field(default_factory=Metrics)
 
     @property
     def text(self) -> str:
@@ -261,6 +279,7 @@ class GlobalLimit:
     child: RankedSort
     k: int
     outcome: str = ""
+    metrics: Metrics = field(default_factory=Metrics)
 
     @property
     def text(self) -> str:
@@ -270,6 +289,7 @@ class GlobalLimit:
     def inputs(self) -> Sequence[PlanNode]:
         return (self.child,)
 
+    @metered
     @implements("PLAN-021", "PLAN-023")
     async def run(self) -> pa.Table:
         """The answer: its columns, and last what it is ranked by."""

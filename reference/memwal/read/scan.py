@@ -19,8 +19,9 @@ from . import indexed_scan, origin
 from .filters import RowFilter
 from .indexed_scan import FreshRows
 from .merging import Deduplicate, Filtering, Hiding, Scan, Union
+from .nodes import watched
 from .parts import collect
-from .pruning import narrowed
+from .pruning import left_out, narrowed
 from .query import Query
 from .sources import MemoryView
 from .view import Raced, ReadRaced, View, eventual_view, over, strong_view, too_late
@@ -34,11 +35,10 @@ async def plan(io: Io, view: View, asked: Query) -> Deduplicate | FreshRows:
     asked.names(view.base)
     chosen, held = await narrowed(io, view, asked.memory, asked.predicate)
     by_index = await indexed_scan.plan(io, chosen, replace(asked, memory=held))
-    if by_index is not None:
-        return by_index
     counts = len(chosen.base.fragments), len(view.base.fragments)
-    left_out = f", fragments={counts[0]} of {counts[1]}" if counts[0] < counts[1] else ""
-    return arranged(io, chosen, replace(asked, memory=held), more=left_out)
+    more = f", fragments={counts[0]} of {counts[1]}" if counts[0] < counts[1] else ""
+    found = by_index if by_index is not None else arranged(io, chosen, replace(asked, memory=held), more=more)
+    return watched(found, left_out(view, chosen)) if asked.watched else found
 
 
 @implements("PLAN-012", "PLAN-013", "AMB-99")

@@ -23,6 +23,7 @@ from ..maintained import stored_text
 from ..maintained.base_index import MaintainedIndex
 from ..maintained.bm25 import AskedTerms, Corpus, CorpusStatistics
 from ..maintained.text_index import TextIndex
+from ..metrics import Metrics, within
 from ..table import reuse
 from ..table.read import ROW_ADDRESS
 from ..table.schema import check_columns
@@ -31,9 +32,9 @@ from .choosing import chosen_index
 from .filters import RowFilter
 from .indexed import Answered, Coverage, counted, in_base, of_base, of_part
 from .liveness import Liveness
-from .nodes import PlanNode
+from .nodes import PlanNode, watched
 from .parts import Addresses, MemTablePart, Part, Parts, collect
-from .pruning import narrowed
+from .pruning import left_out, narrowed
 from .query import Query
 from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort, ranked
 from .view import View, over
@@ -120,7 +121,7 @@ class Documents:
 
     async def rank(self, everything: GlobalBM25) -> Ranked:
         """Its rows that match, by the statistics of all sources, best first."""
-        statistics = await everything.statistics()
+        statistics = await within(everything, everything.statistics())
         matching = [(addresses, *corpus.scores(self.terms, statistics)) for addresses, corpus in self.found]
         addresses = np.concatenate([np.empty(0, np.uint64), *(own[found] for own, found, _ in matching)])
         values = np.concatenate([np.empty(0, np.float32), *(each[2] for each in matching)])
@@ -139,11 +140,13 @@ def _moved(addresses: Addresses, there: Addresses, here: Addresses) -> tuple[Add
 class GlobalBM25:
     """GlobalBM25Exec: the statistics of all sources together, which each of them scores its rows by."""
 
-    child: PlanNode
+    child: Pool
     documents: Sequence[Documents]
+    """Of each candidate of the pool, in its order."""
     found: CorpusStatistics | None = None
     text: str = "GlobalBM25Exec"
     outcome: str = ""
+    metrics: Metrics = field(default_factory=Metrics)
 
     @property
     def inputs(self) -> Sequence[PlanNode]:
@@ -154,8 +157,8 @@ class GlobalBM25:
         """Gathered from every source before the first row is scored."""
         if self.found is None:
             total = CorpusStatistics()
-            for source in self.documents:
-                total += await source.gather()
+            for candidates, source in zip(self.child.inputs, self.documents, strict=True):
+                total += await within(candidates, source.gather())
             self.found = total
             self.outcome = f"{total.documents} documents"
         return self.found
@@ -197,6 +200,8 @@ async def search(
             coverage = await (of_base(io, parts, index, lag) if part is parts.base else of_part(part, index))
             documents.append(Documents(part, coverage, index, asked, terms, parts, live))
         plan = _plan(documents, fresh, asked, names, query.keep)
+        if query.watched:
+            watched(plan, left_out(view, chosen))
         return (await plan.run() if run else pa.table({})), plan
 
     if asked.k < 1:

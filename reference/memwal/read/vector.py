@@ -31,8 +31,9 @@ from . import gap
 from .choosing import chosen_index
 from .filters import RowFilter
 from .indexed import Answered, Coverage, counted, in_base, of_base, of_part
+from .nodes import watched
 from .parts import Addresses, MemTablePart, Part, Parts, TablePart, collect
-from .pruning import narrowed
+from .pruning import left_out, narrowed
 from .query import Query
 from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort, Refine, Values, ranked
 from .view import View, over
@@ -95,6 +96,8 @@ async def search(
         if asked.refine_factor is not None and index is not None:
             filtering = _refined(union, fresh, query.keep, names, asked, code)
         plan = GlobalLimit(RankedSort(filtering, DISTANCE, greatest=False), asked.k)
+        if query.watched:
+            watched(plan, left_out(view, chosen))
         return (await plan.run() if run else pa.table({})), plan
 
     if asked.k < 1:
@@ -161,7 +164,7 @@ async def _leaf(
     in_memory = isinstance(part, MemTablePart) and index is not None and _held(part, index, code) is not None
     text = f"KNNExec: {part.name}, k={asked.k}, via={'memory index' if in_memory else coverage.text}"
     source = Neighbours(part=part, parts=parts, coverage=coverage, code=code, asked=asked, index=index)
-    return Candidates(part, text, source.rank, grow=source.grow, looked=source.looked)
+    return Candidates(part, text, source.rank, grow=source.grow, probed=source.partitions)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -190,9 +193,9 @@ class Neighbours:
         self.wanted = 2 * self.probed
         return True
 
-    def looked(self) -> str:
-        """How many partitions were looked at."""
-        return f", {self.probed} of {len(self.code.centroids)} partitions" if self.coverage.answered else ""
+    def partitions(self) -> tuple[int, int] | None:
+        """How many partitions were looked at, of how many; None where no index answers."""
+        return (self.probed, len(self.code.centroids)) if self.coverage.answered else None
 
     @implements("PLAN-021")
     async def rank(self) -> Ranked:

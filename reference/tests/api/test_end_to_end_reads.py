@@ -10,6 +10,8 @@ import memwal
 import pyarrow as pa
 import pytest
 
+from ..kit.plan_scene import unmeasured
+
 VECTORS = pa.list_(pa.float32(), 2)
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.string()), ("e", VECTORS)])
 
@@ -48,7 +50,7 @@ class Scene:
 
     def plan(self, **query: object) -> str:
         """A plan as it ran, with the regions called A and B."""
-        told = self.table.explain(analyse=True, writers=self.writers, **query)
+        told = unmeasured(self.table.explain(analyse=True, writers=self.writers, **query))
         for writer, name in ((self.a, "A"), (self.b, "B")):
             told = told.replace(f"region {writer.region_id[:8]}", name)
         return told

@@ -39,7 +39,7 @@ class Scene:
 
     def lookup(self, key: int) -> str:
         """The plan of a lookup as it ran."""
-        return self.named(self.table.explain(keys=one(key), analyse=True, writers=self.writers))
+        return self.named(unmeasured(self.table.explain(keys=one(key), analyse=True, writers=self.writers)))
 
     def named(self, plan: str) -> str:
         """A plan with the regions called A and B."""
@@ -88,6 +88,14 @@ def scene(revision: str = "A") -> Scene:
     a.put(row(keys[0][0], v="a2"))
     b.put(row(keys[1][0], v="b3"))
     return Scene(ground, table, a, b, *keys)
+
+
+def unmeasured(plan: str) -> str:
+    """An analysed plan without what its nodes spent, and without the two lines of sums."""
+    *nodes, beside, total = re.sub(r"  metrics=\[[^]]*\]", "", plan).splitlines()
+    assert beside.startswith("beside the nodes: ")
+    assert total.startswith("in all: ")
+    return "\n".join(nodes)
 
 
 def sources(plan: str, node: str) -> list[str]:

@@ -20,6 +20,7 @@ from memwal.index import transforms
 from memwal.read import filters, indexed_scan
 from memwal.revisions import LITERAL
 
+from ..kit.plan_scene import unmeasured
 from ..kit.profiles import under
 
 NAN = float("nan")
@@ -199,7 +200,7 @@ def test_every_answer_is_the_fold_of_all_histories_filtered(
 
 def nodes(world_or_table: memwal.Table, condition: Any, **options: Any) -> list[str]:
     """The lines of what was read by index, as the plan ran."""
-    plan = world_or_table.explain(filter=condition, analyse=True, **options)
+    plan = unmeasured(world_or_table.explain(filter=condition, analyse=True, **options))
     return [line.strip().removeprefix("ScalarIndexExec: ") for line in plan.splitlines() if "ScalarIndexExec" in line]
 
 

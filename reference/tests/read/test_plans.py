@@ -32,7 +32,7 @@ from memwal.stores.local import LocalStore
 from memwal.table import state
 
 from ..kit.ground import SCHEMA, Ground
-from ..kit.plan_scene import Scene, one, row, scene, sources
+from ..kit.plan_scene import Scene, one, row, scene, sources, unmeasured
 from ..kit.profiles import under
 from ..kit.tables import table
 
@@ -104,7 +104,8 @@ def test_below_deduplication_a_filter_brings_an_overwritten_row_back_in_whole_sc
 
 
 def test_an_analysed_plan_of_a_scan_says_what_became_of_each_node(reference: Scene) -> None:
-    plan = reference.named(reference.table.explain(writers=reference.writers, filter="v <> 'base'", analyse=True))
+    told = reference.table.explain(writers=reference.writers, filter="v <> 'base'", analyse=True)
+    plan = reference.named(unmeasured(told))
     newest = "filter=[newest]"
     assert plan.splitlines()[:3] == [
         "DeduplicateExec: partition_by=[id], order_by=[_gen DESC, _rowaddr DESC]  [4 rows]",

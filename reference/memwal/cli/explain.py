@@ -1,0 +1,91 @@
+"""`memwal table explain`: the plan of a scan, a lookup or a search, and what its nodes spend."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import pyarrow as pa
+import typer
+from rich.console import Console
+
+import memwal
+from memwal.cli.options import ManifestStore
+from memwal.errors import InvalidArgument
+
+
+def register(app: typer.Typer, out: Console) -> None:
+    """Add the command to ``app``; plans go to ``out``."""
+
+    @app.command()
+    def explain(
+        table: Annotated[
+            str, typer.Argument(metavar="TABLE", help="Folder or URL (s3://, gs://, az://) of the table.")
+        ],
+        columns: Annotated[str, typer.Option(help="Columns of the answer, comma-separated; all if absent.")] = "",
+        where: Annotated[str, typer.Option(help="SQL condition, as in a WHERE clause.")] = "",
+        key: Annotated[str, typer.Option(metavar="JSON", help="Keys to look up: an object, or a list of them.")] = "",
+        vector: Annotated[str, typer.Option(metavar="JSON", help="Vector to search for: a list of numbers.")] = "",
+        text: Annotated[str | None, typer.Option(help="Words to search for.")] = None,
+        option: Annotated[
+            list[str] | None,
+            typer.Option(metavar="NAME=JSON", help="Option of the search: column=v, k=5, nprobes=4, phrase=true."),
+        ] = None,
+        analyse: Annotated[bool, typer.Option("--analyse", help="Run it, and say what each node spent.")] = False,
+        eventual: Annotated[
+            bool, typer.Option("--eventual", help="Read the region snapshot, not the manifests.")
+        ] = False,
+        version: Annotated[int | None, typer.Option(help="Read an older table version, with its own snapshot.")] = None,
+        manifest_store: ManifestStore = None,
+        as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+    ) -> None:
+        """Show how a scan, a lookup (--key) or a search (--vector, --text) is done: a line per node of its plan."""
+        opened = memwal.open(table, version=version, manifest_store=manifest_store)
+        told = opened.explain(
+            columns=columns.split(",") if columns else None,
+            filter=where or None,
+            keys=_keys(opened, key) if key else None,
+            vector=_json("--vector", vector) if vector else None,
+            text=text,
+            analyse=analyse,
+            form="json" if as_json else "text",
+            consistency="eventual" if eventual else "strong",
+            **_options(option or ()),
+        )
+        if as_json:
+            out.print_json(told)
+        else:
+            out.print(told, soft_wrap=True, highlight=False, markup=False)
+
+
+def _keys(table: memwal.Table, text: str) -> pa.Table:
+    """The table of keys that ``text`` names by column."""
+    found = _json("--key", text)
+    rows = found if isinstance(found, list) else [found]
+    shape = pa.schema([table.schema.field(name) for name in table.primary_key])
+    if not all(isinstance(row, dict) and set(row) == set(shape.names) for row in rows):
+        raise InvalidArgument(f"--key: an object has the columns {', '.join(shape.names)}, and no others")
+    try:
+        return pa.Table.from_pylist(rows, schema=shape)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as wrong:
+        raise InvalidArgument(f"--key: {wrong}") from None
+
+
+def _options(given: list[str] | tuple[()]) -> dict[str, Any]:
+    found = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise InvalidArgument(f"--option {each!r}: write NAME=VALUE")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value  # names of columns, indexes and metrics stand as they are
+    return found
+
+
+def _json(option: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as wrong:
+        raise InvalidArgument(f"{option} is no JSON: {wrong}") from None
