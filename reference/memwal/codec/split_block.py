@@ -44,6 +44,8 @@ def encode(keys: pa.Table) -> bytes:
         if not known.all():
             return b"\xff" * FILTER_BYTES
         bits[_bit_positions(hashes)] = True
+        if bits.all():  # as some 400,000 keys make it: no other key or NULL changes it any more
+            break
     return np.packbits(bits, bitorder="little").tobytes()
 
 

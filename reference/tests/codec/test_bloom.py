@@ -76,6 +76,16 @@ def test_about_one_absent_key_in_a_hundred_is_let_through(revision: Revision) ->
     assert 0.001 < found.mean() < 0.016
 
 
+@pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda r: r.name)
+def test_no_key_of_very_many_is_denied(revision: Revision) -> None:
+    keys = pa.table({"id": np.arange(10_000)})
+    assert bloom.decode(bloom.encode(keys, revision), revision, "f").might_contain(keys).all()
+
+
+def test_in_revision_r_half_a_million_keys_fill_the_filter() -> None:
+    assert bloom.encode(pa.table({"id": np.arange(500_000)}), R) == b"\xff" * 32_768
+
+
 @pytest.mark.parametrize("rows", [1, 7, 1_000, 40_000])
 def test_the_bits_are_those_that_pybloom_sets(rows: int) -> None:
     numbers = np.arange(rows) * 977
