@@ -15,7 +15,7 @@ from memwal.index.opening import region_of
 from memwal.index.registration import register
 from memwal.index.transforms import SpecRequest, bucket, identity
 from memwal.jobs import spec_change
-from memwal.jobs.merger import merge_region
+from memwal.jobs.merger import merge_region, merge_regions
 from memwal.region.opening import open_writer
 from memwal.region.writer import RegionWriter
 from memwal.revisions import CONFIG_REVISION, Revision
@@ -152,6 +152,12 @@ async def merge(acting: Acting) -> None:
         await merge_region(acting.place.table, region)
 
 
+async def merge_together(acting: Acting) -> None:
+    """Merge every generation of every region; the next ones of all regions share a commit."""
+    io = acting.place.table
+    await merge_regions(io, sorted(await regions.discover(io, (await latest(io)).revision)))
+
+
 def add_spec(request: SpecRequest) -> Action:
     """The step that makes ``request`` the active spec; a refusal is noted, and the process goes on."""
 
@@ -229,6 +235,7 @@ WORDS: Words = {
     "flush": lambda _: flush,
     "close": lambda _: closed,
     "merge": lambda _: merge,
+    "merge_together": lambda _: merge_together,
     "drain": lambda _: drain,
     "add_spec": lambda given: add_spec(spec(given.argument)),
     "remove_spec": lambda given: remove_spec(given.argument),
