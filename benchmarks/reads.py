@@ -9,7 +9,8 @@ generations each, of a 400th of the base's rows each, a tenth of them new keys. 
 planner over the same files; pylance on the merged rows with the same index; a window of DuckDB over the same rows,
 where it can be imported; and reading all files without merging. Sides take turns; reported are medians of wall and CPU
 seconds after one turn that is not counted, and the ratio of CPU seconds to each peer. All sides of a scan, a filter
-and a lookup have to find equally many rows. The folder is kept if it is named, and what is in it is read again.
+and a lookup have to find equally many rows. "nothing kept": a table that was opened with ``remember_bytes=0``, which
+opens every file anew in each read. The folder is kept if it is named, and what is in it is read again.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import memwal
 import numpy as np
 import pyarrow as pa
 from lance.mem_wal import LsmPointLookupPlanner, LsmScanner
@@ -107,6 +109,7 @@ def btree(scene: Scene) -> Sides:
 
     return {
         "memwal": lambda: sum(scene.table.scan(filter=each).num_rows for each in wanted),
+        "memwal, nothing kept": lambda: sum(scene.forgetful.scan(filter=each).num_rows for each in wanted),
         "native": native,
         "pylance, merged": lambda: sum(merged.to_table(filter=each).num_rows for each in wanted),
     }
@@ -122,6 +125,9 @@ def vector(scene: Scene) -> Sides:
 
     return {
         "memwal": lambda: sum(scene.table.search(each, "v", K, index="index").num_rows for each in queries),
+        "memwal, nothing kept": lambda: sum(
+            scene.forgetful.search(each, "v", K, index="index").num_rows for each in queries
+        ),
         "pylance, merged": pylance,
     }
 
@@ -154,6 +160,7 @@ def text(scene: Scene) -> Sides:
     words = [f"w{number}" for number in (1, 2, 5, 20, 100, 500, 2000, 10_000)]
     return {
         "memwal": lambda: sum(scene.table.search_text(word, "text", K).num_rows for word in words),
+        "memwal, nothing kept": lambda: sum(scene.forgetful.search_text(word, "text", K).num_rows for word in words),
         "pylance, merged": lambda: sum(
             merged.to_table(full_text_query={"query": word, "columns": ["text"]}, limit=K).num_rows for word in words
         ),
@@ -165,8 +172,8 @@ def lookup(scene: Scene) -> Sides:
     keys = _keys(scene)
     planner = LsmPointLookupPlanner(scene.dataset, scene.snapshots)
 
-    def one_by_one() -> int:
-        return sum(scene.table.get(keys.slice(at, 1)).num_rows for at in range(SINGLE))
+    def one_by_one(table: memwal.Table) -> Callable[[], int]:
+        return lambda: sum(table.get(keys.slice(at, 1)).num_rows for at in range(SINGLE))
 
     def native(count: int) -> Callable[[], int]:
         wanted = keys.column("id").combine_chunks()
@@ -174,7 +181,8 @@ def lookup(scene: Scene) -> Sides:
 
     return {
         f"memwal, {KEYS} at once": lambda: scene.table.get(keys).num_rows,
-        f"memwal, {SINGLE} one by one": one_by_one,
+        f"memwal, {SINGLE} one by one": one_by_one(scene.table),
+        f"memwal, {SINGLE} one by one, nothing kept": one_by_one(scene.forgetful),
         f"native, {SINGLE} one by one": native(SINGLE),
     } | ({f"native, {KEYS} one by one": native(KEYS)} if scene.case.kind == "key" else {})
 

@@ -105,6 +105,7 @@ class Scene:
             (self.place / "done").touch()
         self.url = str(self.place / "table")
         self.table = memwal.open(self.url)
+        self.forgetful = memwal.open(self.url, remember_bytes=0)
         self.dataset = lance.dataset(self.url)
         self.snapshots = [*self._snapshots()]
         self.generations = sorted(map(str, self.place.glob("table/_mem_wal/*/*_gen_*")))

@@ -198,12 +198,16 @@ def test_what_listings_say_is_not_kept() -> None:
 def test_what_is_made_of_what_is_kept_depends_on_its_objects_too() -> None:
     store, memory = MemoryStore({"a": b"1", "b": b"2"}), Memory(MIB)
 
+    async def inner() -> bytes:
+        return await remembered(IO, "a", lambda: IO.get("a"), len)
+
     async def outer() -> bytes:
-        return await remembered(IO, "a", lambda: IO.get("a"), len) + await IO.get("b")
+        return await inner() + await IO.get("b")
 
     def ask() -> bytes:
         return drive(remembered(IO, "both", outer, len), store, memory=memory)
 
+    assert drive(inner(), store, memory=memory) == b"1"
     assert [ask(), ask()] == [b"12", b"12"]
     store.objects["a"] = b"3"
     assert ask() == b"32"
