@@ -30,7 +30,7 @@ def fold(rows: Iterable[Row], key: Sequence[str], into: State | None = None) -> 
 
 def wal_rows(region: JudgedRegion, first: int, last: int) -> list[Row]:
     """Rows of the WAL entries ``first`` to ``last`` that exist, in order."""
-    entries = (region.wal[position] for position in range(first, last + 1) if position in region.wal)
+    entries = (entry for position, entry in sorted(region.wal.items()) if first <= position <= last)
     return [row for entry in entries if entry.rows.num_rows for row in table.plain(entry.rows)]
 
 

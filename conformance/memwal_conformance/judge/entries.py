@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import pairwise
 
 from .choice import Choice, Seen
@@ -20,13 +21,20 @@ def wal_forms(store: JudgedStore) -> Seen:
 
 
 def wal_names(store: JudgedStore) -> Seen:
-    """WAL files are named by 64 binary digits and the one suffix of the revision."""
+    """WAL files are named by 64 binary digits, the lowest first, and the one suffix of the revision."""
     suffix = store.layout.container
     for region in store.regions.values():
+        plain = [int(f"{position:064b}"[::-1], 2) for position in region.wal]
+        if _dense(plain) and not _dense(region.wal):
+            yield f"{region.region_id}: its {len(plain)} entries are numbered in binary with the highest digit first"
         for name in region.wal_names:
             stem, _, found = name.partition(".")
             good = len(stem) == 64 and not set(stem) - {"0", "1"} and found == suffix
             yield None if good else f"{region.region_id}/wal/{name} is not 64 binary digits and .{suffix}"
+
+
+def _dense(numbers: Collection[int]) -> bool:
+    return not numbers or max(numbers) - min(numbers) < len(numbers)
 
 
 def wal_positions(store: JudgedStore) -> Seen:

@@ -238,6 +238,14 @@ def drop_entry(root: Path) -> None:
     wal_file(root, 2).unlink()
 
 
+def names_not_reversed(root: Path) -> None:
+    for entry in sorted((root / "_mem_wal" / REGION / "wal").iterdir()):
+        stem, _, suffix = entry.name.partition(".")
+        entry.rename(entry.with_name(f"{stem[::-1]}.{suffix}x"))
+    for entry in sorted((root / "_mem_wal" / REGION / "wal").iterdir()):
+        entry.rename(entry.with_name(entry.name.removesuffix("x")))
+
+
 def two_suffixes(root: Path) -> None:
     wal_file(root, 2).with_suffix(".lance").write_bytes(b"")
 
@@ -335,6 +343,7 @@ def stranger_in_the_region(root: Path) -> None:
 DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
     "a missing entry": (drop_entry, "WAL positions"),
     "two suffixes": (two_suffixes, "WAL names"),
+    "names that are not reversed": (names_not_reversed, "WAL names"),
     "an epoch that goes back": (epoch_goes_back, "WAL epochs"),
     "an epoch that nobody claimed": (epoch_of_nobody, "WAL epochs"),
     "an entry that is cut": (entry_cut, "objects decode"),
@@ -378,6 +387,13 @@ def test_damage_makes_what_the_store_means_unreadable_or_different(copied: Path)
     folder_gone(copied)
     with pytest.raises(DamagedBytes, match="pylance cannot read"):
         content.durable(store.read(copied, "R", ("id",)))
+
+
+def test_entries_at_positions_far_apart_are_read_without_looking_at_those_between(copied: Path) -> None:
+    names_not_reversed(copied)
+    region = store.read(copied, "R", ("id",)).regions[REGION]
+    assert max(region.wal) >= 2**62
+    assert content.wal_rows(region, 0, max(region.wal))
 
 
 def test_a_folder_without_a_table_is_damage(tmp_path: Path) -> None:
