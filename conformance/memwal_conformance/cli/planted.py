@@ -15,7 +15,7 @@ from memwal_sim.cli.terminal import FOUND, Json, print_json, stdout
 from rich.markup import escape
 from rich.table import Table
 
-from ..proving import deaths, killing
+from ..proving import deaths, drawing, killing
 from ..proving.planted import KINDS, Planted, choose, register
 from ..registry.clauses import GROUPS, marked
 from ..registry.clauses import clauses as registry
@@ -119,6 +119,28 @@ def kill(
         line = f"{len(told) - len(lost)} of {len(told)} killed; {len(chosen) - len(wanted)} were known to be"
         stdout.print(line, highlight=False)
     if lost:
+        raise typer.Exit(FOUND)
+
+
+@app.command()
+def draw(
+    seed: Annotated[str, typer.Option(help="Another text draws others.")] = "0",
+    count: Annotated[int, typer.Option(min=1, help="How many bugs.")] = 3,
+) -> None:
+    """Draw bugs of the engine by lot, ask every case that is not at the gate, and say only then which bug it was.
+
+    Exit code 1 if no case shows one of them, and nothing is known of why.
+    """
+    with usage():
+        drawn = drawing.drawn(choose((), register(), ["bug"]), seed, count)
+        told = []
+        for number, each in enumerate(drawn, 1):
+            told.append(drawing.shown(each))
+            stdout.print(f"{number}: {told[-1].said()}", markup=False, highlight=False, soft_wrap=True)
+    for number, found in enumerate(told, 1):
+        stdout.print(f"{number} was {found.unveiled()}", markup=False, highlight=False, soft_wrap=True)
+    stdout.print(f"{sum(bool(found.cases) for found in told)} of {len(told)} were shown", highlight=False)
+    if any(not found.cases and not found.planted.unseen for found in told):
         raise typer.Exit(FOUND)
 
 
