@@ -61,10 +61,12 @@ class Collector:
         )
 
     def gc_run(self, params: Json) -> Json:
-        """Drop from the manifests, and then from the store, what every retained table version has merged."""
+        """Old table versions go first; then, from manifest and store, what all that stay have merged."""
         store = self._opened(params["table"])
         with _copied(store, ["_versions"]) as root:
             files = [path for _, path in sorted(table.versions(root).items())]
+            for path in files[: -params["retain_versions"]]:
+                obstore.delete(store, f"_versions/{path.name}")
             retained = [table.table_manifest(path.read_bytes()) for path in files[-params["retain_versions"] :]]
         gone = []
         for region_id in _regions(store):

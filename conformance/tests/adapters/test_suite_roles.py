@@ -53,6 +53,16 @@ def test_what_is_merged_leaves_the_manifest_and_the_store_and_every_row_stays(ro
     assert {int(name.rpartition("_")[2]) for name in region.generations}.isdisjoint(range(1, merged + 1))
 
 
+def test_only_so_many_table_versions_stay(root: Path) -> None:
+    (newest,) = (root / "_versions").iterdir()
+    older = newest.with_name(f"{int(newest.stem) + 1:020d}.manifest")
+    shutil.copy(newest, older)
+    suite_roles.handlers()["gc.run"]({"table": str(root), "retain_versions": 2})
+    assert older.exists()
+    suite_roles.handlers()["gc.run"]({"table": str(root), "retain_versions": 1})
+    assert [file.name for file in (root / "_versions").iterdir()] == [newest.name]
+
+
 def version(merged: dict[str, int], **catchup: dict[str, int]) -> store.table.JudgedTableManifest:
     """A table version with that merge progress, and that catch-up of indexes."""
     details = artifacts.JudgedIndexDetails(
