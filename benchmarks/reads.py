@@ -138,13 +138,21 @@ def _queries(scene: Scene) -> list[np.ndarray]:
     return [row + draw.normal(size=row.shape).astype(np.float32) / 4 for row in values]
 
 
+REFINE = 10
+"""How many times as many rows are ranked anew by their vectors, where they are."""
+
+
 def recall(scene: Scene) -> dict[str, float]:
     """Part of the exact nearest rows that each side finds."""
     queries, merged = _queries(scene), scene.merged
     exact = [_ids(merged.to_table(nearest={"column": "v", "q": each, "k": K, "use_index": False})) for each in queries]
     sides = {
         "memwal": lambda each: scene.table.search(each, "v", K, index="index"),
+        "memwal, refined": lambda each: scene.table.search(each, "v", K, index="index", refine_factor=REFINE),
         "pylance, merged": lambda each: merged.to_table(nearest={"column": "v", "q": each, "k": K}),
+        "pylance, merged, refined": lambda each: merged.to_table(
+            nearest={"column": "v", "q": each, "k": K, "refine_factor": REFINE}
+        ),
     }
     pairs = {name: zip(exact, map(side, queries), strict=True) for name, side in sides.items()}
     return {name: sum(len(true & _ids(got)) for true, got in each) / QUERIES / K for name, each in pairs.items()}
