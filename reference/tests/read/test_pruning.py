@@ -36,12 +36,14 @@ _NUMBERS = st.integers(-25, 25)
 _IN_TIME = ("identity", "year", "month", "day", "hour")
 _IN_DAYS = ("year", "month", "day", "hour")
 COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any], tuple[str, ...]]] = {
-    "int32": (pa.int32(), _NUMBERS, ("identity", "truncate")),
+    "int32": (pa.int32(), _NUMBERS, ("identity", "truncate", "bucket")),
     "uint64": (pa.uint64(), st.integers(0, 30) | st.just(2**64 - 1), ("identity", "truncate")),
     "decimal": (pa.decimal128(6, 2), _NUMBERS.map(lambda n: Decimal(n) / 4), ("truncate",)),
-    "text": (pa.string(), _TEXTS, ("identity", "truncate")),
-    "day": (pa.date32(), _DAYS, ("identity", *_IN_DAYS)),
-    "time": (pa.timestamp("us"), _TIMES, _IN_TIME),
+    "text": (pa.string(), _TEXTS, ("identity", "truncate", "bucket")),
+    "day": (pa.date32(), _DAYS, ("identity", *_IN_DAYS, "bucket")),
+    "time": (pa.timestamp("us"), _TIMES, (*_IN_TIME, "bucket")),
+    "time in s": (pa.timestamp("s"), _TIMES.map(lambda t: t.replace(microsecond=0)), _IN_TIME),
+    "time in ns": (pa.timestamp("ns"), _TIMES, _IN_TIME),
     "time in ms": (pa.timestamp("ms"), _TIMES.map(lambda t: t.replace(microsecond=0)), _IN_TIME),
     "time in UTC": (pa.timestamp("us", "UTC"), _TIMES.map(lambda t: t.replace(tzinfo=UTC)), _IN_TIME),
     "time in Berlin": (pa.timestamp("us", "Europe/Berlin"), _TIMES.map(lambda t: t.replace(tzinfo=UTC)), _IN_TIME),
@@ -53,6 +55,7 @@ REQUESTS: dict[str, transforms.SpecRequest] = {
     "month": transforms.month("f", "c"),
     "day": transforms.day("f", "c"),
     "hour": transforms.hour("f", "c"),
+    "bucket": transforms.bucket("f", "c", 4),
 }
 
 
@@ -73,7 +76,8 @@ def conditions(values: st.SearchStrategy[Any], kind: pa.DataType) -> st.SearchSt
     said = one.map(lambda part: f"c {part[0]} {sql(part[1])}")
     turned = one.map(lambda part: f"{sql(part[1])} {part[0]} c")
     between = st.tuples(values, values).map(lambda ends: f"c BETWEEN {sql(ends[0])} AND {sql(ends[1])}")
-    single = said | turned | between | st.just("c IS NULL")
+    listed = st.lists(values, min_size=1, max_size=3).map(lambda each: f"c IN ({', '.join(map(sql, each))})")
+    single = said | turned | between | listed | st.just("c IS NULL")
     joined = st.tuples(single, st.sampled_from(["AND", "OR"]), single).map(
         lambda each: f"({each[0]}) {each[1]} ({each[2]})"
     )
@@ -100,6 +104,32 @@ def test_a_region_that_is_left_out_holds_no_row_that_matches(name: str, data: st
             if matches:
                 kept = transforms.may_match(made, region, predicate, schema=rows.schema, fields=fields, revision=B)
                 assert kept, (transform, region, predicate)
+
+
+@pytest.mark.clause("PLAN-005", "AMB-114")
+@settings(max_examples=25)
+@given(pairs=st.lists(st.tuples(st.none() | _NUMBERS, _TEXTS), min_size=1, max_size=12), data=st.data())
+def test_a_bucket_of_two_columns_is_left_out_only_if_both_are_told_and_none_of_its_rows_match(
+    pairs: list[tuple[int | None, str]], data: st.DataObject
+) -> None:
+    rows = pa.table({"c": pa.array([c for c, _ in pairs], pa.int32()), "d": [d for _, d in pairs]})
+    c, d = data.draw(st.sampled_from(pairs))
+    first = "c IS NULL" if c is None else f"c IN ({c}, 3)"
+    condition, told = data.draw(st.sampled_from([(f"{first} AND d = {sql(d)}", True), (first, False)]))
+    made = transforms.resolve(
+        transforms.bucket("f", ["c", "d"], 16), SpecId(1), rows.schema, {"c": FieldId(0), "d": FieldId(1)}, B
+    )
+    fields = {FieldId(0): "c", FieldId(1): "d"}
+    predicate = extract(condition, rows.schema)
+    kept = {
+        bucket
+        for bucket in range(16)
+        if transforms.may_match(made, {"f": bucket}, predicate, schema=rows.schema, fields=fields, revision=B)
+    }
+    buckets = transforms.evaluate(made, rows, fields, revision=B).column("f").to_pylist()
+    matching = filters.mask(condition, rows.schema)(rows)
+    assert {bucket for bucket, matches in zip(buckets, matching, strict=True) if matches} <= kept
+    assert len(kept) <= 2 if told else len(kept) == 16
 
 
 @pytest.mark.clause("PLAN-005")
