@@ -38,11 +38,10 @@ class GroupMember:
     listed: FlushedGeneration
     source: GenerationSource
 
-    @property
-    def held_bytes(self) -> int:
-        """Bytes that it keeps in memory."""
-        rows = self.source.held
-        return int(self.source.keys.nbytes + (rows.nbytes if rows is not None else 0))
+
+def held_bytes(source: GenerationSource) -> int:
+    """Bytes that an opened generation keeps in memory."""
+    return int(source.keys.nbytes + (source.held.nbytes if source.held is not None else 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +49,12 @@ class _Together:
     """The generations of a commit as one source: those of the first region, then of the second, and so on."""
 
     sources: tuple[GenerationSource, ...]
+    keys: pa.Table
+    rows: int
 
     @property
     def path(self) -> str:
         return f"{self.sources[0].path} and {len(self.sources) - 1} more"
-
-    @property
-    def keys(self) -> pa.Table:
-        return _keys(self.sources)
-
-    @property
-    def rows(self) -> int:
-        return sum(source.rows for source in self.sources)
 
     @property
     def absent(self) -> tuple[str, ...]:
@@ -75,15 +68,8 @@ class _Together:
 
 def combined(members: Sequence[GroupMember]) -> Source:
     """What ``members`` bring into the base table."""
-    return members[0].source if len(members) == 1 else _Together(tuple(member.source for member in members))
-
-
-def fits_beside(members: Sequence[GroupMember], further: GroupMember) -> bool:
-    """Whether ``further`` may go into a commit with ``members``: they have the same columns, and are not too large."""
-    if not members:
-        return True
-    held = sum(member.held_bytes for member in members) + further.held_bytes
-    return held <= GROUP_BYTES and further.source.absent == members[0].source.absent
+    sources = tuple(member.source for member in members)
+    return sources[0] if len(sources) == 1 else _Together(sources, _keys(sources), sum(each.rows for each in sources))
 
 
 def share_keys(members: Sequence[GroupMember]) -> bool:

@@ -28,7 +28,8 @@ from ..table.marks import record
 from ..table.state import TableState, check_writable, latest
 from ..table.upsert import KeysRead, Work, begin, discard, fits, schema_of, upsert
 from ..table.write import CONFLICT_ATTEMPTS
-from .merge_group import GroupMember, NextMerge, combined, fits_beside, share_keys
+from . import merge_group
+from .merge_group import GroupMember, NextMerge, combined, held_bytes, share_keys
 
 COMMIT_EVERY = 100
 """Regions whose next generations go into one commit, unless the caller wants another number."""
@@ -224,7 +225,7 @@ async def _members(
     io: Io, state: TableState, run: _Run, following: Mapping[RegionId, NextMerge]
 ) -> tuple[GroupMember, ...]:
     """Those of ``following`` that go into one commit, opened; what cannot be opened is left out."""
-    members = list[GroupMember]()
+    members, held = list[GroupMember](), 0
     for region, wanted in following.items():
         member = run.opened.get(region)
         if member is None or member.listed != wanted.listed or schema_of(member.source.base) != schema_of(state):
@@ -233,7 +234,9 @@ async def _members(
             except (ArtifactError, InvalidArgument, Unmergeable) as failure:
                 await _fail(io, state, run, (wanted,), failure)
                 continue  # it stops its own region only
-        if not fits_beside(members, member):
+        held += held_bytes(member.source)
+        # One data file has the rows of all: the same columns, and not too many of them.
+        if members and (held > merge_group.GROUP_BYTES or member.source.absent != members[0].source.absent):
             break
         members.append(member)
     if share_keys(members):

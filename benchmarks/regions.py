@@ -1,0 +1,108 @@
+"""A pass of the merger over many regions of one generation each: commits, fragments and CPU by number of regions.
+
+``python benchmarks/regions.py --regions 10 100 1000`` fills a table of a million rows, writes one small generation in
+each region, and merges them once in groups and once one by one, on copies of the same table in the same run. Then it
+times a lookup of one key, and opening and listing the regions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import lance
+import memwal
+import numpy as np
+import pyarrow as pa
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
+T = TypeVar("T")
+
+
+def rows(keys: np.ndarray, value: str) -> pa.Table:
+    return pa.table([pa.array(keys, pa.int64()), pa.array([value] * len(keys))], schema=SCHEMA)
+
+
+def filled(path: Path, regions: int, base: int, each: int) -> dict[str, float]:
+    """A table of ``base`` rows and a generation of ``each`` rows in every region; CPU seconds of its parts."""
+    spec = memwal.bucket("b", "id", regions)
+    table = memwal.create(path, rows(np.arange(base), "base"), primary_key=["id"], spec=spec)
+    _, registering = timed(lambda: table.register_regions([{"b": number} for number in range(regions)]))
+    keys = np.random.default_rng(0).permutation(base)[: regions * each * 4]
+    buckets = table.region_values(rows(keys, ""))["b"].to_numpy()
+
+    def write() -> None:
+        for number in range(regions):
+            with table.writer(values={"b": number}, background=False) as writer:
+                writer.put(rows(keys[buckets == number][:each], "new"))
+                writer.flush()
+
+    return {"register": registering, "write": timed(write)[1]}
+
+
+def timed(work: Callable[[], T]) -> tuple[T, float]:
+    """What ``work`` returns, and the CPU seconds of this process, all threads."""
+    started = time.process_time()
+    done = work()
+    return done, time.process_time() - started
+
+
+def merged(path: Path, commit_every: int) -> dict[str, float]:
+    table = memwal.open(path)
+    before = table.version
+    report, cpu = timed(lambda: table.merge(commit_every=commit_every))
+    return {
+        "generations": len(report.merged),
+        "commits": report.commits,
+        "versions": table.version - before,
+        "fragments": len(lance.dataset(str(path)).get_fragments()) - 1,
+        "cpu_s": cpu,
+        "cpu_ms_per_region": 1000 * cpu / max(1, len(report.merged)),
+    }
+
+
+def measured(regions: int, base: int, each: int, commit_every: int, singles: bool) -> dict[str, object]:
+    with tempfile.TemporaryDirectory(prefix="memwal-regions-") as folder:
+        first, second = Path(folder) / "grouped", Path(folder) / "single"
+        found: dict[str, object] = {"regions": regions, **filled(first, regions, base, each)}
+        found["opening_s"] = timed(lambda: memwal.open(first).regions)[1]
+        table = memwal.open(first)
+        found["get_s"] = min(timed(lambda: table.get(pa.table({"id": [7]})))[1] for _ in range(3))
+        if singles:
+            shutil.copytree(first, second)
+            found["one by one"] = merged(second, 1)
+        found["grouped"] = merged(first, commit_every)
+        return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--regions", type=int, nargs="+", default=[10, 100, 1000], metavar="N")
+    parser.add_argument("--base", type=int, default=1_000_000, help="rows of the base table (default %(default)s)")
+    parser.add_argument("--rows", type=int, default=100, help="rows of each generation (default %(default)s)")
+    parser.add_argument("--commit-every", type=int, default=100, help="regions in a commit (default %(default)s)")
+    parser.add_argument("--no-singles", action="store_true", help="leave out the merge of one by one")
+    parser.add_argument("--json", action="store_true", help="print one object a line")
+    given = parser.parse_args()
+    for regions in given.regions:
+        found = measured(regions, given.base, given.rows, given.commit_every, not given.no_singles)
+        if given.json:
+            print(json.dumps(found), flush=True)
+            continue
+        print(f"{regions} regions: register {found['register']:.2f} s, list {found['opening_s']:.2f} s, "
+              f"get of one key {1000 * float(str(found['get_s'])):.0f} ms", flush=True)  # fmt: skip
+        for name in ("one by one", "grouped"):
+            if name in found:
+                print(f"  {name}: {found[name]}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
