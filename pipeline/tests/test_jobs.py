@@ -25,6 +25,7 @@ from memwal_spark.errors import said
 from memwal_spark.jobs.commands import commands
 from memwal_spark.jobs.fitting import fitted
 from memwal_spark.jobs.sessions import has_master
+from memwal_spark.jobs.upkeep import _shares
 from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_schema
 from typer import Typer
@@ -92,13 +93,30 @@ def _rows_of(generation: Path, table: memwal.Table) -> int:
     return values["b"].to_pylist().count(next(iter(bucket)))
 
 
-def test_each_region_is_merged_by_a_task_and_a_second_job_has_nothing_to_do(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_each_region_is_merged_and_a_second_job_has_nothing_to_do(spark: SparkSession, tmp_path: Path) -> None:
     flushed(tmp_path / "t", range(30))
     first = command("merge", str(tmp_path / "t"))
     assert (first.exit_code, first.stdout.count(": 1 generations")) == (0, 3)
     assert command("merge", str(tmp_path / "t")).stdout == "nothing to do\n"
+
+
+def test_regions_of_one_task_share_a_commit_and_one_fragment(spark: SparkSession, tmp_path: Path) -> None:
+    before = flushed(tmp_path / "t", range(30)).version
+    assert [task.found and task.found["generations"] for task in jobs.merge(spark, str(tmp_path / "t")).tasks] == [
+        [1]
+    ] * 3
+    table = memwal.open(tmp_path / "t")
+    assert table.version - before == len(table._state.fragments) == min(3, spark.sparkContext.defaultParallelism)
+
+
+@pytest.mark.parametrize(
+    ("regions", "commit_every", "slots", "expected"),
+    [(3, 100, 2, [["0", "2"], ["1"]]), (3, 1, 2, [["0"], ["1"], ["2"]]), (2, 100, 8, [["0"], ["1"]]), (0, 100, 4, [])],
+)
+def test_a_task_takes_its_share_of_the_regions_and_no_more_than_one_commit_has(
+    regions: int, commit_every: int, slots: int, expected: list[list[str]]
+) -> None:
+    assert _shares([str(number) for number in range(regions)], commit_every, slots) == expected
 
 
 def test_draining_flushes_what_is_in_the_wal_and_merges_it(spark: SparkSession, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from memwal.cli import gc_options
 from memwal.cli import verify as verify_words
 from memwal.errors import InvalidArgument, MemwalError, check_name
 from memwal.jobs.collector import RETAIN_MANIFESTS
+from memwal.jobs.merger import COMMIT_EVERY
 from rich.console import Console
 
 if TYPE_CHECKING:
@@ -129,6 +130,9 @@ def merge(
     drain: Annotated[
         bool, typer.Option("--drain", help="Flush what is in the WALs first; an open writer is fenced.")
     ] = False,
+    commit_every: Annotated[
+        int, typer.Option(min=1, help="Most regions that a task commits at once, each with its next generation.")
+    ] = COMMIT_EVERY,
     replace_rows_of_others: Annotated[
         bool, typer.Option(help="Let a manual region replace rows that another manual region merged.")
     ] = False,
@@ -136,7 +140,7 @@ def merge(
     storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
-    """Merge flushed generations into the base table, each region in a Spark task of its own."""
+    """Merge flushed generations into the base table; Spark tasks share the regions."""
 
     def job(tell: Tell) -> JobDone:
         from . import sessions, upkeep
@@ -147,6 +151,7 @@ def merge(
                 table,
                 regions=region,
                 drain=drain,
+                commit_every=commit_every,
                 replace_rows_of_others=replace_rows_of_others,
                 storage=_options(storage),
                 tell=tell,

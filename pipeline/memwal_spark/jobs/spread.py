@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 Work = Callable[[str], dict[str, Any]]
 """What a task does with the thing of that name: plain data, as JSON has it."""
+GroupWork = Callable[[Sequence[str]], Mapping[str, dict[str, Any] | Exception]]
+"""What a task does with several things at once: by name plain data, or what the engine raised for it."""
 Tell = Callable[[int, int], None]
 """Gets the tasks that are done, and how many there are."""
 
@@ -57,13 +59,28 @@ def spread(spark: SparkSession, items: Sequence[str], work: Work, tell: Tell | N
     What the engine raises on purpose ends its own task only, and is returned. Anything else is an error of the program
     or of the machine: Spark tries the task again, and then fails the job. ``work`` may therefore run twice.
     """
-    named = list(items)
+
+    def alone(group: Sequence[str]) -> dict[str, dict[str, Any] | Exception]:
+        (item,) = group
+        return {item: work(item)}
+
+    return spread_groups(spark, [[item] for item in items], alone, tell)
+
+
+def spread_groups(
+    spark: SparkSession, groups: Sequence[Sequence[str]], work: GroupWork, tell: Tell | None = None
+) -> tuple[TaskDone, ...]:
+    """As `spread`, with a task for each of ``groups``, none of which is empty; returns what was done with each thing.
+
+    What ``work`` raises itself has failed for all of its group.
+    """
+    named = [list(group) for group in groups]
     if not named:
         return ()
 
     def tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            rows = [_attempted(named[number], work) for number in batch["id"].to_pylist()]
+            rows = [row for number in batch["id"].to_pylist() for row in _attempted(named[number], work)]
             yield pa.RecordBatch.from_pylist(
                 rows, pa.schema([("item", pa.string()), ("done", pa.string()), ("error", pa.string())])
             )
@@ -73,16 +90,24 @@ def spread(spark: SparkSession, items: Sequence[str], work: Work, tell: Tell | N
         rows = {row["item"]: row for row in frame.collect()}
     return tuple(
         TaskDone(item=item, found=json.loads(row["done"]) if row["done"] else None, error=row["error"])
-        for item, row in ((item, rows[item]) for item in named)
+        for item, row in ((item, rows[item]) for group in named for item in group)
     )
 
 
-def _attempted(item: str, work: Work) -> dict[str, str | None]:
+def _attempted(group: Sequence[str], work: GroupWork) -> list[dict[str, str | None]]:
+    found: Mapping[str, dict[str, Any] | Exception]
     try:
-        return {"item": item, "done": json.dumps(work(item)), "error": None}
+        found = work(group)
     except (MemwalError, pa.ArrowException) as error:
-        notes = getattr(error, "__notes__", ())
-        return {"item": item, "done": None, "error": "; ".join([f"{type(error).__name__}: {error}", *notes])}
+        found = dict.fromkeys(group, error)
+    return [_row(item, done) for item, done in found.items()]
+
+
+def _row(item: str, done: dict[str, Any] | Exception) -> dict[str, str | None]:
+    if not isinstance(done, Exception):
+        return {"item": item, "done": json.dumps(done), "error": None}
+    notes = getattr(done, "__notes__", ())
+    return {"item": item, "done": None, "error": "; ".join([f"{type(done).__name__}: {done}", *notes])}
 
 
 @contextmanager

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import memwal
 from memwal.errors import MemwalError, check_name
+from memwal.ids import RegionId
+from memwal.jobs.merger import COMMIT_EVERY
 from memwal.table import coverage
 
 from ..options import TableOption
 from ..place import open_table
-from .spread import JobDone, Tell, spread
+from .spread import JobDone, Tell, spread, spread_groups
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,14 +28,16 @@ def merge(
     *,
     regions: Sequence[str] | None = None,
     drain: bool = False,
+    commit_every: int = COMMIT_EVERY,
     replace_rows_of_others: bool = False,
     storage: Mapping[str, str] | None = None,
     tell: Tell | None = None,
 ) -> JobDone:
-    """Merge the flushed generations of each region into the base table, in a task for each region that has some.
+    """Merge the flushed generations of each region into the base table; tasks share the regions that have some.
 
-    ``regions``: these only. ``drain``: flush what is in the WALs first, under a claim that fences an open writer. A
-    task says ``generations`` (numbers), ``rows`` and ``deleted``. Raises InvalidArgument if there is no table, or no
+    ``regions``: these only. ``drain``: flush what is in the WALs first, under a claim that fences an open writer.
+    ``commit_every``: most regions in a task, and in one of its commits. What is said of each region: ``generations``
+    (numbers), ``rows`` and ``deleted``. Raises InvalidArgument if there is no table, or no
     region of that name.
     """
     place = TableOption(path=path, storage=dict(storage or {}))
@@ -49,30 +52,43 @@ def merge(
         and (drain or any(listed.generation > region.merged for listed in region.manifest.flushed))
     ]
 
-    def work(region: str) -> dict[str, Any]:
-        done: list[int] = []
-
-        def listen(event: str, fields: dict[str, object]) -> None:
-            if event == "merged":
-                done.append(int(str(fields["generation"])))
-
-        opened = memwal.open(place.path, storage_options=place.storage or None, listener=listen)
-        try:
-            if drain:
+    def work(group: Sequence[str]) -> dict[str, dict[str, Any] | Exception]:
+        opened = open_table(place)
+        failed: dict[str, Exception] = {}
+        for region in group if drain else ():
+            try:
                 with opened.writer(region) as writer:
                     writer.flush()
-            report = opened.merge(region, replace_rows_of_others=replace_rows_of_others)
-        except MemwalError as error:
-            if done:
-                error.add_note(f"generations {done} were merged before that")
-            raise
-        return {
-            "generations": [int(generation) for _, generation in report.merged],
-            "rows": report.rows,
-            "deleted": report.deleted,
-        }
+            except MemwalError as error:
+                failed[region] = error
+        flushed = [region for region in group if region not in failed]
+        done, unmerged = opened._merged(
+            flushed, commit_every=commit_every, replace_rows_of_others=replace_rows_of_others
+        )
+        found: dict[str, dict[str, Any] | Exception] = {}
+        for region in group:
+            own = [merged for merged in done if merged.region_id == region]
+            generations = [int(merged.generation) for merged in own]
+            failure = failed.get(region) or unmerged.get(RegionId(region))
+            if failure is not None and own:
+                failure.add_note(f"generations {generations} were merged before that")
+            sums = {"rows": sum(each.rows for each in own), "deleted": sum(each.deleted for each in own)}
+            found[region] = failure or {"generations": generations, **sums}
+        return found
 
-    return JobDone(tasks=spread(spark, wanted, work, tell))
+    return JobDone(tasks=spread_groups(spark, _shares(wanted, commit_every, _slots(spark)), work, tell))
+
+
+def _shares(regions: Sequence[str], commit_every: int, slots: int) -> list[Sequence[str]]:
+    """The regions of each task: one for each slot of the cluster, or as many as no task is larger than a commit."""
+    count = max(min(slots, len(regions)), -(-len(regions) // commit_every))
+    return [regions[number::count] for number in range(count)]
+
+
+def _slots(spark: SparkSession) -> int:
+    """Tasks that the cluster runs at once; 1 where the session does not say, as one of Spark Connect."""
+    context = getattr(spark, "_sc", None)
+    return int(context.defaultParallelism) if context is not None else 1
 
 
 def catch_up(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..codec.region_manifest import RegionManifest
 from ..ids import Generation, RegionId, SpecId
 from ..jobs.collector import ELIGIBILITY, Decision, Kind
 from ..jobs.index_builder import CaughtUp
+from ..jobs.merger import Merged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,17 @@ class MergeReport:
     """Keys deleted from it (R)."""
     commits: int
     """Versions of the table that this made."""
+
+    @classmethod
+    def of(cls, done: Iterable[Merged]) -> MergeReport:
+        """The sums over what one call merged."""
+        each = tuple(done)
+        return cls(
+            merged=tuple((merged.region_id, merged.generation) for merged in each),
+            rows=sum(merged.rows for merged in each),
+            deleted=sum(merged.deleted for merged in each),
+            commits=len({merged.commit for merged in each}),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from ..index.snapshot import RegionRow
 from ..index.transforms import SpecRequest
 from ..invariants import Report
 from ..jobs import collector, index_builder, marks, opening, spec_change
-from ..jobs.merger import COMMIT_EVERY
+from ..jobs.merger import COMMIT_EVERY, Failure, Merged, merge_regions
 from ..read import filters
 from ..region import writer as writing
 from ..region.limits import Limits
@@ -27,7 +27,6 @@ from ..region.sequences import LateRows, SequenceBy
 from ..revisions import Revision
 from ..table import coverage, write
 from ..table.state import TableState
-from .merging import merge_regions
 from .place import Place
 from .queries import Queries
 from .reports import CatchUpReport, GcReport, MergeReport, RegionInfo
@@ -247,13 +246,13 @@ class Table(Queries):
 
     def merge(
         self,
-        region: str | None = None,
+        region: str | Sequence[str] | None = None,
         *,
         until: int | None = None,
         commit_every: int = COMMIT_EVERY,
         replace_rows_of_others: bool = False,
     ) -> MergeReport:
-        """Merge flushed generations into the base table: of one region, or of all.
+        """Merge flushed generations into the base table: of one region, of several, or of all.
 
         ``until``: the last generation of ``region`` to merge; None merges all that are listed. ``commit_every``: most
         regions that share a commit, each with its next generation; 1 commits each generation by itself. Any number of
@@ -266,30 +265,45 @@ class Table(Queries):
         replace a row of another manual region is `Unmergeable` too, and names both. Delete the row of the base that is
         not wanted, or say ``replace_rows_of_others`` if the rows of ``region`` are the newer ones.
         """
-        self._check_not_pinned()
-        if until is not None and (region is None or until < 1):
+        if until is not None and (not isinstance(region, str) or until < 1):
             raise InvalidArgument(f"until={until} is to be a generation of one region, from 1 on")
-        place = self._place
-        if replace_rows_of_others:
-            apart = replace(place.io.interpretation, manual_regions_apart=False)
-            place = replace(place, io=replace(place.io, interpretation=apart))
+        names = [region] if isinstance(region, str) else region
+        last = None if until is None else Generation(until)
+        done, failed = self._merged(names, last, commit_every, replace_rows_of_others=replace_rows_of_others)
+        if failed:
+            failure, *others = failed.values()
+            for other in others:
+                failure.add_note(f"in another region: {other}")
+            raise failure
+        return MergeReport.of(done)
+
+    def _merged(
+        self,
+        names: Sequence[str] | None,
+        until: Generation | None = None,
+        commit_every: int = COMMIT_EVERY,
+        *,
+        replace_rows_of_others: bool = False,
+    ) -> tuple[tuple[Merged, ...], Mapping[RegionId, Failure]]:
+        """As `merge`: the generations that were merged, and the regions that could not be merged to their end."""
+        self._check_not_pinned()
         if commit_every < 1:
             raise InvalidArgument(f"commit_every={commit_every} is to be a number of regions, from 1 on")
-        wanted, beside = self._to_merge(region)
-        last = None if until is None else Generation(until)
-        report, failure = merge_regions(place, wanted, last, beside, commit_every)
+        io = self._io
+        if replace_rows_of_others:
+            io = replace(io, interpretation=replace(io.interpretation, manual_regions_apart=False))
+        wanted, beside = self._to_merge(names)
+        done = self._run(merge_regions(io, wanted, until, beside, commit_every=commit_every))
         self.refresh()
-        if failure is not None:
-            raise failure
-        return report
+        return done
 
-    def _to_merge(self, region: str | None) -> tuple[list[RegionId], frozenset[RegionId]]:
+    def _to_merge(self, names: Sequence[str] | None) -> tuple[list[RegionId], frozenset[RegionId]]:
         """The regions to merge, and those that are known to be manual because the table has no spec."""
-        if region is None:
+        if names is None:
             found = self._run(regions.discover(self._io, self.revision))
             return sorted(found), frozenset(each for each, manifest in found.items() if not manifest.spec_id)
         listed = self._run(regions.folders(self._io)) if self.spec is None else ()
-        return [_parsed(region)], frozenset(listed)
+        return list(map(_parsed, names)), frozenset(listed)
 
     def catch_up(self, index: str | None = None) -> CatchUpReport:
         """Extend indexes of the base table over everything merged, and record how far each has caught up.
