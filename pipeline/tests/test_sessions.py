@@ -59,6 +59,7 @@ def remote(spark: SparkSession) -> Iterator[str]:
         service.stop(jvm.scala.Option.empty(), jvm.scala.Option.empty())
 
 
+@pytest.mark.long
 def test_a_program_runs_under_spark_connect(remote: str, tmp_path: Path) -> None:
     assert program(tmp_path, {"SPARK_REMOTE": remote}) == {"session": "pyspark.sql.connect.session", **DONE}
 

@@ -125,6 +125,7 @@ def test_behind_the_gate_the_manifest_changes_before_any_file_of_the_generation_
     assert set(changes[1:]) == {"DELETE"}
 
 
+@pytest.mark.long
 def test_the_suite_lends_the_collector_only_and_a_case_that_needs_one_runs(tmp_path: Path) -> None:
     case = "conformance/scenarios/collector_keeps_unmerged.json::B"
     adapter = " ".join((sys.executable, designs.__file__, "only_writes_and_reads"))

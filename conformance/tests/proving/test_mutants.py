@@ -180,6 +180,7 @@ def test_every_mutant_names_clauses_of_the_registry() -> None:
     assert {clause for each in written.mutants() for clause in each.clauses} <= ids
 
 
+@pytest.mark.long
 def test_a_trial_tells_killed_survived_broken_and_too_long(root: Path) -> None:
     chosen = [
         mutant(name="noticed"),
