@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self, TypeVar
@@ -24,6 +25,7 @@ from ..read.query import Query
 from ..table import door, state
 from ..table.state import TableState
 from . import explaining
+from .memory import available_bytes
 from .place import Place
 from .writer import Writer
 
@@ -77,18 +79,26 @@ class Queries:
         limit: int | None = None,
         consistency: str = "strong",
         writers: Sequence[Writer] = (),
+        memory_bytes: float | None = None,
     ) -> pa.Table:
         """The merged rows, one per key, in no particular order.
 
         ``filter``: a pyarrow compute expression, or SQL text as in a WHERE clause. ``limit``: that many rows at most,
-        whichever, and fewer only if there are no more; all are read nevertheless. ``strong`` sees every acknowledged
+        whichever, and fewer only if there are no more. ``memory_bytes``: what the answer may take; a larger one is an
+        `InvalidArgument` before it is read, or as soon as it is known to be larger. None takes what this process can
+        still get, ``math.inf`` sets no bound. ``strong`` sees every acknowledged
         durable write, and with ``writers`` what those hold in memory; ``eventual`` reads the table version's own
         region snapshot. A table opened at a version reads eventually.
         """
         if limit is not None and limit < 0:
             raise InvalidArgument(f"limit={limit} is negative")
-        rows, _ = self._run(reading.query(self._io, self._query(columns, filter, consistency, writers)))
-        return rows if limit is None else rows.slice(0, limit)
+        most = available_bytes() if memory_bytes is None else memory_bytes
+        asked = replace(
+            self._query(columns, filter, consistency, writers),
+            rows_most=limit,
+            bytes_most=None if most is None or math.isinf(most) else int(most),
+        )
+        return self._run(reading.query(self._io, asked))[0]
 
     def batches(
         self,

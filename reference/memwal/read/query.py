@@ -35,6 +35,10 @@ class Query:
     deletes: bool = False
     """Rows that delete their key are in the answer too, as long as a generation or the WAL has them (R)."""
 
+    rows_most: int | None = None
+    """A scan ends when it has so many rows; None: it gives all."""
+    bytes_most: int | None = None
+    """A scan whose answer takes more memory is an error; None: any does."""
     watched: bool = False
     """Whether the nodes of the plan say when they are at work, so that a driver can measure them."""
 

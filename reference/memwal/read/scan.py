@@ -6,8 +6,10 @@ Source: MemWAL revisions A and B, "Reader Expectations"; revision A, "Scan Queri
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
+from contextlib import aclosing
 from dataclasses import replace
+from typing import cast
 
 import pyarrow as pa
 
@@ -15,7 +17,7 @@ from ..clauses import implements
 from ..effects import Io
 from ..ids import RegionId
 from ..table.state import TableState
-from . import indexed_scan, origin
+from . import extent, indexed_scan, origin
 from .filters import RowFilter
 from .indexed_scan import FreshRows
 from .merging import Deduplicate, Filtering, Hiding, Scan, Union
@@ -80,16 +82,33 @@ async def query(io: Io, asked: Query, *, run: bool = True) -> tuple[pa.Table, De
     """The merged rows, one per key, the newest, in no particular order; and the plan as it ran.
 
     ``run``: False only plans, and finds nothing.
-    Raises as `memwal.read.view.over` does, and `InvalidArgument` for columns that are not there.
+    Raises as `memwal.read.view.over` does, and `InvalidArgument` for columns that are not there, and for an answer of
+    more than ``asked.bytes_most``.
     """
 
     async def body(view: View) -> tuple[pa.Table, Deduplicate | FreshRows]:
         planned = await plan(io, view, asked)
-        parts = [rows async for rows in planned.stream()] if run else []
+        if run:
+            extent.check_base(view.base, asked)
+        parts = [rows async for rows in _bounded(planned, asked)] if run else []
         shape = pa.schema([origin.field_of(view.base, each) for each in asked.names(view.base)]).remove_metadata()
         return pa.concat_tables([shape.empty_table(), *(rows.replace_schema_metadata(None) for rows in parts)]), planned
 
     return await over(io, asked.version, body)
+
+
+async def _bounded(planned: Deduplicate | FreshRows, asked: Query) -> AsyncIterator[pa.Table]:
+    """The rows of a plan, as many and as large as ``asked`` has them."""
+    size_bytes, wanted = 0, asked.rows_most
+    async with aclosing(cast(AsyncGenerator[pa.Table, None], planned.stream())) as parts:
+        async for part in parts:
+            kept = part if wanted is None else part.slice(0, wanted)
+            size_bytes += kept.nbytes
+            extent.check(size_bytes, asked)
+            yield kept
+            wanted = None if wanted is None else wanted - kept.num_rows
+            if wanted == 0:
+                return
 
 
 async def scan(
