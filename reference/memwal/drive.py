@@ -28,7 +28,7 @@ from .effects import (
 )
 from .errors import EngineBug, Outcome, Unreachable
 from .metrics import ENTERED, LEFT, Metrics, Spent, of_note
-from .remembered import Memory, Remembering
+from .remembered import ReadMemory, Remembering
 from .stores.base import Store
 
 T = TypeVar("T")
@@ -44,7 +44,9 @@ def _no_listener(event: str, fields: dict[str, object]) -> None:
     """Nobody listens."""
 
 
-def drive(coroutine: Protocol[T], store: Store, listener: Listener = _no_listener, memory: Memory | None = None) -> T:
+def drive(
+    coroutine: Protocol[T], store: Store, listener: Listener = _no_listener, memory: ReadMemory | None = None
+) -> T:
     """Run a protocol coroutine to its end on ``store``; returns its result or raises its error.
 
     ``memory``: keeps what was worked out of stored objects from run to run.

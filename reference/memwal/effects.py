@@ -68,7 +68,7 @@ class Head(StoreRequest[int]):
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp(StoreRequest[Hashable | None]):
+class Stat(StoreRequest[Hashable | None]):
     """What an object has as long as it is the same object, and no other one of its name has. Raises `NotFound`.
 
     None if that cannot be told. Drivers ask it where they keep what was made of objects; protocol code does not.

@@ -2,7 +2,7 @@
 
 Protocol code says what may be kept (`memwal.effects.remembered`), and a driver keeps it. The driver sees which objects
 are read while it is worked out, and gives it again only if each of them still is what it was: every run asks the store
-once for each (`Stamp`). So nothing is given of an object that was deleted or made anew. What listings say, and
+once for each (`Stat`). So nothing is given of an object that was deleted or made anew. What listings say, and
 what requests that change the store answer, is never kept.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .effects import Get, Head, List, ListFolders, Recall, Remember, Stamp, StoreRequest
+from .effects import Get, Head, List, ListFolders, Recall, Remember, Stat, StoreRequest
 from .errors import InvalidArgument, NotFound, Outcome
 from .stores.base import Store
 
@@ -37,7 +37,7 @@ class _Entry:
     stamps: Stamps
 
 
-class Memory:
+class ReadMemory:
     """Values by what they are, those that were asked for last, of ``most_bytes`` together. Any threads may share it."""
 
     def __init__(self, most_bytes: int = REMEMBERED_BYTES) -> None:
@@ -48,7 +48,7 @@ class Memory:
         self._size_bytes = 0
         self._lock = threading.Lock()
 
-    def __reduce__(self) -> tuple[type[Memory], tuple[int]]:
+    def __reduce__(self) -> tuple[type[ReadMemory], tuple[int]]:
         """Another process begins with nothing."""
         return type(self), (self.most_bytes,)
 
@@ -96,9 +96,9 @@ class Recording:
 
 @dataclass(slots=True)
 class Remembering:
-    """A `Memory` in one run of one coroutine, in which an object is asked for its stamp once."""
+    """A `ReadMemory` in one run of one coroutine, in which an object is asked for its stamp once."""
 
-    memory: Memory
+    memory: ReadMemory
     store: Store
     seen: Stamps = field(default_factory=dict)
     open: list[Recording] = field(default_factory=list)
@@ -151,7 +151,7 @@ class Remembering:
         """None if the store does not tell: then nothing is the same."""
         if path not in self.seen:
             try:
-                self.seen[path] = self.store.perform(Stamp(path))
+                self.seen[path] = self.store.perform(Stat(path))
             except NotFound:
                 self.seen[path] = _ABSENT
             except (Outcome, InvalidArgument):

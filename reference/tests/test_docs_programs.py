@@ -37,6 +37,7 @@ NO_PROGRAMS = {
     "reading.md 2": "what `explain` prints",
     "reading.md 3": "what `explain` prints",
     "reading.md 4": "what `explain` prints",
+    "reading.md 5": "what `explain` prints",
 }
 COMMANDS = (
     *("info", "scan", "explain", "merge", "gc", "catch-up", "specs", "verify", "repair", "inspect", "migrate"),

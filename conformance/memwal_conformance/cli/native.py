@@ -1,4 +1,4 @@
-"""``memwal native watch``: the newest native release against its record.
+"""``memwal conformance native watch``: the newest native release against its record.
 
 Exit codes: 0 nothing changed, 1 something did, 2 usage.
 """

@@ -17,7 +17,7 @@ from .planted import Planted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class Drawn:
     """What the suite said of one bug."""
 
     planted: Planted
@@ -52,6 +52,6 @@ def drawn(bugs: Sequence[Planted], seed: str, count: int) -> list[Planted]:
     return random.Random(seed).sample(sorted(bugs, key=lambda each: each.name), count)
 
 
-def shown(planted: Planted) -> Shown:
+def shown(planted: Planted) -> Drawn:
     """Ask all cases that are not at the gate; about a minute."""
-    return Shown(planted=planted, cases=broken_survey.survey(planted))
+    return Drawn(planted=planted, cases=broken_survey.survey(planted))

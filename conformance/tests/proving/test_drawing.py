@@ -51,8 +51,8 @@ def test_a_bug_that_nothing_shows_is_found_missing_unless_it_is_known_why(monkey
 
 
 def test_a_bug_is_shown_for_its_clauses_or_for_others() -> None:
-    assert drawing.Shown(planted=planted("one", "AMB-13", "WAL-001"), cases=CASES).right == ("WAL-001",)
-    assert "Shown for other clauses only" in drawing.Shown(planted=planted("one", "GC-001"), cases=CASES).unveiled()
+    assert drawing.Drawn(planted=planted("one", "AMB-13", "WAL-001"), cases=CASES).right == ("WAL-001",)
+    assert "Shown for other clauses only" in drawing.Drawn(planted=planted("one", "GC-001"), cases=CASES).unveiled()
 
 
 @pytest.mark.long

@@ -63,7 +63,7 @@ def verify(
 
 
 def _looked(
-    spark: SparkSession, path: str, options: dict[str, str], begun: runner.Begun, tell: Tell | None
+    spark: SparkSession, path: str, options: dict[str, str], begun: runner.BegunReport, tell: Tell | None
 ) -> Verified:
     regions = {str(region): region for region in begun.regions}
 

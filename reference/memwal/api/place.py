@@ -11,7 +11,7 @@ from ..clauses import implements
 from ..drive import Listener, _no_listener, drive
 from ..effects import Commits, Io, Protocol
 from ..errors import InvalidArgument, NotFound, check_name
-from ..remembered import REMEMBERED_BYTES, Memory
+from ..remembered import REMEMBERED_BYTES, ReadMemory
 from ..revisions import CONFIG_COMMITS, PROFILES, REVISIONS, Interpretation, Revision
 from ..stores import ManifestStore, open_store
 from ..stores.base import Store
@@ -48,7 +48,7 @@ class Place:
     store: Store
     io: Io
     listener: Listener = _no_listener
-    memory: Memory = field(default_factory=Memory)
+    memory: ReadMemory = field(default_factory=ReadMemory)
     """Of what was worked out of stored objects."""
 
     def run(self, coroutine: Protocol[T]) -> T:
@@ -74,7 +74,7 @@ def find(
     """
     interpretation = named_profile(profile)
     most_bytes = (REMEMBERED_BYTES if store is None else 0) if remember_bytes is None else remember_bytes
-    memory, remembers = Memory(most_bytes), most_bytes > 0
+    memory, remembers = ReadMemory(most_bytes), most_bytes > 0
     if store is not None:
         place = Place(store, Io(str(url), interpretation=interpretation, remembers=remembers), listener, memory)
         return _arbitrated(place, open_manifest_store(manifest_store)) if manifest_store is not None else place

@@ -41,7 +41,7 @@ Moment = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class BegunReport:
     """What looking at a table begins with; the same for all of its regions."""
 
     moment: Moment
@@ -91,7 +91,7 @@ async def verify(table: Io, *, revision: Revision | None = None, fast: bool = Fa
     return replace(report, moved=True)
 
 
-async def begin(table: Io, *, revision: Revision | None, fast: bool) -> Begun:
+async def begin(table: Io, *, revision: Revision | None, fast: bool) -> BegunReport:
     """Read what has to be known before a region is looked at. Raises as `verify` does."""
     table = _looked_through(table)
     moment = await _moment(table)
@@ -106,7 +106,7 @@ async def begin(table: Io, *, revision: Revision | None, fast: bool) -> Begun:
     state = await newest_readable(table)
     known = revision or await _revision(table, state, ledger)
     regions = regions_of(table, folders, ledger)
-    return Begun(
+    return BegunReport(
         moment=moment,
         regions=regions if known is not None else (),
         revision=known,
@@ -117,7 +117,7 @@ async def begin(table: Io, *, revision: Revision | None, fast: bool) -> Begun:
     )
 
 
-async def look_at(table: Io, begun: Begun, region: RegionId) -> RegionLooked:
+async def look_at(table: Io, begun: BegunReport, region: RegionId) -> RegionLooked:
     """Look at one region, which needs none of the others."""
     table = _looked_through(table)
     assert begun.revision is not None, "regions are only looked at under a revision"
@@ -132,7 +132,7 @@ async def look_at(table: Io, begun: Begun, region: RegionId) -> RegionLooked:
     return RegionLooked(view=seen, values=values, ledger=ledger)
 
 
-async def finish(table: Io, begun: Begun, looked: Sequence[RegionLooked]) -> Report:
+async def finish(table: Io, begun: BegunReport, looked: Sequence[RegionLooked]) -> Report:
     """Look at the base table and at the regions among each other; the report of all. ``looked``: in their order."""
     table = _looked_through(table)
     ledger = FindingsLedger()
@@ -149,7 +149,7 @@ async def finish(table: Io, begun: Begun, looked: Sequence[RegionLooked]) -> Rep
     return _report(table, ledger, begun.revision, begun.base, begun.fast)
 
 
-async def unchanged(table: Io, begun: Begun) -> bool:
+async def unchanged(table: Io, begun: BegunReport) -> bool:
     """Whether the table and its regions are what they were, WAL puts excepted."""
     return await _moment(_looked_through(table)) == begun.moment
 

@@ -20,7 +20,9 @@ def likely(condition: Condition | None, schema: pa.Schema) -> Stage | None:
     """Rows that do not stay match no filter that says ``condition``; None where all may match."""
     match condition:
         case Compare(column, values):
-            wanted = fitted(values, schema.field(column).type) if column in schema.names else None
+            kind = schema.field(column).type if column in schema.names else None
+            # What values of nested types are equal to is left to the filter: Arrow compares only plain ones.
+            wanted = None if kind is None or pa.types.is_nested(kind) else fitted(values, kind)
             return None if wanted is None else _compared(column, wanted)
         case AllOf(parts):
             every = [stage for part in parts if (stage := likely(part, schema)) is not None]

@@ -6,10 +6,8 @@ Source: MemWAL revisions A and B, "Reader Expectations"; revision A, "Scan Queri
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import replace
-from typing import cast
 
 import pyarrow as pa
 
@@ -90,25 +88,24 @@ async def query(io: Io, asked: Query, *, run: bool = True) -> tuple[pa.Table, De
         planned = await plan(io, view, asked)
         if run:
             extent.check_base(view.base, asked)
-        parts = [rows async for rows in _bounded(planned, asked)] if run else []
+        parts = await _bounded(planned, asked) if run else []
         shape = pa.schema([origin.field_of(view.base, each) for each in asked.names(view.base)]).remove_metadata()
         return pa.concat_tables([shape.empty_table(), *(rows.replace_schema_metadata(None) for rows in parts)]), planned
 
     return await over(io, asked.version, body)
 
 
-async def _bounded(planned: Deduplicate | FreshRows, asked: Query) -> AsyncIterator[pa.Table]:
+async def _bounded(planned: Deduplicate | FreshRows, asked: Query) -> list[pa.Table]:
     """The rows of a plan, as many and as large as ``asked`` has them."""
-    size_bytes, wanted = 0, asked.rows_most
-    async with aclosing(cast(AsyncGenerator[pa.Table, None], planned.stream())) as parts:
-        async for part in parts:
-            kept = part if wanted is None else part.slice(0, wanted)
-            size_bytes += kept.nbytes
-            extent.check(size_bytes, asked)
-            yield kept
-            wanted = None if wanted is None else wanted - kept.num_rows
-            if wanted == 0:
-                return
+    parts, size_bytes, wanted = list[pa.Table](), 0, asked.rows_most
+    async for part in planned.stream():
+        parts.append(part if wanted is None else part.slice(0, wanted))
+        size_bytes += parts[-1].nbytes
+        extent.check(size_bytes, asked)
+        wanted = None if wanted is None else wanted - parts[-1].num_rows
+        if wanted == 0:
+            break
+    return parts
 
 
 async def scan(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..clauses import implements
-from ..effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutIfAbsent, RenameIfAbsent, Stamp, StoreRequest
+from ..effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutIfAbsent, RenameIfAbsent, Stat, StoreRequest
 from ..errors import InvalidArgument, NotFound, StorageError
 from . import files
 from .base import Handlers, handler, slice_of
@@ -66,7 +66,7 @@ class LocalStore:
     def _head(self, request: Head) -> int:
         return _status(self._prefix + request.path, request.path).st_size
 
-    def _stamp(self, request: Stamp) -> tuple[int, ...] | None:
+    def _stamp(self, request: Stat) -> tuple[int, ...] | None:
         """No other file that ever had the name has the same: a new one has another number or was changed later."""
         found = _status(self._prefix + request.path, request.path)
         if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) < _TICK_NS:
@@ -241,5 +241,5 @@ _HANDLERS: Handlers[LocalStore] = {
     Delete: LocalStore._delete,
     Copy: LocalStore._copy,
     RenameIfAbsent: LocalStore._rename_if_absent,
-    Stamp: LocalStore._stamp,
+    Stat: LocalStore._stamp,
 }

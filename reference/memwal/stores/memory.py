@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from ..effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutIfAbsent, RenameIfAbsent, Stamp, StoreRequest
+from ..effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutIfAbsent, RenameIfAbsent, Stat, StoreRequest
 from ..errors import AlreadyExists, NotFound, Outcome, StorageError
 from .base import handler, slice_of
 
@@ -82,7 +82,7 @@ def _head(objects: Readable, request: Head) -> _Answer:
     return (Raised(NotFound, request.path) if data is None else Returned(len(data))), ()
 
 
-def _stamp(objects: Readable, request: Stamp) -> _Answer:
+def _stamp(objects: Readable, request: Stat) -> _Answer:
     """The bytes themselves: as long as they are the same, so is the object."""
     data = objects.get(request.path)
     return (Raised(NotFound, request.path) if data is None else Returned(data)), ()
@@ -136,7 +136,7 @@ _ANSWERED: dict[type[StoreRequest[Any]], Callable[[Readable, Any], _Answer]] = {
     Delete: _delete,
     Copy: _copy,
     RenameIfAbsent: _rename_if_absent,
-    Stamp: _stamp,
+    Stat: _stamp,
 }
 
 _AFTER_SLASH = chr(ord("/") + 1)

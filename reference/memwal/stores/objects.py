@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from obstore import exceptions
 
 from ..clauses import implements
-from ..effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutIfAbsent, RenameIfAbsent, Stamp, StoreRequest
+from ..effects import Copy, Delete, Get, Head, List, ListFolders, Put, PutIfAbsent, RenameIfAbsent, Stat, StoreRequest
 from ..errors import (
     AlreadyExists,
     InvalidArgument,
@@ -159,7 +159,7 @@ class ObjectStore:
     def _head(self, request: Head) -> int:
         return self._size(request.path)
 
-    def _stamp(self, request: Stamp) -> tuple[object, ...] | None:
+    def _stamp(self, request: Stat) -> tuple[object, ...] | None:
         """By the store's mark of the content; None where it gives none."""
         found = self._described(request.path)
         return (found["size"], found["last_modified"], found["e_tag"]) if found.get("e_tag") else None
@@ -310,5 +310,5 @@ _HANDLERS: Handlers[ObjectStore] = {
     Delete: ObjectStore._delete,
     Copy: ObjectStore._copy,
     RenameIfAbsent: ObjectStore._rename_if_absent,
-    Stamp: ObjectStore._stamp,
+    Stat: ObjectStore._stamp,
 }

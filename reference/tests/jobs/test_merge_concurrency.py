@@ -42,7 +42,7 @@ class Remembered:
     _known: ClassVar[dict[Any, pa.Table]] = {}
 
     def __init__(self, parts: Any, size_bytes: int, path: str, **options: Any) -> None:
-        self.columns = options["columns"]
+        self.columns, self.size_bytes = options["columns"], size_bytes
         key = (tuple(parts), tuple(self.columns))
         if key not in self._known:
             with Decoder(parts, size_bytes, path, **options) as decoder:

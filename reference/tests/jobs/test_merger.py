@@ -669,7 +669,12 @@ def test_the_command_reports_what_it_merged(tmp_path: Path) -> None:
         writer.flush()
         region = writer.region_id
     shown = CliRunner().invoke(app, ["merge", str(tmp_path / "t"), "--json"])
-    assert json.loads(shown.stdout) == {"merged": [{"region_id": region, "generation": 1}], "rows": 1, "deleted": 1}
+    assert json.loads(shown.stdout) == {
+        "merged": [{"region_id": region, "generation": 1}],
+        "rows": 1,
+        "deleted": 1,
+        "commits": 1,
+    }
     again = CliRunner().invoke(app, ["merge", str(tmp_path / "t"), "--region", region])
     assert "merged 0 generations in 0 commits: 0 rows upserted, 0 keys deleted" in again.stdout
 
