@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Protocol
 
 from ..protocol import Json
@@ -64,3 +65,15 @@ class PendingCall:
         else:
             with suppress(InvalidStateError):
                 self._answer.set_result(result)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentMessage:
+    """A message whose answer is still to be looked at."""
+
+    step: Json
+    params: Json
+    call: PendingCall | None
+    """None: the answer is waited for at once, without the gate."""
+    logged: int = 0
+    """Requests that the gate had logged when it was sent."""

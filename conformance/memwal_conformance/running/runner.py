@@ -17,7 +17,7 @@ from ..protocol import AdapterError, Json, ProtocolViolation
 from ..vectors import BadCase
 from ..verdicts import FAILING, CaseResult, Finding, Verdict, level_of, merged
 from . import checks, machine, oracle
-from .calls import Killed, PendingCall
+from .calls import Killed, PendingCall, SentMessage
 from .checks import CheckContext
 from .scenarios import Names, SuiteScenario, plain_rows
 from .testbed import FOLDER, Testbed
@@ -45,18 +45,6 @@ class Stop(Exception):
     """A step went wrong and the ones behind it depend on it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sent:
-    """A message whose answer is still to be looked at."""
-
-    step: Json
-    params: Json
-    call: PendingCall | None
-    """None: the answer is waited for at once, without the gate."""
-    logged: int = 0
-    """Requests that the gate had logged when it was sent."""
-
-
 @dataclass(slots=True)
 class ScenarioRun:
     """One run of a scenario."""
@@ -71,7 +59,7 @@ class ScenarioRun:
     settings: Mapping[str, str] = field(default_factory=dict)
     """Of `configure`."""
     actors: dict[str, AdapterProcess] = field(default_factory=dict)
-    sent: dict[str, _Sent] = field(default_factory=dict)
+    sent: dict[str, SentMessage] = field(default_factory=dict)
     """Actor -> the message that nobody has waited for yet."""
     findings: list[Finding] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
@@ -167,7 +155,7 @@ class ScenarioRun:
             logged = len(self.testbed.gate.log)
             call = PendingCall(self.actors[name], message, params)
             self.testbed.under_way[name] = call
-        sent = _Sent(step=step, params=params, call=call, logged=logged)
+        sent = SentMessage(step=step, params=params, call=call, logged=logged)
         if step.get("meanwhile"):
             self.log.append(f"{name} {message}: sent")
             self.sent[name] = sent
@@ -187,7 +175,7 @@ class ScenarioRun:
             process.call("configure", {"revision": self.revision, "settings": dict(self.settings), "storage": storage})
         return process
 
-    def _answered(self, sent: _Sent) -> None:
+    def _answered(self, sent: SentMessage) -> None:
         """Wait for the answer to a message, and hold it against the step that sent it."""
         step, name, message = sent.step, sent.step["actor"], sent.step["send"]
         clauses = tuple(step.get("clauses", ()))
@@ -243,7 +231,7 @@ class ScenarioRun:
             return of_region[-1] != own
         return self.looked().stored_epoch(mine["region_id"]) > int(mine["epoch"])
 
-    def _refused(self, sent: _Sent, error: AdapterError) -> None:
+    def _refused(self, sent: SentMessage, error: AdapterError) -> None:
         step, name, message = sent.step, sent.step["actor"], sent.step["send"]
         clauses = tuple(step.get("clauses", ()))
         self._remember(name, sent.params, message, error.kind)

@@ -31,7 +31,7 @@ def test_cases_with_jobs_run_and_the_sentence_says_whose_the_jobs_were(tmp_path:
     helped = run_suite(tmp_path / "helped", case, *ADAPTER, "--roles-by", "reference", limit_s=240)
     assert [case["verdict"] for case in helped.summary["cases"]] == ["PASS"], helped.text
     (line,) = [line for line in helped.text.splitlines() if line.startswith("small ")]
-    assert "revision B, roles writer, reader: " in line
+    assert "revision B, roles writer: " in line
     assert "; played by another: merger, index_builder, collector" in line
 
 

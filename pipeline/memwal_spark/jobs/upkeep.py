@@ -62,9 +62,7 @@ def merge(
             except MemwalError as error:
                 failed[region] = error
         flushed = [region for region in group if region not in failed]
-        done, unmerged = opened._merged(
-            flushed, commit_every=commit_every, replace_rows_of_others=replace_rows_of_others
-        )
+        done, unmerged = opened._merged(flushed, None, commit_every, replace_rows_of_others)
         found: dict[str, dict[str, Any] | Exception] = {}
         for region in group:
             own = [merged for merged in done if merged.region_id == region]

@@ -9,7 +9,7 @@ from ..codec.region_manifest import RegionManifest
 from ..ids import Generation, RegionId, SpecId
 from ..jobs.collector import ELIGIBILITY, Decision, Kind
 from ..jobs.index_builder import CaughtUp
-from ..jobs.merger import Merged
+from ..jobs.merger import Failure, Merged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +48,14 @@ class MergeReport:
             deleted=sum(merged.deleted for merged in each),
             commits=len({merged.commit for merged in each}),
         )
+
+
+def first(failures: Iterable[Failure]) -> Failure:
+    """The first of ``failures``, of which there are some, with a note of each further one."""
+    found, *others = failures
+    for other in others:
+        found.add_note(f"in another region: {other}")
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

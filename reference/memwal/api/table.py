@@ -29,7 +29,7 @@ from ..table import coverage, write
 from ..table.state import TableState
 from .place import Place
 from .queries import Queries
-from .reports import CatchUpReport, GcReport, MergeReport, RegionInfo
+from .reports import CatchUpReport, GcReport, MergeReport, RegionInfo, first
 from .verifying import RepairReport, repair_place, verify_place
 from .writer import Writer
 
@@ -69,10 +69,8 @@ class Table(Queries):
             row, manifest = registered.get(region), live.get(region)
             spec_id = row.spec_id if row else manifest.spec_id if manifest else SpecId(0)
             values = dict(row.values) if row else {}
-            progress = details.progress(region)
-            found.append(
-                RegionInfo(region_id=region, spec_id=spec_id, values=values, manifest=manifest, merged=progress)
-            )
+            merged = details.progress(region)
+            found.append(RegionInfo(region_id=region, spec_id=spec_id, values=values, manifest=manifest, merged=merged))
         return tuple(found)
 
     def register_region(self, values: Mapping[str, object] | None = None, *, beside_spec: bool = False) -> RegionId:
@@ -267,31 +265,21 @@ class Table(Queries):
         """
         if until is not None and (not isinstance(region, str) or until < 1):
             raise InvalidArgument(f"until={until} is to be a generation of one region, from 1 on")
-        names = [region] if isinstance(region, str) else region
-        last = None if until is None else Generation(until)
-        done, failed = self._merged(names, last, commit_every, replace_rows_of_others=replace_rows_of_others)
+        names, last = [region] if isinstance(region, str) else region, None if until is None else Generation(until)
+        done, failed = self._merged(names, last, commit_every, replace_rows_of_others)
         if failed:
-            failure, *others = failed.values()
-            for other in others:
-                failure.add_note(f"in another region: {other}")
-            raise failure
+            raise first(failed.values())
         return MergeReport.of(done)
 
     def _merged(
-        self,
-        names: Sequence[str] | None,
-        until: Generation | None = None,
-        commit_every: int = COMMIT_EVERY,
-        *,
-        replace_rows_of_others: bool = False,
+        self, names: Sequence[str] | None, until: Generation | None, commit_every: int, replace_rows_of_others: bool
     ) -> tuple[tuple[Merged, ...], Mapping[RegionId, Failure]]:
         """As `merge`: the generations that were merged, and the regions that could not be merged to their end."""
         self._check_not_pinned()
         if commit_every < 1:
             raise InvalidArgument(f"commit_every={commit_every} is to be a number of regions, from 1 on")
-        io = self._io
-        if replace_rows_of_others:
-            io = replace(io, interpretation=replace(io.interpretation, manual_regions_apart=False))
+        apart = self._io.interpretation.manual_regions_apart and not replace_rows_of_others
+        io = replace(self._io, interpretation=replace(self._io.interpretation, manual_regions_apart=apart))
         wanted, beside = self._to_merge(names)
         done = self._run(merge_regions(io, wanted, until, beside, commit_every=commit_every))
         self.refresh()

@@ -20,8 +20,9 @@ from ..codec.pb.lance import index_pb2, table_pb2
 from ..codec.vector_model import AUXILIARY_FILE
 from ..effects import Io, remembered
 from ..errors import ArtifactError, NotFound
+from ..table.held_pages import open_at
 from ..table.mirror import index_folder
-from ..table.stored_file import StoredFile, open_at, open_columns, open_rows
+from ..table.stored_file import StoredFile, open_columns, open_rows
 from ..table.vector_models import open_buffers
 from .vector_code import Codes, Encoded, VectorCode
 from .vector_index import CODE_COLUMNS, Addresses

@@ -21,9 +21,8 @@ def likely(condition: Condition | None, schema: pa.Schema) -> Stage | None:
     match condition:
         case Compare(column, values):
             kind = schema.field(column).type if column in schema.names else None
-            # What values of nested types are equal to is left to the filter: Arrow compares only plain ones.
-            wanted = None if kind is None or pa.types.is_nested(kind) else fitted(values, kind)
-            return None if wanted is None else _compared(column, wanted)
+            wanted = None if kind is None else fitted(values, kind)
+            return None if wanted is None or not _comparable(wanted, kind) else _compared(column, wanted)
         case AllOf(parts):
             every = [stage for part in parts if (stage := likely(part, schema)) is not None]
             return _all_of(every) if every else None
@@ -32,6 +31,15 @@ def likely(condition: Condition | None, schema: pa.Schema) -> Stage | None:
             some = [stage for stage in stages if stage is not None]
             return _one_of(some) if len(some) == len(stages) else None
     return None
+
+
+def _comparable(wanted: Wanted, kind: pa.DataType | None) -> bool:
+    """Whether Arrow compares values of that type; where it does not, as for lists, all is left to the filter."""
+    try:
+        wanted.holds(pa.array([], kind))
+    except pa.ArrowNotImplementedError:
+        return False
+    return True
 
 
 def _compared(column: str, wanted: Wanted) -> Stage:

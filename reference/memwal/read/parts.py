@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from .. import cellwise, paths
 from ..clauses import implements
 from ..codec import bloom
-from ..codec.bloom import DecodedFilter
 from ..codec.pb.lance import table_pb2
 from ..codec.region_manifest import RegionManifest
 from ..effects import Io, remembered
@@ -103,7 +102,7 @@ class TablePart:
     """A generation that is gone counts as empty: it is merged, or the reading is the literal one (AMB-100)."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Column of the base -> own column; known once it is opened."""
-    known: DecodedFilter | None = None
+    known: bloom.DecodedFilter | None = None
 
     @property
     def name(self) -> str:
@@ -118,7 +117,7 @@ class TablePart:
             self.known = await remembered(self.io, name, self._filter, bloom.size_bytes)
         return self.known.might_contain(keys)
 
-    async def _filter(self) -> DecodedFilter:
+    async def _filter(self) -> bloom.DecodedFilter:
         name = paths.BLOOM_FILTER
         try:
             return bloom.decode(await self.io.get(name), self.base.revision, self.io.path(name))
@@ -345,10 +344,7 @@ def collect(io: Io, view: View, memory: Sequence[MemoryView]) -> Parts:
     found: dict[RegionId, tuple[Part, ...]] = {}
     for region in sorted({*view.manifests, *held}):
         manifest = view.manifests.get(region)
-        above: list[Part] = [
-            *_stored(io, view, region, manifest),
-            *_held(io, view, region, manifest, held.get(region)),
-        ]
+        above: list[Part] = [*_stored(io, view, region, manifest), *_held(io, view, region, manifest, held.get(region))]
         if above:
             found[region] = tuple(reversed(above))
     return Parts(base, found)
@@ -372,11 +368,7 @@ def _stored(io: Io, view: View, region: RegionId, manifest: RegionManifest | Non
 
 
 def _held(
-    io: Io,
-    view: View,
-    region: RegionId,
-    manifest: RegionManifest | None,
-    memory: MemoryView | None,
+    io: Io, view: View, region: RegionId, manifest: RegionManifest | None, memory: MemoryView | None
 ) -> list[MemTablePart]:
     current = manifest.generation_current if manifest is not None else Generation(0)
     tables: Sequence[tuple[Generation, pa.Table | None]] = ()

@@ -19,8 +19,9 @@ from ..codec.pb.lance import table_pb2
 from ..effects import Io
 from ..keys import Mask
 from . import read
+from .held_pages import Held, parts_at, parts_of
 from .state import TableState
-from .stored_file import Held, Rows, StoredFile, at_hand, decoder, narrowed, parts_at, parts_of
+from .stored_file import Rows, StoredFile, at_hand, decoder, narrowed
 
 Offsets = npt.NDArray[np.int64]
 """Offsets of rows in their fragment, ascending. Shape (rows,)."""

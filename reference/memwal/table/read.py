@@ -18,8 +18,9 @@ from ..codec.pb.lance import table_pb2
 from ..effects import Io
 from ..errors import ArtifactError
 from . import schema as schemas
+from .held_pages import open_at
 from .state import TableState
-from .stored_file import Rows, StoredFile, get, open_at, open_file, open_rows
+from .stored_file import Rows, StoredFile, get, open_file, open_rows
 
 Offsets = npt.NDArray[np.uint64]
 """Offsets of rows in a fragment. Shape (rows,)."""

@@ -7,16 +7,13 @@ the pages that hold the wanted rows. Files before version 2 are those of `readin
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
-import numpy.typing as npt
-
 from ..clauses import implements
-from ..codec import data_file, file_layout, mini_blocks, protobuf
+from ..codec import data_file, file_layout, protobuf
 from ..codec.data_file import Decoder
-from ..codec.file_layout import Layout, Page, Range, joined
+from ..codec.file_layout import Layout, Range, joined
 from ..codec.pb.lance import file_pb2, table_pb2
 from ..effects import Io, remembered
 from ..errors import ArtifactError
@@ -26,20 +23,13 @@ from .legacy.reading import END_BYTES, LegacyRows, get, part
 from .legacy.structure import LegacyFile
 
 __all__ = [
-    "END_BYTES", "WHOLE_BYTES", "Held", "Rows", "StoredFile", "at_hand", "decoder", "get", "layout_of", "narrowed",
-    "open_at", "open_columns", "open_file", "open_ranges", "open_rows", "part", "parts_at", "parts_of",
+    "END_BYTES", "WHOLE_BYTES", "Rows", "StoredFile", "at_hand", "decoder", "get", "layout_of", "narrowed",
+    "open_columns", "open_file", "open_ranges", "open_rows", "part", "parts_in",
 ]  # fmt: skip
 
 WHOLE_BYTES = 1 << 20
 """Files up to this size are fetched as a whole: further requests would cost more than the bytes."""
 
-CHUNK_GAP_BYTES = 1 << 16
-"""Chunks of single rows that lie closer together than this are read in one range."""
-CHUNKS_MOST = 1_000
-"""As many ranges of chunks are read at most; else those are joined that pages would be joined for."""
-
-PAGES_BYTES = 8 << 20
-"""About how many bytes of one large file are kept for the next rows that are read of it."""
 _LAYOUT_FACTOR = 8
 """How many times as large as the bytes that say it a layout is in memory."""
 
@@ -328,100 +318,8 @@ async def open_ranges(io: Io, file: StoredFile, ranges: Iterable[Range]) -> Deco
     return decoder(io, file, parts)
 
 
-async def open_at(io: Io, file: StoredFile, wanted: npt.NDArray[np.uint64]) -> Rows:
-    """A reader of the rows ``wanted``, which ascend and are at least one: of pages that say where, only their chunks.
-
-    It may read no other row.
-    """
-    if file.legacy is not None or file.layout is None:
-        return await open_rows(io, file, int(wanted[0]), int(wanted[-1] - wanted[0]) + 1)
-    what = ("pages of a data file", io.path(file.name), file.columns, file.places, file.fields)
-    most_bytes = min(file.wanted_bytes, PAGES_BYTES)
-    pages = await remembered(io, what, partial(_no_pages, io, file), lambda _: most_bytes)
-    if pages.now[1].size_bytes > PAGES_BYTES:
-        pages.now = (await _no_pages(io, file)).now
-    reader, before = pages.now
-    # What was not fetched after all is not held, and others may read meanwhile.
-    held = replace(before, ranges=set(before.ranges), words=dict(before.words))
-    reader.add(await parts_at(io, file, wanted, held))
-    if pages.now[0] is reader:
-        pages.now = reader, held
-    return reader
-
-
-async def _no_pages(io: Io, file: StoredFile) -> _Pages:
-    reader = decoder(io, file, file.ends)
-    reader.shared = io.remembers
-    return _Pages((reader, Held()))
-
-
-@dataclass(slots=True)
-class Held:
-    """What has been fetched of a file, and is not fetched again."""
-
-    ranges: set[Range] = field(default_factory=set)
-    words: dict[Range, bytes] = field(default_factory=dict)
-    """The words of chunks of pages (`mini_blocks`)."""
-    size_bytes: int = 0
-
-    async def fetch(
-        self, io: Io, file: StoredFile, wanted: Iterable[Range], gap: int | None = None
-    ) -> list[tuple[int, bytes]]:
-        """What is missing of ``wanted``; see `file_layout.joined`."""
-        missing = {each for each in wanted if each not in self.ranges}
-        self.ranges |= missing
-        apart = joined(missing, gap)
-        parts = await _parts(io, file, apart if len(apart) <= CHUNKS_MOST else joined(missing))
-        self.size_bytes += sum(len(data) for _, data in parts)
-        return parts
-
-
-@dataclass(slots=True)
-class _Pages:
-    """A reader of a file, and which of its pages it has."""
-
-    now: tuple[Decoder, Held]
-
-
-async def parts_of(io: Io, file: StoredFile, rows: npt.NDArray[np.uint64], held: Held) -> list[tuple[int, bytes]]:
-    """The pages that hold ``rows``, which ascend, of a file with a layout, as far as they are not ``held``."""
-    assert file.layout is not None
-    return await held.fetch(io, file, file.layout.pages_of(file.indices, rows.astype(np.int64)))
-
-
-async def parts_at(io: Io, file: StoredFile, wanted: npt.NDArray[np.uint64], held: Held) -> list[tuple[int, bytes]]:
-    """As `parts_of`, for rows that lie apart: of pages that say where, only the chunks that hold one of them."""
-    assert file.layout is not None
-    whole: list[Range] = []
-    chunked: list[tuple[Page, npt.NDArray[np.uint64]]] = []
-    for column in file.indices:
-        whole += file.layout.shared[column]
-        for page in file.layout.columns[column]:
-            first, end = np.searchsorted(wanted, np.array([page.first_row, page.end_row], np.uint64))
-            if page.word is not None and first < end:
-                chunked.append((page, wanted[first:end] - np.uint64(page.first_row)))
-                whole += [page.buffers[0], *page.buffers[2:]]
-            elif page.row_bytes and first < end:
-                at, width = page.buffers[0][0], page.row_bytes
-                whole += [(at + (int(row) - page.first_row) * width, width) for row in wanted[first:end]]
-            elif first < end:
-                whole += page.buffers
-    parts = await held.fetch(io, file, whole, CHUNK_GAP_BYTES)
-    chunks: list[Range] = []
-    for page, inside in chunked:
-        assert page.word is not None
-        position, size = page.buffers[0]
-        if page.buffers[0] not in held.words:
-            words = (data[position - at :][:size] for at, data in parts if at <= position < at + len(data))
-            held.words[page.buffers[0]] = next(words)
-        found = mini_blocks.places(
-            held.words[page.buffers[0]], page.word, page.buffers[1], page.end_row - page.first_row, inside
-        )
-        chunks += [page.buffers[1]] if found is None else found
-    return parts + await held.fetch(io, file, chunks, CHUNK_GAP_BYTES)
-
-
-async def _parts(io: Io, file: StoredFile, wanted: Sequence[Range]) -> list[tuple[int, bytes]]:
+async def parts_in(io: Io, file: StoredFile, wanted: Sequence[Range]) -> list[tuple[int, bytes]]:
+    """The bytes of each of ``wanted``."""
     return [(place[0], await part(io, file.name, place, file.size_bytes)) for place in wanted]
 
 
@@ -434,4 +332,4 @@ async def _fetch(io: Io, file: StoredFile, start: int, rows: int) -> list[tuple[
 
 async def _fetched(io: Io, file: StoredFile, ranges: Iterable[Range]) -> list[tuple[int, bytes]]:
     """The bytes in ``ranges``, those that lie close together in one part."""
-    return await _parts(io, file, joined(ranges))
+    return await parts_in(io, file, joined(ranges))

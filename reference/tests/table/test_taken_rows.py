@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from memwal.effects import Get, Io
 from memwal.revisions import STRICT
-from memwal.table import read, stored_file
+from memwal.table import held_pages, read, stored_file
 from memwal.table.read import ROW_ADDRESS
 from memwal.table.state import latest
 
@@ -52,7 +52,7 @@ def test_rows_at_addresses_are_those_of_a_whole_read_in_every_layout_of_pages(
 ) -> None:
     # Nothing else is at hand: neither small files nor what lies between two chunks.
     monkeypatch.setattr(stored_file, "WHOLE_BYTES", 0)
-    monkeypatch.setattr(stored_file, "CHUNK_GAP_BYTES", 0)
+    monkeypatch.setattr(held_pages, "CHUNK_GAP_BYTES", 0)
     every = pa.table({name: values for name, values in columns().items() if version != "2.0" or name != "structs"})
     dataset = lance.write_dataset(every, str(tmp_path), data_storage_version=version)
     dataset.delete("ascending IN (0, 17, 20000)")
@@ -81,8 +81,8 @@ def test_rows_at_addresses_are_those_of_a_whole_read_in_every_layout_of_pages(
 
 def test_more_ranges_than_a_bound_are_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_file, "WHOLE_BYTES", 0)
-    monkeypatch.setattr(stored_file, "CHUNK_GAP_BYTES", 0)
-    monkeypatch.setattr(stored_file, "CHUNKS_MOST", 3)
+    monkeypatch.setattr(held_pages, "CHUNK_GAP_BYTES", 0)
+    monkeypatch.setattr(held_pages, "CHUNKS_MOST", 3)
     every = pa.table({"numbers": columns()["numbers"]})
     lance.write_dataset(every, str(tmp_path), data_storage_version="2.1")
     ground = Ground.of(tmp_path)

@@ -85,7 +85,8 @@ REFUSED = {
 NO_NAMES = {
     "info", "scan", "snapshot", "merge", "catch-up", "gc", "gc-rules", "verify", "repair", "specs", "drain", "inspect",
     "scenarios", "certify", "coverage", "gallery", "check-history", "shrink", "gate", "clauses check", "clauses mutate",
-    "planted check", "planted draw", "explain", "native watch", "vectors check", "vectors fill", "vectors matrix", "vectors copy", "doctor",
+    "planted draw", "explain", "native watch",
+    "planted check", "vectors check", "vectors fill", "vectors matrix", "vectors copy", "doctor",
 }  # fmt: skip
 """Commands that take files, tables and what is in them, numbers, names that they give, or nothing."""
 CASES = [(command, *each) for command, wrong in REFUSED.items() for each in wrong]

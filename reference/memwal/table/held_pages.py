@@ -1,0 +1,117 @@
+"""Rows that lie apart in a large data file: its pages, or chunks of them, are fetched once and held for the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from ..codec import mini_blocks
+from ..codec.data_file import Decoder
+from ..codec.file_layout import Page, Range, joined
+from ..effects import Io, remembered
+from .stored_file import Rows, StoredFile, decoder, open_rows, parts_in
+
+CHUNK_GAP_BYTES = 1 << 16
+"""Chunks of single rows that lie closer together than this are read in one range."""
+CHUNKS_MOST = 1_000
+"""As many ranges of chunks are read at most; else those are joined that pages would be joined for."""
+
+PAGES_BYTES = 8 << 20
+"""About how many bytes of one large file are kept for the next rows that are read of it."""
+
+
+async def open_at(io: Io, file: StoredFile, wanted: npt.NDArray[np.uint64]) -> Rows:
+    """A reader of the rows ``wanted``, which ascend and are at least one: of pages that say where, only their chunks.
+
+    It may read no other row.
+    """
+    if file.legacy is not None or file.layout is None:
+        return await open_rows(io, file, int(wanted[0]), int(wanted[-1] - wanted[0]) + 1)
+    what = ("pages of a data file", io.path(file.name), file.columns, file.places, file.fields)
+    most_bytes = min(file.wanted_bytes, PAGES_BYTES)
+    pages = await remembered(io, what, partial(_no_pages, io, file), lambda _: most_bytes)
+    if pages.now[1].size_bytes > PAGES_BYTES:
+        pages.now = (await _no_pages(io, file)).now
+    reader, before = pages.now
+    # What was not fetched after all is not held, and others may read meanwhile.
+    held = replace(before, ranges=set(before.ranges), words=dict(before.words))
+    reader.add(await parts_at(io, file, wanted, held))
+    if pages.now[0] is reader:
+        pages.now = reader, held
+    return reader
+
+
+async def _no_pages(io: Io, file: StoredFile) -> _Pages:
+    reader = decoder(io, file, file.ends)
+    reader.shared = io.remembers
+    return _Pages((reader, Held()))
+
+
+@dataclass(slots=True)
+class Held:
+    """What has been fetched of a file, and is not fetched again."""
+
+    ranges: set[Range] = field(default_factory=set)
+    words: dict[Range, bytes] = field(default_factory=dict)
+    """The words of chunks of pages (`mini_blocks`)."""
+    size_bytes: int = 0
+
+    async def fetch(
+        self, io: Io, file: StoredFile, wanted: Iterable[Range], gap: int | None = None
+    ) -> list[tuple[int, bytes]]:
+        """What is missing of ``wanted``; see `file_layout.joined`."""
+        missing = {each for each in wanted if each not in self.ranges}
+        self.ranges |= missing
+        apart = joined(missing, gap)
+        parts = await parts_in(io, file, apart if len(apart) <= CHUNKS_MOST else joined(missing))
+        self.size_bytes += sum(len(data) for _, data in parts)
+        return parts
+
+
+@dataclass(slots=True)
+class _Pages:
+    """A reader of a file, and which of its pages it has."""
+
+    now: tuple[Decoder, Held]
+
+
+async def parts_of(io: Io, file: StoredFile, rows: npt.NDArray[np.uint64], held: Held) -> list[tuple[int, bytes]]:
+    """The pages that hold ``rows``, which ascend, of a file with a layout, as far as they are not ``held``."""
+    assert file.layout is not None
+    return await held.fetch(io, file, file.layout.pages_of(file.indices, rows.astype(np.int64)))
+
+
+async def parts_at(io: Io, file: StoredFile, wanted: npt.NDArray[np.uint64], held: Held) -> list[tuple[int, bytes]]:
+    """As `parts_of`, for rows that lie apart: of pages that say where, only the chunks that hold one of them."""
+    assert file.layout is not None
+    whole: list[Range] = []
+    chunked: list[tuple[Page, npt.NDArray[np.uint64]]] = []
+    for column in file.indices:
+        whole += file.layout.shared[column]
+        for page in file.layout.columns[column]:
+            first, end = np.searchsorted(wanted, np.array([page.first_row, page.end_row], np.uint64))
+            if page.word is not None and first < end:
+                chunked.append((page, wanted[first:end] - np.uint64(page.first_row)))
+                whole += [page.buffers[0], *page.buffers[2:]]
+            elif page.row_bytes and first < end:
+                at, width = page.buffers[0][0], page.row_bytes
+                whole += [(at + (int(row) - page.first_row) * width, width) for row in wanted[first:end]]
+            elif first < end:
+                whole += page.buffers
+    parts = await held.fetch(io, file, whole, CHUNK_GAP_BYTES)
+    chunks: list[Range] = []
+    for page, inside in chunked:
+        assert page.word is not None
+        position, size = page.buffers[0]
+        if page.buffers[0] not in held.words:
+            words = (data[position - at :][:size] for at, data in parts if at <= position < at + len(data))
+            held.words[page.buffers[0]] = next(words)
+        found = mini_blocks.places(
+            held.words[page.buffers[0]], page.word, page.buffers[1], page.end_row - page.first_row, inside
+        )
+        chunks += [page.buffers[1]] if found is None else found
+    return parts + await held.fetch(io, file, chunks, CHUNK_GAP_BYTES)
