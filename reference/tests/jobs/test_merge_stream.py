@@ -509,7 +509,7 @@ def test_a_pass_over_two_regions_opens_each_fragment_of_the_base_once_for_its_ke
                 expected |= {own[number]: f"{number}", own[number + 1]: f"{number}"}
                 writer.flush()
     before = len(ground.asked)
-    assert len(table.merge().merged) == 5
+    assert len(table.merge(commit_every=1).merged) == 5
     asked = [each.path for each in ground.asked[before:] if isinstance(each, Get)]
     assert {path: asked.count(path) for path in files} == dict(zip(files, opened, strict=True))  # in one request each
     assert dict(zip(*table.scan().to_pydict().values(), strict=True)) == expected
