@@ -48,7 +48,16 @@ class Plant:
 
 
 def _flushes_at_close(handlers: Handlers) -> None:
-    _first(handlers, "writer.close", lambda params: handlers["writer.flush_memtable"](params))
+    flush, close = handlers["writer.flush_memtable"], handlers["writer.close"]
+
+    def closing(params: Json) -> Json:
+        try:
+            flush(params)
+        finally:
+            answer = close(params)
+        return answer
+
+    handlers["writer.close"] = closing
 
 
 def _flushes_every_put(handlers: Handlers) -> None:

@@ -419,15 +419,17 @@ def pairs(**values: str) -> pa.Table:
     return pa.table({"id": [int(name[1:]) for name in values], "v": list(values.values())})
 
 
+GENERATIONS_GONE = {
+    "check": "structure",
+    "of": "generation list",
+    "clauses": ["GC-010"],
+    "ambiguity": {"note": "AMB-93", "says": "does not exist"},
+}
+
+
 def test_one_structural_check_may_be_looked_at_under_a_reading_of_the_text(copied: Path) -> None:
     folder_gone(copied)
-    step = {
-        "check": "structure",
-        "of": "generation list",
-        "clauses": ["GC-010"],
-        "ambiguity": {"note": "AMB-93", "says": "does not exist"},
-    }
-    (found,) = checks.look(context(copied), step)
+    (found,) = checks.look(context(copied), GENERATIONS_GONE)
     assert (found.clauses, found.ambiguity) == (("GC-010",), "AMB-93")
     assert found.broken is not None
     assert found.broken.endswith("does not exist")
@@ -436,13 +438,7 @@ def test_one_structural_check_may_be_looked_at_under_a_reading_of_the_text(copie
 
 def test_a_note_on_a_structural_check_covers_the_fault_that_it_names_only(copied: Path) -> None:
     generation_twice(copied)
-    step = {
-        "check": "structure",
-        "of": "generation list",
-        "clauses": ["GC-010"],
-        "ambiguity": {"note": "AMB-93", "says": "does not exist"},
-    }
-    (found,) = checks.look(context(copied), step)
+    (found,) = checks.look(context(copied), GENERATIONS_GONE)
     assert found.ambiguity is None
     assert "is listed 2 times" in str(found.broken)
 

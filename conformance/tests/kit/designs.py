@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,7 +18,7 @@ from memwal.codec import wal
 from memwal.codec.marks import Mark
 from memwal.codec.wal import WalEntry
 from memwal.errors import ArtifactError
-from memwal.ids import ManifestVersion, WalPosition
+from memwal.ids import WalPosition
 from memwal.region import claim
 from memwal.region.recovery import recover
 from memwal.region.writer import RegionWriter
@@ -27,45 +27,18 @@ from memwal_conformance.adapters import reference
 from memwal_conformance.adapters.reference_state import ReferenceState
 from memwal_conformance.protocol import Json
 from memwal_conformance.proving.defects import Handlers
+from memwal_conformance.proving.deviating import PLANTS, Plant
 from memwal_sim import bugs
 
 END_MARK = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Design:
+class Design(Plant):
     """One of them."""
 
-    plant: Callable[[Handlers], None] = lambda _: None
-    """Changes handlers of the adapter."""
-    replaced: Mapping[str, Callable[..., Any] | property] = field(default_factory=dict)
-    """What stands in the engine instead, as `memwal_sim.bugs.Bug.replaced` has it."""
     readings: Mapping[str, object] = field(default_factory=dict)
     """Fields of `memwal.revisions.Interpretation`, and the values that they take."""
-
-
-def _flushes_at_close(handlers: Handlers) -> None:
-    flush, close = handlers["writer.flush_memtable"], handlers["writer.close"]
-
-    def closing(params: Json) -> Json:
-        try:
-            flush(params)
-        finally:
-            answer = close(params)
-        return answer
-
-    handlers["writer.close"] = closing
-
-
-def _flushes_after_recovery(handlers: Handlers) -> None:
-    opened, flush = handlers["writer.open"], handlers["writer.flush_memtable"]
-
-    def flushing(params: Json) -> Json:
-        answer = opened(params)
-        flush({"writer": answer["writer"]})
-        return answer
-
-    handlers["writer.open"] = flushing
 
 
 def _says_null(handlers: Handlers) -> None:
@@ -120,10 +93,6 @@ def _with_or_without_end_mark(data: bytes, revision: Revision, path: str) -> Wal
     return _decode(whole, revision, path)
 
 
-async def _no_hint(io: object, version: ManifestVersion) -> None:
-    return None
-
-
 async def _epoch_at(writer: RegionWriter, name: str) -> int:
     io = writer.region.io
     return wal.decode(await io.get(name), writer.region.revision, name).epoch
@@ -152,15 +121,15 @@ async def _looks_after_each_put(self: RegionWriter, done: tuple[Mark, ...] = ())
 
 
 DESIGNS: dict[str, Design] = {
-    "flushes_at_close": Design(plant=_flushes_at_close),
-    "flushes_after_recovery": Design(plant=_flushes_after_recovery),
+    "flushes_at_close": Design(plant=PLANTS["flushes_at_close"].plant),
+    "flushes_after_recovery": Design(plant=PLANTS["flushes_after_recovery"].plant),
     "says_null": Design(plant=_says_null),
     "says_nothing": Design(plant=_says_nothing),
     "only_writes_and_reads": Design(plant=_only_writes_and_reads),
     "no_end_mark": Design(
         replaced={"memwal.codec.wal:encode": _without_end_mark, "memwal.codec.wal:decode": _with_or_without_end_mark}
     ),
-    "no_hint": Design(replaced={"memwal.region.manifest:put_hint": _no_hint}),
+    "no_hint": Design(replaced=PLANTS["keeps_no_hint"].replaced),
     "looks_after_each_put": Design(
         readings={"claim_barrier": False},
         replaced={"memwal.region.writer:RegionWriter._store_entry": _looks_after_each_put},

@@ -77,7 +77,7 @@ class _Run:
     until: Generation | None
     beside: Collection[RegionId]
     commit_every: int
-    base: KeysRead
+    base: KeysRead = field(default_factory=KeysRead)
     done: list[Merged] = field(default_factory=list)
     failed: dict[RegionId, Failure] = field(default_factory=dict)
     attempt: _Attempt | None = None
@@ -98,18 +98,12 @@ class _Run:
             self.failed[region] = failure
 
 
-async def merge_region(
-    io: Io,
-    region: RegionId,
-    until: Generation | None = None,
-    beside: Collection[RegionId] = (),
-    base: KeysRead | None = None,
-) -> tuple[Merged, ...]:
+async def merge_region(io: Io, region: RegionId, until: Generation | None = None) -> tuple[Merged, ...]:
     """Merge every generation of ``region`` that is listed and not merged; returns those that this call committed.
 
     As `merge_regions` of this region alone; what is wrong with it is raised.
     """
-    done, failed = await merge_regions(io, (region,), until, beside, base)
+    done, failed = await merge_regions(io, (region,), until)
     for failure in failed.values():
         raise failure
     return done
@@ -121,7 +115,6 @@ async def merge_regions(
     regions: Sequence[RegionId],
     until: Generation | None = None,
     beside: Collection[RegionId] = (),
-    base: KeysRead | None = None,
     *,
     commit_every: int = COMMIT_EVERY,
 ) -> tuple[tuple[Merged, ...], Mapping[RegionId, Failure]]:
@@ -129,14 +122,14 @@ async def merge_regions(
 
     With them the regions that could not be merged to their end, and why; such a region stops none of the others.
     ``until``: the last generation to merge in each; None: all. ``beside``: manual regions that the caller knows of
-    beside the registered ones. ``base``: what the caller has read of the base already. ``commit_every``: most regions
-    that share a commit, each with its next generation (AMB-150); 1: none does.
+    beside the registered ones. ``commit_every``: most regions that share a commit, each with its next generation
+    (AMB-150, one version for several regions); 1: none does.
 
     A commit counts when the newest version has its progress. A generation that another merger committed first is
     skipped. One that cannot be opened stops its region: a merger never goes on to the next. Raises `Conflict` if
     the table cannot be merged into or changed too often; what was committed before that stays.
     """
-    run = _Run(list(dict.fromkeys(regions)), until, beside, commit_every, base or KeysRead())
+    run = _Run(list(dict.fromkeys(regions)), until, beside, commit_every)
     while run.waiting:
         try:
             await _step(io, run)

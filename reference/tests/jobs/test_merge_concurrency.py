@@ -23,12 +23,12 @@ from memwal.jobs.collector import Policy
 from memwal.jobs.merger import merge_region
 from memwal.revisions import LITERAL, STRICT
 from memwal.table import read, stored_file, write
-from memwal.table.state import TableState, latest, load, versions
+from memwal.table.state import TableState, load, versions
 
 from ..kit.ground import Actor, Ground
 from ..kit.interleaving import orders, table_commit
 from ..kit.profiles import Profile, read_as
-from ..kit.tables import flush
+from ..kit.tables import content, flush, left_over, newest
 
 IO = Io("t", interpretation=STRICT)
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.string())])
@@ -114,17 +114,6 @@ def lone(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     return Scene(tmp_path_factory.mktemp("lone"), "B", merged=2)
 
 
-def content(ground: Ground, state: TableState) -> Content:
-    """Rows by key; fails if a key is there twice."""
-    found = ground.run(read.scan(IO, state)).to_pylist()
-    assert len({row["id"] for row in found}) == len(found), found
-    return {row["id"]: row["v"] for row in found}
-
-
-def newest(ground: Ground) -> TableState:
-    return ground.run(latest(IO))
-
-
 def check(ground: Ground, region: RegionId, progress: int = 3) -> None:
     """Every version holds the fold of the generations that it has merged; progress ascends without gaps to the end."""
     seen = []
@@ -138,17 +127,6 @@ def check(ground: Ground, region: RegionId, progress: int = 3) -> None:
     assert seen == sorted(seen)
     assert set(seen) == set(range(seen[0], progress + 1))
     assert content(ground, newest(ground)) == FOLD[progress]
-
-
-def left_over(ground: Ground) -> set[str]:
-    """Data and deletion files of the base that no version names."""
-    named = set()
-    for version in ground.run(versions(IO)):
-        for fragment in ground.run(load(IO, version)).fragments:
-            named |= {f"t/data/{file.path}" for file in fragment.files}
-            if fragment.HasField("deletion_file"):
-                named.add(f"t/{read.deletion_path(fragment)}")
-    return {n for n in ground.objects if n.startswith(("t/data/", "t/_deletions/"))} - named
 
 
 @pytest.mark.clause(

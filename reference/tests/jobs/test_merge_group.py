@@ -16,18 +16,16 @@ from memwal.errors import ArtifactError, OutcomeUnknown, Unmergeable
 from memwal.ids import RegionId
 from memwal.index.opening import region_of
 from memwal.index.regions import known
-from memwal.jobs import merge_group
+from memwal.jobs import merge_group, merger
 from memwal.jobs.merger import merge_region, merge_regions
 from memwal.region.opening import open_writer
-from memwal.revisions import STRICT
-from memwal.table import read
 from memwal.table.marks import merged_marks
-from memwal.table.state import TableState, latest, load, versions
+from memwal.table.state import TableState, latest
 
 from ..kit.ground import Actor, Ground
 from ..kit.interleaving import orders
+from ..kit.tables import IO, content, history, left_over, newest
 
-IO = Io("t", interpretation=STRICT)
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.string())])
 REGIONS = 3
 
@@ -80,26 +78,15 @@ class Scene:
     def check(self, ground: Ground) -> list[list[int]]:
         """Every version is the fold of what it says it has merged, none skips a generation; returns what they say."""
         seen = []
-        for version in ground.run(versions(IO)):
-            state = ground.run(load(IO, version))
+        for state in history(ground):
             found = content(ground, state)
             if len(found) < 2 * REGIONS:
                 continue  # the base was not there yet
             seen.append(self.progress(state))
-            assert found == self.fold(seen[-1]), version
+            assert found == self.fold(seen[-1]), state.version
         for before, after in zip(seen, seen[1:], strict=False):
             assert all(0 <= b - a <= 1 for a, b in zip(before, after, strict=True)), (before, after)
         return [each for n, each in enumerate(seen) if not n or each != seen[n - 1]]
-
-
-def content(ground: Ground, state: TableState) -> dict[int, str]:
-    found = ground.run(read.scan(IO, state)).to_pylist()
-    assert len({row["id"] for row in found}) == len(found), found
-    return {row["id"]: row["v"] for row in found}
-
-
-def newest(ground: Ground) -> TableState:
-    return ground.run(latest(IO))
 
 
 @pytest.fixture(scope="module", params=["A", "B", "R"])
@@ -158,19 +145,8 @@ def test_in_every_order_of_commits_a_group_and_another_merger_merge_each_generat
         assert sorted((merged.region_id, merged.generation) for merged in done) == sorted(
             (region, generation) for region in of_b.regions for generation in (1, 2)
         )
-        left = {n for n in played.ground.objects if n.startswith(("t/data/", "t/_deletions/"))} - named(played.ground)
-        assert left == set()
+        assert left_over(played.ground) == set()
     assert count > 5
-
-
-def named(ground: Ground) -> set[str]:
-    found = set()
-    for version in ground.run(versions(IO)):
-        for fragment in ground.run(load(IO, version)).fragments:
-            found |= {f"t/data/{file.path}" for file in fragment.files}
-            if fragment.HasField("deletion_file"):
-                found.add(f"t/{read.deletion_path(fragment)}")
-    return found
 
 
 @pytest.mark.clause("MERGE-011", "AMB-150")
@@ -240,22 +216,15 @@ def test_a_generation_that_does_not_fit_is_found_among_the_others(tmp_path: Path
     objects = {str(p.relative_to(tmp_path)): p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
     ground = Ground(objects)
 
-    async def without_nulls(state: TableState) -> TableState:
-        """The newest version, in which the column has no NULLs."""
+    async def without_nulls(io: Io) -> TableState:
+        """The newest version, as if its column had no NULLs."""
+        state = await latest(io)
         for each in state.manifest.message.fields:
             each.nullable = each.nullable and each.name != "v"
         return state
 
-    from memwal.jobs import merger
-
-    patched = pytest.MonkeyPatch()
-    inner = merger.latest
-
-    async def stricter(io: Io) -> TableState:
-        return await without_nulls(await inner(io))
-
-    with patched.context() as within:
-        within.setattr(merger, "latest", stricter)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(merger, "latest", without_nulls)
         done, failed = ground.run(scene.together())
     assert list(failed) == [scene.regions[1]]
     assert isinstance(failed[scene.regions[1]], Unmergeable)

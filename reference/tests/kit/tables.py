@@ -16,6 +16,7 @@ from memwal.index.snapshot import RegionRow
 from memwal.jobs import spec_change
 from memwal.region.opening import open_writer
 from memwal.revisions import STRICT
+from memwal.table import read
 from memwal.table.state import TableState, latest, load, versions
 
 from .ground import SCHEMA, Ground, row
@@ -75,6 +76,22 @@ def history(ground: Ground) -> list[TableState]:
 def newest(ground: Ground) -> TableState:
     """The newest version of the table."""
     return ground.run(latest(IO))
+
+
+def content(ground: Ground, state: TableState) -> dict[int, Any]:
+    """``v`` by ``id`` in the base table of ``state``; fails for a key that is there twice."""
+    return by_id(ground.run(read.scan(IO, state)))
+
+
+def left_over(ground: Ground) -> set[str]:
+    """Data and deletion files of the base that no version names."""
+    named = set()
+    for state in history(ground):
+        for fragment in state.fragments:
+            named |= {f"t/data/{file.path}" for file in fragment.files}
+            if fragment.HasField("deletion_file"):
+                named.add(f"t/{read.deletion_path(fragment)}")
+    return {n for n in ground.objects if n.startswith(("t/data/", "t/_deletions/"))} - named
 
 
 def changed(ground: Ground, change: Callable[[IndexDetails], IndexDetails]) -> TableState:
