@@ -1,7 +1,7 @@
 """What it costs to compare rows with what is stored: the same upserts with a sequence column and without, side by side.
 
-``python benchmarks/late_rows.py --stored 4000000 --upserts 1000000`` writes a table of 8 buckets, all of it merged, and
-then the same random upserts into copies of it, in turns; prints CPU seconds of all threads.
+``python benchmarks/late_rows.py --stored 4000000 --upserts 1000000 [--key text]`` writes a table of 8 buckets, all of
+it merged, and then the same random upserts into copies of it, in turns; prints CPU seconds of all threads.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ import numpy as np
 import pyarrow as pa
 
 BUCKETS = 8
-SCHEMA = pa.schema(
-    [
-        pa.field("id", pa.int64(), nullable=False),
-        pa.field("seq", pa.int64(), nullable=False),
-        pa.field("name", pa.string()),
-        pa.field("value", pa.float64()),
-    ]
-)
+KEYS = {"int": pa.int64(), "text": pa.string()}
 
 
-def rows(ids: np.ndarray, first: int) -> pa.Table:
-    """Rows of ``ids`` whose sequences count from ``first``."""
+def rows(ids: np.ndarray, first: int, key: str = "int") -> pa.Table:
+    """Rows of the keys ``ids`` whose sequences count from ``first``."""
+    schema = pa.schema(
+        [
+            pa.field("id", KEYS[key], nullable=False),
+            pa.field("seq", pa.int64(), nullable=False),
+            pa.field("name", pa.string()),
+            pa.field("value", pa.float64()),
+        ]
+    )
     names = pa.array(ids).cast(pa.string())
     sequence = np.arange(first, first + len(ids))
-    return pa.table([ids, sequence, names, ids / 7], schema=SCHEMA)
+    return pa.table([names if key == "text" else pa.array(ids), sequence, names, ids / 7], schema=schema)
 
 
 def shares(table: memwal.Table, found: pa.Table) -> list[pa.Table]:
@@ -58,14 +59,16 @@ def main() -> None:
     parser.add_argument("--upserts", type=int, default=1_000_000)
     parser.add_argument("--put-rows", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--key", choices=sorted(KEYS), default="int")
     chosen = parser.parse_args()
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        table = memwal.create(folder / "t", SCHEMA, primary_key=["id"], spec=memwal.bucket("b", "id", BUCKETS))
-        write(table, shares(table, rows(rng.permutation(chosen.stored), 0)), 250_000)
+        stored = rows(rng.permutation(chosen.stored), 0, chosen.key)
+        table = memwal.create(folder / "t", stored.schema, primary_key=["id"], spec=memwal.bucket("b", "id", BUCKETS))
+        write(table, shares(table, stored), 250_000)
         table.merge()
-        upserts = shares(table, rows(rng.integers(0, chosen.stored, chosen.upserts), chosen.stored))
+        upserts = shares(table, rows(rng.integers(0, chosen.stored, chosen.upserts), chosen.stored, chosen.key))
         spent: dict[str, list[float]] = {"without": [], "with": []}
         for _ in range(chosen.rounds):
             for kind, found in spent.items():

@@ -1,7 +1,8 @@
 """Primary keys as sets of rows: which row of a key is the newest, and which rows have a key in common.
 
 Keys are compared as codes, 64-bit integers: a single integer, date or time column is its own code; of other columns
-each distinct value gets a number, and the numbers of several columns are combined. Equality is that of logical values
+each distinct value gets a number, and the numbers of several columns are combined; keys with texts are hashed first
+where that is enough. Equality is that of logical values
 (AMB-136), and NULL equals NULL.
 """
 
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 
 from . import cellwise
 from .clauses import implements
+from .codec.canonical import by_length, canonical_bytes
 
 Codes = npt.NDArray[np.int64]
 """Codes of rows, shape (rows,)."""
@@ -41,8 +43,7 @@ def newest(rows: pa.Table, key: Sequence[str]) -> Codes:
     positions = np.arange(count, dtype=np.int64)
     if count < 2:
         return positions
-    codes = _own_codes(rows.select(list(key)))
-    several = None if bool((codes[1:] > codes[:-1]).all()) else _repeated(codes)
+    several = repeated(rows.select(list(key)))
     if several is None:
         return positions
     order, number = several
@@ -113,22 +114,29 @@ class KeySet:
 class KeyPlaces:
     """Where each of some keys is, none of which repeats or is NULL.
 
-    Takes at most 64 bytes per key besides the distinct values of the key columns.
+    Takes at most 64 bytes per key besides the distinct values of the key columns. Keys with texts are found by hashes,
+    so that what is there is not hashed again for each question, and then compared.
     """
 
     def __init__(self, keys: pa.Table) -> None:
         """``keys``: a table of the key columns."""
-        self._numbering = _numbering(keys)
-        codes = self._numbering.codes(keys)
-        low, span = span_of(codes) if len(codes) else (0, 0)
-        self._low = low
+        self._keys = keys
+        self._numbering: Direct | _Numbered | _Hashed = _Hashed.of(keys) or _numbering(keys)
         self._table: npt.NDArray[np.int32] | None = None
         self._order = self._codes = np.empty(0, dtype=np.int64)
-        if span <= _PLACES * len(codes):
+        self._take(self._numbering.codes(keys))
+        if isinstance(self._numbering, _Hashed) and bool((self._codes[1:] == self._codes[:-1]).any()):
+            self._numbering = _numbering(keys)  # two keys have one hash
+            self._take(self._numbering.codes(keys))
+
+    def _take(self, codes: Codes) -> None:
+        low, span = span_of(codes) if len(codes) else (0, 0)
+        self._low = low
+        if not len(codes) or (span <= _PLACES * len(codes) and not isinstance(self._numbering, _Hashed)):
             self._table = np.full(span + 1, -1, dtype=np.int32)
             self._table[codes - low] = np.arange(len(codes), dtype=np.int32)
         else:
-            self._order = np.argsort(codes, kind="stable")
+            self._order = np.argsort(codes)
             self._codes = codes[self._order]
 
     def of(self, keys: pa.Table) -> Codes:
@@ -137,7 +145,11 @@ class KeyPlaces:
         if self._table is not None:
             return self._table[offsets_of(codes, self._low, len(self._table))].astype(np.int64)
         at = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
-        return np.where(self._codes[at] == codes, self._order[at], -1)
+        found: Codes = np.where(self._codes[at] == codes, self._order[at], -1)
+        if isinstance(self._numbering, _Hashed):
+            here = np.flatnonzero(found >= 0)
+            found[here[~_alike(cellwise.at(self._keys, found[here]), cellwise.at(keys, here))]] = -1
+        return found
 
 
 def repeated(keys: pa.Table) -> tuple[Codes, Codes] | None:
@@ -145,7 +157,19 @@ def repeated(keys: pa.Table) -> tuple[Codes, Codes] | None:
 
     Numbers count from 0. None if no key repeats.
     """
-    return _repeated(_own_codes(keys)) if keys.num_rows > 1 else None
+    if keys.num_rows < 2:
+        return None
+    hashed = _Hashed.of(keys)
+    if hashed is not None:
+        found = _repeated(hashed.codes(keys))
+        if found is None:
+            return None
+        order, number = found
+        same = np.flatnonzero(number[1:] == number[:-1])
+        if _alike(cellwise.at(keys, order[same]), cellwise.at(keys, order[same + 1])).all():
+            return found
+    codes = _numbering(keys).codes(keys)
+    return None if bool((codes[1:] > codes[:-1]).all()) else _repeated(codes)
 
 
 def _repeated(codes: Codes) -> tuple[Codes, Codes] | None:
@@ -259,6 +283,59 @@ class _Numbered:
         return combined
 
 
+@dataclass(frozen=True, slots=True)
+class _Hashed:
+    """Codes that are hashes of all columns: equal for equal keys, and for different ones almost never."""
+
+    direct = False
+
+    @classmethod
+    def of(cls, keys: pa.Table) -> _Hashed | None:
+        """For keys of texts and whole numbers with some text; None for others."""
+        texts = [_is_text(kind) for kind in keys.schema.types]
+        fit = any(texts) and all(text or is_integral(kind) for text, kind in zip(texts, keys.schema.types, strict=True))
+        return cls() if fit else None
+
+    def codes(self, keys: pa.Table) -> Codes:
+        state = np.zeros(keys.num_rows, np.uint64)
+        for column in keys.columns:
+            if _is_text(column.type):
+                _mix_texts(state, column)
+            else:
+                state[:] = _mixed(state, Direct().codes(pa.table([column], names=["k"])).view(np.uint64))
+        return state.view(np.int64)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _mix_texts(state: npt.NDArray[np.uint64], column: pa.ChunkedArray) -> None:
+    """Mix each text into its ``state``, eight bytes at a time, its length first."""
+    for group in by_length(canonical_bytes(column)):
+        rows, length = group.data.shape
+        padded = np.zeros((rows, -(-length // 8) * 8), np.uint8)
+        padded[:, :length] = group.data
+        own = _mixed(state[group.positions], np.full(rows, length, np.uint64))
+        for word in padded.view("<u8").T:
+            own = _mixed(own, word)
+        state[group.positions] = own
+
+
+def _mixed(state: npt.NDArray[np.uint64], word: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    found = (state ^ word) * _SPREAD
+    found ^= found >> np.uint64(32)
+    return found * _SPREAD
+
+
+def _alike(keys: pa.Table, others: pa.Table) -> Mask:
+    """Which rows of ``keys`` are the same key as the row of ``others`` beside it; NULL is like nothing."""
+    found: Mask = np.ones(keys.num_rows, np.bool_)
+    for one, other in zip(keys.columns, others.columns, strict=True):
+        found &= pc.fill_null(pc.equal(one, other.cast(one.type)), False).to_numpy()
+    return found
+
+
 def direct(keys: pa.Table) -> Direct | None:
     """What gives the codes of ``keys`` if these are one column of whole numbers without NULL; else None."""
     plain = keys.num_columns == 1 and is_integral(keys.column(0).type) and not keys.column(0).null_count
@@ -280,10 +357,6 @@ def _numbering(keys: pa.Table) -> Direct | _Numbered:
         seen.append(renumber)
         combined = _combined(_renumbered(combined, renumber), _positions(keys.column(number), values), values)
     return _Numbered(distinct, tuple(seen))
-
-
-def _own_codes(keys: pa.Table) -> Codes:
-    return _numbering(keys).codes(keys)
 
 
 def is_integral(arrow: pa.DataType) -> bool:

@@ -16,6 +16,9 @@ from ..keys import newest
 from ..read.generation import GenerationSource
 from ..table.upsert import Source
 
+OWN_FILE_ROWS = 1 << 13
+"""Fewest rows of a generation that get data files of their own, named after its region, in a commit of several. Who
+asks for one region's rows, as its next writer does, then reads no other's."""
 GROUP_BYTES = 64 << 20
 """Most bytes of keys, and of rows in memory, that the generations of one commit have together; one always goes."""
 
@@ -70,6 +73,13 @@ def combined(members: Sequence[GroupMember]) -> Source:
     """What ``members`` bring into the base table."""
     sources = tuple(member.source for member in members)
     return sources[0] if len(sources) == 1 else _Together(sources, _keys(sources), sum(each.rows for each in sources))
+
+
+def parts(members: Sequence[GroupMember]) -> Sequence[tuple[RegionId | None, Source]]:
+    """``members`` in parts with data files of their own: each large generation with its region, and all small ones."""
+    small = [member for member in members if len(members) == 1 or member.source.rows < OWN_FILE_ROWS]
+    large = [(member.region, member.source) for member in members if member not in small]
+    return [*([(None, combined(small))] if small else []), *large]
 
 
 def share_keys(members: Sequence[GroupMember]) -> bool:

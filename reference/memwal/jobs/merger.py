@@ -29,7 +29,7 @@ from ..table.state import TableState, check_writable, latest
 from ..table.upsert import KeysRead, Work, begin, discard, fits, schema_of, upsert
 from ..table.write import CONFLICT_ATTEMPTS
 from . import merge_group
-from .merge_group import GroupMember, NextMerge, combined, held_bytes, share_keys
+from .merge_group import GroupMember, NextMerge, combined, held_bytes, parts, share_keys
 
 COMMIT_EVERY = 100
 """Regions whose next generations go into one commit, unless the caller wants another number."""
@@ -160,7 +160,7 @@ async def _step(io: Io, run: _Run) -> None:
         members = await _members(io, state, run, following)
         if not members:
             return
-        run.attempt = _Attempt(members, state, begin(combined(members), state, run.base))
+        run.attempt = _Attempt(members, state, begin(combined(members), state, run.base, parts(members)))
     members = run.attempt.members
     try:
         # AMB-149, finished tasks: the table has their marks before the generation may go; then on its newest version.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -14,11 +14,14 @@ from ..effects import Io
 from ..ids import RegionId
 from ..index import regions
 from ..index.opening import Members
+from ..keys import Mask
 from ..region import manifest as manifests
 from ..table.coverage import fragment_ids
+from ..table.late import Stage
 from ..table.owners import owners
 from ..table.state import TableState
 from .fragments import restricted
+from .merging import Deduplicate
 from .query import Query
 from .scan import plan
 from .sources import MemoryView
@@ -43,7 +46,12 @@ async def stored_sequences(io: Io, by: str, memory: MemoryView, of_region: Membe
         names = [*key, by]
         planned = await plan(io, narrowed, Query(columns=names, memory=[memory], deletes=True))
         shape = pa.schema([pa.field(name, view.base.schema.field(name).type) for name in names])
-        parts = [_own(rows, key, of_region if mixed else None) async for rows in planned.stream()]
+        if mixed and of_region is not None:
+            # First of all: the rows of other regions are most of such a base.
+            assert isinstance(planned, Deduplicate), "no index answers a query without a filter"
+            own_keys = Stage(tuple(key), partial(_members, of_region=of_region))
+            planned = replace(planned, filtering=replace(planned.filtering, first=True, likely=own_keys))
+        parts = [rows async for rows in planned.stream()]
         return pa.concat_tables([shape.empty_table(), *(cellwise.under(part, shape) for part in parts)])
 
     async def own(base: TableState) -> dict[RegionId, RegionManifest]:
@@ -54,8 +62,9 @@ async def stored_sequences(io: Io, by: str, memory: MemoryView, of_region: Membe
     return await over(io, None, body, found=own)
 
 
-def _own(rows: pa.Table, key: Sequence[str], of_region: Members | None) -> pa.Table:
-    return rows if of_region is None else cellwise.where(rows, of_region(rows.select(list(key))))
+def _members(rows: pa.Table, of_region: Members) -> Mask:
+    found: Mask = of_region(rows).to_numpy()
+    return found
 
 
 async def _narrowed(io: Io, view: View, region: RegionId) -> tuple[View, bool]:

@@ -1,7 +1,8 @@
-"""Which manual region the rows of a fragment are of, in a table that has several.
+"""Which region the rows of a fragment are of: asked in tables of several manual ones, and for one region's stored rows.
 
 A merged row carries no region. So the data files of a merge are named after the region, which compactions of this
-engine keep; of others the transactions of the newest versions tell. What neither tells has no known owner: rows that
+engine keep: those of manual regions, and large ones of a commit of several regions. Of others the transactions of the
+newest versions tell. What neither tells has no known owner: rows that
 came into the base otherwise, and those that another engine has rewritten.
 
 Source: MemWAL revisions A and B, "Region"; AMB-56.

@@ -100,6 +100,8 @@ class Work:
     """Fields, metadata and file version of the table for which the source was opened."""
     keys: KeySet | None
     """None for a source without keys."""
+    parts: Sequence[tuple[RegionId | None, Source]]
+    """The source's rows by data files: each part has its own, named after its region if it has one."""
     owner: RegionId | None = None
     """The manual region that the rows are of, where the table has several: they may replace no other one's (AMB-56)."""
     new: list[table_pb2.DataFragment] | None = None
@@ -118,14 +120,19 @@ class _Change:
     removed: tuple[int, ...]
 
 
-def begin(source: Source, state: TableState, base: KeysRead | None = None) -> Work:
+def begin(
+    source: Source,
+    state: TableState,
+    base: KeysRead | None = None,
+    parts: Sequence[tuple[RegionId | None, Source]] = (),
+) -> Work:
     """An upsert of which nothing is done yet; it may be tried on every version with the schema of ``state``.
 
-    ``base``: what earlier upserts of the same pass have read.
+    ``base``: what earlier upserts of the same pass have read. ``parts``: those of `Work`; none: the source is one.
     """
     keys = source.keys
     known = KeySet(keys) if keys.num_columns and keys.num_rows else None
-    return Work(source, schema_of(state), known, base=base or KeysRead())
+    return Work(source, schema_of(state), known, parts or ((None, source),), base=base or KeysRead())
 
 
 def fits(work: Work, state: TableState) -> bool:
@@ -176,16 +183,18 @@ def merged_message(region: RegionId, generation: Generation) -> Any:
 
 
 async def _written(io: Io, state: TableState, work: Work) -> list[table_pb2.DataFragment]:
-    done, source, leaves = 0, work.source, schema.leaf_ids(state.fields)
-    with FragmentWriter(io, state.schema, leaves, state.file_version, owners.prefix(work.owner)) as writer:
-        async for batch in source.batches():
-            await writer.write(batch)
-            done += batch.num_rows
-            await io.note("merge_progress", stage="rows", done=done, total=source.rows)
-        await writer.finish()
+    done, source, leaves, fragments = 0, work.source, schema.leaf_ids(state.fields), list[table_pb2.DataFragment]()
+    for owner, part in work.parts:
+        with FragmentWriter(io, state.schema, leaves, state.file_version, owners.prefix(owner or work.owner)) as writer:
+            async for batch in part.batches():
+                await writer.write(batch)
+                done += batch.num_rows
+                await io.note("merge_progress", stage="rows", done=done, total=source.rows)
+            await writer.finish()
+        fragments += writer.fragments
     if done != source.rows:
         raise EngineBug(f"{source.path} has {source.rows} rows to be merged, and {done} were written")
-    return writer.fragments
+    return fragments
 
 
 async def _masked(io: Io, state: TableState, work: Work) -> _Change:

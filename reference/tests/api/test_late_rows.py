@@ -12,6 +12,7 @@ import memwal
 import numpy as np
 import pyarrow as pa
 import pytest
+from memwal import keys
 from memwal.errors import Fenced, InvalidArgument, LateRow
 from memwal.keys import KeyPlaces
 from memwal.read import sequences as reading
@@ -252,3 +253,19 @@ def test_places_of_keys_are_where_they_are() -> None:
     dense = KeyPlaces(pa.table({"a": [-3, 0, 4]}))
     assert dense.of(pa.table({"a": [4, -3, 5, -4, 2**62, -(2**62), 1]})).tolist() == [2, 0, -1, -1, -1, -1, -1]
     assert KeyPlaces(pa.table({"a": pa.array([], pa.int64())})).of(pa.table({"a": [1]})).tolist() == [-1]
+    assert KeyPlaces(pa.table({"a": pa.array([], pa.string())})).of(pa.table({"a": ["p"]})).tolist() == [-1]
+
+
+def test_texts_with_one_hash_are_other_places_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = pa.table({"a": ["p", "", "long enough for two words"], "b": [10, 20, 30]})
+    asked = pa.table(
+        {"a": ["p", "q", "", "long enough for two wordz", "long enough for two words"], "b": [10, 10, 20, 30, 30]}
+    )
+    expected = [0, -1, 1, -1, 2]
+    assert KeyPlaces(stored).of(asked).tolist() == expected
+    # Hashes that tell only the length: keys that are not there meet one that is.
+    monkeypatch.setattr(keys, "_mixed", lambda state, word: state + (word < 64) * word)
+    assert KeyPlaces(stored).of(asked).tolist() == expected
+    # And where stored ones meet each other, they are told apart in another way.
+    monkeypatch.setattr(keys, "_mixed", lambda state, _word: state)
+    assert KeyPlaces(stored).of(asked).tolist() == expected

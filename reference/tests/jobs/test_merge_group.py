@@ -20,6 +20,7 @@ from memwal.jobs import merge_group, merger
 from memwal.jobs.merger import merge_region, merge_regions
 from memwal.region.opening import open_writer
 from memwal.table.marks import merged_marks
+from memwal.table.owners import named_owner
 from memwal.table.state import TableState, latest
 
 from ..kit.ground import Actor, Ground
@@ -336,3 +337,23 @@ def test_whatever_is_written_a_merge_in_groups_gives_the_same_table_as_one_by_on
     assert sorted((m.region_id, m.generation, m.rows, m.deleted) for m in one) == sorted(
         (m.region_id, m.generation, m.rows, m.deleted) for m in several
     )
+
+
+def test_a_large_generation_of_a_group_has_a_file_of_its_own_that_names_its_region(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merge_group, "OWN_FILE_ROWS", 3)
+    table = memwal.create(tmp_path / "t", SCHEMA, primary_key=["id"], spec=memwal.bucket("b", ["id"], 4))
+    bucket = table.region_values(rows(*range(60), v=""))["b"].to_pylist()
+    regions, expected = [], {}
+    for value, count in enumerate([4, 2, 3, 1]):
+        own = [key for key in range(60) if bucket[key] == value][:count]
+        expected |= dict.fromkeys(own, f"of {value}")
+        with table.writer(values={"b": value}, background=False) as writer:
+            regions.append(writer.region_id)
+            writer.put(rows(*own, v=f"of {value}"))
+            writer.flush()
+    assert table.merge().commits == 1
+    found = [(named_owner(fragment), fragment.physical_rows) for fragment in table._state.fragments]
+    assert sorted(found, key=str) == sorted([(None, 3), (regions[0], 4), (regions[2], 3)], key=str)
+    assert {row["id"]: row["v"] for row in table.scan().to_pylist()} == expected
