@@ -14,7 +14,7 @@ from ..effects import Io
 from ..ids import RegionId
 from ..index import regions
 from ..index.opening import Members
-from ..keys import Mask
+from ..keys import Mask, last_of_each
 from ..region import manifest as manifests
 from ..table.coverage import fragment_ids
 from ..table.late import Stage
@@ -46,13 +46,16 @@ async def stored_sequences(io: Io, by: str, memory: MemoryView, of_region: Membe
         names = [*key, by]
         planned = await plan(io, narrowed, Query(columns=names, memory=[memory], deletes=True))
         shape = pa.schema([pa.field(name, view.base.schema.field(name).type) for name in names])
+        assert isinstance(planned, Deduplicate), "no index answers a query without a filter"
+        # A key that the base has twice (AMB-105) is looked for once at the end, and not batch by batch.
+        planned = replace(planned, unique_base=True)
         if mixed and of_region is not None:
             # First of all: the rows of other regions are most of such a base.
-            assert isinstance(planned, Deduplicate), "no index answers a query without a filter"
             own_keys = Stage(tuple(key), partial(_members, of_region=of_region))
             planned = replace(planned, filtering=replace(planned.filtering, first=True, likely=own_keys))
         parts = [rows async for rows in planned.stream()]
-        return pa.concat_tables([shape.empty_table(), *(cellwise.under(part, shape) for part in parts)])
+        oldest_first = [cellwise.under(part, shape) for part in reversed(parts)]
+        return last_of_each(pa.concat_tables([shape.empty_table(), *oldest_first]), key)
 
     async def own(base: TableState) -> dict[RegionId, RegionManifest]:
         folder = manifests.folder(io, memory.region_id)
