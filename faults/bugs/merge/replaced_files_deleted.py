@@ -7,17 +7,22 @@ from memwal.effects import Io
 from memwal.ids import Generation, RegionId
 from memwal.table import upsert
 from memwal.table.state import TableState
-from memwal.table.upsert import Work
+from memwal.table.upsert import Holding, Work
 from memwal_sim.bugs import Bug
 
 _upsert = upsert.upsert
 
 
 async def _tidying(
-    io: Io, state: TableState, work: Work, *, progress: Sequence[tuple[RegionId, Generation]] = ()
+    io: Io,
+    state: TableState,
+    work: Work,
+    *,
+    progress: Sequence[tuple[RegionId, Generation]] = (),
+    holding: Holding | None = None,
 ) -> TableState:
     """In place of leaving to the collector what older versions name."""
-    committed = await _upsert(io, state, work, progress=progress)
+    committed = await _upsert(io, state, work, progress=progress, holding=holding)
     kept = {file.path for fragment in committed.fragments for file in fragment.files}
     for fragment in state.fragments:
         for file in fragment.files:

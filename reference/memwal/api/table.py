@@ -255,7 +255,8 @@ class Table(Queries):
         ``until``: the last generation of ``region`` to merge; None merges all that are listed. ``commit_every``: most
         regions that share a commit, each with its next generation; 1 commits each generation by itself. Any number of
         processes may merge at once. A call opens each fragment of the base once for its keys, as long as these are not
-        more than `memwal.table.upsert.KEYS_BYTES` together. What was merged stays merged if a later generation raises:
+        more than `memwal.table.upsert.KEYS_BYTES` together; where a btree is over a key column, few keys open only
+        fragments that have them or that it does not cover. What was merged stays merged if a later generation raises:
         `Unmergeable` for one that does not fit the table as it is now, `ArtifactError` for a damaged one. The other
         regions are merged before it is raised, with a note of each further failure.
 

@@ -21,6 +21,7 @@ from ..effects import Io
 from ..errors import AlreadyMerged, ArtifactError, Conflict, EngineBug, InvalidArgument, NotFound, Unmergeable
 from ..ids import Generation, RegionId
 from ..index import discovery
+from ..read.fragments import holding_keys
 from ..read.generation import open_source
 from ..read.sources import unmerged
 from ..region import manifest as manifests
@@ -323,7 +324,8 @@ async def _commit(io: Io, state: TableState, attempt: _Attempt) -> None:
     progress = [(member.region, member.listed.generation) for member in attempt.members]
     try:
         # MERGE-006, atomically: rows and progress in one transaction.
-        committed = await upsert(io, state, attempt.work, progress=progress)
+        holding = await holding_keys(io, state, attempt.work.source.keys)
+        committed = await upsert(io, state, attempt.work, progress=progress, holding=holding)
     except ArtifactError:
         newest = await latest(io)
         # It is damage only where the version that names the file is the newest still.

@@ -9,11 +9,13 @@ from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from ..clauses import implements
 from ..codec.pb.lance import table_pb2
 from ..codec.table_manifest import TableManifest
 from ..effects import Io
+from ..errors import ArtifactError, NotFound
 from ..ids import FragmentId
 from ..index.region_values import exact
 from ..maintained.scalar import Between, comparable, has_order
@@ -21,6 +23,9 @@ from ..table.coverage import fragment_ids, index_names, segments
 from ..table.state import TableState
 from .btree import NO_ROWS, Addresses, Wanted, find
 from .values import Predicate
+
+ROWS_PER_KEY = 4096
+"""Rows of the base for each key, from which on its btrees are asked: for a key they read a page, of so many rows."""
 
 
 @implements("PLAN-028", "PLAN-033", "AMB-99")
@@ -50,6 +55,26 @@ async def holding(
                 if len(both):
                     found[fragment] = both
     return dict(sorted(found.items()))
+
+
+@implements("PLAN-033")
+async def holding_keys(io: Io, state: TableState, keys: pa.Table) -> dict[FragmentId, Addresses | None] | None:
+    """As `holding`, for rows whose key may be among ``keys``; None where reading the key columns is not dearer.
+
+    No row with such a key is left out, whoever committed to the table. The entries of an index are part of the very
+    version that is asked, and each names the fragments that it covers: rows never change their place in a fragment,
+    appended, updated and compacted rows are in fragments that no entry names yet, and whoever replaces values of a
+    key column in place takes the fragment out of the entry. All other fragments are told as unknown. An index that
+    cannot be read is none.
+    """
+    if keys.num_rows * ROWS_PER_KEY >= sum(fragment.physical_rows for fragment in state.fragments):
+        return None
+    predicate = {name: frozenset(keys.column(name).to_pylist()) for name in keys.schema.names}
+    try:
+        return await holding(io, state, predicate, keys.schema.names)
+    except (ArtifactError, NotFound) as failure:
+        await io.note("key_index_not_read", path=io.root, reason=str(failure))
+        return None
 
 
 def restricted(state: TableState, fragments: Collection[FragmentId]) -> TableState:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from .. import cellwise, paths
@@ -51,6 +52,12 @@ class Source(Protocol):
     def batches(self) -> AsyncIterator[pa.Table]:
         """The rows, in the table's schema, in write order; each call begins anew."""
 
+
+Holding = Mapping[FragmentId, npt.NDArray[np.uint64] | None]
+"""Fragments that may hold some rows -> addresses where these may be, ascending; None: anywhere in the fragment."""
+NOWHERE: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
+_OFFSET = np.uint64(0xFFFFFFFF)
+"""The part of a row address that is the place in its fragment."""
 
 KEYS_BYTES = 256 << 20
 """Most bytes of keys of the base table that a pass of merges keeps."""
@@ -153,14 +160,16 @@ async def upsert(
     work: Work,
     *,
     progress: Sequence[tuple[RegionId, Generation]] = (),
+    holding: Holding | None = None,
 ) -> TableState:
     """Commit the rows of a source together with merge progress, in one transaction built on ``state``.
 
-    Rows of ``state`` with the same keys are masked by deletion files, and the source's rows are new fragments. Raises
+    Rows of ``state`` with the same keys are masked by deletion files, and the source's rows are new fragments.
+    ``holding``: where such rows may be; None: anywhere, so that the keys of all fragments are read. Raises
     `Conflict` and `AlreadyMerged` as `commit` does; then ``work`` may be tried again on a newer version, or given up
     with `discard`. Raises `Unmergeable` if values would be lost.
     """
-    change = await _masked(io, state, work)
+    change = await _masked(io, state, work, holding)
     if work.new is None:
         work.new = await _written(io, state, work)
     body = Transaction.Update(
@@ -197,13 +206,15 @@ async def _written(io: Io, state: TableState, work: Work) -> list[table_pb2.Data
     return fragments
 
 
-async def _masked(io: Io, state: TableState, work: Work) -> _Change:
+async def _masked(io: Io, state: TableState, work: Work, holding: Holding | None) -> _Change:
     """Mask the rows of ``state`` that have a key of the source, fragment by fragment."""
     if work.keys is None:
         return _Change((), ())
     known = {fragment.id: protobuf.serialise(fragment) for fragment in state.fragments}
     missing = [fragment for fragment in state.fragments if known[fragment.id] not in work.masked]
-    matched = await _matched(io, state, missing, work.keys, work.base)
+    unknown = [each for each in missing if holding is None or holding.get(FragmentId(each.id), NOWHERE) is None]
+    matched = await _matched(io, state, unknown, work.keys, work.base)
+    matched |= await _matched_at(io, state, missing, work.keys, holding or {})
     await _check_own(io, state, [fragment for fragment in missing if fragment.id in matched], matched, work)
     for fragment in missing:
         work.masked[known[fragment.id]] = await _without(io, state, fragment, matched.get(fragment.id), work.source)
@@ -250,6 +261,22 @@ async def _matched(
     if waiting:
         look_up()
     return {number: np.concatenate(parts) for number, parts in found.items()}
+
+
+async def _matched_at(
+    io: Io, state: TableState, fragments: Sequence[table_pb2.DataFragment], keys: KeySet, holding: Holding
+) -> dict[int, deletion.Offsets]:
+    """As `_matched`, of live rows, for the fragments of which it is told where such rows may be."""
+    found: dict[int, deletion.Offsets] = {}
+    for fragment in fragments:
+        told = holding.get(FragmentId(fragment.id))
+        if told is None:
+            continue  # nothing is there, or it is not known where
+        taken = await read.take(io, state, fragment, keys.names, told & _OFFSET)
+        offsets = taken.column(read.ROW_ADDRESS).to_numpy()[keys.mask(taken)] & _OFFSET
+        if len(offsets):
+            found[fragment.id] = offsets.astype(np.uint32)
+    return found
 
 
 async def _without(
