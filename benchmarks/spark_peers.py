@@ -504,7 +504,7 @@ class Memwal(Side):
         if work.base:
             base = pq.read_table(files[0], schema=schema)
             for number in range(0, base.num_rows, 1_000_000):
-                table.append(base.slice(number, 1_000_000))
+                table.base.append(base.slice(number, 1_000_000))
         # The first Python workers of a session: the peers have had theirs in Java.
         rows.limit(1).mapInArrow(lambda batches: batches, rows.schema).count()
 

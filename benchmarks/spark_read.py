@@ -55,7 +55,7 @@ def made(folder: Path, count: int, key: str) -> Path:
     table = memwal.create(place / "table", pa.schema(list(kinds.items())), primary_key=["id"], spec=spec)
     draw = np.random.default_rng(0)
     for part in np.array_split(draw.permutation(count), FRAGMENTS):
-        table.append(rows(part, key, 0))
+        table.base.append(rows(part, key, 0))
     again = rows(draw.choice(count, count // 10, replace=False), key, 1)
     buckets = table.region_values(again).column("b").to_numpy()
     for bucket in range(REGIONS):

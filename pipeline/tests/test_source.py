@@ -158,13 +158,13 @@ def test_several_partitions_show_one_state_without_loss_or_repetition(spark: Spa
 
 def test_a_table_is_read_as_it_was_at_a_version_a_moment_or_a_tag(spark: SparkSession, tmp_path: Path) -> None:
     table = create(tmp_path / "t")
-    table.append(_row(1, 1, "first"))
+    table.base.append(_row(1, 1, "first"))
     base = memwal.base_table(tmp_path / "t")
     base.tag("kept")
     then, version = datetime.now(UTC), table.version
     while datetime.now(UTC) - then < timedelta(milliseconds=2):
         pass  # versions are told apart by milliseconds
-    table.append(_row(2, 1, "second"))
+    table.base.append(_row(2, 1, "second"))
     for options in ({"version": version}, {"timestamp": then.isoformat()}, {"tag": "kept"}):
         read = spark.read.format("memwal").options(**options).load(str(tmp_path / "t"))
         assert [row["text"] for row in read.collect()] == ["first"], options

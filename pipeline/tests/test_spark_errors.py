@@ -107,7 +107,7 @@ def test_a_mistake_of_an_upsert_is_all_that_it_raises(
 
 def test_an_error_in_a_task_is_found_in_what_the_action_raises(spark: SparkSession, place: str) -> None:
     table = memwal.open(place)
-    table.append(pa.table([[1], [1], ["a"]], schema=SCHEMA))
+    table.base.append(pa.table([[1], [1], ["a"]], schema=SCHEMA))
     read = spark.read.format("memwal").load(place)
     for data in Path(place, "data").iterdir():
         data.write_bytes(b"damaged")

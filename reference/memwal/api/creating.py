@@ -21,8 +21,9 @@ from ..maintained import base_index
 from ..revisions import CONFIG_COMMITS, CONFIG_MANIFEST_COLLECTION, CONFIG_REVISION, CONFIG_WAL_COLLECTION, Revision
 from ..stores import ManifestStore
 from ..stores.base import Store
-from ..table import door, read, state, time_travel, write
+from ..table import columns, door, read, state, time_travel, write
 from ..table import schema as schemas
+from ..table.fragments import arrow
 from ..table.state import TableState
 from .place import PROFILE, Place, Profile, check_mechanism, find, found, named_revision
 from .table import Table
@@ -30,9 +31,9 @@ from .table import Table
 
 def create(
     url: str | Path,
-    data: pa.Schema | pa.Table,
+    data: Any,
     *,
-    primary_key: Sequence[str],
+    primary_key: str | Sequence[str],
     revision: str | Revision = "B",
     spec: SpecRequest | None = None,
     maintained_indexes: Sequence[str] = (),
@@ -46,31 +47,33 @@ def create(
 ) -> Table:
     """Create a Lance table and enable MemWAL on it.
 
-    ``data``: an Arrow schema, or a table with the first rows. ``primary_key``: columns without NULLs, neither floating
-    nor nested. ``revision``: ``A``, ``B`` or ``R``. ``spec``: how rows map to regions; None leaves regions to the
-    caller. ``wal_collection``: let the collector delete WAL files; each durable put then costs one more request.
-    ``manifest_collection``: let it delete old region manifest versions; each new one then costs one more, and writers
-    rely on what they were opened with, so that neither can be changed later. ``manifest_store``: an external manifest
-    store that creates the versions of the table, ``sqlite:PATH`` or an object (see `memwal.stores.ManifestStore`). The
-    table records that there is one: whoever opens the table without it may read, and not commit.
+    ``data``: an Arrow schema, or the first rows: a pyarrow Table, RecordBatch, RecordBatchReader or Dataset (a pylance
+    one too), a frame of pandas or polars, a list of dicts by row, or a dict of lists by column. ``primary_key``: a
+    column, or several, without NULLs, neither floating nor nested. ``revision``: ``A``, ``B`` or ``R``. ``spec``: how
+    rows map to regions; None leaves regions to the caller. ``wal_collection``: let the collector delete WAL files; each
+    durable put then costs one more request. ``manifest_collection``: let it delete old region manifest versions; each
+    new one then costs one more, and writers rely on what they were opened with, so that neither can be changed later.
+    ``manifest_store``: an external manifest store that creates the versions of the table, ``sqlite:PATH`` or an object
+    (see `memwal.stores.ManifestStore`). The table records that there is one: whoever opens the table without it may
+    read, and not commit.
     Raises `InvalidArgument` or `AlreadyExists`; then no table was created.
     """
     place = find(url, storage_options, store, listener, profile, manifest_store)
     chosen = named_revision(revision)
-    if not isinstance(data, pa.Schema | pa.Table):
-        raise InvalidArgument(f"a table is made of a pyarrow Schema or Table, not of {type(data).__name__}")
-    schema = data if isinstance(data, pa.Schema) else data.schema
+    given = None if isinstance(data, pa.Schema) else arrow(data)
+    schema = data if given is None else given.schema
+    key = _columns(primary_key)
     door.check_schema(schema)
-    keyed = schemas.with_primary_key(schema, primary_key)
-    door.check_key(keyed, primary_key, chosen)
+    keyed = schemas.with_primary_key(schema, key)
+    door.check_key(keyed, key, chosen)
     if maintained_indexes:
         reason = f"no such indexes: a new table has none to maintain, and is to maintain {list(maintained_indexes)}"
         raise InvalidArgument(reason, clause="AMB-48")
     ids = schemas.field_ids(schemas.to_fields(keyed))
-    _resolved_spec(spec, keyed, ids, tuple(primary_key), chosen)
-    rows = door.admitted(data, keyed) if isinstance(data, pa.Table) and data.num_rows else None
+    _resolved_spec(spec, keyed, ids, key, chosen)
+    rows = door.admitted(given, keyed) if given is not None and given.num_rows else None
     if rows is not None:
-        _check_unique(rows, tuple(primary_key))
+        _check_unique(rows, key)
     config = _config(place, chosen, wal_collection=wal_collection, manifest_collection=manifest_collection)
     created = place.run(write.create(place.io, keyed, rows, config))
     return _enable(place, created, chosen, spec, maintained_indexes)
@@ -79,6 +82,7 @@ def create(
 def enable(
     url: str | Path,
     *,
+    primary_key: str | Sequence[str] | None = None,
     revision: str | Revision = "B",
     spec: SpecRequest | None = None,
     maintained_indexes: Sequence[str] = (),
@@ -90,16 +94,17 @@ def enable(
     listener: Listener = _no_listener,
     profile: Profile = PROFILE,
 ) -> Table:
-    """Enable MemWAL on a Lance table that is already there and whose schema declares a primary key.
+    """Enable MemWAL on a Lance table that is already there.
 
-    Its keys must be unique and not NULL (AMB-105). Arguments and errors as for `create`. With ``manifest_store`` the
+    ``primary_key``: declared by the table's schema from now on; None: the schema declares one already. Its keys must be
+    unique and not NULL (AMB-105). Other arguments and errors as for `create`. With ``manifest_store`` the
     table is committed through it from now on: stop everybody who commits without it first.
     """
     place = find(url, storage_options, store, listener, profile, manifest_store)
     current = found(place, state.latest(place.io))
     chosen = named_revision(revision)
     mem_wal.may_enable(current)
-    key = current.primary_key
+    key = _declared(current, primary_key)
     door.check_schema(current.schema)
     schemas.with_primary_key(current.schema, key)
     door.check_key(current.schema, key, chosen)
@@ -107,8 +112,31 @@ def enable(
     _resolved_spec(spec, current.schema, current.field_ids, key, chosen)
     _check_unique(place.run(read.scan(place.io, current, list(key))), key)
     config = _config(place, chosen, wal_collection=wal_collection, manifest_collection=manifest_collection)
+    if not current.primary_key:
+        place.run(columns.declare_key(place.io, current, key))
     configured = place.run(write.set_config(place.io, config))
     return _enable(place, configured, chosen, spec, maintained_indexes)
+
+
+def _declared(current: TableState, primary_key: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The key that the table declares, or is to declare."""
+    declared = current.primary_key
+    if primary_key is None:
+        if not declared:
+            raise InvalidArgument(
+                "the table declares no primary key: name its columns (primary_key)", clause="FORMAT-001"
+            )
+        return declared
+    named = _columns(primary_key)
+    if declared and set(named) != set(declared):
+        raise InvalidArgument(
+            f"the table declares the primary key {list(declared)}, not {list(named)}", clause="AMB-55"
+        )
+    return declared or named
+
+
+def _columns(named: str | Sequence[str]) -> tuple[str, ...]:
+    return (named,) if isinstance(named, str) else tuple(named)
 
 
 def _config(place: Place, revision: Revision, *, wal_collection: bool, manifest_collection: bool) -> dict[str, str]:

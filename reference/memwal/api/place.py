@@ -72,6 +72,7 @@ def find(
     With ``manifest_store`` tables there are committed through it. Its entries carry names inside of ``store``, or
     absolute names where ``url`` names the store: local ones without symbolic links.
     """
+    url = _named(url)
     interpretation = named_profile(profile)
     most_bytes = (REMEMBERED_BYTES if store is None else 0) if remember_bytes is None else remember_bytes
     memory, remembers = ReadMemory(most_bytes), most_bytes > 0
@@ -89,6 +90,14 @@ def find(
         return place
     base = str(Path(location).resolve()) if local else location.removesuffix(root).rstrip("/")
     return _arbitrated(place, Located(open_manifest_store(manifest_store), base))
+
+
+def _named(url: object) -> str | Path:
+    """``url``, or where the pylance dataset is that it is; raises `InvalidArgument` for anything else."""
+    named = getattr(url, "uri", url)
+    if not isinstance(named, str | Path):
+        raise InvalidArgument(f"a table is named by a path, a URL or a pylance dataset, not by {type(url).__name__}")
+    return named
 
 
 def _arbitrated(place: Place, external: KeyValue) -> Place:

@@ -5,95 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
-from weakref import WeakSet
-
-import pyarrow as pa
 
 from ..codec.index_details import RegionSpec
-from ..codec.marks import Mark
 from ..errors import InvalidArgument
-from ..ids import FieldId, Generation, Milliseconds, RegionId, SpecId, region_id
-from ..index import drained, maintaining, regions, transforms
-from ..index.opening import region_of
-from ..index.snapshot import RegionRow
+from ..ids import Generation, Milliseconds, RegionId, SpecId
+from ..index import drained, maintaining, regions
 from ..index.transforms import SpecRequest
 from ..invariants import Report
-from ..jobs import collector, index_builder, marks, opening, spec_change
+from ..jobs import collector, index_builder, spec_change
 from ..jobs.merger import COMMIT_EVERY, Failure, Merged, merge_regions
-from ..read import filters
-from ..region import writer as writing
 from ..region.limits import Limits
-from ..region.sequences import LateRows, SequenceBy
-from ..revisions import Revision
-from ..table import coverage, write
-from ..table.state import TableState
-from .place import Place
-from .queries import Queries
-from .reports import CatchUpReport, GcReport, MergeReport, RegionInfo, first
+from ..table import coverage, state
+from .base import BaseTable
+from .regions import Regions, parsed_region
+from .reports import CatchUpReport, GcReport, MergeReport, first
 from .verifying import RepairReport, repair_place, verify_place
 from .writer import Writer
 
 T = TypeVar("T")
 
 
-class Table(Queries):
+class Table(Regions):
     """A Lance table with MemWAL enabled. Reads see the newest state unless the table was opened at a version."""
-
-    def __init__(self, place: Place, current: TableState, *, pinned: bool = False) -> None:
-        super().__init__(place, current, pinned=pinned)
-        self._manual_writers: WeakSet[Writer] = WeakSet()
-        """Open writers of manual regions, each of which `Writer.put` asks for the keys that it holds."""
-
-    @property
-    def field_ids(self) -> dict[str, FieldId]:
-        """Id of each column, which region specs name their sources by."""
-        return dict(self._state.field_ids)
-
-    @property
-    def revision(self) -> Revision:
-        return self._state.revision
-
-    @property
-    def spec(self) -> RegionSpec | None:
-        """The region spec that governs new writes; None if regions are manual."""
-        return regions.active_spec(self._state.mem_wal)
-
-    def regions(self) -> tuple[RegionInfo, ...]:
-        """All regions, registered or found by listing, sorted by id."""
-        self.refresh()
-        details = self._state.mem_wal
-        registered = {row.region_id: row for row in self._run(regions.known(self._io, self._state))}
-        live = self._run(regions.discover(self._io, self.revision))
-        found = []
-        for region in sorted({*registered, *live}):
-            row, manifest = registered.get(region), live.get(region)
-            spec_id = row.spec_id if row else manifest.spec_id if manifest else SpecId(0)
-            values = dict(row.values) if row else {}
-            merged = details.progress(region)
-            found.append(RegionInfo(region_id=region, spec_id=spec_id, values=values, manifest=manifest, merged=merged))
-        return tuple(found)
-
-    def register_region(self, values: Mapping[str, object] | None = None, *, beside_spec: bool = False) -> RegionId:
-        """Get or create the region of ``values`` (by field id); None creates a new manual region, whatever there is.
-
-        A table with several manual regions needs somebody who decides which key is in which, always the same one.
-        ``beside_spec``: allow a manual region in a table that has a region spec (AMB-56).
-        """
-        return self.register_regions([values], beside_spec=beside_spec)[0]
-
-    def register_regions(
-        self, values: Sequence[Mapping[str, object] | None], *, beside_spec: bool = False
-    ) -> tuple[RegionId, ...]:
-        """Get or create the region of each of ``values``, in one commit; see `register_region`."""
-        self._check_not_pinned()
-        registered = self._run(regions.register_all(self._io, values, beside_spec=beside_spec))
-        self._state = registered.state
-        return registered.region_ids
-
-    @property
-    def specs(self) -> tuple[RegionSpec, ...]:
-        """All region specs that the table lists, by id; the last one governs new writes."""
-        return tuple(sorted(self._state.mem_wal.specs, key=lambda spec: spec.spec_id))
 
     def add_spec(
         self,
@@ -123,124 +56,21 @@ class Table(Queries):
         self._check_not_pinned()
         self._state = self._run(spec_change.remove_spec(self._io, SpecId(spec_id)))
 
-    def drain(self, region: str) -> MergeReport:
-        """Flush what is in the region's WAL and merge all its generations; an open writer of the region is fenced."""
-        self._check_not_pinned()
-        row, _ = self._registered(region)
-        opened = self._opened(row, Limits(), governed=False)
-        with Writer(self._place, opened, durable=True, indexed=True, background=False) as writer:
-            writer.flush()
-        return self.merge(region)
+    def drain(self, region: str | None = None) -> MergeReport:
+        """Flush what is in the region's WAL and merge all its generations; None: of all regions.
 
-    def region_values(self, rows: pa.Table | pa.RecordBatch) -> pa.Table:
-        """Region value of each row under the active spec: one column per region field, in row order."""
-        if self.spec is None:
-            raise InvalidArgument("the table has no region spec: regions are manual", clause="REGION-012")
-        names = {i: n for n, i in self._state.field_ids.items()}
-        return transforms.evaluate(self.spec, write.arrow(rows), names, revision=self.revision)
-
-    def writer(
-        self,
-        region: str | None = None,
-        *,
-        values: Mapping[str, object] | None = None,
-        durable: bool = True,
-        indexed: bool = True,
-        limits: Limits | None = None,
-        memtable_rows: int | None = None,
-        wal_buffer_rows: int | None = None,
-        background: bool = True,
-        sequence_by: str | None = None,
-        late_rows: LateRows = "drop",
-    ) -> Writer:
-        """Claim a region and open its writer; any earlier writer of the region is fenced.
-
-        Name the region by id, or by ``values`` of the active spec (registered if new). Neither is for tables without a
-        spec: every writer that names none claims their one manual region, which is made on first use. Where there are
-        several (see `register_region`), one has to be named. ``durable``, ``indexed``: defaults of `Writer.put`,
-        independent of each other. ``limits``: when buffered rows are stored, when the MemTable is flushed, and when
-        puts wait; ``memtable_rows`` and ``wal_buffer_rows`` change one limit each. ``background``: flush in a thread
-        while puts go on; without it every flush happens in the call that makes it due. ``sequence_by``: the column by
-        which rows of a key are ordered, whoever wrote them and when (AMB-148); a row that is not higher than what the
-        region has stored for its key is late, and ``late_rows`` says what becomes of it: ``drop``, ``keep`` or
-        ``fail``.
+        Open writers of these regions are fenced; those that `upsert` opened are closed first.
         """
         self._check_not_pinned()
-        chosen = limits or Limits()
-        if memtable_rows is not None:
-            chosen = replace(chosen, memtable_rows=memtable_rows)
-        if wal_buffer_rows is not None:
-            chosen = replace(chosen, wal_rows=wal_buffer_rows)
-        if region is not None and values is not None:
-            raise InvalidArgument("name a region by id or by values, not by both")
-        if region is None:
-            region = self._manual_region() if values is None else self.register_region(values)
-        row, registered = self._registered(region)
-        if row.spec_id:
-            spec_change.check_governed(row, self._state)
-        sequence = None if sequence_by is None else SequenceBy(column=sequence_by, late_rows=late_rows)
-        opened = self._opened(row, chosen, registered=registered, sequence=sequence)
-        if row.spec_id:
-            return Writer(self._place, opened, durable=durable, indexed=indexed, background=background)
-        others = self._manual_writers
-        writer = Writer(self._place, opened, durable=durable, indexed=indexed, background=background, others=others)
-        others.add(writer)
-        return writer
-
-    def done(self, region: str) -> tuple[Mark, ...]:
-        """Of each application the newest batch with finished tasks in ``region``, without a claim (AMB-149).
-
-        What a live writer of the region finishes meanwhile may be missed: who has claimed it asks `Writer.done`.
-        """
-        row, _ = self._registered(region)
-        return self._run(marks.done(self._io, region_of(self._io, self._state, row)))
-
-    def _manual_region(self) -> RegionId:
-        registered = self._run(regions.the_manual_region(self._io))
-        self._state = registered.state
-        return registered.region_id
-
-    def _opened(
-        self,
-        row: RegionRow,
-        limits: Limits,
-        *,
-        registered: bool = True,
-        governed: bool = True,
-        sequence: SequenceBy | None = None,
-    ) -> writing.RegionWriter:
-        opening_region = opening.open_region(
-            self._io,
-            self._state,
-            row,
-            limits=limits,
-            registered=registered,
-            governed=governed,
-            sequence=sequence,
-        )
-        writer, self._state = self._run(opening_region)
-        return writer
-
-    def _registered(self, region: str) -> tuple[RegionRow, bool]:
-        """The region of that id, and whether it is registered."""
-        wanted = _parsed(region)
+        self.close()
         self.refresh()
-        for row in self._run(regions.known(self._io, self._state)):
-            if row.region_id == wanted:
-                return row, True
-        if self.spec is None:
-            return RegionRow(region_id=wanted, spec_id=SpecId(0), values=(), manifest=None), False
-        if not self.revision.shard_fields:
-            raise InvalidArgument(f"region {region} is not registered", clause="AMB-52")
-        return self._unregistered_native(wanted), False
-
-    def _unregistered_native(self, region: RegionId) -> RegionRow:
-        """A shard that the native writer created: its manifest names the spec, and nobody registered it (R)."""
-        manifest = self._run(regions.discover(self._io, self.revision)).get(region)
-        if manifest is None:
-            raise InvalidArgument(f"region {region} is not registered", clause="AMB-52")
-        (row,) = self._run(regions.unregistered(self._io, self._state, {region: manifest}))
-        return row
+        undrained = list(self._run(drained.undrained(self._io, self._state))) if region is None else [region]
+        for each in undrained:
+            row, _ = self._registered(each)
+            opened = self._opened(row, Limits(), governed=False)
+            with Writer(self._place, opened, durable=True, indexed=True, background=False) as writer:
+                writer.flush()
+        return self.merge(undrained)
 
     def merge(
         self,
@@ -292,7 +122,7 @@ class Table(Queries):
             found = self._run(regions.discover(self._io, self.revision))
             return sorted(found), frozenset(each for each, manifest in found.items() if not manifest.spec_id)
         listed = self._run(regions.folders(self._io)) if self.spec is None else ()
-        return list(map(_parsed, names)), frozenset(listed)
+        return list(map(parsed_region, names)), frozenset(listed)
 
     def catch_up(self, index: str | None = None) -> CatchUpReport:
         """Extend indexes of the base table over everything merged, and record how far each has caught up.
@@ -377,24 +207,21 @@ class Table(Queries):
         self._check_not_pinned()
         return repair_place(self._place, dry_run=dry_run)
 
-    def append(self, rows: pa.Table) -> None:
-        """Append to the base table directly, without looking at keys: they must be new."""
+    def to_lance(self, **options: Any) -> Any:
+        """The base table, at the version that this object knows, as a pylance dataset; it has no rows of regions.
+
+        ``options``: further ones of ``lance.dataset``, such as ``storage_options``. Raises `InvalidArgument` for a
+        table in a store that pylance cannot open.
+        """
+        where = self._io.location
+        if not where:
+            raise InvalidArgument("pylance opens no table of a store in memory, or that was handed over")
+        import lance  # takes a second to load, and few ask for it
+
+        return lance.dataset(where, version=self.version, **options)
+
+    @property
+    def base(self) -> BaseTable:
+        """The base table as such, at its newest version: for changes that pass the regions by."""
         self._check_not_pinned()
-        self._state = self._run(write.append(self._io, rows))
-
-    def delete(self, filter: Any) -> None:
-        """Delete matching rows from the base table directly. Rows that are not merged yet are not touched."""
-        self._check_not_pinned()
-        mask = filters.mask(filter, self.schema)
-        self._state = self._run(write.delete(self._io, mask, str(filter)))
-
-    def _check_not_pinned(self) -> None:
-        if self._pinned:
-            raise InvalidArgument("a table opened at a version is read-only", clause="TXN-003")
-
-
-def _parsed(region: str) -> RegionId:
-    try:
-        return region_id(region)
-    except ValueError as error:
-        raise InvalidArgument(f"not a region id: {region!r} ({error})", clause="AMB-36") from error
+        return BaseTable(self._place, self._run(state.latest(self._io)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -73,13 +73,8 @@ class Rows:
 
         ``sequence``: a column that ``keys`` has too, and that is stored.
         """
-        if not self.revision.tombstones:
-            reason = f"revision {self.revision.name} has no deletes; delete from the base table once it is merged"
-            raise InvalidArgument(reason, clause="AMB-89")
         given = (*self.key, sequence) if sequence is not None else self.key
-        strict = [f.name for f in self.table if f.name not in given and not f.nullable]
-        if strict:
-            raise InvalidArgument(f"a delete needs NULL in the not nullable columns {strict}", clause="AMB-89")
+        check_deletes(self.revision, self.table, given)
         keys = admitted(keys, pa.schema([self.table.field(name) for name in given]))
         columns = [keys[f.name] if f.name in given else pa.nulls(keys.num_rows, f.type) for f in self.table]
         rows = pa.table(columns, schema=self.plain)
@@ -142,6 +137,17 @@ class Rows:
         }
         marks = {TOMBSTONE: rows.column(TOMBSTONE)} if TOMBSTONE in rows.schema.names else {}
         return pa.table({**columns, **marks})
+
+
+@implements("AMB-89")
+def check_deletes(revision: Revision, schema: pa.Schema, given: Sequence[str]) -> None:
+    """Raise `InvalidArgument` unless rows can be deleted by the columns ``given`` alone: the others become NULL."""
+    if not revision.tombstones:
+        reason = f"revision {revision.name} has no deletes; delete from the base table once it is merged"
+        raise InvalidArgument(reason, clause="AMB-89")
+    strict = [f.name for f in schema if f.name not in given and not f.nullable]
+    if strict:
+        raise InvalidArgument(f"a delete needs NULL in the not nullable columns {strict}", clause="AMB-89")
 
 
 def field_id(column: pa.Field) -> FieldId | None:

@@ -116,6 +116,23 @@ def _checked(values: pa.Table, new: pa.Schema, fragment: table_pb2.DataFragment)
     return admitted(cellwise.converted(values, new), new)
 
 
+async def declare_key(io: Io, state: TableState, key: Sequence[str]) -> TableState:
+    """Make ``key`` the primary key of a table that has none: columns in which ``state`` has no NULL.
+
+    They cannot be NULL any more. Raises `Conflict` if the table is not at the version of ``state``.
+    """
+    declared = []
+    for field in state.fields:
+        changed = file_pb2.Field()
+        changed.CopyFrom(field)
+        if field.parent_id == -1 and field.name in key:
+            changed.nullable = False
+            changed.unenforced_primary_key = True
+            changed.metadata[schema.PRIMARY_KEY.decode()] = b"true"
+        declared.append(changed)
+    return await commit(io, state, Transaction(project=Transaction.Project(schema=declared)), rebase=False)
+
+
 @implements("TXN-034", "AMB-55", "AMB-66")
 async def drop(io: Io, names: Sequence[str], may_drop: MayChange = _no_mem_wal) -> TableState:
     """Drop top-level columns from the schema; no data file is touched. Key columns stay."""

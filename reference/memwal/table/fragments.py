@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from .. import confirm, paths
 from ..clauses import implements
@@ -153,12 +154,25 @@ async def write_deletions(
 
 
 def arrow(given: object) -> pa.Table:
-    """``given``, if it is a table or a record batch; raises `InvalidArgument` for anything else."""
-    if isinstance(given, pa.RecordBatch):
-        return pa.Table.from_batches([given])
-    if not isinstance(given, pa.Table):
-        raise InvalidArgument(f"rows and keys come as a pyarrow Table, not as {type(given).__name__}")
-    return given
+    """``given`` as an Arrow table; raises `InvalidArgument` for what is none.
+
+    A pyarrow Table, RecordBatch, RecordBatchReader or Dataset (a pylance one too), whatever else has Arrow's stream
+    interface, such as a frame of pandas or polars, a list of dicts by row, or a dict of lists by column.
+    """
+    if isinstance(given, pa.Table):
+        return given
+    try:
+        if isinstance(given, pa.RecordBatch):
+            return pa.Table.from_batches([given])
+        if isinstance(given, ds.Dataset):
+            return given.to_table()
+        if isinstance(given, list) and all(isinstance(row, dict) for row in given):
+            return pa.Table.from_pylist(given)
+        if isinstance(given, dict) or hasattr(given, "__arrow_c_stream__"):
+            return pa.table(given)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidArgument(f"the rows are no Arrow data: {error}", clause="AMB-136") from error
+    raise InvalidArgument(f"rows and keys come as a pyarrow Table, not as {type(given).__name__}")
 
 
 def conform(rows: pa.Table | pa.RecordBatch, to: pa.Schema) -> pa.Table:
@@ -167,7 +181,7 @@ def conform(rows: pa.Table | pa.RecordBatch, to: pa.Schema) -> pa.Table:
     # The usual case: a small put has nothing else that is worth leaving out.
     same = table.schema.equals(to, check_metadata=True)
     if not same:
-        _check_names(table.schema.names, to.names)
+        check_names(table.schema.names, to.names)
     for field in to:
         column = table.column(field.name)
         if column.type != field.type:
@@ -179,7 +193,8 @@ def conform(rows: pa.Table | pa.RecordBatch, to: pa.Schema) -> pa.Table:
     return table if same else pa.table([table.column(n) for n in to.names], schema=to)
 
 
-def _check_names(given: Sequence[str], wanted: Sequence[str]) -> None:
+def check_names(given: Sequence[str], wanted: Sequence[str]) -> None:
+    """Raise `InvalidArgument` unless the columns ``given`` are those ``wanted``, each once, in any order."""
     if len(set(given)) != len(given):
         raise InvalidArgument("column names are not unique", clause="AMB-136")
     missing = [name for name in wanted if name not in given]

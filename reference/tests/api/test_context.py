@@ -173,8 +173,10 @@ TABLE: dict[str, Callable[[Scene], Any]] = {
     "gc": lambda s: s.table().gc(retain_versions=1, sizes=True),
     "verify": lambda s: s.table().verify(),
     "repair": lambda s: s.table().repair(),
-    "append": lambda s: s.table().append(rows(9)),
-    "delete": lambda s: s.table().delete("id = 1"),
+    "upsert": lambda s: s.table().upsert(rows(9)),
+    "delete": lambda s: s.table().delete(keys(8)),
+    "close": lambda s: s.table().close(),
+    "to_lance": lambda s: s.table().refresh().to_lance(),
 }
 BASE: dict[str, Callable[[Scene], Any]] = {
     "refresh": lambda s: s.base().refresh(),

@@ -90,7 +90,7 @@ def test_deleted_rows_are_in_no_scan_and_no_search_and_a_fragment_without_rows_i
     many = pa.table({"id": pa.array(range(6), pa.int64()), "e": vectors})
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), many.schema.field("e")])
     table = memwal.create(place, many.slice(0, 4).cast(schema), primary_key=["id"])
-    table.append(many.slice(4).cast(schema))
+    table.base.append(many.slice(4).cast(schema))
     memwal.base_table(place).delete("id IN (1, 4, 5)")
     (left,) = [fragment.metadata for fragment in lance.dataset(place).get_fragments()]
     assert (left.id, left.physical_rows, left.deletion_file.num_deleted_rows) == (0, 4, 1)

@@ -98,7 +98,7 @@ def test_a_lookup_takes_the_last_row_of_the_newest_source_that_has_one(scene: Sc
         assert values(scene.table.get(one(key), writers=scene.writers)) == {key: newest}
     assert scene.branches("TakeLastExec", keys=one(2)) == ["B[gen=3]", "B[gen=2]", "B[gen=1]", "base_table[gen=-1]"]
     assert scene.branches("TakeLastExec", keys=one(1)) == ["A[gen=2]", "A[gen=1]", "base_table[gen=-1]"]
-    scene.table.append(rows(*((key, "base") for key in range(7, 2007))))
+    scene.table.base.append(rows(*((key, "base") for key in range(7, 2007))))
     told = scene.plan(keys=one(*range(7, 2007)))  # some of them look as if they were in a generation
     assert "[positive]" in told
     found = scene.table.get(one(*range(7, 2007)), writers=scene.writers)

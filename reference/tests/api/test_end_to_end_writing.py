@@ -140,7 +140,7 @@ def test_a_merger_goes_by_the_progress_of_its_region_in_the_newest_index(table: 
                 writer.flush()
     other = memwal.open(tmp_path / "t")
     assert other.merge(first).merged == ((first, 1), (first, 2))
-    other.delete("id = 1")
+    other.base.delete("id = 1")
     assert table.merge(first).merged == ()
     assert table.merge(second).merged == ((second, 1),)
     assert by_id(table.scan()) == {2: "x", 3: "x"}

@@ -45,7 +45,7 @@ def base(table: memwal.Table, tmp_path: Path) -> set[tuple[object, ...]]:
 
 @pytest.mark.clause("READ-001", "READ-002", "READ-003", "READ-004", "READ-005", "READ-006", "READ-015", "READ-016")
 def test_the_newest_row_wins_over_base_generations_and_memory(table: memwal.Table, tmp_path: Path) -> None:
-    table.append(rows((1, "base", 0), (2, "base", 0), (3, "base", 0), (4, "base", 0)))
+    table.base.append(rows((1, "base", 0), (2, "base", 0), (3, "base", 0), (4, "base", 0)))
     with table.writer(background=False) as writer:
         writer.put(rows((1, "gen1", 1), (2, "gen1", 1), (3, "gen1", 1)))
         assert writer.flush() == 1
@@ -61,7 +61,7 @@ def test_the_newest_row_wins_over_base_generations_and_memory(table: memwal.Tabl
 
 @pytest.mark.clause("MERGE-001", "MERGE-002", "MERGE-006", "MERGE-019", "MERGE-020", "READ-007", "FORMAT-002")
 def test_merging_moves_generations_into_the_base_in_order(table: memwal.Table, tmp_path: Path) -> None:
-    table.append(rows((1, "base", 0), (9, "base", 0)))
+    table.base.append(rows((1, "base", 0), (9, "base", 0)))
     flush(table, rows((1, "x", 1), (1, "y", 2)), rows((1, "z", 3), (2, "new", 3)))
     report = table.merge()
     assert [generation for _, generation in report.merged] == [1, 2]
@@ -170,7 +170,7 @@ def test_an_old_version_reads_as_it_was(table: memwal.Table, tmp_path: Path) -> 
 
 @pytest.mark.clause("READ-001", "PLAN-015")
 def test_a_filter_never_brings_back_a_superseded_row(table: memwal.Table) -> None:
-    table.append(rows((1, "old", 10), (2, "old", 10)))
+    table.base.append(rows((1, "old", 10), (2, "old", 10)))
     flush(table, rows((1, "new", 20)))
     assert values(table.scan(filter=pc.field("value") < 15)) == {(2, "old", 10)}
     assert values(table.scan(filter="value < 15")) == {(2, "old", 10)}
@@ -259,7 +259,7 @@ def test_rows_are_routed_by_the_spec_and_a_foreign_row_is_refused(tmp_path: Path
 
 @pytest.mark.clause("AMB-89")
 def test_deletes_work_in_r_and_are_refused_in_a_and_b(table: memwal.Table, tmp_path: Path, revision: str) -> None:
-    table.append(rows((1, "base", 0), (2, "base", 0)))
+    table.base.append(rows((1, "base", 0), (2, "base", 0)))
     keys = rows((1, None, None)).select(["id"])
     with table.writer() as writer:
         if revision != "R":
@@ -276,7 +276,7 @@ def test_deletes_work_in_r_and_are_refused_in_a_and_b(table: memwal.Table, tmp_p
 
 
 def test_a_point_lookup_finds_the_newest_row_of_each_key(table: memwal.Table) -> None:
-    table.append(rows((1, "base", 0), (2, "base", 0)))
+    table.base.append(rows((1, "base", 0), (2, "base", 0)))
     with table.writer() as writer:
         writer.put(rows((2, "new", 1)))
         wanted = rows((2, None, None), (1, None, None), (7, None, None)).select(["id"])
@@ -312,7 +312,7 @@ def test_a_listed_generation_that_is_lost_is_damage_and_no_race(table: memwal.Ta
 
 @pytest.mark.clause("PLAN-001", "PLAN-002", "PLAN-012", "PLAN-013")
 def test_a_plan_has_the_base_once_and_each_generation_and_memtable_under_its_number(table: memwal.Table) -> None:
-    table.append(rows((1, "base", 0), (2, "base", 0)))
+    table.base.append(rows((1, "base", 0), (2, "base", 0)))
     with table.writer(background=False) as writer:
         writer.put(rows((1, "flushed", 1)))
         writer.flush()
@@ -331,7 +331,7 @@ def test_a_plan_has_the_base_once_and_each_generation_and_memtable_under_its_num
 def test_a_lookup_goes_from_the_newest_source_to_the_one_that_has_the_key_and_reads_none_below(
     table: memwal.Table,
 ) -> None:
-    table.append(rows((1, "base", 0), (2, "base", 0)))
+    table.base.append(rows((1, "base", 0), (2, "base", 0)))
     with table.writer(background=False) as writer:
         writer.put(rows((1, "flushed", 1)))
         writer.flush()

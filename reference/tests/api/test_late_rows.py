@@ -165,7 +165,7 @@ def test_a_region_compares_with_its_own_rows_of_the_base_whether_merges_tell_whi
             writer.put(old.filter(pa.array(buckets == bucket)))
             writer.flush()
         table.merge()
-    table.append(rows(*((i, 10, "appended") for i in range(60, 90))))
+    table.base.append(rows(*((i, 10, "appended") for i in range(60, 90))))
     every = rows(*((i, 10 + i % 2, "new") for i in range(90)))
     buckets = table.region_values(every)["b"].to_numpy()
     for bucket in range(3):

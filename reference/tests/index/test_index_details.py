@@ -262,7 +262,7 @@ def test_merge_progress_changes_only_in_the_commits_that_carry_merged_rows(groun
     flushed(made, region, 1, 2)
     made.merge()
     made.snapshot()
-    made.append(row(50))
+    made.base.append(row(50))
     flushed(made, region, 3)
     changed(ground, lambda d: replace(d, maintained_indexes=("vec",)))
     made.merge()

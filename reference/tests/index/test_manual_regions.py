@@ -122,8 +122,8 @@ def merged_rows(made: memwal.Table, ground: Ground, how: str) -> tuple[str, str]
     put(made, one, 1, "one")
     made.merge()
     if how == "compacted and collected":
-        made.append(row(7, "appended"))
-        made.append(row(8, "appended"))
+        made.base.append(row(7, "appended"))
+        made.base.append(row(8, "appended"))
         put(made, one, 2, "one")
         made.merge()
         memwal.base_table("t", store=ground).compact()
@@ -156,7 +156,7 @@ def test_a_merge_that_would_replace_a_row_of_another_manual_region_stops_with_bo
 @pytest.mark.parametrize("revision", REVISIONS_ALL)
 def test_manual_regions_replace_their_own_rows_and_rows_that_no_region_merged(ground: Ground, revision: str) -> None:
     made = table(ground, revision)
-    made.append(pa.concat_tables([row(key, "base") for key in (1, 2, 3)]))
+    made.base.append(pa.concat_tables([row(key, "base") for key in (1, 2, 3)]))
     one, other = made.register_region(), made.register_region()
     for value in ("first", "second"):
         put(made, one, 1, value)
@@ -198,8 +198,8 @@ def test_under_the_literal_profile_the_older_row_wins_by_the_order_of_merging(gr
 def test_a_row_that_was_deleted_from_the_base_is_no_row_of_another_region(ground: Ground) -> None:
     made = table(ground, "B")
     _, other = merged_rows(made, ground, "at once")
-    made.append(row(9, "kept"))
-    made.delete("id = 1")
+    made.base.append(row(9, "kept"))
+    made.base.delete("id = 1")
     put(made, other, 1, "other")
     made.merge()
     assert shown(made.scan()) == [(1, "other"), (9, "kept")]
@@ -211,7 +211,7 @@ def test_the_versions_that_a_merge_asks_for_owners_are_bounded(ground: Ground) -
     one = put(made, None, 1, "one")
     made.merge()
     for number in range(5):
-        made.append(row(100 + number, "direct"))
+        made.base.append(row(100 + number, "direct"))
     state = ground.run(latest(IO))
     (merged,) = [FragmentId(each.id) for each in state.fragments if each.id == 0]
     assert ground.run(owners(IO, state, state.fragments)) == {merged: one}

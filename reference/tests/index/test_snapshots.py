@@ -509,7 +509,7 @@ def test_after_a_conflict_the_builder_commits_again_without_scanning_again_and_n
 ) -> None:
     made, _ = a_table(ground)
     builder = Actor(ground, regions.build_snapshot(IO, inline_most=0)).until(PutIfAbsent, "/_versions/")
-    made.append(row(70))
+    made.base.append(row(70))
     changed(ground, lambda d: replace(d, maintained_indexes=("vec",)))
     before = len(ground.asked)
     builder.finish()

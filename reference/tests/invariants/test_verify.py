@@ -81,8 +81,8 @@ def history_of_crashes(store: Ground, revision: str) -> None:
                 writer.put(mine.slice(3, 1))
         table.snapshot()
         table.merge()
-        table.append(rows((100 + turn, "base", 0)))
-        table.delete("id = 100")
+        table.base.append(rows((100 + turn, "base", 0)))
+        table.base.delete("id = 100")
         table.gc(retain_versions=2)
 
 
@@ -471,7 +471,7 @@ def test_an_entry_that_came_where_a_listing_had_passed_is_no_hole(revision: str,
 
 def test_keys_are_compared_in_as_many_passes_as_their_number_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = whole("B")
-    scene.table.append(rows((100, "again", 1), (500, "once", 1)))
+    scene.table.base.append(rows((100, "again", 1), (500, "once", 1)))
     once = {f.reason for f in scene.verify().findings}
     monkeypatch.setattr(keys, "KEYS_PER_PASS", 2)
     assert {f.reason for f in scene.verify().findings} == once

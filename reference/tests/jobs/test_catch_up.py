@@ -145,14 +145,14 @@ def test_catch_up_keeps_centroids_where_pylance_would_train_new_ones(tmp_path: P
     table = enabled(place, ["IVF_FLAT"])
     flush(table, rows(300, 301))
     table.merge()
-    table.append(many(1000, 60_000))
+    table.base.append(many(1000, 60_000))
     trained = centroids(place, "IVF_FLAT")[0]
     first = [e.uuid.uuid for e in table.refresh()._state.manifest.indices if e.name == "IVF_FLAT"]
     table.catch_up()
     assert centroids(place, "IVF_FLAT") == [trained, trained]
     kept = [e.uuid.uuid for e in table._state.manifest.indices if e.name == "IVF_FLAT"]
     assert kept[:1] == first
-    table.append(many(60_000, 120_000))
+    table.base.append(many(60_000, 120_000))
     lance.dataset(str(place)).optimize.optimize_indices(index_names=["IVF_FLAT"])
     assert any(found != trained for found in centroids(place, "IVF_FLAT"))
 
@@ -191,7 +191,7 @@ def test_parts_of_a_vector_index_are_merged_behind_the_first_which_stays(
 def test_an_index_that_came_out_trained_anew_is_not_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "t"
     table = enabled(place, ["IVF_FLAT"])
-    table.append(many(1000, 60_000))
+    table.base.append(many(1000, 60_000))
     version = table.version
     monkeypatch.setattr(extension, "_merged_segments", lambda before: None)
     monkeypatch.setattr(index_builder, "fill", everything)
@@ -250,7 +250,7 @@ def test_an_index_that_nobody_maintains_catches_up_and_other_entries_stay(tmp_pa
 def test_rows_appended_directly_are_indexed_without_touching_the_mem_wal_index(tmp_path: Path) -> None:
     place = tmp_path / "t"
     table = enabled(place, ["btree"])
-    table.append(rows(300, 320))
+    table.base.append(rows(300, 320))
     before = table._state.mem_wal_entry
     (done,) = table.catch_up().committed
     assert (done.fragments, done.credited) == ((1,), ())
@@ -341,7 +341,7 @@ def test_values_that_pylance_rewrote_in_place_are_indexed_anew(tmp_path: Path) -
 
 def compacted(table: memwal.Table, place: Path) -> None:
     """Let pylance compact indexed fragments, and leave the index as it is."""
-    table.append(rows(300, 310))
+    table.base.append(rows(300, 310))
     table.catch_up()
     lance.dataset(str(place)).optimize.compact_files(defer_index_remap=True)
 
@@ -368,11 +368,11 @@ def test_of_fragments_that_pylance_compacted_in_part_the_index_covers_what_it_co
 ) -> None:
     place = tmp_path / "t"
     table = enabled(place, ["btree"])
-    table.append(rows(300, 310))
+    table.base.append(rows(300, 310))
     table.catch_up()
     region = flush(table, rows(305, 315, "new"))
     table.merge()
-    table.append(rows(400, 410))
+    table.base.append(rows(400, 410))
     assert [sorted(each(table._state, "btree")) for each in (coverage.covered, coverage.uncovered)] == [[0, 1], [2, 3]]
     lance.dataset(str(place)).optimize.compact_files(defer_index_remap=deferred)
     state = table.refresh()._state
@@ -416,7 +416,7 @@ def test_a_maintained_index_that_the_base_lacks_is_named(tmp_path: Path) -> None
 def test_damaged_index_files_are_an_error_and_commit_nothing(tmp_path: Path, damage: str) -> None:
     place = tmp_path / "t"
     table = enabled(place, ["btree"])
-    table.append(rows(300, 310))
+    table.base.append(rows(300, 310))
     version = table.version
     for path in (place / "_indices").rglob("*.lance"):
         if damage == "gone" or (damage == "a file gone" and path.name == "page_lookup.lance"):

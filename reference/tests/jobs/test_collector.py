@@ -366,10 +366,10 @@ def test_a_version_from_before_mem_wal_was_enabled_keeps_no_generation(ground: G
 def test_versions_stay_by_number_by_age_and_by_name(ground: Ground, clock: Clock) -> None:
     made = table(ground)
     for key in range(3):
-        made.append(row(key))
+        made.base.append(row(key))
     clock.now_ms += 3_600_000
     for key in range(3, 5):
-        made.append(row(key))
+        made.base.append(row(key))
     tag(ground, "one", 1)
     tag(ground, "elsewhere", 2, branch="b")
     ground.objects["t/_refs/branches/b.json"] = json.dumps(
@@ -405,7 +405,7 @@ def test_versions_stay_by_number_by_age_and_by_name(ground: Ground, clock: Clock
 def test_the_version_from_which_the_first_branch_of_a_lineage_starts_stays(ground: Ground, steps: int) -> None:
     made = table(ground)
     for key in range(5):
-        made.append(row(key))
+        made.base.append(row(key))
     lineage = [[2, "0a"], [40, "0b"], [50, "0c"]][:steps]
     branch = {"parentBranch": "b", "parentVersion": lineage[-1][0], "identifier": {"version_mapping": lineage}}
     ground.objects["t/_refs/branches/c.json"] = json.dumps(branch).encode()
@@ -480,7 +480,7 @@ def test_with_a_grace_time_a_generation_waits_until_a_version_older_than_that_ha
     assert reasons(kept.decisions, "generation") == [f"above merge progress 0 of retained table version {merged - 1}"]
     assert [s.version for s in history(ground)] == [merged - 1, merged]
     clock.now_ms += 599_000
-    made.append(row(9))
+    made.base.append(row(9))
     assert listed(ground, region, "B") == [1]
     clock.now_ms += 10_000
     made.gc(retain_versions=1, grace_ms=600_000)
@@ -543,7 +543,7 @@ def test_with_a_grace_time_an_append_that_was_slow_is_not_lost_to_the_expiry_of_
     slow = write.append(IO, row(7, "slow"))
     stalled = Actor(ground, slow).until(PutIfAbsent, "_versions/")
     for key in range(3):
-        made.append(row(key))
+        made.base.append(row(key))
     made.gc(retain_versions=1, grace_ms=600_000)
     stalled.finish()
     assert strong(ground)[7] == "slow"

@@ -53,10 +53,10 @@ def test_data_and_deletion_files_stay_exactly_as_long_as_a_retained_version_name
     ground = Ground()
     made = table(ground)
     for start in (0, 10, 20):
-        made.append(pa.concat_tables([row(start + n) for n in range(10)]))
-    made.delete("id = 3")
-    made.delete("id = 4")
-    made.delete("id >= 20")
+        made.base.append(pa.concat_tables([row(start + n) for n in range(10)]))
+    made.base.delete("id = 3")
+    made.base.delete("id = 4")
+    made.base.delete("id >= 20")
     run(ground, retain_versions=keep)
     there = {f"{folder}/{n}" for folder in ("data", "_deletions") for n in objects_below(ground, folder)}
     assert there == named_files(ground)
@@ -114,7 +114,7 @@ def test_what_a_failed_attempt_left_goes_only_after_a_grace_time_and_only_if_it_
     ground = Ground()
     made = table(ground)
     for key in range(4):
-        made.append(row(key))
+        made.base.append(row(key))
     assert newest(ground).version == 6
     dead, live, current = attempt(ground, 3, "a"), attempt(ground, 5, "b"), attempt(ground, 6, "c")
 
@@ -137,7 +137,7 @@ def test_what_a_failed_attempt_left_goes_only_after_a_grace_time_and_only_if_it_
 def test_a_file_of_a_dead_attempt_stays_where_a_newer_transaction_names_it_too(ground: Ground, clock: Clock) -> None:
     made = table(ground)
     for key in range(4):
-        made.append(row(key))
+        made.base.append(row(key))
     attempt(ground, 3, "a")
     again = attempt(ground, 6, "a")
     clock.now_ms += 3_600_000
@@ -148,9 +148,9 @@ def test_a_file_of_a_dead_attempt_stays_where_a_newer_transaction_names_it_too(g
 
 def test_what_an_expired_version_named_is_remembered_while_another_may_still_commit_it(ground: Ground) -> None:
     made = table(ground)
-    made.append(row(1))
+    made.base.append(row(1))
     (file,) = newest(ground).fragments[0].files
-    made.delete("id = 1")
+    made.base.delete("id = 1")
     again = attempt(ground, newest(ground).version, file.path.removesuffix(".lance"))
     run(ground, retain_versions=1)
     assert objects_below(ground, "data") == [file.path]
@@ -162,10 +162,10 @@ def test_what_an_expired_version_named_is_remembered_while_another_may_still_com
 
 def test_files_of_detached_versions_stay(ground: Ground) -> None:
     made = table(ground)
-    made.append(row(1))
+    made.base.append(row(1))
     state = newest(ground)
     ground.objects["t/_versions/d9223372036854775809.manifest"] = ground.objects[state.path]
-    made.delete("id = 1")
+    made.base.delete("id = 1")
     found = {d.name: d.reason for d in run(ground, retain_versions=1)}
     (file,) = state.fragments[0].files
     assert found[f"data/{file.path}"] == "named by the detached version _versions/d9223372036854775809.manifest"

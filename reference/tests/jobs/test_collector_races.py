@@ -275,7 +275,7 @@ def test_a_tag_of_a_version_that_is_expired_meanwhile_is_refused_and_gone() -> N
     ground = Ground()
     made = table(ground, "B")
     version = made.version
-    made.append(row(1, "a"))
+    made.base.append(row(1, "a"))
     late = Actor(ground, tags.create(IO, "late", TableVersion(version))).until(PutIfAbsent, "tags/late")
     late.step()
     assert "t/_refs/tags/late.json" in ground.objects
@@ -334,9 +334,9 @@ def test_a_version_whose_files_are_being_collected_does_not_come_back() -> None:
 def table_with_replaced_rows() -> Ground:
     ground = Ground()
     made = table(ground)
-    made.append(row(1, "x"))
-    made.append(row(2, "x"))
-    made.delete("id = 1")
+    made.base.append(row(1, "x"))
+    made.base.append(row(2, "x"))
+    made.base.delete("id = 1")
     return ground
 
 
@@ -397,7 +397,7 @@ def unmerged(revision: str) -> tuple[Ground, RegionId, dict[int, str]]:
     """A table with two generations that are not merged, and the rows that it has."""
     ground = Ground()
     made = table(ground, revision)
-    made.append(pa.concat_tables([row(1, "base"), row(2, "base")]))
+    made.base.append(pa.concat_tables([row(1, "base"), row(2, "base")]))
     region = generation(made, None, (1, "one"), (3, "one"))
     generation(made, region, (1, "two"), (4, "two"))
     return ground, RegionId(region), {1: "two", 2: "base", 3: "one", 4: "two"}

@@ -28,7 +28,7 @@ from ..kit.ground import SCHEMA, Ground, row
 def test_a_dry_run_changes_nothing_and_foretells_what_is_done(revision: str) -> None:
     ground, region = busy(revision)
     orphan(ground, region, 1)
-    memwal.open("t", store=ground).delete("id = 1")
+    memwal.open("t", store=ground).base.delete("id = 1")
     before, since = dict(ground.objects), len(ground.asked)
     foretold = run(ground, dry_run=True, retain_versions=1, retain_manifests=2)
     assert changes(ground, since) == []
@@ -165,8 +165,8 @@ def test_pylance_reads_and_writes_a_table_that_was_collected(place: str) -> None
     lance.dataset(place).create_scalar_index("v", "BTREE", name="v")
     memwal.open(place).gc(retain_versions=1)
     made = memwal.open(place)
-    made.append(row(2, "b"))
-    made.delete("id = 1")
+    made.base.append(row(2, "b"))
+    made.base.delete("id = 1")
     made.gc(retain_versions=1)
     dataset = lance.dataset(place)
     assert dataset.to_table(filter="v = 'b'").to_pylist() == [{"id": 2, "v": "b"}]

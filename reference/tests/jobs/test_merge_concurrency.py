@@ -85,8 +85,8 @@ class Scene:
 
     def __init__(self, folder: Path, revision: str, merged: int = 0) -> None:
         table = memwal.create(folder / "t", SCHEMA, primary_key=["id"], revision=revision)
-        table.append(rows({1: "base", 2: "base"}))
-        table.append(rows({3: "base", 4: "base"}))
+        table.base.append(rows({1: "base", 2: "base"}))
+        table.base.append(rows({3: "base", 4: "base"}))
         with table.writer() as writer:
             self.region = writer.region_id
             for number, content in GENERATIONS.items():

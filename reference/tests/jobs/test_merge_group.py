@@ -47,8 +47,8 @@ class Scene:
         bucket = table.region_values(rows(*range(60), v=""))["b"].to_pylist()
         self.keys = [[key for key in range(60) if bucket[key] == value][:3] for value in range(REGIONS)]
         known = [key for own in self.keys for key in own[:2]]
-        table.append(rows(*known[:3], v="base"))
-        table.append(rows(*known[3:], v="base"))
+        table.base.append(rows(*known[:3], v="base"))
+        table.base.append(rows(*known[3:], v="base"))
         self.regions: list[RegionId] = []
         for value, own in enumerate(self.keys):
             with table.writer(values={"b": value}, background=False) as writer:

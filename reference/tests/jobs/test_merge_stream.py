@@ -268,7 +268,7 @@ def test_no_request_and_no_batch_of_a_merge_grows_with_the_base_or_the_generatio
     tmp_path: Path, revision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = memwal.create(tmp_path / "t", WIDE, primary_key=["id"], revision=revision)
-    table.append(wide(range(3000), b"a"))
+    table.base.append(wide(range(3000), b"a"))
     with table.writer() as writer:
         for start in range(2000, 4000, 40):
             writer.put(wide(range(start, start + 40), b"b"))
@@ -312,7 +312,7 @@ def test_the_arrow_memory_of_a_merge_does_not_grow_with_the_base(tmp_path: Path)
     for number, count in enumerate((2_000, 20_000)):
         table = memwal.create(tmp_path / f"t{number}", WIDE, primary_key=["id"], revision="B")
         for start in range(0, count, 2000):
-            table.append(wide(range(start, start + 2000), b"a", width=100))
+            table.base.append(wide(range(start, start + 2000), b"a", width=100))
         flush(table, wide(range(0, 2000, 4), b"b", width=100))
         samples: list[int] = []
         listener = lambda event, fields, s=samples: s.append(pa.total_allocated_bytes())  # noqa: E731
@@ -325,8 +325,8 @@ def test_the_arrow_memory_of_a_merge_does_not_grow_with_the_base(tmp_path: Path)
 @pytest.mark.usefixtures("small_parts")
 def test_progress_is_told_for_keys_base_and_rows_up_to_the_end(tmp_path: Path) -> None:
     table = memwal.create(tmp_path / "t", WIDE, primary_key=["id"], revision="B")
-    table.append(wide(range(300), b"a"))
-    table.append(wide(range(300, 500), b"a"))
+    table.base.append(wide(range(300), b"a"))
+    table.base.append(wide(range(300, 500), b"a"))
     flush(table, wide(range(250, 650), b"b"))
     told: list[tuple[str, int, int]] = []
 
@@ -442,7 +442,7 @@ def test_the_last_row_of_a_key_wins_across_pieces_and_fragments(tmp_path: Path, 
 
 def test_a_merge_of_many_regions_by_hand_asks_for_each_small_file_once(tmp_path: Path) -> None:
     table = memwal.create(tmp_path / "t", WIDE, primary_key=["id"], revision="B")
-    table.append(wide(range(10), b"a"))
+    table.base.append(wide(range(10), b"a"))
     with table.writer() as writer:
         writer.put(wide(range(5, 15), b"b"))
         writer.flush()
@@ -497,7 +497,7 @@ def test_a_pass_over_two_regions_opens_each_fragment_of_the_base_once_for_its_ke
 
     spec = memwal.bucket("b", ["id"], 2)
     table = memwal.create("t", rows(*range(8), v="base"), primary_key=["id"], spec=spec, store=ground)
-    table.append(rows(*range(8, 12), v="base"))
+    table.base.append(rows(*range(8, 12), v="base"))
     files = [f"t/data/{fragment.files[0].path}" for fragment in table._state.fragments]
     bucket = dict(zip(range(12), table.region_values(rows(*range(12), v=""))["b"].to_pylist(), strict=True))
     expected = dict.fromkeys(range(12), "base")

@@ -72,7 +72,7 @@ def table(tmp_path: Path, revision: str) -> memwal.Table:
 
 @pytest.mark.clause("MERGE-002", "MERGE-020", "AMB-46")
 def test_the_base_receives_the_last_row_of_each_key_of_a_generation(table: memwal.Table, tmp_path: Path) -> None:
-    table.append(rows((1, "base", 0), (2, "base", 0)))
+    table.base.append(rows((1, "base", 0), (2, "base", 0)))
     flushed(table, [rows((1, "a", 1), (3, "a", 1), (1, "b", 2)), rows((3, "c", 3), (4, "c", 3)), rows((4, "d", 4))])
     report = table.merge()
     assert (report.rows, report.deleted) == (3, 0)
@@ -84,7 +84,7 @@ def test_the_base_receives_the_last_row_of_each_key_of_a_generation(table: memwa
 def test_of_a_generation_of_an_older_native_writer_the_first_row_of_a_key_is_the_newest(
     table: memwal.Table, tmp_path: Path
 ) -> None:
-    table.append(rows((1, "base", 0), (2, "base", 0)))
+    table.base.append(rows((1, "base", 0), (2, "base", 0)))
     flushed(table, [rows((1, "b", 2), (3, "c", 1), (1, "a", 1))])
     (path,) = (tmp_path / "t" / "_mem_wal").rglob("*_gen_1/_versions/*.manifest")
     stored = table_manifest.decode(path.read_bytes(), "m")
@@ -115,7 +115,7 @@ def test_a_merge_goes_up_to_the_generation_that_it_is_asked_for_and_not_back(
 def test_newer_generations_override_older_ones_and_one_without_progress_begins_at_the_first(
     table: memwal.Table, tmp_path: Path
 ) -> None:
-    table.append(rows((7, "base", 0)))
+    table.base.append(rows((7, "base", 0)))
     region = flushed(
         table, rows((1, "one", 1), (2, "one", 1)), rows((2, "two", 2), (3, "two", 2)), rows((3, "three", 3))
     )
@@ -134,7 +134,7 @@ def test_generations_with_more_digits_are_merged_after_those_with_fewer(tmp_path
 
 @pytest.mark.clause("MERGE-006", "AMB-85")
 def test_rows_and_progress_are_one_update_transaction_per_generation(table: memwal.Table, tmp_path: Path) -> None:
-    table.append(rows((1, "base", 0), (2, "base", 0)))
+    table.base.append(rows((1, "base", 0), (2, "base", 0)))
     before = table.version
     region = flushed(table, rows((1, "one", 1), (5, "one", 1)), rows((1, "two", 2)))
     start = memwal.open(tmp_path / "t").version
@@ -251,7 +251,7 @@ def unlist(folder: Path, region: RegionId, generation: int) -> None:
 def test_a_source_cut_at_any_of_its_files_is_refused_and_nothing_of_it_is_committed(
     table: memwal.Table, tmp_path: Path, revision: str
 ) -> None:
-    table.append(rows((1, "base", 0)))
+    table.base.append(rows((1, "base", 0)))
     region = flushed(table, [rows((1, "one", 1), (1, "one", 2)), rows((2, "one", 1))])
     (listed,) = table.regions()[0].manifest.flushed
     held = objects(tmp_path)
@@ -288,8 +288,8 @@ def test_files_of_a_merge_that_failed_half_way_are_deleted_again(
 ) -> None:
     monkeypatch.setattr(generation_source, "HELD_BYTES", 0)
     table = memwal.create(tmp_path / "t", SCHEMA, primary_key=["id"], revision="B")
-    table.append(rows((1, "base", 0)))
-    table.append(rows((2, "base", 0), (3, "base", 0)))
+    table.base.append(rows((1, "base", 0)))
+    table.base.append(rows((2, "base", 0), (3, "base", 0)))
     region = flushed(table, rows((1, "one", 1), (2, "one", 1)))
     held = objects(tmp_path)
     generation = next(n for n in held if "_gen_1/data/" in n)
@@ -316,7 +316,7 @@ def test_files_of_a_merge_that_failed_half_way_are_deleted_again(
 
 def evolved(tmp_path: Path, revision: str, *generations: pa.Table) -> tuple[memwal.Table, Any]:
     table = memwal.create(tmp_path / "t", SCHEMA, primary_key=["id"], revision=revision)
-    table.append(rows((1, "base", 0), (2, "base", 0)))
+    table.base.append(rows((1, "base", 0), (2, "base", 0)))
     flushed(table, *generations)
     return table, native(tmp_path)
 
@@ -555,7 +555,7 @@ def test_a_null_for_a_column_without_nulls_is_refused(tmp_path: Path) -> None:
 @pytest.mark.clause("AMB-89")
 def test_tombstones_delete_and_their_column_never_reaches_the_base(tmp_path: Path) -> None:
     table = memwal.create(tmp_path / "t", SCHEMA, primary_key=["id"], revision="R")
-    table.append(rows((1, "base", 0), (2, "base", 0), (3, "base", 0)))
+    table.base.append(rows((1, "base", 0), (2, "base", 0), (3, "base", 0)))
     with table.writer() as writer:
         writer.put(rows((3, "new", 1), (4, "new", 1), (5, "new", 1)))
         writer.delete(pa.table({"id": [1, 4, 9]}))
@@ -570,7 +570,7 @@ def test_tombstones_delete_and_their_column_never_reaches_the_base(tmp_path: Pat
 @pytest.mark.clause("AMB-89")
 def test_a_generation_of_deletes_only_writes_no_data_file(tmp_path: Path) -> None:
     table = memwal.create(tmp_path / "t", SCHEMA, primary_key=["id"], revision="R")
-    table.append(rows((1, "base", 0), (2, "base", 0)))
+    table.base.append(rows((1, "base", 0), (2, "base", 0)))
     with table.writer() as writer:
         writer.delete(pa.table({"id": [2, 7]}))
         writer.flush()
@@ -636,10 +636,10 @@ def test_the_first_merge_of_a_region_records_that_maintained_indexes_lack_it(tmp
 @pytest.mark.clause("AMB-113")
 def test_the_fragments_of_each_merge_are_known_as_long_as_its_version_is_retained(tmp_path: Path) -> None:
     table = memwal.create(tmp_path / "t", SCHEMA, primary_key=["id"], revision="B")
-    table.append(rows((1, "base", 0), (2, "base", 0)))
+    table.base.append(rows((1, "base", 0), (2, "base", 0)))
     first = flushed(table, rows((1, "one", 1)), rows((5, "two", 2)))
     table.merge()
-    table.append(rows((8, "direct", 0)))
+    table.base.append(rows((8, "direct", 0)))
     second = flushed(table, rows((6, "other", 1)))
     table.merge()
 
@@ -683,7 +683,7 @@ def test_the_command_shows_a_bar_for_each_stage_to_a_person_and_nothing_to_a_fil
     shown = {}
     for terminal in (True, False):
         table = memwal.create(tmp_path / str(terminal) / "t", SCHEMA, primary_key=["id"], revision="B")
-        table.append(rows((1, "base", 0)))
+        table.base.append(rows((1, "base", 0)))
         flushed(table, rows((1, "one", 1), (2, "one", 1)))
         console = Console(file=io.StringIO(), force_terminal=terminal, width=100)
         with Display(console) as display:

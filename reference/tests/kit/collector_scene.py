@@ -60,7 +60,7 @@ def generation(made: memwal.Table, region: str | None, *pairs: tuple[int, str]) 
 def _busy(revision: str) -> tuple[dict[str, bytes], str]:
     ground = Ground()
     made = table(ground, revision)
-    made.append(row(1, "base"))
+    made.base.append(row(1, "base"))
     region = generation(made, None, (1, "one"), (2, "two"))
     generation(made, region, (2, "newer"), (3, "three"))
     made.snapshot()

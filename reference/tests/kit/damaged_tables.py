@@ -57,7 +57,7 @@ def _built(revision: str) -> tuple[Ground, tuple[RegionId, ...]]:
     store = Ground()
     spec = memwal.region_spec([memwal.bucket("bucket", ["id"], 2)])
     table = memwal.create("t", SCHEMA, primary_key=["id"], revision=revision, spec=spec, store=store)
-    table.append(rows(*((i, "base", 0) for i in range(100, 110))))
+    table.base.append(rows(*((i, "base", 0) for i in range(100, 110))))
     many = rows(*((i, f"name {i}", i) for i in range(40)))
     buckets = table.region_values(many).column("bucket")
     regions = []
@@ -77,7 +77,7 @@ def _built(revision: str) -> tuple[Ground, tuple[RegionId, ...]]:
             again.put(mine.slice(7, 1))
     table.snapshot()
     _merge_one(store, regions[0])
-    table.delete("id = 103")
+    table.base.delete("id = 103")
     store.objects["t/_refs/tags/first.json"] = b'{"version": 1}'
     return store, tuple(regions)
 

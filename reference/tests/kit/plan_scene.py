@@ -77,7 +77,7 @@ def scene(revision: str = "A") -> Scene:
         "t", SCHEMA, primary_key=["id"], revision=revision, store=ground, spec=transforms.bucket("b", "id", 2)
     )
     keys = [keys_of(table, value, 4) for value in (0, 1)]
-    table.append(pa.concat_tables([row(*own[:3], v="base") for own in keys]))
+    table.base.append(pa.concat_tables([row(*own[:3], v="base") for own in keys]))
     a, b = (table.writer(values={"b": value}, background=False) for value in (0, 1))
     for writer, (first, second, *_), name in ((a, keys[0], "a"), (b, keys[1], "b")):
         writer.put(row(first, second, v=f"{name} old"))

@@ -184,7 +184,7 @@ def _(scene: Scene) -> Iterator[tuple[Scene, str]]:
             yield within, _rewritten(within, path, twice)
             break
     again = scene.copy()
-    again.table.append(rows((100, "again", 1)))
+    again.table.base.append(rows((100, "again", 1)))
     yield again, min(p for p in again.below("t/data") if 100 in _ids(again, p))
 
 

@@ -24,7 +24,7 @@ def table_of(ground: Ground, *, rows: int, value: str = "v", fragments: int = 1)
     table = memwal.create("t", SCHEMA, primary_key=["id"], store=ground)
     for number in range(fragments):
         keys = range(number * rows, (number + 1) * rows)
-        table.append(pa.table([pa.array(keys, pa.int64()), [value] * rows], schema=SCHEMA))
+        table.base.append(pa.table([pa.array(keys, pa.int64()), [value] * rows], schema=SCHEMA))
     return table
 
 
@@ -107,7 +107,7 @@ def test_the_peak_of_a_stream_does_not_grow_with_the_rows_of_the_base(tmp_path: 
         for start in range(0, rows, 50_000):
             keys = range(start, start + 50_000)
             texts = [f"{key:0600}" for key in keys]
-            table.append(pa.table([pa.array(keys, pa.int64()), texts], schema=SCHEMA))
+            table.base.append(pa.table([pa.array(keys, pa.int64()), texts], schema=SCHEMA))
         with table.writer(background=False) as writer:
             writer.put(pa.table([pa.array(range(1000), pa.int64()), ["new"] * 1000], schema=SCHEMA))
             writer.flush()

@@ -103,7 +103,7 @@ class History:
             "t", schema, primary_key=list(key), revision=revision, spec=spec, store=self.store, profile=profile
         )
         for number, step in base:
-            self.table.append(rows([made(number, step), made(number + 1, step)]))
+            self.table.base.append(rows([made(number, step), made(number + 1, step)]))
             for each in (number, number + 1):
                 self.newest.setdefault(each, []).append(made(each, step))
 
@@ -227,7 +227,7 @@ def test_pages_of_other_columns_are_fetched_for_rows_that_match_only() -> None:
     store, quarter = Ground(), COUNT // 4
     made = memwal.create("t", wide(range(quarter), 0), primary_key=["id"], store=store)
     for start in range(quarter, COUNT, quarter):
-        made.append(wide(range(start, start + quarter), start))
+        made.base.append(wide(range(start, start + quarter), start))
     with made.writer(background=False) as writer:
         writer.put(wide(range(100), 1))
         writer.flush()

@@ -152,7 +152,7 @@ def transaction_gone(place: Place, region: str) -> None:
 
 
 def versions_expired(place: Place, region: str) -> None:
-    place.table.append(rows(6000, 6001))
+    place.table.base.append(rows(6000, 6001))
     found = drive(versions(IO), place.store)
     for version in found[:-1]:
         (place.folder / "t" / "_versions" / f"{2**64 - 1 - version:020d}.manifest").unlink()
@@ -198,7 +198,7 @@ def test_what_no_index_of_a_generation_answers_for_is_scanned(
 def test_direct_appends_and_compacted_fragments_are_scanned(tmp_path: Path) -> None:
     region = RegionId(lagging(tmp_path, "btree", covered=1, merged=2))
     place = Place(tmp_path)
-    place.table.append(rows(7000, 7003))
+    place.table.base.append(rows(7000, 7003))
     planned = place.plan("btree")
     assert planned.scanned == {3}
     assert [sorted(g.fragments) for g in planned.region(region).gap] == [[2]]
@@ -212,7 +212,7 @@ def test_direct_appends_and_compacted_fragments_are_scanned(tmp_path: Path) -> N
 def test_fragments_that_are_gone_are_in_no_part_of_the_plan(tmp_path: Path) -> None:
     region = RegionId(lagging(tmp_path, "btree", covered=2, merged=4))
     place = Place(tmp_path)
-    place.table.delete("id = 1 OR (id >= 1010 AND id < 1020) OR id = 3 OR (id >= 1030 AND id < 1040)")
+    place.table.base.delete("id = 1 OR (id >= 1010 AND id < 1020) OR id = 3 OR (id >= 1030 AND id < 1040)")
     planned = place.plan("btree")
     assert planned.indexed == {0, 2}
     assert planned.scanned == frozenset()
@@ -299,7 +299,7 @@ def test_an_index_that_the_base_lacks_has_no_plan(tmp_path: Path) -> None:
 def test_the_origin_of_a_fragment_is_told_by_the_merge_that_made_it(tmp_path: Path) -> None:
     region = RegionId(lagging(tmp_path, "btree", covered=1, merged=3))
     place = Place(tmp_path)
-    place.table.append(rows(7000, 7003))
+    place.table.base.append(rows(7000, 7003))
     state = place.table._state
     found = drive(merge_origins(IO, state, fragment_ids(state)), place.store)
     assert found == {g: frozenset({(region, g)}) for g in (1, 2, 3)}

@@ -130,7 +130,7 @@ class World:
             self.table.catch_up(self.drawn.choice(sorted(INDEXES)))
         elif chosen == "base":
             gone = self.drawn.sample(range(KEYS), 3)
-            self.table.delete(f"id IN ({', '.join(map(str, gone))})")
+            self.table.base.delete(f"id IN ({', '.join(map(str, gone))})")
             self.base = {key: row for key, row in self.base.items() if key not in gone}
         elif chosen == "compact":
             memwal.base_table(self.place).compact()
@@ -275,7 +275,7 @@ def test_of_a_key_that_the_base_has_twice_both_plans_give_the_last_row_that_matc
         writer.flush()
     table.merge()
     for row in twice:
-        table.append(pa.Table.from_pylist([row], schema=SCHEMA))
+        table.base.append(pa.Table.from_pylist([row], schema=SCHEMA))
 
     def found(condition: str) -> list[tuple[int, int]]:
         return sorted((row["id"], row["m"]) for row in table.scan(filter=condition).to_pylist())

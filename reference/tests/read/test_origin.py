@@ -84,7 +84,7 @@ def test_a_column_of_the_table_keeps_its_name() -> None:
 def test_a_search_tells_it_too() -> None:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("near", pa.list_(pa.float32(), 2))])
     table = memwal.create("t", schema, primary_key=["id"], store=MemoryStore())
-    table.append(pa.table([[1], [[0.0, 1.0]]], schema=schema))
+    table.base.append(pa.table([[1], [[0.0, 1.0]]], schema=schema))
     with table.writer() as writer:
         writer.put(pa.table([[2], [[0.0, 2.0]]], schema=schema))
     found = table.search([0.0, 0.0], "near", 2, columns=["id", "_generation"], filter="id < 9")

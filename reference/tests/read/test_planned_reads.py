@@ -156,7 +156,7 @@ def table(tmp_path: Path) -> memwal.Table:
     """Keys 0 to 8 in three fragments of the base, 3 to 5 in a generation, 6 to 8 in the WAL; one region."""
     made = memwal.create(tmp_path / "t", SCHEMA, primary_key=["id"], wal_collection=True)
     for first in (0, 3, 6):
-        made.append(rows(dict.fromkeys(range(first, first + 3), "base")))
+        made.base.append(rows(dict.fromkeys(range(first, first + 3), "base")))
     with made.writer(background=False) as writer:
         writer.put(rows(dict.fromkeys((3, 4, 5), "generation")))
         writer.flush()
@@ -191,8 +191,8 @@ def test_a_split_shows_the_moment_of_the_plan_whatever_was_written_and_merged_si
 @pytest.mark.parametrize("kind", ["generation", "WAL", "version"])
 def test_a_split_whose_sources_were_collected_says_so_and_what_to_do(tmp_path: Path, kind: str) -> None:
     made = memwal.create(tmp_path / "t", SCHEMA, primary_key=["id"], wal_collection=True)
-    made.append(rows({0: "base"}))
-    made.append(rows({1: "base"}))
+    made.base.append(rows({0: "base"}))
+    made.base.append(rows({1: "base"}))
     with made.writer(background=False) as writer:
         if kind != "version":
             writer.put(rows({2: "above"}))

@@ -596,7 +596,7 @@ def test_take_last_and_scans_read_only_the_fragments_that_a_native_btree_over_th
         lance.write_dataset(rows, str(place), mode="append" if start else "create", data_storage_version="2.1")
     lance.dataset(str(place)).create_scalar_index("id", "BTREE", name="by_id")
     made = memwal.enable(place)
-    made.append(pa.table([pa.array(range(300, 400)), pa.array(["not indexed"] * 100)], schema=schema))
+    made.base.append(pa.table([pa.array(range(300, 400)), pa.array(["not indexed"] * 100)], schema=schema))
     store = LocalStore(place)
     current = drive(state.latest(Io(interpretation=STRICT)), store)
 

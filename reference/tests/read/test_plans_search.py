@@ -160,7 +160,7 @@ def test_each_generation_is_answered_by_the_index_that_catch_up_progress_says(ba
         assert "[gen=1], k=2" not in plan, "it is read as a bridge, not as a source"
         assert sorted(ids(table.search_text("cow", "text"))) == [1, 2]
         assert ids(table.search(QUERY, "vf", 2)) == [2, 1]
-        table.append(rows([500], vectors=[NEAR], texts=["cow"]))
+        table.base.append(rows([500], vectors=[NEAR], texts=["cow"]))
         assert "via=index+gen=1 index+scan of 1 fragments" in table.explain(vector=QUERY, column="vf", k=2)
         assert sorted(ids(table.search(QUERY, "vf", 3))) == [1, 2, 500]
         table.catch_up()
@@ -174,7 +174,7 @@ def test_a_row_of_a_bridging_generation_counts_only_while_the_base_has_it(base: 
     table = base.enable("B", maintained=["flat", "inverted"])
     flush(table, rows([1, 2], vectors=[QUERY, NEAR], texts=["cow", "cow"]))
     table.merge()
-    table.delete("id = 1")
+    table.base.delete("id = 1")
     assert "gen=1 index" in table.explain(vector=QUERY, column="vf")
     assert ids(table.search(QUERY, "vf", 1)) == [2]
     assert ids(table.search_text("cow", "text")) == [2]
@@ -188,7 +188,7 @@ def test_a_row_that_a_deletion_file_lists_is_in_no_vector_search(base: Base, exa
     expected = brute_force(table.scan(), "vf", query, 4)
     assert expected[0] == (-7, 0)
     check(table.search(query, "vf", 4, exact=exact), expected)
-    table.delete("id = -7")
+    table.base.delete("id = -7")
     assert [path.suffix for path in (base.place / "_deletions").iterdir()] == [".arrow"]
     check(table.search(query, "vf", 3, exact=exact), expected[1:])
 

@@ -66,7 +66,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         table.catch_up()
         flush(table, rows(range(ROWS + 40, ROWS + 90)))
         table.merge()
-        table.append(rows(range(ROWS + 90, ROWS + 100)))
+        table.base.append(rows(range(ROWS + 90, ROWS + 100)))
         with table.writer(background=False) as writer:
             writer.put(rows(superseded(), vectors([key + 1 for key in superseded()])))
             writer.put(rows([-8, -16]), indexed=False)

@@ -121,9 +121,9 @@ def run(table: memwal.Table, writers: Sequence[memwal.Writer], steps: Sequence[t
         elif what == "catch_up":
             table.catch_up()
         elif what == "append":
-            table.append(pa.table([[1_000 + number], ["fox red fox"]], schema=SCHEMA))
+            table.base.append(pa.table([[1_000 + number], ["fox red fox"]], schema=SCHEMA))
         elif what == "delete_base":
-            table.delete(f"id = {-5 - number}")
+            table.base.delete(f"id = {-5 - number}")
 
 
 def opened(built: Path, place: Path, revision: str, stack: ExitStack) -> tuple[memwal.Table, list[memwal.Writer]]:

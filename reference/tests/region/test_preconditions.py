@@ -268,7 +268,7 @@ def test_a_commit_makes_the_next_version(table: tuple[memwal.Table, str], monkey
     monkeypatch.setattr(apply, "build", skipping)
     before = table[0].version
     with pytest.raises(EngineBug, match=f"append makes version {before + 2} of version {before}"):
-        table[0].append(pa.table({"id": [3], "v": ["z"]}))
+        table[0].base.append(pa.table({"id": [3], "v": ["z"]}))
     monkeypatch.undo()
     assert table[0].refresh().version == before
 

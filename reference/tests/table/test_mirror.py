@@ -210,7 +210,7 @@ def test_an_index_with_a_damaged_uuid_is_an_error(tmp_path: Path) -> None:
 def test_parts_that_pylance_adds_have_the_model_of_the_index_and_a_new_index_has_not(tmp_path: Path, kind: str) -> None:
     table = enabled(tmp_path / "t", [kind])
     (before,) = segments(table._state, kind)
-    table.append(rows(300, 320))
+    table.base.append(rows(300, 320))
     lance.dataset(str(tmp_path / "t")).optimize.optimize_indices(index_names=[kind], num_indices_to_merge=0)
     store = Ground.of(tmp_path)
     models = [store.run(vector_models.load(IO, entry)) for entry in segments(loaded(store), kind)]

@@ -27,7 +27,7 @@ def store() -> MemoryStore:
     found = MemoryStore()
     table = memwal.create("t", SCHEMA, primary_key=["id"], store=found)
     while table.version < 8:
-        table.append(rows(table.version))
+        table.base.append(rows(table.version))
     for number in range(1, 9):
         stamp(found, number, NOON_MS + 60_000 * (number - 3))
     memwal.base_table("t", store=found).tag("kept", 5)
@@ -77,7 +77,7 @@ def test_a_tag_names_its_version_and_both_are_read_as_they_were(store: MemorySto
     assert tagged.version == 5
     assert tagged.scan().column("id").to_pylist() == memwal.open("t", store=store, version=5).scan()["id"].to_pylist()
     with pytest.raises(InvalidArgument, match="opened at a version is read-only"):
-        tagged.append(rows(9))
+        tagged.base.append(rows(9))
 
 
 def test_a_moment_before_all_versions_is_an_error_that_says_which_there_are(store: MemoryStore) -> None:
