@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 
 PROGRAMS = {
-    "README.md 1": ("people", {1: "Ada", 2: "Grace"}),
+    "README.md 1": ("people", {1: "Ada Lovelace", 2: "Grace"}),
     "writer.md 1": ("notes", {1: "Ada Lovelace", 2: "Grace"}),
 }
 """Python blocks that are whole programs: the table that they write, and its rows at the end."""
@@ -115,7 +115,7 @@ def test_the_commands_of_the_readme_work_on_the_table_of_its_program_twice(
         else:
             assert shown.exit_code == 0, f"{command}: {shown.output}"
     rows = memwal.open("people").scan().to_pylist()
-    assert sorted((row["id"], row["name"]) for row in rows) == [(1, "Ada"), (2, "Grace")]
+    assert sorted((row["id"], row["name"]) for row in rows) == [(1, "Ada Lovelace"), (2, "Grace")]
 
 
 def test_the_documents_type_each_command_with_its_group() -> None:
