@@ -111,9 +111,13 @@ class BaseTable:
     has made meaningless.
     """
 
-    def __init__(self, place: Place, current: TableState) -> None:
+    def __init__(
+        self, place: Place, current: TableState, changed: Callable[[TableState], None] = lambda _: None
+    ) -> None:
+        """``changed``: is told each version that this object commits."""
         self._place = place
         self._state = current
+        self._told = changed
 
     def __repr__(self) -> str:
         return f"<memwal.BaseTable {self._place.io.location or self._place.io.root!r} version {self.version}>"
@@ -242,6 +246,7 @@ class BaseTable:
 
     def _changed(self, operation: Protocol[TableState]) -> BaseTable:
         self._state = self._run(operation)
+        self._told(self._state)
         return self
 
     def _run(self, coroutine: Protocol[T]) -> T:

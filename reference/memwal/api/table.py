@@ -16,6 +16,7 @@ from ..jobs import collector, index_builder, spec_change
 from ..jobs.merger import COMMIT_EVERY, Failure, Merged, merge_regions
 from ..region.limits import Limits
 from ..table import coverage, state
+from ..table.state import TableState
 from .base import BaseTable
 from .regions import Regions, parsed_region
 from .reports import CatchUpReport, GcReport, MergeReport, first
@@ -224,4 +225,7 @@ class Table(Regions):
     def base(self) -> BaseTable:
         """The base table as such, at its newest version: for changes that pass the regions by."""
         self._check_not_pinned()
-        return BaseTable(self._place, self._run(state.latest(self._io)))
+        return BaseTable(self._place, self._run(state.latest(self._io)), self._went_on)
+
+    def _went_on(self, newer: TableState) -> None:
+        self._state = newer
