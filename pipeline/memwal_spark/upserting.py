@@ -59,8 +59,17 @@ class Upserted:
 
     @property
     def skipped(self) -> bool:
-        """Whether every task was finished before, or the batch older than another of its application."""
-        return bool(self.tasks) and all(task["skipped"] or not task["region_id"] for task in self.tasks)
+        """Whether every task with rows was finished before, or the batch older than another of its application."""
+        wrote = any(task["region_id"] for task in self.tasks)
+        return self.finished_before > 0 and not wrote
+
+    @property
+    def finished_before(self) -> int:
+        """Tasks that wrote nothing: their batch, or a later one of its application, was finished in their region.
+
+        By an earlier run of the batch, or by another attempt of the same task.
+        """
+        return sum(task["skipped"] for task in self.tasks)
 
     @property
     def generations(self) -> int:

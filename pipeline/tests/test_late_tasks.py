@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ from memwal.errors import InvalidArgument
 from memwal_spark import upserting, write
 from memwal_spark.options import TableOption, WriteOptions
 from memwal_spark.source import AnotherClaim, MemWalWriter
+from memwal_spark.upserting import Upserted
 from memwal_spark.write import CALL, RegionTask, TaskWritten
 from pyspark.errors import PySparkException
 from pyspark.sql.types import LongType, StructField, StructType
@@ -88,6 +90,23 @@ def test_an_attempt_that_looked_before_the_other_one_was_finished_looks_again_af
     done = attempt(path, ("app", 7), first=100)
     assert (done.skipped, done.rows) == (True, 0)
     assert entries(path) == before + 1, "the barrier of its claim"
+
+
+def test_only_a_write_whose_tasks_were_finished_before_counts_as_skipped(path: Path) -> None:
+    first, again = (asdict(attempt(path, ("app", 7))) for _ in range(2))
+    empty = {**first, "region_id": None, "rows": 0}
+    told = {
+        "nothing came": Upserted((empty,)),
+        "all written": Upserted((first, empty)),
+        "in part": Upserted((first, again)),
+        "all before": Upserted((again, empty)),
+    }
+    assert {name: (done.skipped, done.finished_before) for name, done in told.items()} == {
+        "nothing came": (False, 0),
+        "all written": (False, 0),
+        "in part": (False, 1),
+        "all before": (True, 1),
+    }
 
 
 @pytest.mark.clause("AMB-149")

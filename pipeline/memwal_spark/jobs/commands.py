@@ -109,6 +109,7 @@ def write(
             "deleted": done.deleted,
             "generations": done.generations,
             "skipped": done.skipped,
+            "finished_before": done.finished_before,
             "tasks": [dict(task) for task in done.tasks],
         }
 
@@ -116,7 +117,8 @@ def write(
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
-    skipped = "; the batch was written before" if found["skipped"] else ""
+    before, asked = found["finished_before"], len(found["tasks"])
+    skipped = f"; {before} of {asked} tasks wrote nothing, since they were finished before" if before else ""
     regions = sum(task["region_id"] is not None for task in found["tasks"])
     typer.echo(
         f"{found['rows']:,} rows into {regions} regions: {found['late']:,} late, {found['deleted']:,} deletes, "
