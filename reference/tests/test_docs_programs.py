@@ -41,7 +41,7 @@ NO_PROGRAMS = {
 }
 COMMANDS = (
     *("info", "scan", "explain", "merge", "gc", "catch-up", "specs", "verify", "repair", "inspect", "migrate"),
-    "snapshot",
+    *("snapshot", "drain"),
 )
 """Commands of README.md that work on the table of its program; the others need a checkout, minutes, or a service."""
 REFUSED = {"migrate": "there is nothing to migrate"}

@@ -28,7 +28,7 @@ class Group(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the command in front of its arguments if it is left out."""
-        if self.name in self.commands and args and args[0] not in (*self.commands, "--help"):
+        if self.name in self.commands and args and args[0] not in (*self.commands, "--help", "-h"):
             args = [str(self.name), *args]
         return super().parse_args(ctx, args)
 

@@ -27,9 +27,26 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 out, err = Console(), Console(stderr=True)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"memwal {memwal.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options of `memwal` itself, before the name of a command."""
+
 
 Place = Annotated[str, typer.Argument(metavar="TABLE", help="Folder or URL (s3://, gs://, az://) of the table.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

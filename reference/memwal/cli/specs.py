@@ -1,4 +1,4 @@
-"""`memwal table specs`: region specs of a table, and a new one; `memwal table drain`: a region into the base."""
+"""`memwal table specs`: region specs of a table, and a new one; `memwal table drain`: regions into the base."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
     @app.command("drain")
     def drain(
         table: Place,
-        region: Annotated[str, typer.Argument(metavar="REGION", help="Id of the region.")],
+        region: Annotated[str | None, typer.Argument(metavar="[REGION]", help="Id of a region; all if absent.")] = None,
         manifest_store: ManifestStore = None,
         as_json: AsJson = False,
     ) -> None:
-        """Flush what is in a region's WAL and merge its generations; an open writer of the region is fenced."""
+        """Flush what is in the WAL of a region, or of all, and merge its generations; open writers are fenced."""
         report = memwal.open(table, manifest_store=manifest_store, listener=progress).drain(region)
         if as_json:
             merged = [{"region_id": r, "generation": g} for r, g in report.merged]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import memwal
 import pytest
 import typer
 from memwal.cli.groups import command_of
@@ -43,6 +44,14 @@ def test_whoever_is_told_of_a_command_is_told_its_group() -> None:
         for told in flat.finditer(file.read_text("utf-8"))
     ]
     assert found == []
+
+
+def test_the_version_is_told_and_h_is_help_everywhere() -> None:
+    assert CliRunner().invoke(app, ["--version"]).output == f"memwal {memwal.__version__}\n"
+    for words in ([], ["table"], ["explore"], ["info"], ["table", "merge"], ["explore", "replay"], ["spark"]):
+        short, long = (CliRunner().invoke(app, [*words, option]) for option in ("-h", "--help"))
+        assert (short.exit_code, short.output) == (0, long.output)
+        assert ("COMMAND [ARGS]" in short.output) == (words in ([], ["table"], ["explore"], ["spark"]))
 
 
 @pytest.mark.parametrize("words", [["explore", "one_writer"], ["explore", "explore", "one_writer"]])
