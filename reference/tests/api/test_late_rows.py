@@ -274,7 +274,7 @@ def test_texts_with_one_hash_are_other_places_all_the_same(monkeypatch: pytest.M
 @pytest.mark.clause("AMB-105")
 def test_of_a_key_that_the_base_has_twice_the_last_row_is_compared(tmp_path: Path) -> None:
     table = create(tmp_path / "t", spec=memwal.bucket("b", "id", 1))
-    table.append(rows((1, 10, "first")))
-    table.append(rows((1, 5, "last"), (2, 5, "other")))
+    table.base.append(rows((1, 10, "first")))
+    table.base.append(rows((1, 5, "last"), (2, 5, "other")))
     with table.writer(values={"b": 0}, sequence_by="seq") as writer:
         assert writer.put(rows((1, 7, "new"), (2, 5, "late"))) == PutResult(1, 1)
