@@ -37,7 +37,11 @@ class OpenWriters:
             self._sequence = sequence
         unclaimed = [(key, values) for key, values, _ in shares if key not in self._open]
         if unclaimed:
-            writers = self._claim([values for _, values in unclaimed], sequence)
+            try:
+                writers = self._claim([values for _, values in unclaimed], sequence)
+            except MemwalError:
+                with self._closing():
+                    raise
             self._open |= {key: writer for (key, _), writer in zip(unclaimed, writers, strict=True)}
         done: list[PutResult] = []
         for key, _, rows in shares:
@@ -46,7 +50,7 @@ class OpenWriters:
                 done.append(writer.put(rows) if action == "put" else writer.delete(rows))
             except MemwalError as failure:
                 if done:
-                    failure.add_note(f"rows of {len(done)} other regions are stored; to write them again does no harm")
+                    failure.add_note(f"regions that have their rows: {len(done)}; writing these again does no harm")
                 if isinstance(failure, InvalidArgument):
                     raise
                 with self._closing():

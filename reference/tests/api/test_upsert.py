@@ -144,6 +144,19 @@ def test_a_fenced_upsert_says_so_and_the_next_call_claims_anew(tmp_path: Path) -
     assert content(other) == dict.fromkeys(range(8), "first") | {3: "again"}
 
 
+def test_after_another_spec_came_a_call_fails_and_the_next_one_goes_by_it(tmp_path: Path) -> None:
+    table, other = made(tmp_path), memwal.open(tmp_path / "t")
+    buckets = table.region_values(pa.Table.from_pylist(rows(*((key, "", 0) for key in range(40))), schema=SCHEMA))["b"]
+    first = [key for key, bucket in enumerate(buckets.to_pylist()) if bucket == 0]
+    table.upsert(rows(*((key, "old", 0) for key in first)))
+    other.add_spec(memwal.bucket("c", ["id"], 2), drain=True)
+    everything = rows(*((key, "new", 0) for key in range(40) if key not in first))
+    with pytest.raises(memwal.MemwalError):
+        table.upsert(everything)
+    table.upsert(everything)
+    assert content(other) == {key: "old" if key in first else "new" for key in range(40)}
+
+
 def test_a_failure_says_how_many_other_regions_have_their_rows(tmp_path: Path) -> None:
     table, other = made(tmp_path), memwal.open(tmp_path / "t")
     everything = rows(*((key, "first", 0) for key in range(40)))
@@ -153,7 +166,7 @@ def test_a_failure_says_how_many_other_regions_have_their_rows(tmp_path: Path) -
         table.upsert(everything[:39] + rows((39, "again", 0)))
     before = [key for key, text in content(table).items() if key == 39]
     assert before == [39]
-    assert caught.value.__notes__ == ["rows of 3 other regions are stored; to write them again does no harm"]
+    assert caught.value.__notes__ == ["regions that have their rows: 3; writing these again does no harm"]
 
 
 @pytest.mark.clause("AMB-148")
