@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from memwal import cellwise
 from memwal.codec.marks import Mark
 from memwal.errors import InvalidArgument
+from memwal.index.dividing import divided
 from memwal.region.sequences import LateRows
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
@@ -26,7 +27,6 @@ from .options import STORAGE_PREFIX, TableOption, WriteOptions, for_writing_stre
 from .place import open_table
 from .route import route, sources_of
 from .source import AnotherClaim, check, other_claims
-from .values import as_text
 from .write import ROUTE, RegionTask, TaskWritten, context
 
 if TYPE_CHECKING:
@@ -100,16 +100,16 @@ def _by_region(table: Table, rows: pa.Table, options: WriteOptions) -> Iterator[
     """The rows of each region."""
     if table.spec is not None:
         wanted = pa.schema([pa.field(name, table.schema.field(name).type) for name in sources_of(table)])
-        regions = as_text(table.region_values(cellwise.converted(rows, wanted)))
+        values = table.region_values(cellwise.converted(rows, wanted))
+        yield from (share for _, share in divided(rows, values).values())
     elif options.region_column is not None:
         regions = rows[options.region_column]
+        yield from (rows.filter(pc.equal(regions, region)) for region in pc.unique(regions))
     else:
         raise InvalidArgument(
             "[MEMWAL_NO_REGION_COLUMN] the table has no region spec, so option regionColumn must name the column "
             "that holds each row's region id"
         )
-    for region in pc.unique(regions):
-        yield rows.filter(pc.equal(regions, region))
 
 
 def upsert_stream(

@@ -13,7 +13,7 @@ import pyarrow as pa
 from ..cellwise import converted
 from ..codec.index_details import RegionSpec
 from ..codec.marks import Mark
-from ..errors import InvalidArgument, MemwalError
+from ..errors import InvalidArgument
 from ..ids import FieldId, RegionId, SpecId, region_id
 from ..index import regions, transforms
 from ..index.dividing import divided
@@ -139,16 +139,8 @@ class Regions(Queries):
         if region is None:
             region = self._manual_region() if values is None else self.register_region(values)
         row, registered = self._registered(region)
-        if row.spec_id:
-            spec_change.check_governed(row, self._state)
-        sequence = None if sequence_by is None else SequenceBy(column=sequence_by, late_rows=late_rows)
-        opened = self._opened(row, chosen, registered=registered, sequence=sequence)
-        if row.spec_id:
-            return Writer(self._place, opened, durable=durable, indexed=indexed, background=background)
-        others = self._manual_writers
-        writer = Writer(self._place, opened, durable=durable, indexed=indexed, background=background, others=others)
-        others.add(writer)
-        return writer
+        order = _order(sequence_by, late_rows)
+        return self._writer(row, registered, chosen, order, durable=durable, indexed=indexed, background=background)
 
     def done(self, region: str) -> tuple[Mark, ...]:
         """Of each application the newest batch with finished tasks in ``region``, without a claim (AMB-149).
@@ -170,18 +162,16 @@ class Regions(Queries):
         claimed a region since, or the store's failure. A note says how many other regions have their rows. Call again
         with the same rows to claim the regions anew and write all of them.
         """
-        sequence = None if sequence_by is None else SequenceBy(column=sequence_by, late_rows=late_rows)
-        return self._kept.write(self._shares(rows, self.schema.names), sequence, "put")
+        return self._kept.write(self._shares(rows, self.schema.names), _order(sequence_by, late_rows), "put")
 
     def delete(self, keys: Any, *, sequence_by: str | None = None, late_rows: LateRows = "drop") -> PutResult:
         """Delete the rows with these keys, wherever they are; options, answer and errors as for `upsert`. Revision R.
 
         ``keys``: the key columns, and the column ``sequence_by`` if there is one.
         """
-        sequence = None if sequence_by is None else SequenceBy(column=sequence_by, late_rows=late_rows)
         given = self.primary_key if sequence_by is None else (*self.primary_key, sequence_by)
         check_deletes(self.revision, self.schema, given)
-        return self._kept.write(self._shares(keys, given), sequence, "delete")
+        return self._kept.write(self._shares(keys, given), _order(sequence_by, late_rows), "delete")
 
     def _shares(self, rows: Any, columns: Sequence[str]) -> list[Share]:
         """``rows``, with ``columns`` in the table's types, by region."""
@@ -200,10 +190,13 @@ class Regions(Queries):
 
     def _claimed(self, values: Sequence[Mapping[str, object] | None], sequence: SequenceBy | None) -> Sequence[Writer]:
         """A writer of each region with these values; ``sequence``: what they order rows by."""
-        chosen = [self._manual_region()] if self.spec is None else self.register_regions(values)
-        if sequence is None:
-            return [self.writer(region) for region in chosen]
-        return [self.writer(region, sequence_by=sequence.column, late_rows=sequence.late_rows) for region in chosen]
+        if self.spec is None:
+            found = [self._registered(self._manual_region())]
+        else:
+            chosen = self.register_regions(values)
+            rows = {row.region_id: row for row in self._run(regions.known(self._io, self._state))}
+            found = [(rows[region], True) for region in chosen]
+        return [self._writer(row, registered, Limits(), sequence) for row, registered in found]
 
     def close(self) -> None:
         """Close the writers that `upsert` and `delete` have opened; the table can be used, and written to, again."""
@@ -216,12 +209,29 @@ class Regions(Queries):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close. A failure of that never takes the place of the error that ended the block: it becomes a note of it."""
-        try:
-            self.close()
-        except MemwalError as failure:
-            if error is None:
-                raise
-            error.add_note(f"closing the writers failed too: {failure}")
+        self._kept.closing().__exit__(kind, error, trace)
+
+    def _writer(
+        self,
+        row: RegionRow,
+        registered: bool,
+        limits: Limits,
+        sequence: SequenceBy | None,
+        *,
+        durable: bool = True,
+        indexed: bool = True,
+        background: bool = True,
+    ) -> Writer:
+        """Claim the region of ``row`` and open its writer; the options are those of `Writer`."""
+        if row.spec_id:
+            spec_change.check_governed(row, self._state)
+        opened = self._opened(row, limits, registered=registered, sequence=sequence)
+        if row.spec_id:
+            return Writer(self._place, opened, durable=durable, indexed=indexed, background=background)
+        others = self._manual_writers
+        writer = Writer(self._place, opened, durable=durable, indexed=indexed, background=background, others=others)
+        others.add(writer)
+        return writer
 
     def _manual_region(self) -> RegionId:
         registered = self._run(regions.the_manual_region(self._io))
@@ -273,6 +283,11 @@ class Regions(Queries):
     def _check_not_pinned(self) -> None:
         if self._pinned:
             raise InvalidArgument("a table opened at a version is read-only", clause="TXN-003")
+
+
+def _order(sequence_by: str | None, late_rows: LateRows) -> SequenceBy | None:
+    """What a writer orders rows by; None: by when they come."""
+    return None if sequence_by is None else SequenceBy(column=sequence_by, late_rows=late_rows)
 
 
 def parsed_region(region: str) -> RegionId:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from ..codec.index_details import RegionSpec
 from ..errors import InvalidArgument
@@ -22,8 +22,6 @@ from .regions import Regions, parsed_region
 from .reports import CatchUpReport, GcReport, MergeReport, first
 from .verifying import RepairReport, repair_place, verify_place
 from .writer import Writer
-
-T = TypeVar("T")
 
 
 class Table(Regions):
@@ -225,7 +223,7 @@ class Table(Regions):
     def base(self) -> BaseTable:
         """The base table as such, at its newest version: for changes that pass the regions by."""
         self._check_not_pinned()
-        return BaseTable(self._place, self._run(state.latest(self._io)), self._went_on)
+        return BaseTable(self._place, self._run(state.latest(self._io)), self._set_state)
 
-    def _went_on(self, newer: TableState) -> None:
+    def _set_state(self, newer: TableState) -> None:
         self._state = newer

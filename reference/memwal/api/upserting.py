@@ -40,7 +40,7 @@ class OpenWriters:
             try:
                 writers = self._claim([values for _, values in unclaimed], sequence)
             except MemwalError:
-                with self._closing():
+                with self.closing():
                     raise
             self._open |= {key: writer for (key, _), writer in zip(unclaimed, writers, strict=True)}
         done: list[PutResult] = []
@@ -53,7 +53,7 @@ class OpenWriters:
                     failure.add_note(f"regions that have their rows: {len(done)}; writing these again does no harm")
                 if isinstance(failure, InvalidArgument):
                     raise
-                with self._closing():
+                with self.closing():
                     raise
         return PutResult(rows=sum(each.rows for each in done), late=sum(each.late for each in done))
 
@@ -63,10 +63,10 @@ class OpenWriters:
 
     def close(self) -> None:
         """Close all of them, also if one fails; raises the first failure, with a note of each further one."""
-        with self._closing():
+        with self.closing():
             pass
 
-    def _closing(self) -> ExitStack:
+    def closing(self) -> ExitStack:
         """A block at whose end all are closed; a failure of that becomes a note of the error that ended the block."""
         stack = ExitStack()
         while self._open:

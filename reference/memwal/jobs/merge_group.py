@@ -76,9 +76,14 @@ def combined(members: Sequence[GroupMember]) -> Source:
 
 
 def parts(members: Sequence[GroupMember]) -> Sequence[tuple[RegionId | None, Source]]:
-    """``members`` in parts with data files of their own: each large generation with its region, and all small ones."""
-    small = [member for member in members if len(members) == 1 or member.source.rows < OWN_FILE_ROWS]
-    large = [(member.region, member.source) for member in members if member not in small]
+    """``members`` in parts with data files of their own: each large generation with its region, and all small ones.
+
+    None where all go into the same files.
+    """
+    large = [(each.region, each.source) for each in members if each.source.rows >= OWN_FILE_ROWS]
+    if len(members) == 1 or not large:
+        return ()
+    small = [each for each in members if each.source.rows < OWN_FILE_ROWS]
     return [*([(None, combined(small))] if small else []), *large]
 
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from .. import confirm, paths
 from ..clauses import implements
@@ -164,12 +163,14 @@ def arrow(given: object) -> pa.Table:
     try:
         if isinstance(given, pa.RecordBatch):
             return pa.Table.from_batches([given])
-        if isinstance(given, ds.Dataset):
-            return given.to_table()
         if isinstance(given, list) and all(isinstance(row, dict) for row in given):
             return pa.Table.from_pylist(given)
         if isinstance(given, dict) or hasattr(given, "__arrow_c_stream__"):
             return pa.table(given)
+        import pyarrow.dataset as ds  # takes a while to load, and few bring one
+
+        if isinstance(given, ds.Dataset):
+            return given.to_table()
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidArgument(f"the rows are no Arrow data: {error}", clause="AMB-136") from error
     raise InvalidArgument(f"rows and keys come as a pyarrow Table, not as {type(given).__name__}")
