@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from memwal.errors import InvalidArgument
@@ -13,6 +14,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from .jobs import commands as jobs
+
+if TYPE_CHECKING:
+    from .logs import AnyLog
 
 OUT = Path("out") / "validate"
 
@@ -25,39 +29,109 @@ def commands(app: typer.Typer) -> None:
 
 
 def validate(
+    log: Annotated[
+        str | None, typer.Option(help="Your own change log: a file or folder of Parquet, JSON lines or CSV.")
+    ] = None,
+    key: Annotated[str, typer.Option(help="With --log: columns of the primary key, comma-separated.")] = "",
+    sequence: Annotated[str, typer.Option(help="With --log: column by which the last row of a key wins.")] = "",
+    delete: Annotated[
+        str | None, typer.Option(help="With --log: column of booleans; true deletes the key (revision R).")
+    ] = None,
+    batch: Annotated[
+        str | None, typer.Option(help="With --log: column whose values are written by one job after another.")
+    ] = None,
+    region_by: Annotated[
+        str, typer.Option(help="With --log: key columns whose hash chooses the region; all of the key if absent.")
+    ] = "",
+    format: Annotated[  # noqa: A002 - as `memwal spark write` calls it
+        str | None, typer.Option(help="With --log: parquet, json or csv, where the ending does not say it.")
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="A made-up change log: ycsb-a, ycsb-b, ycsb-f, late or skewed.")
+    ] = None,
+    rows: Annotated[int | None, typer.Option(min=1, help="With --preset: its events; 1,000,000 if absent.")] = None,
     revision: Annotated[str, typer.Option(help="Revision of the table: A, B or R.")] = "B",
     regions: Annotated[int, typer.Option(min=1, help="Number of regions, and of Spark tasks that write.")] = 8,
     out: Annotated[Path, typer.Option(help="Folder for the table, the readings and the report.")] = OUT,
     flights: Annotated[int | None, typer.Option(min=1, help="Take that many flights only, drawn by --seed.")] = None,
-    seed: Annotated[int, typer.Option(help="Chooses the flights of --flights and the tasks that fail.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Makes the log of --preset, draws --flights, and chooses the tasks that fail.")
+    ] = 0,
     fault: Annotated[bool, typer.Option(help="Let tasks fail on purpose and be retried.")] = True,
     again: Annotated[bool, typer.Option("--again", help="Only compare the table of an earlier run.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Write a million real upserts through Spark, and compare every way of reading them with Spark's own answer.
+    """Write a change log through Spark, and compare every way of reading the table with Spark's own answer.
 
-    Exits with 1 if a row differs, or if a planned fault did not happen.
+    The log is a million events of real flights, or yours (--log), or a made-up one (--preset). Exits with 1 if a row
+    differs, and with 4 if all is right and something that was planned, such as a fault, did not happen.
     """
+    from pyspark.errors import AnalysisException, PySparkException
+
     from . import validate as job
+    from .errors import plain_errors
     from .progress import PhaseProgress
     from .report import to_json
     from .terminal import show
 
     progress = PhaseProgress(Console(stderr=True))
     try:
-        wanted = job.Job(out=out, revision=revision, regions=regions, flights=flights, fault=fault, seed=seed)
-        found = job.compare_again(wanted, progress) if again else job.validate(wanted, progress)
-    except InvalidArgument as mistake:
+        own = {"key": key, "sequence": sequence, "delete": delete, "batch": batch, "region_by": region_by}
+        chosen = _log(log, {**own, "format": format}, preset, rows, flights)
+        wanted = job.Job(out=out, revision=revision, regions=regions, log=chosen, fault=fault, seed=seed)
+        with plain_errors():
+            found = job.compare_again(wanted, progress) if again else job.validate(wanted, progress)
+    except (InvalidArgument, AnalysisException) as mistake:
         typer.echo(str(mistake), err=True)
         raise typer.Exit(2) from mistake
+    except PySparkException as failed:
+        typer.echo(f"the job failed: {failed}", err=True)
+        raise typer.Exit(1) from failed
     if as_json:
         typer.echo(json.dumps(to_json(found), indent=2))
     else:
         console = Console()
         show(found, console)
         console.print(f"report: {escape(str(out / 'report.html'))}", highlight=False)
-    if found.verdict != "ok":
-        raise typer.Exit(1)
+    if found.exit_code:
+        raise typer.Exit(found.exit_code)
+
+
+def _log(
+    path: str | None, own: Mapping[str, str | None], preset: str | None, rows: int | None, flights: int | None
+) -> AnyLog:
+    """The log that the options name; raises InvalidArgument for options that do not go together."""
+    from .logs import Flights, Made, OwnLog
+    from .presets import ROWS
+
+    given = {"--log": path, "--preset": preset, "--flights": flights}
+    if len([value for value in given.values() if value is not None]) > 1:
+        raise InvalidArgument(f"[MEMWAL_OPTION] there is one change log: choose one of {', '.join(given)}")
+    beside = [f"--{name.replace('_', '-')}" for name, value in own.items() if value]
+    if path is None and beside:
+        raise InvalidArgument(f"[MEMWAL_OPTION] {', '.join(beside)}: only with --log")
+    if preset is None and rows is not None:
+        raise InvalidArgument("[MEMWAL_OPTION] --rows: only with --preset")
+    if path is not None:
+        if not own["key"] or not own["sequence"]:
+            raise InvalidArgument(
+                "[MEMWAL_OPTION] --log needs --key and --sequence: which rows are of one thing, and "
+                "which of them is the last"
+            )
+        return OwnLog(
+            path=path,
+            key=_names(own["key"]),
+            sequence=own["sequence"],
+            format=own["format"],
+            delete=own["delete"],
+            batch=own["batch"],
+            region_by=_names(own["region_by"]),
+        )
+    return Made(preset=preset, rows=ROWS if rows is None else rows) if preset is not None else Flights(count=flights)
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
 def doctor(

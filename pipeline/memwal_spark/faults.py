@@ -14,7 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import unquote, urlsplit
 
+from memwal.errors import InvalidArgument
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
@@ -127,6 +129,14 @@ def flush_event_log(spark: SparkSession) -> None:
     """Wait until every event that Spark has posted so far is in the event log."""
     bus = spark.sparkContext._jsc.sc().listenerBus()
     bus.waitUntilEmpty()
+
+
+def event_log(spark: SparkSession) -> Path:
+    """Folder of the session's event log; raises InvalidArgument if it keeps none."""
+    address = spark.sparkContext.getConf().get("spark.eventLog.dir")
+    if address is None:
+        raise InvalidArgument("[MEMWAL_NO_EVENT_LOG] the session keeps no event log, so no fault can be proved")
+    return Path(unquote(urlsplit(address).path))
 
 
 def _events(event_log: Path) -> Iterator[dict[str, Any]]:

@@ -22,13 +22,18 @@ class Folder:
 
     @property
     def log(self) -> Path:
-        """The change log."""
+        """The change log: a file, or a folder of them."""
         return self.root / "log.parquet"
 
     @property
+    def log_facts(self) -> Path:
+        """What the change log is; see `memwal_spark.logs.ChangeLog`."""
+        return self.root / "log.json"
+
+    @property
     def written(self) -> Path:
-        """What the tasks of the write reported."""
-        return self.root / "written.json"
+        """Folder of what the tasks of each write reported."""
+        return self.root / "written"
 
     @property
     def event_log(self) -> Path:
@@ -59,19 +64,28 @@ class Folder:
 
         Raises InvalidArgument, and removes nothing, if something has one of our names and no earlier run is to blame.
         """
-        folders = (self.table, self.event_log, self.evidence, self._readings)
-        files = (self.log, self.written, self.report_json, self.report_html)
-        foreign = [path.name for path in (*folders, *files) if path.exists()]
+        mine: tuple[Path, ...] = (
+            self.table,
+            self.event_log,
+            self.evidence,
+            self._readings,
+            self.log,
+            self.log_facts,
+            self.written,
+        )
+        mine += (self.report_json, self.report_html)
+        foreign = [path.name for path in mine if path.exists()]
         if foreign and not self._mark.is_file():
             raise InvalidArgument(
                 f"{self.root} holds {', '.join(foreign)}, which no earlier run left there: choose another folder"
             )
-        for path in folders:
-            if path.exists():
+        for path in mine:
+            if path.is_dir():
                 shutil.rmtree(path)
-        for path in files:
-            path.unlink(missing_ok=True)
-        self.evidence.mkdir(parents=True, exist_ok=True)
+            else:
+                path.unlink(missing_ok=True)
+        for path in (self.evidence, self.written):
+            path.mkdir(parents=True, exist_ok=True)
         self._mark.touch()
 
     @property

@@ -46,7 +46,7 @@ def render(report: JobReport) -> str:
 
 
 def _facts(report: JobReport) -> list[tuple[str, str]]:
-    facts = [("Flights", f"{report.flights:,}"), ("Upserts", f"{report.upserts:,}")]
+    facts = [("Events", f"{report.events:,}"), ("Keys", f"{report.keys:,}")]
     if report.regions:
         facts += [("Regions", f"{len(report.regions)}"), ("Generations", f"{report.generations:,}")]
     facts += [(name.capitalize(), f"{rate:,.0f} rows/s") for name, rate in report.rates]

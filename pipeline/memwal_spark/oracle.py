@@ -79,11 +79,18 @@ class OracleComparison:
         )
 
 
-def last_rows(log: DataFrame, key: Sequence[str], sequence: str) -> DataFrame:
-    """The row with the highest ``sequence`` of each key; columns in the order of ``log``."""
+def last_rows(
+    log: DataFrame, key: Sequence[str], sequence: str, *, delete: str | None = None, beside: Sequence[str] = ()
+) -> DataFrame:
+    """The row with the highest ``sequence`` of each key; columns in the order of ``log``, without those ``beside``.
+
+    ``delete``: a column of booleans. A key whose last row has true there is gone. It is one of ``beside``.
+    """
     rest = [name for name in log.columns if name not in key and name != sequence]
-    last = log.groupBy(*key).agg(sf.max(sf.struct(sequence, *rest)).alias("last"))
-    return last.select(*key, "last.*").select(*log.columns)
+    last = log.groupBy(*key).agg(sf.max(sf.struct(sequence, *rest)).alias("last")).select(*key, "last.*")
+    if delete is not None:
+        last = last.where(~sf.coalesce(sf.col(delete), sf.lit(False)))
+    return last.select(*(name for name in log.columns if name not in beside))
 
 
 def fingerprint(rows: DataFrame, key: Sequence[str]) -> Fingerprint:
@@ -115,12 +122,12 @@ def compare(
     sequence: str,
     expected_fingerprint: Fingerprint | None = None,
 ) -> OracleComparison:
-    """Compare ``actual`` with ``expected``: both have the columns of ``log``, in any order.
+    """Compare ``actual`` with ``expected``: both have the same columns, in any order; ``log`` may have more.
 
     ``expected_fingerprint``: of ``expected``, if the caller has it already. Neither frame is cached here; give frames
     that are cheap to read again.
     """
-    columns = log.columns
+    columns = expected.columns
     actual = actual.select(*columns)
     summary = fingerprint(actual, key)
     joined = _joined(expected.select(*columns), actual, key)
@@ -169,7 +176,7 @@ def _differences(
         Difference(
             kind=kind,
             key={name: str(row[name]) for name in key},
-            columns=tuple(n for n in log.columns if left[n] != right[n]) if kind == "changed" else (),
+            columns=tuple(n for n in left.asDict() if left[n] != right[n]) if kind == "changed" else (),
             expected=_texts(left),
             actual=_texts(right),
             history=tuple(

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from . import flights, oracle
+from . import oracle
 from .folder import Folder
+from .logs import ChangeLog
 from .progress import PhaseProgress
 from .report import AFTER, BASE
 
@@ -52,14 +53,14 @@ def base_read(folder: Folder) -> int:
 
 
 def compare_all(
-    spark: SparkSession, folder: Folder, names: Sequence[str], progress: PhaseProgress
+    spark: SparkSession, folder: Folder, facts: ChangeLog, names: Sequence[str], progress: PhaseProgress
 ) -> tuple[oracle.OracleComparison, ...]:
     """Compare each stored reading with the last row of each key of the stored change log."""
     log = spark.read.parquet(str(folder.log))
     with progress.phase("oracle: last write wins in Spark") as phase:
-        expected = _answer(spark, folder, log)
-        summary = oracle.fingerprint(expected, flights.KEY)
-        phase.rows = log.count()
+        expected = _answer(spark, folder, facts, log)
+        summary = oracle.fingerprint(expected, facts.key)
+        phase.rows = facts.rows
     found = []
     for name in names:
         with progress.phase(f"compare: {name}"):
@@ -69,15 +70,16 @@ def compare_all(
                     expected,
                     spark.read.parquet(str(folder.reading(name))),
                     log=log,
-                    key=flights.KEY,
-                    sequence=flights.SEQUENCE,
+                    key=facts.key,
+                    sequence=facts.sequence,
                     expected_fingerprint=summary,
                 )
             )
     return tuple(found)
 
 
-def _answer(spark: SparkSession, folder: Folder, log: DataFrame) -> DataFrame:
+def _answer(spark: SparkSession, folder: Folder, facts: ChangeLog, log: DataFrame) -> DataFrame:
     target = str(folder.reading("oracle"))
-    oracle.last_rows(log, flights.KEY, flights.SEQUENCE).write.mode("overwrite").parquet(target)
+    last = oracle.last_rows(log, facts.key, facts.sequence, delete=facts.delete, beside=facts.beside)
+    last.write.mode("overwrite").parquet(target)
     return spark.read.parquet(target)

@@ -17,6 +17,9 @@ AFTER = "merged read through Spark"
 BASE = "base table by pylance"
 """Names of the phases whose rates the short forms of the report show."""
 
+WRONG, UNPROVED = 1, 4
+"""Exit codes of the command."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
@@ -68,8 +71,14 @@ class JobReport:
 
     revision: str
     seed: int
-    flights: int
-    upserts: int
+    log: str
+    """What the change log is."""
+    sequence: str
+    """Column of the log that says which row of a key is the last one."""
+    keys: int
+    """Keys that have a row in the end, by Spark's answer."""
+    events: int
+    """Rows of the log."""
     comparisons: tuple[OracleComparison, ...]
     phases: tuple[Phase, ...]
     faults: tuple[Proof, ...] = ()
@@ -87,15 +96,28 @@ class JobReport:
     @property
     def problems(self) -> tuple[str, ...]:
         """What keeps the verdict from being "ok"."""
+        return (*self.wrong, *self.unproved)
+
+    @property
+    def wrong(self) -> tuple[str, ...]:
+        """What is not as it has to be."""
         found = [comparison.summary for comparison in self.comparisons if not comparison.ok]
-        if not self.comparisons:
-            found.append("nothing was compared")
-        found += [proof.summary for proof in self.faults if not proof.happened]
+        return tuple(found) if self.comparisons else ("nothing was compared",)
+
+    @property
+    def unproved(self) -> tuple[str, ...]:
+        """What the run was to show and did not: then rows that are right prove little."""
+        found = [proof.summary for proof in self.faults if not proof.happened]
         if self.meanwhile is not None and not self.meanwhile.generations:
             found.append("no generation was merged while Spark wrote")
         if self.unmerged_scanned == 0:
             found.append("the first scan met no unmerged generation")
         return tuple(found)
+
+    @property
+    def exit_code(self) -> int:
+        """0: ok; `WRONG`, or `UNPROVED` where nothing else is to be said."""
+        return WRONG if self.wrong else UNPROVED if self.unproved else 0
 
     @property
     def verdict(self) -> str:

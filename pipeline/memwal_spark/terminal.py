@@ -19,25 +19,28 @@ def show(report: JobReport, console: Console) -> None:
     for comparison in report.comparisons:
         console.print(f"{_mark(comparison.ok)} {escape(comparison.summary)}", highlight=False)
         for difference in comparison.differences:
-            console.print(f"    {escape(line(difference))}", highlight=False)
+            console.print(f"    {escape(line(difference, report.sequence))}", highlight=False)
     for proof in report.faults:
         console.print(f"{_mark(proof.happened)} {escape(proof.summary)}", highlight=False)
     console.print(f"[bold {'green' if report.verdict == 'ok' else 'red'}]verdict: {escape(report.verdict)}")
 
 
-def line(difference: Difference) -> str:
-    """One difference in one line: kind, key, the columns that differ, and the numbers of its events."""
+def line(difference: Difference, sequence: str) -> str:
+    """One difference in one line: kind, key, the columns that differ, and the sequences of its events."""
     key = " ".join(difference.key.values())
     changes = [
         f"{name} {(difference.expected or {}).get(name)} -> {(difference.actual or {}).get(name)}"
         for name in difference.columns
     ]
-    events = ", ".join(" ".join(str(v) for v in list(event.values())[4:6]) for event in difference.history)
-    return f"{difference.kind} {key}" + (f": {'; '.join(changes)}" if changes else "") + f" (events: {events})"
+    events = ", ".join(str(event.get(sequence)) for event in difference.history)
+    return (
+        f"{difference.kind} {key}" + (f": {'; '.join(changes)}" if changes else "") + f" (events: {events or 'none'})"
+    )
 
 
 def _figures(report: JobReport) -> list[tuple[str, str]]:
-    figures = [("rows", f"{report.upserts:,} upserts of {report.flights:,} flights, revision {report.revision}")]
+    figures = [("rows", f"{report.events:,} events, {report.keys:,} keys, revision {report.revision}")]
+    figures.append(("log", escape(report.log)))
     if report.regions:
         merged = sum(region.merged for region in report.regions)
         figures.append(("regions", f"{len(report.regions)}"))

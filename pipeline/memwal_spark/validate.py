@@ -1,6 +1,6 @@
-"""The validation job: a million real upserts through Spark and the engine, compared with Spark's own answer.
+"""The validation job: a change log through Spark and the engine, compared with Spark's own answer.
 
-Spark partitions the change log of `memwal_spark.flights` by region and writes it, while a merger works in the driver.
+Spark partitions the log (`memwal_spark.logs`) by region and writes it, while a merger works in the driver.
 Tasks fail on purpose in the middle of their work and are run again by Spark. Afterwards the merged read (before and
 after the rest is merged and collected) and the base table as pylance reads it are compared with the last row of each
 key, row by row.
@@ -8,44 +8,32 @@ key, row by row.
 
 from __future__ import annotations
 
-import json
 import platform
-import random
-import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING
 
 import memwal
 from memwal.errors import InvalidArgument, check_name
 from memwal.index.transforms import SpecRequest
 from memwal.revisions import REVISIONS
 
-from . import faults, flights, html, readings, report, runtime
-from .faults import Fault, Proof
+from . import html, logs, readings, report, runtime
+from .faults import Proof
 from .folder import Folder
+from .logs import AnyLog, ChangeLog, Flights
 from .memory import PeakMemory
 from .merging import BackgroundMerger, MergerProgress
-from .options import TableOption
 from .oracle import OracleComparison
 from .progress import PhaseProgress, RunningPhase
 from .report import AFTER, BASE, BEFORE, WRITE, JobReport, MergerReport, RegionResult
-from .route import route
+from .writing import LogWrites
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-FLUSHES = 5.5
-"""MemTable flushes of a region while Spark writes, on average; the half leaves rows in the WAL for the final flush."""
-FLUSH_ROWS_LEAST = 20
-
-BATCH_ROWS_MOST = 10_000
-"""Rows of one put, and so of one WAL entry, at most; Spark's own default."""
-_BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +43,7 @@ class Job:
     out: Path
     revision: str = "B"
     regions: int = 8
-    flights: int | None = None
-    """Number of flights; None takes all."""
+    log: AnyLog = Flights()
     fault: bool = True
     seed: int = 0
     cores: int = 2
@@ -74,14 +61,12 @@ def validate(job: Job, progress: PhaseProgress) -> JobReport:
     """
     folder = Folder(job.out.resolve())
     folder.clear()
-    with PeakMemory() as memory:
+    with PeakMemory() as memory, _started(job, progress, folder.event_log) as spark:
         with progress.phase("derive the change log") as phase:
-            log = flights.change_log(job.flights, seed=job.seed)
-            flights.write(log, folder.log)
-            upserts = phase.rows = log.num_rows
-            del log
-        with _started(job, progress, folder.event_log) as spark:
-            found = _run(job, folder, upserts, progress, spark, memory)
+            log = logs.make(job.log, spark, job.seed, folder.log)
+            log.store(folder.log_facts)
+            phase.rows = log.rows
+        found = _run(job, folder, log, progress, spark, memory)
     _store(found, folder)
     return found
 
@@ -89,15 +74,18 @@ def validate(job: Job, progress: PhaseProgress) -> JobReport:
 def compare_again(job: Job, progress: PhaseProgress) -> JobReport:
     """Compare the table that an earlier run left in ``job.out``, which is not changed; writes the report there."""
     folder = Folder(job.out.resolve())
-    if not folder.log.is_file() or not folder.table.is_dir():
+    if not folder.log_facts.is_file() or not folder.table.is_dir():
         raise InvalidArgument(f"{job.out} holds no earlier run: leave out --again")
+    log = ChangeLog.load(folder.log_facts)
     with PeakMemory() as memory, _started(job, progress, None) as spark:
-        comparisons = _read_and_compare(spark, folder, progress)
+        comparisons = _read_and_compare(spark, folder, log, progress)
         found = JobReport(
             revision=memwal.open(folder.table).revision.name,
             seed=job.seed,
-            flights=comparisons[0].expected.rows,
-            upserts=spark.read.parquet(str(folder.log)).count(),
+            log=log.name,
+            sequence=log.sequence,
+            keys=comparisons[0].expected.rows,
+            events=log.rows,
             comparisons=comparisons,
             phases=progress.phases,
             peak_memory_bytes=memory.peak_bytes,
@@ -116,15 +104,15 @@ def _started(job: Job, progress: PhaseProgress, event_log: Path | None) -> Itera
 
 
 def _run(
-    job: Job, folder: Folder, upserts: int, progress: PhaseProgress, spark: SparkSession, memory: PeakMemory
+    job: Job, folder: Folder, log: ChangeLog, progress: PhaseProgress, spark: SparkSession, memory: PeakMemory
 ) -> JobReport:
-    plan = planned(job, folder, upserts) if job.fault else ()
     with progress.phase("create the table"):
-        memwal.create(folder.table, flights.SCHEMA, primary_key=flights.KEY, revision=job.revision, spec=_spec(job))
-    group = f"memwal spark validate {secrets.token_hex(4)}"
+        memwal.create(folder.table, log.schema, primary_key=log.key, revision=job.revision, spec=_spec(job, log))
+    with progress.phase("plan the jobs and their faults"):
+        writes = LogWrites.plan_for(spark, folder, log, regions=job.regions, seed=job.seed, fault=job.fault)
     with progress.phase(WRITE) as phase:
-        phase.rows = upserts
-        merged = _write(job, folder, upserts, plan, group, spark, phase)
+        phase.rows = log.rows
+        merged = _write(writes, spark, phase)
     with progress.phase("flush what is left in the WAL"):
         _flush_all(folder)
     unmerged = _unmerged(folder)
@@ -137,21 +125,22 @@ def _run(
         phase.rows = memwal.open(folder.table).merge().rows
     with progress.phase("collect garbage"):
         collection = memwal.open(folder.table).gc(retain_versions=1)
-    comparisons = _read_and_compare(spark, folder, progress, BEFORE)
+    comparisons = _read_and_compare(spark, folder, log, progress, BEFORE)
     proofs: tuple[Proof, ...] = ()
-    if plan:
+    if writes.plan:
         with progress.phase("look the planned faults up"):
-            faults.flush_event_log(spark)
-            proofs = faults.prove(_event_log(spark), group, plan, _tasks(folder))
+            proofs = writes.proofs(spark)
     return JobReport(
         revision=job.revision,
         seed=job.seed,
-        flights=comparisons[0].expected.rows,
-        upserts=upserts,
+        log=log.name,
+        sequence=log.sequence,
+        keys=comparisons[0].expected.rows,
+        events=log.rows,
         comparisons=comparisons,
         phases=progress.phases,
         faults=proofs,
-        regions=_region_results(folder),
+        regions=_region_results(folder, writes),
         meanwhile=MergerReport(
             passes=merged.passes, generations=merged.generations, rows=merged.rows, conflicts=merged.conflicts
         ),
@@ -163,78 +152,29 @@ def _run(
 
 
 def _read_and_compare(
-    spark: SparkSession, folder: Folder, progress: PhaseProgress, *stored: str
+    spark: SparkSession, folder: Folder, log: ChangeLog, progress: PhaseProgress, *stored: str
 ) -> tuple[OracleComparison, ...]:
     """Read the table as it is now in both ways, and compare that and the readings stored earlier."""
     with progress.phase(AFTER) as phase:
         phase.rows = readings.spark_read(spark, folder)
     with progress.phase(BASE) as phase:
         phase.rows = readings.base_read(folder)
-    return readings.compare_all(spark, folder, [*stored, AFTER, BASE], progress)
+    return readings.compare_all(spark, folder, log, [*stored, AFTER, BASE], progress)
 
 
-def planned(job: Job, folder: Folder, upserts: int) -> tuple[Fault, ...]:
-    """One task that fails with an exception and, with two regions or more, one whose process is killed."""
-    flush = _flush_rows(job, upserts)
-    tasks = random.Random(job.seed).sample(range(job.regions), min(2, job.regions))
-    kinds: tuple[faults.Kind, ...] = ("raise", "kill")
-    return tuple(
-        Fault(
-            kind=kind,
-            partition=task,
-            rows=flush + flush // 2,
-            puts=3,
-            evidence=str(folder.evidence.resolve() / f"task-{task}.json"),
-        )
-        for kind, task in zip(kinds, tasks, strict=False)
-    )
-
-
-def _flush_rows(job: Job, upserts: int) -> int:
-    """Rows after which a MemTable is flushed: an even number, so that two puts of half of it reach it."""
-    return max(FLUSH_ROWS_LEAST, int(upserts / (job.regions * FLUSHES)) // 2 * 2)
-
-
-def _spec(job: Job) -> SpecRequest:
-    """Buckets of the whole key; R hashes one column only, and takes the flight number."""
-    columns = ["flight"] if job.revision == "R" else list(flights.KEY)
+def _spec(job: Job, log: ChangeLog) -> SpecRequest:
+    """Buckets of the columns that the log goes by; R hashes one column only, and takes the first."""
+    columns = log.region_by[:1] if job.revision == "R" else log.region_by
     return memwal.bucket("bucket", columns, job.regions)
 
 
-def _write(
-    job: Job,
-    folder: Folder,
-    upserts: int,
-    plan: Sequence[Fault],
-    group: str,
-    spark: SparkSession,
-    phase: RunningPhase,
-) -> MergerProgress:
-    flush = _flush_rows(job, upserts)
-    spark.dataSource.register(faults.SourceWithFaults)
-    log = spark.read.parquet(str(folder.log))
-    routed = route(log, TableOption(path=str(folder.table)), sequence_by=flights.SEQUENCE)
-    writer = routed.write.format(faults.FORMAT if plan else "memwal").mode("append")
-    if plan:
-        writer = writer.option(faults.PLAN, faults.plan_json(plan))
-    writer = writer.options(
-        sequenceBy=flights.SEQUENCE,
-        numRegions=job.regions,
-        flushEveryRows=flush,
-        reportPath=str(folder.written.resolve()),
-    )
-
+def _write(writes: LogWrites, spark: SparkSession, phase: RunningPhase) -> MergerProgress:
     def tell(merged: MergerProgress) -> None:
         phase.tell(f"{merged.generations:,} generations with {merged.rows:,} rows merged meanwhile")
 
-    spark.sparkContext.setJobGroup(group, "write the change log")
-    spark.conf.set(_BATCH_ROWS, min(BATCH_ROWS_MOST, flush // 2))
-    try:
-        with BackgroundMerger(str(folder.table), tell) as merger:
-            writer.save(str(folder.table))
-    finally:
-        spark.conf.unset(_BATCH_ROWS)
-        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+    with BackgroundMerger(str(writes.folder.table), tell) as merger:
+        for number in range(len(writes.jobs)):
+            writes.run(spark, number)
     return merger.merged
 
 
@@ -254,38 +194,25 @@ def _unmerged(folder: Folder) -> int:
     )
 
 
-def _region_results(folder: Folder) -> tuple[RegionResult, ...]:
-    tasks = {task["region_id"]: task for task in _tasks(folder)}
+def _region_results(folder: Folder, writes: LogWrites) -> tuple[RegionResult, ...]:
+    written = writes.tasks()
     results = []
     for region in sorted(memwal.open(folder.table).regions(), key=lambda region: tuple(region.values.values())):
-        task = tasks[str(region.region_id)]
+        tasks = written[str(region.region_id)]
         assert region.manifest is not None, "a region that a task wrote has a manifest"
         results.append(
             RegionResult(
                 region_id=str(region.region_id),
                 values={name: None if value is None else str(value) for name, value in region.values.items()},
-                rows=task["rows"],
-                puts=task["puts"],
+                rows=sum(task["rows"] for task in tasks),
+                puts=sum(task["puts"] for task in tasks),
                 epoch=region.manifest.epoch,
                 generations=region.manifest.generation_current - 1,
                 merged=region.merged,
-                attempts=task["attempt"] + 1,
+                attempts=sum(task["attempt"] + 1 for task in tasks),
             )
         )
     return tuple(results)
-
-
-def _tasks(folder: Folder) -> list[dict[str, Any]]:
-    """What the tasks of the write reported; see `memwal_spark.write.TaskWritten`."""
-    tasks: list[dict[str, Any]] = json.loads(folder.written.read_text())["tasks"]
-    return tasks
-
-
-def _event_log(spark: SparkSession) -> Path:
-    address = spark.sparkContext.getConf().get("spark.eventLog.dir")
-    if address is None:
-        raise InvalidArgument("[MEMWAL_NO_EVENT_LOG] the session keeps no event log, so no fault can be proved")
-    return Path(unquote(urlsplit(address).path))
 
 
 def _versions(spark: SparkSession) -> dict[str, str]:

