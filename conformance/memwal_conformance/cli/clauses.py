@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from memwal.errors import check_name
@@ -17,11 +17,8 @@ from memwal_sim.cli.terminal import FOUND, USAGE, Json, mistakes_are_usage, prin
 from rich.markup import escape
 from rich.table import Table
 
-from .. import matrix as generated
-from ..generated.clause_matrix import clauses_html, clauses_page, figures
-from ..proving.coverage import ClauseCoverage, coverage_of, coverages, differing, faults, named
-from ..registry.clauses import GROUPS, texts
-from ..vectors import BadCase
+if TYPE_CHECKING:
+    from ..proving.coverage import ClauseCoverage
 
 app = typer.Typer(
     help="The clauses of the specification: what each says, what implements it, what tests it.",
@@ -67,6 +64,9 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List clauses."""
+    from ..generated.clause_matrix import figures
+    from ..proving.coverage import coverages
+
     with usage():
         wanted = {"group": group.upper(), "level": level.upper(), "status": status, "revision": revision, "kind": kind}
         chosen = choose(coverages(), {name: value for name, value in wanted.items() if value})
@@ -89,6 +89,8 @@ def show(
     clause: Annotated[str, typer.Argument(metavar="CLAUSE", help="Its id, such as FENCE-003.")], as_json: Json = False
 ) -> None:
     """Show one clause and everything that stands behind it."""
+    from ..proving.coverage import coverage_of
+
     with usage():
         found = coverage_of(clause)
     if as_json:
@@ -124,6 +126,9 @@ def matrix(
     out: Annotated[Path | None, typer.Option(help="File to write; default is standard output.")] = None,
 ) -> None:
     """Write the matrix of all clauses: code, tests, cases, planted bugs, status."""
+    from ..generated.clause_matrix import clauses_html, clauses_page
+    from ..proving.coverage import coverages
+
     with usage():
         check_name("format", format_, FORMATS)
         known = coverages()
@@ -140,6 +145,11 @@ def matrix(
 @app.command()
 def check(seeds: Seeds = None) -> None:
     """Check everything that has to hold: statuses, names, generated pages, and digests of texts if given."""
+    from .. import matrix as generated
+    from ..generated.clause_matrix import figures
+    from ..proving.coverage import coverages, differing, faults, named
+    from ..registry.clauses import texts
+
     with usage():
         known = coverages()
         found = faults(known, named().by_whom())
@@ -157,6 +167,8 @@ def check(seeds: Seeds = None) -> None:
 
 def choose(known: tuple[ClauseCoverage, ...], wanted: dict[str, str]) -> list[ClauseCoverage]:
     """The clauses that match all of ``wanted``. Raises `InvalidArgument` for a value that no clause could have."""
+    from ..registry.clauses import GROUPS
+
     allowed = {
         "group": set(GROUPS),
         "level": {each.clause.level for each in known},
@@ -218,6 +230,8 @@ def _status(each: ClauseCoverage) -> str:
 @contextmanager
 def usage() -> Iterator[None]:
     """What the user named wrongly, and a registry or a case that cannot be read, end the command with one line."""
+    from ..vectors import BadCase
+
     with mistakes_are_usage():
         try:
             yield

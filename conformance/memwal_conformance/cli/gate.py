@@ -9,17 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from memwal.errors import MemwalError
-from memwal_sim.store import Contents, dump
 
-from ..gate.faults import FaultRule
-from ..gate.folder import loaded
-from ..gate.limits import GateLimits
-from ..gate.log import LogEntry, text_of
-from ..gate.server import Gate
+if TYPE_CHECKING:
+    from ..gate.faults import FaultRule
+    from ..gate.log import LogEntry
+    from ..gate.server import Gate
 
 USAGE = 2
 
@@ -40,6 +38,12 @@ def serve(
     as_json: Annotated[bool, typer.Option("--json", help="Print endpoint, keys and the log as JSON lines.")] = False,
 ) -> None:
     """Serve a copy of a folder as S3 on loopback, print every request, and stop on Ctrl-C."""
+    from memwal_sim.store import Contents, dump
+
+    from ..gate.folder import loaded
+    from ..gate.limits import GateLimits
+    from ..gate.server import Gate
+
     try:
         faults = _rules(rules)
         contents = Contents() if root is None else loaded(root)
@@ -57,6 +61,8 @@ def serve(
 
 
 def _rules(path: Path | None) -> list[FaultRule]:
+    from ..gate.faults import FaultRule
+
     if path is None:
         return []
     try:
@@ -104,6 +110,8 @@ def _is_news(gate: Gate, stopped: threading.Event, shown: int) -> bool:
 
 
 def _print(entries: tuple[LogEntry, ...], *, as_json: bool) -> None:
+    from ..gate.log import text_of
+
     text = "".join(json.dumps(e.to_json()) + "\n" for e in entries) if as_json else text_of(entries)
     typer.echo(text, nl=False)
 

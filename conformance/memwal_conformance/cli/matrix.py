@@ -11,8 +11,6 @@ from typing import Annotated
 import typer
 from memwal_sim.cli.terminal import mistakes_are_usage
 
-from ..reporting import side_by_side
-
 
 def commands(app: typer.Typer) -> None:
     """Add ``matrix`` to ``app``."""
@@ -26,6 +24,8 @@ def matrix(
     out: Annotated[Path | None, typer.Option(help="File to write; default is standard output.")] = None,
 ) -> None:
     """Show several conformance runs side by side: which implementation comes to which verdict in which case."""
+    from ..reporting import side_by_side
+
     with mistakes_are_usage():
         columns = side_by_side.load_all(summaries)
         if every and format_ == "md":

@@ -9,15 +9,13 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from memwal_sim.cli.terminal import FOUND, Json, mistakes_are_usage, print_json, stdout
 
-from ..proving.chances import chosen
-from ..proving.passes import BUDGET_S, TriedMutant, explained, keep, kept, made, tried
-from ..proving.watching import table
-from ..registry.clauses import ROOT
+if TYPE_CHECKING:
+    from ..proving.passes import TriedMutant
 
 ENTERED = Path("out") / "mutate" / "entered"
 """What each test enters."""
@@ -29,7 +27,7 @@ def mutate(
     minutes: Annotated[float, typer.Option(help="Begin no further trial after so long.")] = 600,
     module: Annotated[list[str] | None, typer.Option(help="A source file to change; repeatable. Default: all.")] = None,
     least: Annotated[float, typer.Option(min=0, max=100, help="Per cent of those not explained to be noticed.")] = 95,
-    budget: Annotated[float, typer.Option(help="Seconds of CPU for the tests of one change.")] = BUDGET_S,
+    budget: Annotated[float, typer.Option(help="Seconds of CPU for the tests of one change.")] = 60.0,
     state: Annotated[Path | None, typer.Option(help="Keeps what was seen. Default: out/mutate/seed-N.json.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -39,6 +37,11 @@ def mutate(
     runs for the first time, which takes as long as the tests do, and then for files of tests that have changed
     (out/mutate/entered). A pass that was ended goes on where it was; survivors are tried again. Needs a checkout.
     """
+    from ..proving.chances import chosen
+    from ..proving.passes import TriedMutant, explained, keep, kept, made, tried
+    from ..proving.watching import table
+    from ..registry.clauses import ROOT
+
     with mistakes_are_usage():
         changes = chosen(seed, count, files=module)
         file = state or Path("out") / "mutate" / f"seed-{seed}.json"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from memwal.errors import InvalidArgument, check_name
@@ -15,18 +15,20 @@ from memwal_sim.cli.terminal import FOUND, Json, print_json, stdout
 from rich.markup import escape
 from rich.table import Table
 
-from ..proving import deaths, drawing, killing
-from ..proving.planted import KINDS, Planted, choose, register
-from ..registry.clauses import GROUPS, marked
-from ..registry.clauses import clauses as registry
 from .clauses import usage
+
+if TYPE_CHECKING:
+    from ..proving import deaths
+    from ..proving.planted import Planted
 
 app = typer.Typer(
     help="What is wrong on purpose: readings, bugs, adapters, invalid vectors, mutants; and who notices.",
     no_args_is_help=True,
 )
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]…", help="Planted things; default is all.")]
-Kind = Annotated[list[str] | None, typer.Option(help=f"Of this kind only: {', '.join(KINDS)}. Repeatable.")]
+Kind = Annotated[
+    list[str] | None, typer.Option(help="Of this kind only: reading, bug, adapter, vector, mutant. Repeatable.")
+]
 Group = Annotated[list[str] | None, typer.Option(help="What breaks clauses of this group only; repeatable.")]
 Clause = Annotated[list[str] | None, typer.Option(help="What breaks this clause or note only; repeatable.")]
 Again = Annotated[bool, typer.Option("--again", help="Also those whose death is known and not stale.")]
@@ -44,6 +46,9 @@ def list_(
     names: Names = None, kind: Kind = None, group: Group = None, clause: Clause = None, as_json: Json = False
 ) -> None:
     """List what is planted: name, kind, clauses, what is wrong."""
+    from ..proving import deaths
+    from ..proving.planted import KINDS
+
     with usage():
         chosen, kept = _chosen(names, kind, group, clause), deaths.by_name(deaths.deaths())
     if as_json:
@@ -62,6 +67,9 @@ def list_(
 @app.command()
 def show(name: Annotated[str, typer.Argument(help="Its name.")], as_json: Json = False) -> None:
     """Show one planted thing, and each that was seen to notice it."""
+    from ..proving import deaths
+    from ..proving.planted import KINDS, choose, register
+
     with usage():
         (found,) = choose([name], register())
         kept = deaths.by_name(deaths.deaths()).get(name, [])
@@ -97,6 +105,9 @@ def kill(
 
     Needs a checkout, since mutants change its sources (in a copy) and its tests kill them. Exit code 1 if one survives.
     """
+    from ..proving import deaths, killing
+    from ..proving.planted import register
+
     with usage():
         chosen = _chosen(names, kind, group, clause)
         more = (*[killing.CASES] * survey, *[killing.GATE] * gate)
@@ -131,6 +142,9 @@ def draw(
 
     Exit code 1 if no case shows one of them, and nothing is known of why.
     """
+    from ..proving import drawing
+    from ..proving.planted import choose, register
+
     with usage():
         drawn = drawing.drawn(choose((), register(), ["bug"]), seed, count)
         told = []
@@ -147,6 +161,10 @@ def draw(
 @app.command()
 def check() -> None:
     """Check that each planted thing is still there, and was seen to be noticed as it is now."""
+    from ..proving import deaths
+    from ..proving.planted import KINDS, register
+    from ..registry.clauses import marked
+
     with usage():
         known = register()
         found = deaths.faults(known, marked())
@@ -190,6 +208,10 @@ def _chosen(
     clauses: Sequence[str] | None,
 ) -> list[Planted]:
     """What is meant. Raises `InvalidArgument` for a name that there is not, and where nothing is left."""
+    from ..proving.planted import choose, register
+    from ..registry.clauses import GROUPS
+    from ..registry.clauses import clauses as registry
+
     for group in groups or ():
         check_name("group", group.upper(), GROUPS)
     known = register()
@@ -212,6 +234,8 @@ def _chosen(
 
 def as_dict(each: Planted, kept: Sequence[deaths.Death]) -> dict[str, Any]:
     """One planted thing as JSON."""
+    from ..proving import deaths
+
     fresh = deaths.fresh(each, kept)
     return {
         "name": each.name,

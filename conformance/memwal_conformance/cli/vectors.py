@@ -11,18 +11,13 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import vectors
-from ..adapters import versions
-from ..adapters.harness import REFERENCE, Harness
-from ..adapters.process import BROKEN
-from ..places import SUITE, scenario_files, vector_files
-from ..registry.levels import levels_of
-from ..vectors.golden import Said, consume, fill
-from ..verdicts import FAILING, Verdict, level_of
+if TYPE_CHECKING:
+    from ..adapters.harness import Harness
+    from ..vectors.golden import Said
 
 app = typer.Typer(help="Artifact vectors: check them, hold an adapter against them, and exchange golden files.")
 
@@ -33,6 +28,9 @@ USAGE = 2
 
 def command(adapter: str) -> tuple[str, ...]:
     """The command behind an adapter's name; any other text is a command."""
+    from ..adapters import versions
+    from ..adapters.harness import REFERENCE
+
     if adapter == "reference":
         return REFERENCE
     return versions.command(None) if adapter == versions.NAME else tuple(shlex.split(adapter))
@@ -41,6 +39,9 @@ def command(adapter: str) -> tuple[str, ...]:
 @contextlib.contextmanager
 def running(adapter: str, timeout_s: float = 60.0) -> Iterator[Harness]:
     """A harness for an adapter; ends the command with one line if the adapter is broken."""
+    from ..adapters.harness import Harness
+    from ..adapters.process import BROKEN
+
     harness = Harness(command=command(adapter), limit_s=timeout_s, settings={})
     try:
         yield harness
@@ -70,6 +71,8 @@ def check(
     revision: Annotated[str | None, typer.Option(help="Only these revisions, such as B or 0,A.")] = None,
 ) -> None:
     """Derive all vectors again and compare; with --adapter, ask the adapter instead. Exit 1 if anything differs."""
+    from ..places import SUITE
+
     root = SUITE / "vectors" if against is None else against
     if not root.is_dir():
         typer.echo(f"error: there is no folder {root}", err=True)
@@ -83,6 +86,10 @@ def check(
 
 
 def _ask_all(root: Path, harness: Harness, revisions: Iterable[str]) -> bool:
+    from .. import vectors
+    from ..registry.levels import levels_of
+    from ..verdicts import FAILING, Verdict, level_of
+
     hello, counts = harness.hello(), dict.fromkeys(Verdict, 0)
     levels = {revision: levels_of(revision) for revision in revisions}
     for file in sorted(root.glob("*/*/*/case.json")):
@@ -124,6 +131,8 @@ def fill_command(
     revision: Annotated[str | None, typer.Option(help="Only these revisions.")] = None,
 ) -> None:
     """Let an implementation write golden objects and tables, and judge each. Exit 1 if the judge finds a fault."""
+    from ..vectors.golden import fill
+
     _empty(folder)
     with running(adapter) as harness:
         right, wrong, unanswered = _told(fill(folder, harness, _revisions(harness, revision)))
@@ -166,6 +175,8 @@ Grid = dict[str, dict[str, dict[str, int]]]
 
 def crossed(root: Path, commands: dict[str, str]) -> Grid:
     """Producer -> consumer (``written`` for the judge of what was written) -> numbers right, wrong, unanswered."""
+    from ..vectors.golden import consume, fill
+
     grid: Grid = {}
     for producer, adapter in commands.items():
         with running(adapter) as harness:
@@ -194,6 +205,8 @@ def _show(grid: Grid) -> None:
 @app.command()
 def copy(folder: Annotated[Path, typer.Argument(help="New or empty folder.")]) -> None:
     """Copy all vectors, scenarios and schemas to a folder, for the test suite of another project."""
+    from ..places import SUITE, scenario_files, vector_files
+
     _empty(folder)
     for file in vector_files():
         shutil.copytree(file.parent, folder / "vectors" / file.parent.relative_to(SUITE / "vectors"))

@@ -12,8 +12,7 @@ from memwal.cli import gc as gc_words
 from memwal.cli import gc_options
 from memwal.cli import verify as verify_words
 from memwal.errors import InvalidArgument, MemwalError, check_name
-from memwal.jobs.collector import RETAIN_MANIFESTS
-from memwal.jobs.merger import COMMIT_EVERY
+from memwal.jobs.defaults import COMMIT_EVERY, RETAIN_MANIFESTS
 from rich.console import Console
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from memwal.errors import MemwalError, check_name
 from memwal.ids import RegionId
-from memwal.jobs.merger import COMMIT_EVERY
+from memwal.jobs.defaults import COMMIT_EVERY
 from memwal.table import coverage
 
 from ..options import TableOption

@@ -13,7 +13,8 @@ from ..index import drained, maintaining, regions
 from ..index.transforms import SpecRequest
 from ..invariants import Report
 from ..jobs import collector, index_builder, spec_change
-from ..jobs.merger import COMMIT_EVERY, Failure, Merged, merge_regions
+from ..jobs.defaults import COMMIT_EVERY
+from ..jobs.merger import Failure, Merged, merge_regions
 from ..region.limits import Limits
 from ..table import coverage, state
 from ..table.state import TableState

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 import memwal
 from memwal.cli.options import ManifestStore
-from memwal.drive import Listener
-from memwal.jobs.index_builder import CaughtUp
+
+if TYPE_CHECKING:
+    from memwal.drive import Listener
+    from memwal.jobs.index_builder import CaughtUp
 
 Place = Annotated[str, typer.Argument(metavar="TABLE", help="Folder or URL (s3://, gs://, az://) of the table.")]
 

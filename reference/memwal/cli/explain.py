@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import pyarrow as pa
 import typer
 from rich.console import Console
 
 import memwal
 from memwal.cli.options import ManifestStore
 from memwal.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def register(app: typer.Typer, out: Console) -> None:
@@ -60,6 +62,8 @@ def register(app: typer.Typer, out: Console) -> None:
 
 def _keys(table: memwal.Table, text: str) -> pa.Table:
     """The table of keys that ``text`` names by column."""
+    import pyarrow as pa
+
     found = _json("--key", text)
     rows = found if isinstance(found, list) else [found]
     shape = pa.schema([table.schema.field(name) for name in table.primary_key])

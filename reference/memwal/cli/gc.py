@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
 import memwal
-from memwal.api import GcReport
 from memwal.cli import gc_options
 from memwal.cli.options import ManifestStore
-from memwal.drive import Listener
-from memwal.jobs import collector
+from memwal.jobs.defaults import RETAIN_MANIFESTS
+
+if TYPE_CHECKING:
+    from memwal.api import GcReport
+    from memwal.drive import Listener
 
 _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 
@@ -32,7 +34,7 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
         retain_versions: gc_options.RetainVersions = None,
         retain_age: gc_options.RetainAge = None,
         grace: gc_options.Grace = gc_options.GRACE,
-        retain_manifests: gc_options.RetainManifests = collector.RETAIN_MANIFESTS,
+        retain_manifests: gc_options.RetainManifests = RETAIN_MANIFESTS,
         orphan_age: gc_options.OrphanAge = gc_options.ORPHAN_AGE,
         time_travel: gc_options.TimeTravelRule = "progress",
         dry_run: gc_options.DryRun = False,
@@ -112,6 +114,8 @@ def _bytes(size: int | None) -> str:
 
 
 def _rules() -> list[dict[str, object]]:
+    from memwal.jobs import collector
+
     return [
         {"kind": table.kind, "rule": rule.name, "stays": rule.stays, "clauses": list(rule.clauses)}
         for table, rule in collector.rules()

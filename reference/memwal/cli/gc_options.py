@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, TypedDict, get_args
+from typing import TYPE_CHECKING, Annotated, TypedDict, get_args
 
 import typer
 
-from memwal.jobs.collector import TimeTravel
+if TYPE_CHECKING:
+    from memwal.jobs.collector import TimeTravel
 
 GRACE = "10m"
 """Grace time where the caller says nothing: longer than a commit of a large merge should take."""
@@ -50,6 +51,8 @@ def kept(
     time_travel: str,
 ) -> Kept:
     """What the words of the options mean; raises `typer.BadParameter`."""
+    from memwal.jobs.collector import TimeTravel
+
     if time_travel not in get_args(TimeTravel):
         raise typer.BadParameter(f"{time_travel!r}: choose progress or snapshot", param_hint="--time-travel")
     return Kept(

@@ -14,8 +14,6 @@ import threading
 from collections.abc import Callable
 from mmap import mmap
 
-from memwal.codec import native
-
 GUARDED = frozenset({"catch-up", "gc", "info", "inspect", "merge", "repair", "scan", "snapshot", "verify"})
 """Commands that may be run again from their beginning: what was done stays, and is not done twice."""
 CRASHES_MAX = 20
@@ -30,6 +28,8 @@ def enter(command: str, tell: Callable[[str], None]) -> None:
 
     ``tell`` gets a line for each file that ended a process.
     """
+    from memwal.codec import native
+
     if command not in GUARDED or not hasattr(os, "fork"):
         return
     deadly: dict[str, str] = {}

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.text import Text
-from rich.tree import Tree
 
-from memwal.api.inspecting import inspect as run_inspect
-from memwal.drive import Listener
 from memwal.errors import InvalidArgument, NotFound
-from memwal.inspection.node import Node, Value, as_json
-from memwal.violations import Violation
+
+if TYPE_CHECKING:
+    from rich.text import Text
+    from rich.tree import Tree
+
+    from memwal.drive import Listener
+    from memwal.inspection.node import Node, Value
+    from memwal.violations import Violation
 
 _WIDTH = 1 << 16
 """Lines are not broken: the terminal does that, and what is piped stays one line for each thing."""
@@ -39,6 +41,9 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
 
         Exit code 0: shown; 1: something is damaged; 2: nothing is there, or nothing that is known.
         """
+        from memwal.api.inspecting import inspect as run_inspect
+        from memwal.inspection.node import as_json
+
         try:
             node = run_inspect(place, version=version, region=region, limit=limit, listener=progress)
         except (NotFound, InvalidArgument) as error:
@@ -56,12 +61,16 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
 
 
 def _tree(node: Node) -> Tree:
+    from rich.tree import Tree
+
     tree = Tree(_label(node))
     _fill(tree, node)
     return tree
 
 
 def _fill(tree: Tree, node: Node) -> None:
+    from rich.text import Text
+
     for key, value in node.fields:
         if isinstance(value, Mapping) and value:
             inner = tree.add(Text(key, "dim"))
@@ -77,6 +86,8 @@ def _fill(tree: Tree, node: Node) -> None:
 
 def _label(node: Node) -> Text:
     """Kind, name and the fields that say something."""
+    from rich.text import Text
+
     words = node.kind.replace("_", " ")
     if words.endswith(node.name):
         text = Text(words, "bold")

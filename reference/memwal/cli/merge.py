@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 import memwal
 from memwal.cli.options import ManifestStore
-from memwal.jobs.merger import COMMIT_EVERY
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
 
 STAGES = {"keys": "reading keys", "base": "matching rows", "rows": "writing rows"}
 """Stages of one generation's merge, in words."""
@@ -24,6 +25,8 @@ class Display:
     """
 
     def __init__(self, console: Console) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
         columns = (TextColumn("{task.description:>14}"), BarColumn(), MofNCompleteColumn())
         self._console = console
         self._bars = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
@@ -51,6 +54,7 @@ class Display:
 
 def register(app: typer.Typer, out: Console, err: Console) -> None:
     """Add the command to ``app``; results go to ``out``, progress to ``err``."""
+    from memwal.jobs.defaults import COMMIT_EVERY
 
     @app.command()
     def merge(

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from memwal.api.migrating import MigrationReport
-from memwal.api.migrating import migrate as run_migrate
 from memwal.cli.options import ManifestStore
-from memwal.drive import Listener
-from memwal.revision_0.entries import PATTERN
+
+if TYPE_CHECKING:
+    from memwal.api.migrating import MigrationReport
+    from memwal.drive import Listener
 
 
 def register(app: typer.Typer, out: Console, progress: Listener) -> None:
     """Add the command to ``app``; results go to ``out``, what it is doing to ``progress``."""
+    from memwal.revision_0.entries import PATTERN
 
     @app.command()
     def migrate(
@@ -39,6 +40,8 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
         Stop the writers of the table first. A run that was cut short is finished by the next one. Exit code 0: done,
         or said; 1: refused, and standard error says why; 2: usage.
         """
+        from memwal.api.migrating import migrate as run_migrate
+
         report = run_migrate(
             table,
             revision=revision,

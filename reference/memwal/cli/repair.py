@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from memwal.api.verifying import RepairReport
-from memwal.api.verifying import repair as run_repair
 from memwal.cli.options import ManifestStore
 from memwal.cli.verify import finding_as_json
-from memwal.drive import Listener
+
+if TYPE_CHECKING:
+    from memwal.api.verifying import RepairReport
+    from memwal.drive import Listener
 
 _VERBS = {
     "hint": ("would point the hint", "pointed the hint"),
@@ -40,6 +41,8 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
 
         Exit code 0: nothing is left, 1: something is.
         """
+        from memwal.api.verifying import repair as run_repair
+
         report = run_repair(table, dry_run=dry_run, manifest_store=manifest_store, listener=progress)
         if as_json:
             out.print_json(json.dumps(_as_json(report)))

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 import memwal
 from memwal.cli.options import ManifestStore
-from memwal.codec.index_details import RegionField, RegionSpec
-from memwal.drive import Listener
 from memwal.errors import InvalidArgument
-from memwal.index.transforms import SpecRequest
+
+if TYPE_CHECKING:
+    from memwal.codec.index_details import RegionField, RegionSpec
+    from memwal.drive import Listener
+    from memwal.index.transforms import SpecRequest
 
 Place = Annotated[str, typer.Argument(metavar="TABLE", help="Folder or URL (s3://, gs://, az://) of the table.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from memwal.api.verifying import verify as run_verify
-from memwal.drive import Listener
 from memwal.errors import InvalidArgument, NotFound
-from memwal.invariants import ABOUT, INVARIANTS, Report
-from memwal.violations import Violation
+
+if TYPE_CHECKING:
+    from memwal.drive import Listener
+    from memwal.invariants import Report
+    from memwal.violations import Violation
 
 Found = dict[str, Any]
 """A report as JSON: see docs/verify.md."""
@@ -36,6 +37,8 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
         as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     ) -> None:
         """Check a table against every invariant, read only. Exit code 0: clean, 1: findings, 2: no such table."""
+        from memwal.api.verifying import verify as run_verify
+
         if listed:
             _print_list(out, as_json=as_json)
             return
@@ -108,6 +111,8 @@ def show(found: Found, out: Console) -> None:
 
 
 def _print_list(out: Console, *, as_json: bool) -> None:
+    from memwal.invariants import ABOUT, INVARIANTS
+
     every = sorted(INVARIANTS.values(), key=lambda one: ABOUT.index(one.about))
     if as_json:
         out.print_json(json.dumps([asdict(one) for one in every]))

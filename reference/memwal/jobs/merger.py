@@ -30,10 +30,8 @@ from ..table.state import TableState, check_writable, latest
 from ..table.upsert import KeysRead, Work, begin, discard, fits, schema_of, upsert
 from ..table.write import CONFLICT_ATTEMPTS
 from . import merge_group
+from .defaults import COMMIT_EVERY
 from .merge_group import GroupMember, NextMerge, combined, held_bytes, parts, share_keys
-
-COMMIT_EVERY = 100
-"""Regions whose next generations go into one commit, unless the caller wants another number."""
 
 Failure = ArtifactError | InvalidArgument | Unmergeable
 """Why a region cannot be merged to its end."""

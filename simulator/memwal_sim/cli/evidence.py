@@ -11,13 +11,6 @@ from typing import Annotated
 import typer
 from memwal.errors import InvalidArgument
 
-from .. import parallel, places
-from ..evidence import certificates, examples, recorded
-from ..evidence import coverage as covering
-from ..scenarios import scenario as scenarios
-from ..traces import gallery
-from ..traces.study import carry_out, recorded_in
-from ..traces.trace import dumps, load
 from .terminal import FOUND, counting, exploring_shown, mistakes_are_usage, stderr, stdout
 
 
@@ -38,6 +31,10 @@ def certify(
 
     Certificates of scenarios that are not named stay as they are; those of scenarios that are gone go.
     """
+    from .. import places
+    from ..evidence import certificates
+    from ..scenarios import scenario as scenarios
+
     with mistakes_are_usage():
         folder = places.faults()
         keys = certificates.keys(names or None)
@@ -66,6 +63,9 @@ def coverage(
     jobs: Annotated[int, typer.Option(min=1, help="Scenarios that are explored at the same time.")] = 1,
 ) -> None:
     """Explore every scenario with one fault, and write which outcomes requests have had at which places."""
+    from ..evidence import coverage as covering
+    from ..scenarios import scenario as scenarios
+
     with mistakes_are_usage():
         with counting("exploring", len(scenarios.known()), quiet=False) as done:
             found = covering.matrix(jobs, done)
@@ -80,6 +80,9 @@ def write_gallery(
     jobs: Annotated[int, typer.Option(min=1, help="Faults that are recorded at the same time.")] = 1,
 ) -> None:
     """Write faults/INDEX.md from the recorded faults and planted bugs."""
+    from .. import places
+    from ..traces import gallery
+
     with mistakes_are_usage():
         folder = places.faults()
         if renew:
@@ -97,6 +100,9 @@ def write_gallery(
 
 def _record_all_again(folder: Path, jobs: int) -> None:
     """Record a shortest history of every planted bug, whatever else is recorded, and all that is told."""
+    from .. import parallel
+    from ..evidence import examples, recorded
+
     of_bugs = recorded.wanted(folder)
     with counting("recording", len(of_bugs), quiet=False) as done:
         for name, _ in parallel.each(recorded.record_named, sorted(of_bugs), jobs):
@@ -108,6 +114,9 @@ def _record_all_again(folder: Path, jobs: int) -> None:
 
 
 def _record_again(path: Path) -> None:
+    from ..traces.study import carry_out, recorded_in
+    from ..traces.trace import dumps, load
+
     header = load(path).header
     study = recorded_in(header)
     with exploring_shown(f"recording {path.name}", quiet=False) as progress:

@@ -6,19 +6,12 @@ Exit codes: 0 nothing wrong, 1 a violation was found (or a planted bug was not),
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from memwal.errors import InvalidArgument, check_name
 from rich.table import Table
 
-from .. import bugs as planting
-from ..exploring.exploration import Bounds
-from ..outcomes import FATES, FAULTS, Fate
-from ..scenarios import scenario as scenarios
-from ..scenarios.scenario import Scenario
-from ..traces.study import Study, StudyResult, canary, carry_out, classes
-from ..traces.trace import dumps
 from .terminal import (
     FOUND,
     Json,
@@ -31,6 +24,11 @@ from .terminal import (
     stderr,
     stdout,
 )
+
+if TYPE_CHECKING:
+    from ..outcomes import Fate
+    from ..scenarios.scenario import Scenario
+    from ..traces.study import StudyResult
 
 
 def commands(app: typer.Typer) -> None:
@@ -88,6 +86,12 @@ def explore(
     as_json: Json = False,
 ) -> None:
     """Explore every interleaving of SCENARIO and every fate of its requests within bounds, crashes included."""
+    from .. import bugs as planting
+    from ..exploring.exploration import Bounds
+    from ..scenarios import scenario as scenarios
+    from ..traces.study import Study, canary, carry_out
+    from ..traces.trace import dumps
+
     with mistakes_are_usage():
         study = Study(
             scenario=scenarios.find(scenario),
@@ -141,6 +145,9 @@ def _bound(scenario: Scenario, asked: int | None) -> int | None:
 
 def _export(finding: StudyResult, folder: Path) -> None:
     """One trace for each class of histories, by number."""
+    from ..traces.study import classes
+    from ..traces.trace import dumps
+
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise InvalidArgument(f"{folder} is not empty")
@@ -149,6 +156,8 @@ def _export(finding: StudyResult, folder: Path) -> None:
 
 
 def _kinds(names: list[str] | None) -> frozenset[Fate]:
+    from ..outcomes import FATES, FAULTS
+
     if names is None:
         return FAULTS
     for name in names:
@@ -186,6 +195,8 @@ def _print_finding(finding: StudyResult, bird: StudyResult | None) -> None:
 
 def list_scenarios(as_json: Json = False) -> None:
     """List the scenarios that `memwal explore` knows."""
+    from ..scenarios import scenario as scenarios
+
     known = [scenario for _, scenario in sorted(scenarios.known().items())]
     if as_json:
         fields = ("name", "title", "hazards", "preemptions")

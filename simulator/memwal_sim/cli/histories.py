@@ -10,16 +10,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from memwal.errors import InvalidArgument, MemwalError
 from rich.markup import escape
 
-from ..histories.conflict import Contradiction
-from ..histories.operations import Operation, dumps, parse
-from ..histories.verdicts import check_batches, check_registers
 from .terminal import USAGE, Json, stderr, stdout
+
+if TYPE_CHECKING:
+    from ..histories.conflict import Contradiction
+    from ..histories.operations import Operation
 
 IMPOSSIBLE = 1
 STANDARD_INPUT = "-"
@@ -44,6 +45,8 @@ def check_history(
     as_json: Json = False,
 ) -> None:
     """Say whether registers, one per key, can have done what FILE says; if not, show operations that contradict."""
+    from ..histories.operations import dumps
+
     try:
         operations = _read(file)
         found = _conflicts(operations, initial, batches=batches)
@@ -63,6 +66,8 @@ def check_history(
 
 
 def _read(file: str) -> tuple[Operation, ...]:
+    from ..histories.operations import parse
+
     data = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
     name = "standard input" if file == STANDARD_INPUT else Path(file).name
     try:
@@ -72,6 +77,8 @@ def _read(file: str) -> tuple[Operation, ...]:
 
 
 def _conflicts(operations: Sequence[Operation], initial: str | None, *, batches: bool) -> Mapping[str, Contradiction]:
+    from ..histories.verdicts import check_batches, check_registers
+
     first = dict.fromkeys((operation.key for operation in operations), initial)
     found = check_registers(operations, first)
     if batches and not found:
@@ -86,6 +93,8 @@ def _as_dict(key: str, found: Contradiction) -> dict[str, object]:
 
 
 def _print(found: Mapping[str, Contradiction], what: str) -> None:
+    from ..histories.operations import dumps
+
     if not found:
         stdout.print(f"[bold green]possible[/]: {what}", highlight=False)
     for key, each in found.items():

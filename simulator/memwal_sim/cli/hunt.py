@@ -8,19 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.status import Status
 from rich.table import Table
 
-from .. import bugs as planting
-from ..exploring.exploration import Bounds
-from ..scenarios import scenario as scenarios
-from ..strategies.hunting import DEPTH, NAMES, RUNS_MAX, Hunt, HuntProgress
-from ..strategies.hunting import hunt as carry_out
-from ..traces.study import Study
-from ..traces.trace import dumps
 from .terminal import (
     FOUND,
     Json,
@@ -33,6 +25,9 @@ from .terminal import (
     stdout,
 )
 
+if TYPE_CHECKING:
+    from ..strategies.hunting import Hunt, HuntProgress
+
 
 def commands(app: typer.Typer) -> None:
     """Add the command of this module to ``app``."""
@@ -42,6 +37,8 @@ def commands(app: typer.Typer) -> None:
 @contextmanager
 def _shown(doing: str, *, quiet: bool) -> Iterator[Callable[[HuntProgress], None] | None]:
     """A status line on the error stream that follows a hunt."""
+    from rich.status import Status
+
     if quiet or not stderr.is_terminal:
         yield None
         return
@@ -56,11 +53,11 @@ def _shown(doing: str, *, quiet: bool) -> Iterator[Callable[[HuntProgress], None
 
 def hunt(
     scenario: Annotated[str, typer.Argument(help="Name of a scenario; `memwal explore scenarios` lists them.")],
-    strategy: Annotated[str, typer.Option(help=f"{', '.join(NAMES[:-1])} or {NAMES[-1]}.")] = NAMES[0],
-    runs: Annotated[int, typer.Option(min=1, help="Stop after this number of runs.")] = RUNS_MAX,
+    strategy: Annotated[str, typer.Option(help="uniform, pct, swarm or hypothesis.")] = "uniform",
+    runs: Annotated[int, typer.Option(min=1, help="Stop after this number of runs.")] = 10_000,
     seed: Annotated[int, typer.Option(min=0, help="Of the first run; each next one has the next number.")] = 0,
     faults: Annotated[int, typer.Option(min=0, help="Requests of one run that may fail.")] = 0,
-    depth: Annotated[int, typer.Option(min=1, help="Of the bugs that pct is after, see its paper.")] = DEPTH,
+    depth: Annotated[int, typer.Option(min=1, help="Of the bugs that pct is after, see its paper.")] = 3,
     revision: Annotated[str, typer.Option(help="A, B or R.")] = "B",
     profile: Annotated[str, typer.Option(help="strict, or literal: what the texts say.")] = "strict",
     reading: Annotated[
@@ -77,6 +74,13 @@ def hunt(
     as_json: Json = False,
 ) -> None:
     """Run SCENARIO under random schedules, one by one, until something is violated. Nothing found proves nothing."""
+    from .. import bugs as planting
+    from ..exploring.exploration import Bounds
+    from ..scenarios import scenario as scenarios
+    from ..strategies.hunting import hunt as carry_out
+    from ..traces.study import Study
+    from ..traces.trace import dumps
+
     with mistakes_are_usage():
         study = Study(
             scenario=scenarios.find(scenario),

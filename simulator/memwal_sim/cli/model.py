@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from memwal.errors import InvalidArgument, check_name
-from memwal_model import text
-from memwal_model.histories import HAZARDS, LIVES, run
-from memwal_model.invariants import INVARIANTS, RULES
-from memwal_model.machine import ACTIONS, ASSUMPTIONS, FIELDS, INITIAL
 from rich.markup import escape
 from rich.table import Table
 
-from ..traces.telling import TraceTold, tell
 from .terminal import FOUND, Json, mistakes_are_usage, print_json, stderr, stdout
 
-HISTORIES = {each.name: each for each in (*LIVES, *HAZARDS)}
+if TYPE_CHECKING:
+    from ..traces.telling import TraceTold
 
 
 def commands(app: typer.Typer) -> None:
@@ -38,6 +34,8 @@ def prove(
     as_json: Json = False,
 ) -> None:
     """Prove the machine's statements by induction: every step keeps each of them. Needs the extra `proofs`."""
+    from memwal_model.machine import ACTIONS, ASSUMPTIONS
+
     dropped, steps = without or [], step or []
     with mistakes_are_usage():
         for name in dropped:
@@ -91,6 +89,12 @@ def model(
 
     `docs/model.md` explains all of it.
     """
+    from memwal_model import text
+    from memwal_model.invariants import INVARIANTS, RULES
+    from memwal_model.machine import ACTIONS
+
+    from ..traces.telling import tell
+
     if tla or quint:
         typer.echo(text.tla() if tla else text.quint(), nl=False)
         return
@@ -98,7 +102,7 @@ def model(
         with mistakes_are_usage():
             telling = tell(Path(history)) if Path(history).is_file() else None
             if telling is None:
-                check_name("history", history, HISTORIES)
+                check_name("history", history, _histories())
         if telling is not None:
             _tell(telling, as_json=as_json)
             return
@@ -108,14 +112,14 @@ def model(
         steps = [{"name": a.name, "words": a.words, "without": a.without or None} for a in ACTIONS.values()]
         said = [{"name": i.name, "words": i.words, "theorem": i.theorem} for i in INVARIANTS.values()]
         rules = [{"name": r.name, "words": r.words} for r in RULES.values()]
-        told = [{"name": h.name, "words": h.words, "breaks": h.breaks or None} for h in HISTORIES.values()]
+        told = [{"name": h.name, "words": h.words, "breaks": h.breaks or None} for h in _histories().values()]
         print_json({"steps": steps, "statements": said, "rules": rules, "histories": told})
         return
     for title, rows in (
         ("step", [(a.name, a.words) for a in ACTIONS.values() if not a.without]),
         ("theorem", [(i.name, i.words) for i in INVARIANTS.values() if i.theorem]),
         ("no step", [(r.name, r.words) for r in RULES.values()]),
-        ("history", [(h.name, h.words) for h in HISTORIES.values()]),
+        ("history", [(h.name, h.words) for h in _histories().values()]),
     ):
         grid = Table(title, "what it is")
         for name, words in rows:
@@ -124,7 +128,10 @@ def model(
 
 
 def _show(name: str, *, as_json: bool) -> None:
-    history = HISTORIES[name]
+    from memwal_model.histories import run
+    from memwal_model.machine import FIELDS, INITIAL
+
+    history = _histories()[name]
     found = run(history)
     rows: list[tuple[str, dict[str, Any]]] = []
     for (step, parameters), before, after in zip(history.steps(), found.states, found.states[1:], strict=False):
@@ -170,3 +177,10 @@ def _tell(found: TraceTold, *, as_json: bool) -> None:
         stdout.print(escape(end), highlight=False, soft_wrap=True)
     if found.stopped is not None or found.without:
         raise typer.Exit(FOUND)
+
+
+def _histories() -> dict[str, Any]:
+    """The machine's histories by name: lives first, then hazards."""
+    from memwal_model.histories import HAZARDS, LIVES
+
+    return {each.name: each for each in (*LIVES, *HAZARDS)}

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.status import Status
 
 from .terminal import FOUND, Json, mistakes_are_usage, print_json, stderr, stdout
 
@@ -56,6 +55,8 @@ def soak_processes(
 @contextmanager
 def _followed(seconds: float) -> Iterator[Follow | None]:
     """A status line on the error stream, for people."""
+    from rich.status import Status
+
     if not stderr.is_terminal:
         yield None
         return

@@ -10,15 +10,16 @@ from collections.abc import Callable
 from dataclasses import asdict
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from ..traces import replay as replaying
-from ..viewer import viewing
-from ..viewer.film import Camera, Film
 from .terminal import FOUND, Json, mistakes_are_usage, print_json, print_steps, print_violation, stderr, stdout
+
+if TYPE_CHECKING:
+    from ..traces import replay as replaying
+    from ..viewer.film import Film
 
 REPLAYERS = "memwal.replayers"
 """Entry points that take ``(file, adapter, *, revision, as_json)`` and return the exit code of ``--against``."""
@@ -55,6 +56,10 @@ def replay(
     Under another --profile, or --without-bugs, the history goes another way; the question is then whether anything
     breaks.
     """
+    from ..traces import replay as replaying
+    from ..viewer import viewing
+    from ..viewer.film import Camera
+
     if against is not None:
         raise typer.Exit(_replayer()(file, against, revision=revision, as_json=as_json))
     if lanes and as_json:
@@ -107,6 +112,8 @@ def _replayer() -> Callable[..., int]:
 
 def _print_replayed(replayed: replaying.Replayed, film: Film | None, profile: str | None) -> None:
     """``film``: to print in lanes; ``profile``: the one that was asked for."""
+    from ..viewer import viewing
+
     stdout.print(f"[bold]{escape(replayed.header.title)}[/]")
     if replayed.header.description:
         stdout.print(escape(replayed.header.description))

@@ -14,11 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from memwal.codec import json_text
 from memwal.errors import InvalidArgument, check_name
 from rich.markup import escape
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
 from rich.table import Table
 
 from .terminal import FOUND, Json, mistakes_are_usage, print_json, stderr, stdout
@@ -110,6 +107,8 @@ def soak(
 
 
 def _recorded(path: Path) -> tuple[SoakSettings, str]:
+    from memwal.codec import json_text
+
     from ..soak.settings import from_dict
 
     try:
@@ -124,6 +123,9 @@ def _recorded(path: Path) -> tuple[SoakSettings, str]:
 @contextmanager
 def _followed(settings: SoakSettings) -> Iterator[Follow | None]:
     """A progress bar on the error stream, for people."""
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
     if not stderr.is_terminal:
         yield None
         return

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from memwal.errors import MemwalError
-from memwal.violations import Violation
 from rich.console import Console
 from rich.markup import escape
-from rich.status import Status
 
-from ..exploring.exploration import ExplorationProgress
-from ..traces.trace import Step
+if TYPE_CHECKING:
+    from memwal.violations import Violation
+
+    from ..exploring.exploration import ExplorationProgress
+    from ..traces.trace import Step
 
 FOUND = 1
 USAGE = 2
@@ -39,6 +40,8 @@ def mistakes_are_usage() -> Iterator[None]:
 @contextmanager
 def exploring_shown(doing: str, *, quiet: bool) -> Iterator[Callable[[ExplorationProgress], None] | None]:
     """A status line on the error stream that follows an exploration."""
+    from rich.status import Status
+
     if quiet or not stderr.is_terminal:
         yield None
         return
@@ -57,6 +60,8 @@ def exploring_shown(doing: str, *, quiet: bool) -> Iterator[Callable[[Exploratio
 @contextmanager
 def counting(doing: str, total: int, *, quiet: bool) -> Iterator[Callable[[object], None]]:
     """A status line on the error stream that counts what is done."""
+    from rich.status import Status
+
     count = 0
     status = None if quiet or not stderr.is_terminal else Status(doing, console=stderr)
 

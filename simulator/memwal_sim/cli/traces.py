@@ -9,21 +9,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.status import Status
 from rich.table import Table
 
-from .. import places
-from ..exploring.exploration import Bounds, ExplorationProgress
-from ..traces import shrinking
-from ..traces.minimising import Minimised, minimise
-from ..traces.promoting import AREAS
-from ..traces.promoting import promote as carry_out
-from ..traces.references import recorded
-from ..traces.trace import dumps
 from .terminal import Json, mistakes_are_usage, print_json, print_steps, stderr, stdout
+
+if TYPE_CHECKING:
+    from ..exploring.exploration import Bounds, ExplorationProgress
+    from ..traces import shrinking
+    from ..traces.minimising import Minimised
 
 Exhaustive = Annotated[
     bool,
@@ -31,8 +27,6 @@ Exhaustive = Annotated[
 ]
 Seconds = Annotated[float | None, typer.Option(min=0.1, help="Stop each exploration after this time.")]
 Memory = Annotated[int, typer.Option(min=64, help="Stop exploring at this much memory, in MiB.")]
-
-Follow = Callable[[shrinking.ShrinkProgress | ExplorationProgress], None]
 
 
 def commands(app: typer.Typer) -> None:
@@ -42,8 +36,12 @@ def commands(app: typer.Typer) -> None:
 
 
 @contextmanager
-def _shown(file: Path, *, quiet: bool) -> Iterator[Follow | None]:
+def _shown(
+    file: Path, *, quiet: bool
+) -> Iterator[Callable[[shrinking.ShrinkProgress | ExplorationProgress], None] | None]:
     """A status line on the error stream that follows shrinking and exploring."""
+    from rich.status import Status
+
     if quiet or not stderr.is_terminal:
         yield None
         return
@@ -59,6 +57,8 @@ def _shown(file: Path, *, quiet: bool) -> Iterator[Follow | None]:
 
 
 def _bounds(seconds_max: float | None, memory_max: int, *, exhaustive: bool) -> Bounds | None:
+    from ..exploring.exploration import Bounds
+
     return Bounds(seconds_max=seconds_max, memory_mib_max=memory_max) if exhaustive else None
 
 
@@ -68,10 +68,14 @@ def shrink(
     exhaustive: Exhaustive = False,
     seconds_max: Seconds = None,
     memory_max: Memory = 8192,
-    tries_max: Annotated[int, typer.Option(min=1, help="Histories to try.")] = shrinking.TRIES_MAX,
+    tries_max: Annotated[int, typer.Option(min=1, help="Histories to try.")] = 20_000,
     as_json: Json = False,
 ) -> None:
     """Make the history in FILE small: fewer steps, fewer faults, fewer switches, the same oracle and clause."""
+    from ..traces.minimising import minimise
+    from ..traces.references import recorded
+    from ..traces.trace import dumps
+
     with mistakes_are_usage():
         found = recorded(file)
         bounds = _bounds(seconds_max, memory_max, exhaustive=exhaustive)
@@ -114,7 +118,7 @@ def _print_figures(small: Minimised) -> None:
 
 def promote(
     file: Annotated[Path, typer.Argument(help="A trace that ends in a violation.")],
-    area: Annotated[str, typer.Option(help=f"Where it belongs: {', '.join(AREAS)}.")],
+    area: Annotated[str, typer.Option(help="Where it belongs: a folder of faults/recorded, such as fencing.")],
     name: Annotated[str, typer.Option(help="Name of the file, without an ending.")],
     title: Annotated[str, typer.Option(help="One line for the gallery.")],
     description: Annotated[str, typer.Option(help="Who does what, and why it is wrong, in plain words.")],
@@ -128,6 +132,9 @@ def promote(
     as_json: Json = False,
 ) -> None:
     """Store the history in FILE, reproduced and made small, as a recorded fault, and renew the gallery."""
+    from .. import places
+    from ..traces.promoting import promote as carry_out
+
     with mistakes_are_usage(), _shown(file, quiet=as_json) as follow:
         folder = into or places.faults()
         done = carry_out(

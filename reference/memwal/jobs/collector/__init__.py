@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ..defaults import RETAIN_MANIFESTS
 from . import files, generations, manifests, orphans, versions, wal
 from .decision import Decision, Eligibility, KeepRule, Kind
 from .generations import kept_because
 from .ledger import Ledger
-from .policy import KEEP_ALL, RETAIN_MANIFESTS, Policy, TimeTravel
+from .policy import KEEP_ALL, Policy, TimeTravel
 from .run import Begun, begin, collect, collect_planned, finish
 
 __all__ = [

@@ -11,10 +11,9 @@ from typing import Literal, get_args
 from ...errors import InvalidArgument
 from ...ids import Milliseconds
 from ...region.manifest import RETAINED_LEAST
+from ..defaults import RETAIN_MANIFESTS
 
 TimeTravel = Literal["progress", "snapshot"]
-RETAIN_MANIFESTS = 10
-"""Region manifest versions that stay where the operator says nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

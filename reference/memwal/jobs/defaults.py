@@ -1,0 +1,8 @@
+"""What jobs do where their caller says nothing. Commands show these in their help, so they cost no import of a job."""
+
+from __future__ import annotations
+
+COMMIT_EVERY = 100
+"""Most regions that share a commit of a merge, each with its next generation."""
+RETAIN_MANIFESTS = 10
+"""Newest manifest versions of each region that a collection keeps."""
