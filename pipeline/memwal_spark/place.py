@@ -31,7 +31,7 @@ def open_table(place: TableOption) -> Table:
                 f"[MEMWAL_NO_VERSION] the table at {place.path!r} has no version {place.version}, or not any more"
             ) from missing
         raise InvalidArgument(
-            f"[MEMWAL_NO_TABLE] there is no table at {place.path!r} ({missing}); create it first with "
+            f"[MEMWAL_NO_TABLE] there is no table at {place.path!r}; create it first with "
             "memwal.create(path, schema, primary_key=[…], spec=memwal.bucket('bucket', […], n))"
         ) from missing
     if place.revision is not None and table.revision.name != place.revision:

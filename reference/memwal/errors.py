@@ -58,7 +58,7 @@ def check_name(kind: str, name: str, known: Iterable[str], *, clause: str = "") 
         raise InvalidArgument(f"no {kind} {name!r}; there are {listed or 'none'}{meant}", clause=clause)
 
 
-_LISTED_MOST = 120
+_LISTED_MOST = 24
 """Names that a message has at most."""
 
 
@@ -76,11 +76,14 @@ class Outcome(MemwalError):
 
 
 class NotFound(Outcome):
-    """There is no object of that name."""
+    """There is no object of that name. ``said``: the sentence for a person who named a table, where that is known."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, said: str = "") -> None:
         super().__init__(path=path)
-        self.path = path
+        self.path, self.said = path, said
+
+    def __str__(self) -> str:
+        return self.said or super().__str__()
 
 
 class AlreadyExists(Outcome):

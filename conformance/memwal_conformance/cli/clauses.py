@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from memwal.cli.terminal import entries, tell
 from memwal.errors import check_name
 from memwal_sim.cli.terminal import FOUND, USAGE, Json, mistakes_are_usage, print_json, stdout
-from rich.markup import escape
-from rich.table import Table
 
 if TYPE_CHECKING:
     from ..proving.coverage import ClauseCoverage
@@ -65,22 +64,22 @@ def list_(
 ) -> None:
     """List clauses."""
     from ..generated.clause_matrix import figures
-    from ..proving.coverage import coverages
+    from ..proving.remembering import coverages_kept
 
     with usage():
         wanted = {"group": group.upper(), "level": level.upper(), "status": status, "revision": revision, "kind": kind}
-        chosen = choose(coverages(), {name: value for name, value in wanted.items() if value})
+        chosen = choose(coverages_kept(), {name: value for name, value in wanted.items() if value})
         chosen = [each for each in chosen if ways in (None, each.ways)]
     if as_json:
         print_json([as_dict(each) for each in chosen])
         return
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for column in ("clause", "level", "revisions", "status", "statement"):
-        table.add_column(column, no_wrap=column != "statement")
-    for each in chosen:
-        clause = each.clause
-        table.add_row(clause.id, clause.level, " ".join(clause.revisions), _status(each), escape(clause.statement))
-    stdout.print(table)
+    entries(
+        (
+            f"{each.clause.id}  {each.clause.level}  {' '.join(each.clause.revisions)}  {_status(each)}",
+            each.clause.statement,
+        )
+        for each in chosen
+    )
     stdout.print(figures(chosen), highlight=False, soft_wrap=True)
 
 
@@ -89,10 +88,10 @@ def show(
     clause: Annotated[str, typer.Argument(metavar="CLAUSE", help="Its id, such as FENCE-003.")], as_json: Json = False
 ) -> None:
     """Show one clause and everything that stands behind it."""
-    from ..proving.coverage import coverage_of
+    from ..proving.remembering import coverage_kept
 
     with usage():
-        found = coverage_of(clause)
+        found = coverage_kept(clause)
     if as_json:
         print_json(as_dict(found))
         return
@@ -236,5 +235,5 @@ def usage() -> Iterator[None]:
         try:
             yield
         except (BadCase, ImportError) as error:
-            stdout.print(f"error: {error}", markup=False, soft_wrap=True)
+            tell(f"error: {error}")
             raise typer.Exit(USAGE) from error

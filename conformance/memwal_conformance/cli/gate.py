@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from memwal.errors import MemwalError
+from memwal_sim.cli.terminal import mistakes_are_usage
 
 if TYPE_CHECKING:
     from ..gate.faults import FaultRule
     from ..gate.log import LogEntry
     from ..gate.server import Gate
-
-USAGE = 2
 
 
 def commands(app: typer.Typer) -> None:
@@ -44,7 +42,7 @@ def serve(
     from ..gate.limits import GateLimits
     from ..gate.server import Gate
 
-    try:
+    with mistakes_are_usage():
         faults = _rules(rules)
         contents = Contents() if root is None else loaded(root)
         with Gate(contents, bucket=bucket, port=port, rules=faults, limits=GateLimits(life_s=seconds + 60)) as gate:
@@ -53,9 +51,6 @@ def serve(
             if save is not None:
                 dump(gate.contents, save)
             idle = gate.inconclusive
-    except (MemwalError, OSError) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(USAGE) from error
     if idle:
         typer.echo(f"inconclusive: {idle}", err=True)
 

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from memwal.cli.terminal import entries
 from memwal.errors import InvalidArgument, check_name
 from memwal_sim.cli.terminal import FOUND, Json, print_json, stdout
-from rich.markup import escape
-from rich.table import Table
 
 from .clauses import usage
 
@@ -54,12 +53,7 @@ def list_(
     if as_json:
         print_json([as_dict(each, kept.get(each.name, [])) for each in chosen])
         return
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for column in ("name", "kind", "breaks", "what"):
-        table.add_column(column, no_wrap=column != "what")
-    for each in chosen:
-        table.add_row(each.name, each.kind, ", ".join(each.clauses), escape(each.what))
-    stdout.print(table)
+    entries((f"{each.name}  {each.kind}, breaks {', '.join(each.clauses)}", each.what) for each in chosen)
     counts = Counter(each.kind for each in chosen)
     stdout.print(", ".join(f"{counts[kind]} of kind {kind}" for kind in KINDS if counts[kind]), highlight=False)
 

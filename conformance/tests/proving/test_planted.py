@@ -12,7 +12,6 @@ import pytest
 import typer
 from memwal.errors import InvalidArgument
 from memwal_conformance.cli import commands
-from memwal_conformance.cli import planted as command
 from memwal_conformance.generated import planted_page
 from memwal_conformance.proving import broken_survey, coverage, deaths, killing, planted
 from memwal_conformance.proving.deaths import Death
@@ -298,7 +297,7 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> dict[deaths.Key, Death | None]:
             yield Trial(mutant=each, verdict=verdict, message="assert 1 == 2", seconds=0.5, digest=f"d {each.name}")
 
     seen = {each.key: each for each in (death(known["first"]), death(known["third"]))}
-    monkeypatch.setattr(command, "register", lambda: known)
+    monkeypatch.setattr(planted, "register", lambda: known)
     monkeypatch.setattr(killing, "trials", trials)
     monkeypatch.setattr(deaths, "deaths", lambda: seen)
     monkeypatch.setattr(deaths, "digest", lambda each, _killer, _root: "0" * 64 if each.name == "first" else "new")
@@ -360,7 +359,7 @@ def test_what_is_not_planted_is_a_usage_error(options: list[str], complaint: str
 
 @pytest.mark.usefixtures("tried")
 def test_check_says_what_is_stale_and_ends_with_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "marked", lambda: {"WAL-007": ("t.py::test_first", "t.py::test_second")})
+    monkeypatch.setattr(registry, "marked", lambda: {"WAL-007": ("t.py::test_first", "t.py::test_second")})
     monkeypatch.setattr(deaths, "deaths", lambda _root=None: {})
     status, text = run("planted", "check")
     assert status == 1

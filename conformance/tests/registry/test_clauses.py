@@ -15,10 +15,9 @@ import pytest
 import typer
 from memwal.errors import InvalidArgument
 from memwal_conformance import matrix
-from memwal_conformance.cli import clauses as command
 from memwal_conformance.cli import commands
 from memwal_conformance.generated import clause_matrix, notes
-from memwal_conformance.proving import coverage, evidence
+from memwal_conformance.proving import coverage, evidence, remembering
 from memwal_conformance.proving.coverage import ClauseCoverage, Way
 from memwal_conformance.proving.end_to_end import end_to_end
 from memwal_conformance.registry import clauses as registry
@@ -404,8 +403,8 @@ def run(*words: str) -> tuple[int, str]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch, registered: tuple[ClauseCoverage, ...]) -> None:
     """The command sees the registry of the test."""
-    monkeypatch.setattr(command, "coverages", lambda: registered)
-    monkeypatch.setattr(command, "named", lambda: coverage.Named(code={}, tests={}, cases={}, planted={}))
+    monkeypatch.setattr(remembering, "coverages_kept", lambda: registered)
+    monkeypatch.setattr(coverage, "named", lambda: coverage.Named(code={}, tests={}, cases={}, planted={}))
     monkeypatch.setattr(coverage, "coverages", lambda: registered)
 
 
@@ -490,9 +489,9 @@ def test_check_ends_with_status_0_when_all_holds(
     monkeypatch: pytest.MonkeyPatch, registered: tuple[ClauseCoverage, ...], tmp_path: Path
 ) -> None:
     settled = broken_by(registered, "x", "y")
-    monkeypatch.setattr(command, "coverages", lambda: settled)
-    monkeypatch.setattr(command, "named", lambda: coverage.Named(code={}, tests={}, cases={}, planted={}))
-    monkeypatch.setattr(command, "differing", lambda seeds: [])
+    monkeypatch.setattr(coverage, "coverages", lambda: settled)
+    monkeypatch.setattr(coverage, "named", lambda: coverage.Named(code={}, tests={}, cases={}, planted={}))
+    monkeypatch.setattr(coverage, "differing", lambda seeds: [])
     monkeypatch.setattr(matrix, "out_of_date", list)
     status, text = run("check", "--seeds", str(tmp_path))
     assert (status, text.startswith("531 of 531 clauses are tested")) == (0, True), text

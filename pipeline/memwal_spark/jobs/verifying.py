@@ -57,7 +57,7 @@ def verify(
             if done.report is None or done.report.clean or place.run(runner.unchanged(place.io, begun)):
                 return done
     except NotFound as missing:
-        raise InvalidArgument(f"[MEMWAL_NO_TABLE] there is no table at {path!r} ({missing})") from missing
+        raise InvalidArgument(f"[MEMWAL_NO_TABLE] there is no table at {path!r}: check the path") from missing
     assert done.report is not None, "a failed task has ended the loop"
     return replace(done, report=replace(done.report, moved=True))
 

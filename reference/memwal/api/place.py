@@ -17,7 +17,9 @@ from ..stores import ManifestStore, open_store
 from ..stores.base import Store
 from ..stores.key_value import KeyValue, WithExternal
 from ..stores.manifest_store import Located, open_manifest_store
-from ..table.state import TableState
+from ..table import versions as naming
+from ..table.state import TableState, versions
+from ..words import counted
 
 T = TypeVar("T")
 
@@ -116,9 +118,19 @@ def check_mechanism(place: Place, current: TableState) -> None:
 
 
 def found(place: Place, looking: Protocol[T]) -> T:
-    """What is there; where it is not, the error names the whole place and not only the object in it."""
+    """What is there; where it is not, the error says in a sentence which table or which of its versions is missing."""
     try:
         return place.run(looking)
     except NotFound as missing:
         location = place.io.location
-        raise NotFound(f"{location}/{missing.path}" if location else missing.path) from None
+        path = f"{location}/{missing.path}" if location else missing.path
+        raise NotFound(path, _said(place, location or place.io.root, missing)) from None
+
+
+def _said(place: Place, table: str, missing: NotFound) -> str:
+    known = place.run(versions(place.io))
+    if not known:
+        return f"there is no table at {table}: check the path, or create the table"
+    parsed = naming.parse(missing.path)
+    wanted = f"version {parsed[0]}" if parsed is not None else missing.path
+    return f"{table} has no {wanted}: it has {counted(len(known), 'version')}, from {known[0]} to {known[-1]}"

@@ -10,6 +10,7 @@ from ..ids import Generation, RegionId, SpecId
 from ..jobs.collector import ELIGIBILITY, Decision, Kind
 from ..jobs.index_builder import CaughtUp
 from ..jobs.merger import Failure, Merged
+from ..words import counted, grid, size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,7 @@ class RegionInfo:
     """Newest generation merged into the base table; 0 if none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class MergeReport:
     """What one call of `Table.merge` committed."""
 
@@ -37,6 +38,22 @@ class MergeReport:
     """Keys deleted from it (R)."""
     commits: int
     """Versions of the table that this made."""
+
+    def __repr__(self) -> str:
+        by_region: dict[RegionId, list[Generation]] = {}
+        for region, generation in self.merged:
+            by_region.setdefault(region, []).append(generation)
+        rows = [(region, ", ".join(map(str, generations))) for region, generations in by_region.items()]
+        return "\n".join([self.summary, *([grid(("region", "generations"), rows)] if rows else [])])
+
+    @property
+    def summary(self) -> str:
+        """The sums in one sentence."""
+        if not self.merged:
+            return "nothing to merge"
+        done = f"{counted(self.rows, 'row')} upserted, {counted(self.deleted, 'key')} deleted"
+        generations = counted(len(self.merged), "generation")
+        return f"merged {generations} in {counted(self.commits, 'commit')}: {done}"
 
     @classmethod
     def of(cls, done: Iterable[Merged]) -> MergeReport:
@@ -58,7 +75,7 @@ def first(failures: Iterable[Failure]) -> Failure:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CatchUpReport:
     """What one call of `Table.catch_up` did, index by index."""
 
@@ -68,6 +85,11 @@ class CatchUpReport:
     def committed(self) -> tuple[CaughtUp, ...]:
         """Those that were extended or credited; the others covered the table and were credited with it already."""
         return tuple(found for found in self.indexes if found.committed)
+
+    def __repr__(self) -> str:
+        needed = f"{len(self.committed)} of {counted(len(self.indexes), 'index', 'indexes')} needed work"
+        rows = [(done.index_name, done.version_indexed, len(done.fragments)) for done in self.indexes]
+        return "\n".join([needed, *([grid(("index", "covers version", "fragments added"), rows)] if rows else [])])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +104,18 @@ class GcTotal:
     """Of what was collected; None where sizes were not asked for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class GcReport:
     """What one call of `Table.gc` deleted or kept, thing by thing."""
 
     decisions: tuple[Decision, ...]
     dry_run: bool
+
+    def __repr__(self) -> str:
+        verb = "would delete" if self.dry_run else "deleted"
+        rows = [(each.kind, each.collected, size(each.collected_bytes), each.kept) for each in self.totals]
+        summary = f"{verb} {len(self.collected):,} of {counted(len(self.decisions), 'thing')}; `.decisions` says why"
+        return "\n".join([summary, *([grid(("kind", verb, "bytes", "kept"), rows)] if rows else [])])
 
     @property
     def collected(self) -> tuple[Decision, ...]:

@@ -9,7 +9,9 @@ from typing import Any
 from ..codec.index_details import RegionSpec
 from ..errors import InvalidArgument
 from ..ids import Generation, Milliseconds, RegionId, SpecId
+from ..index import backlog as waiting
 from ..index import drained, maintaining, regions
+from ..index.backlog import RegionBacklog
 from ..index.transforms import SpecRequest
 from ..invariants import Report
 from ..jobs import collector, index_builder, spec_change
@@ -17,6 +19,8 @@ from ..jobs.defaults import COMMIT_EVERY
 from ..jobs.merger import Failure, Merged, merge_regions
 from ..region.limits import Limits
 from ..table import coverage, state
+from ..table import history as commits
+from ..table.history import TableCommit
 from ..table.state import TableState
 from .base import BaseTable
 from .regions import Regions, parsed_region
@@ -27,6 +31,20 @@ from .writer import Writer
 
 class Table(Regions):
     """A Lance table with MemWAL enabled. Reads see the newest state unless the table was opened at a version."""
+
+    def backlog(self) -> tuple[RegionBacklog, ...]:
+        """What each region holds that the base table does not have yet: rows in its WAL, and generations to merge.
+
+        `drain` brings all of it into the base table. Reads each WAL entry that no generation covers.
+        """
+        self.refresh()
+        return self._run(waiting.backlog(self._io, self._state))
+
+    def history(self, most: int = 20) -> tuple[TableCommit, ...]:
+        """The ``most`` newest versions of the base table that are retained, newest first."""
+        if most < 1:
+            raise InvalidArgument(f"most={most} is to be a number of versions, from 1 on")
+        return self._run(commits.history(self._io, most))
 
     def add_spec(
         self,

@@ -85,7 +85,7 @@ def repair(
 def repair_place(place: Place, *, dry_run: bool) -> RepairReport:
     """`repair` at a place that is known."""
     prefix = f"{place.io.root}/" if place.io.root else ""
-    done = place.run(repairing.repair(place.io, dry_run=dry_run))
+    done = found(place, repairing.repair(place.io, dry_run=dry_run))
     steps = tuple(replace(step, path=step.path.removeprefix(prefix)) for step in done)
     about = {step.path for step in steps}
     left = tuple(v for v in verify_place(place, None, fast=True).findings if v.path not in about)

@@ -6,29 +6,24 @@ import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 import memwal
-from memwal.cli.options import ManifestStore
+from memwal.cli.terminal import AsJson, ManifestStore, Place, out, progress
+from memwal.words import counted
 
 if TYPE_CHECKING:
-    from memwal.drive import Listener
     from memwal.jobs.index_builder import CaughtUp
 
-Place = Annotated[str, typer.Argument(metavar="TABLE", help="Folder or URL (s3://, gs://, az://) of the table.")]
 
-
-def register(app: typer.Typer, out: Console, progress: Listener) -> None:
-    """Add the command to ``app``; results go to ``out``, what it is doing to ``progress``."""
+def register(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
 
     @app.command("catch-up")
     def catch_up(
-        table: Annotated[
-            str, typer.Argument(metavar="TABLE", help="Folder or URL (s3://, gs://, az://) of the table.")
-        ],
+        table: Place,
         index: Annotated[str | None, typer.Option(help="This index only; all indexes over columns if absent.")] = None,
         manifest_store: ManifestStore = None,
-        as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+        as_json: AsJson = False,
     ) -> None:
         """Extend base table indexes over merged rows, and record how far they have caught up."""
         report = memwal.open(table, manifest_store=manifest_store, listener=progress).catch_up(index)
@@ -37,14 +32,14 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
             return
         for done in report.indexes:
             out.print(_line(done), soft_wrap=True, highlight=False, markup=False)
-        out.print(f"{len(report.committed)} of {len(report.indexes)} indexes needed work")
+        out.print(f"{len(report.committed)} of {counted(len(report.indexes), 'index', 'indexes')} needed work")
 
 
 def _line(done: CaughtUp) -> str:
     if not done.committed:
         return f"{done.index_name}: up to date at version {done.version_indexed}"
     credit = ", ".join(f"{region} to generation {generation}" for region, generation in done.credited)
-    added = f"{len(done.fragments)} fragments added" if done.fragments else "credited only"
+    added = f"{counted(len(done.fragments), 'fragment')} added" if done.fragments else "credited only"
     return f"{done.index_name}: {added} at version {done.version_indexed}; caught up: {credit or 'nothing is merged'}"
 
 

@@ -6,24 +6,21 @@ import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 import memwal
-from memwal.cli.options import ManifestStore
+from memwal.cli.terminal import ManifestStore, Place, out
 from memwal.errors import InvalidArgument
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def register(app: typer.Typer, out: Console) -> None:
-    """Add the command to ``app``; plans go to ``out``."""
+def register(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
 
     @app.command()
     def explain(
-        table: Annotated[
-            str, typer.Argument(metavar="TABLE", help="Folder or URL (s3://, gs://, az://) of the table.")
-        ],
+        table: Place,
         columns: Annotated[str, typer.Option(help="Columns of the answer, comma-separated; all if absent.")] = "",
         where: Annotated[str, typer.Option(help="SQL condition, as in a WHERE clause.")] = "",
         key: Annotated[str, typer.Option(metavar="JSON", help="Keys to look up: an object, or a list of them.")] = "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,24 +13,21 @@ from rich.table import Table as Grid
 
 import memwal
 from memwal.cli import gc_options
-from memwal.cli.options import ManifestStore
+from memwal.cli.terminal import AsJson, ManifestStore, Place, entries, out, progress
 from memwal.jobs.defaults import RETAIN_MANIFESTS
 
 if TYPE_CHECKING:
     from memwal.api import GcReport
-    from memwal.drive import Listener
 
 _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 
 
-def register(app: typer.Typer, out: Console, progress: Listener) -> None:
-    """Add the command to ``app``; results go to ``out``, what it is doing to ``progress``."""
+def register(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
 
     @app.command()
     def gc(
-        table: Annotated[
-            str, typer.Argument(metavar="TABLE", help="Folder or URL (s3://, gs://, az://) of the table.")
-        ],
+        table: Place,
         retain_versions: gc_options.RetainVersions = None,
         retain_age: gc_options.RetainAge = None,
         grace: gc_options.Grace = gc_options.GRACE,
@@ -43,7 +40,7 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
         ] = None,
         every: Annotated[bool, typer.Option("--all", help="Show each thing that is kept, not only how many.")] = False,
         manifest_store: ManifestStore = None,
-        as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+        as_json: AsJson = False,
     ) -> None:
         """Delete table versions, generations, WAL entries, left-overs and files that nothing needs any more.
 
@@ -62,16 +59,15 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
 
     @app.command("gc-rules")
     def gc_rules(
-        as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+        as_json: AsJson = False,
     ) -> None:
         """Show the tables by which `gc` decides: a row per reason to keep a thing; what no row keeps goes."""
         if as_json:
             out.print_json(json.dumps(_rules()))
             return
-        grid = Grid("kind", "rule", "stays", "clauses", show_lines=True)
-        for row in _rules():
-            grid.add_row(*(", ".join(value) if isinstance(value, list) else str(value) for value in row.values()))
-        out.print(grid)
+        entries(
+            (f"{row['kind']} {row['rule']}  {' '.join(row['clauses'])}", f"stays {row['stays']}") for row in _rules()
+        )
 
 
 def as_found(report: GcReport) -> dict[str, object]:
@@ -113,7 +109,7 @@ def _bytes(size: int | None) -> str:
     return f"{size / unit[1]:.1f} {unit[0]}" if unit is not None else str(size)
 
 
-def _rules() -> list[dict[str, object]]:
+def _rules() -> list[dict[str, Any]]:
     from memwal.jobs import collector
 
     return [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
@@ -10,10 +11,14 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from memwal.cli.endings import TABLE as NAMED
+from memwal.cli.endings import ending
+from memwal.cli.terminal import progress, tell
+
 TABLE = "table"
 """The group of the engine's own commands."""
 GROUPS: Mapping[str, str] = {
-    TABLE: "Tables: show, read, merge, collect, check and repair one.",
+    TABLE: "Tables: create, write, read, watch, merge, collect, check and repair one.",
     "explore": "The simulator: `memwal explore SCENARIO`, and what finds, replays and shrinks histories.",
     "conformance": "Other implementations and the clauses: what is tested, vectors, the gate, runs side by side.",
     "spark": "The Spark pipeline: run it on real data, and say whether Spark can start here.",
@@ -48,6 +53,31 @@ class FrontDoor(TyperGroup):
         found = super().get_command(ctx, cmd_name)
         others = (members[cmd_name] for members in _joined().values() if cmd_name in members) if found is None else ()
         return next(iter(others), found)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that ``args`` begin with; for a slip, the nearest name with its group."""
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            known = {name: name for name in GROUPS}
+            for group, members in (*_joined().items(), (TABLE, self.commands)):
+                known |= {name: f"{group} {name}" for name, each in members.items() if not each.hidden}
+            near = get_close_matches(args[0].lower(), known, 1)
+            meant = f" Did you mean `memwal {known[near[0]]}`?" if near else " `memwal --help` lists the groups."
+            ctx.fail(f"No such command {args[0]!r}.{meant}")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; what is expected to fail ends it with one exit code and one sentence for each kind."""
+        progress.begin()
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            ended = ending(error, ctx.meta.get(NAMED, ""))
+            if ended is None:
+                raise
+            code, sentence = ended
+            for line in (sentence, *getattr(error, "__notes__", ())):
+                tell(line)
+            raise typer.Exit(code) from error
 
 
 @cache

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from mmap import mmap
 
-GUARDED = frozenset({"catch-up", "gc", "info", "inspect", "merge", "repair", "scan", "snapshot", "verify"})
+GUARDED = frozenset({"catch-up", "count", "gc", "info", "inspect", "merge", "repair", "scan", "snapshot", "verify"})
 """Commands that may be run again from their beginning: what was done stays, and is not done twice."""
 CRASHES_MAX = 20
 """Files that may end the process before the command is given up."""

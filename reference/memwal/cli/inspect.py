@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from memwal.errors import InvalidArgument, NotFound
+from memwal.cli.terminal import out, progress
 
 if TYPE_CHECKING:
     from rich.text import Text
     from rich.tree import Tree
 
-    from memwal.drive import Listener
     from memwal.inspection.node import Node, Value
     from memwal.violations import Violation
 
@@ -23,8 +22,8 @@ _WIDTH = 1 << 16
 """Lines are not broken: the terminal does that, and what is piped stays one line for each thing."""
 
 
-def register(app: typer.Typer, out: Console, progress: Listener) -> None:
-    """Add the command to ``app``; results go to ``out``, what it is doing to ``progress``."""
+def register(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
 
     @app.command()
     def inspect(
@@ -44,11 +43,7 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
         from memwal.api.inspecting import inspect as run_inspect
         from memwal.inspection.node import as_json
 
-        try:
-            node = run_inspect(place, version=version, region=region, limit=limit, listener=progress)
-        except (NotFound, InvalidArgument) as error:
-            Console(stderr=True).print(f"error: {error}", soft_wrap=True, highlight=False, markup=False)
-            raise typer.Exit(2) from None
+        node = run_inspect(place, version=version, region=region, limit=limit, listener=progress)
         found = [one for each in node.all() for one in each.damage]
         if json_:
             out.print_json(json.dumps({"damaged": len(found), **as_json(node)}))

@@ -1,35 +1,39 @@
-"""`memwal table merge`: merging flushed generations into the base table, with its progress for a person who waits."""
+"""`memwal table merge` and `memwal table drain`: rows of regions into the base table, with progress while they come."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 import memwal
-from memwal.cli.options import ManifestStore
+from memwal.cli.naming import region_named
+from memwal.cli.terminal import AsJson, ManifestStore, Place, Progress, RegionName, err, print_json, say
+from memwal.jobs.defaults import COMMIT_EVERY
+from memwal.words import counted
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
+
+    from memwal.api import MergeReport
 
 STAGES = {"keys": "reading keys", "base": "matching rows", "rows": "writing rows"}
 """Stages of one generation's merge, in words."""
 
 
 class Display:
-    """A bar for each stage of each generation, on standard error and only to a person. A context manager.
+    """A bar for each stage of a merge to a person, lines to a file or a pipe; on standard error. A context manager.
 
     Called with every event of the engine; lines for those that are not about progress.
     """
 
-    def __init__(self, console: Console) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    def __init__(self) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+        from rich.progress import Progress as Bars
 
         columns = (TextColumn("{task.description:>14}"), BarColumn(), MofNCompleteColumn())
-        self._console = console
-        self._bars = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._bars = Bars(*columns, console=err, transient=True, disable=not err.is_terminal)
+        self._lines = Progress(err)
         self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> Display:
@@ -42,45 +46,75 @@ class Display:
     def __call__(self, event: str, fields: dict[str, object]) -> None:
         if event == "merge_progress":
             self._show(str(fields["stage"]), int(str(fields["done"])), int(str(fields["total"])))
-        elif self._console.is_terminal:
-            words = " ".join(f"{name}={value}" for name, value in fields.items())
-            self._console.print(f"[dim]{event} {words}[/dim]")
+        else:
+            self._lines(event, fields)
 
     def _show(self, stage: str, done: int, total: int) -> None:
+        words = STAGES.get(stage, stage)
+        if not err.is_terminal:
+            self._lines.say(f"{words}: {done:,} of {total:,}")
+            return
         if stage not in self._tasks:
-            self._tasks[stage] = self._bars.add_task(STAGES.get(stage, stage))
+            self._tasks[stage] = self._bars.add_task(words)
         self._bars.update(self._tasks[stage], completed=done, total=total)
 
 
-def register(app: typer.Typer, out: Console, err: Console) -> None:
-    """Add the command to ``app``; results go to ``out``, progress to ``err``."""
-    from memwal.jobs.defaults import COMMIT_EVERY
+def register(app: typer.Typer) -> None:
+    """Add the commands to ``app``."""
+    app.command()(merge)
+    app.command()(drain)
 
-    @app.command()
-    def merge(
-        table: Annotated[str, typer.Argument(metavar="TABLE", help="Folder or URL of the table.")],
-        region: Annotated[str | None, typer.Option(help="Merge this region only.")] = None,
-        replace_rows_of_others: Annotated[
-            bool, typer.Option(help="Let a manual region replace rows that another manual region merged.")
-        ] = False,
-        commit_every: Annotated[
-            int, typer.Option(min=1, help="Most regions that share a commit, each with its next generation.")
-        ] = COMMIT_EVERY,
-        manifest_store: ManifestStore = None,
-        as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    ) -> None:
-        """Merge flushed generations into the base table, in order."""
-        with Display(err) as display:
-            opened = memwal.open(table, manifest_store=manifest_store, listener=display)
-            report = opened.merge(region, commit_every=commit_every, replace_rows_of_others=replace_rows_of_others)
-        if as_json:
-            merged = [{"region_id": r, "generation": g} for r, g in report.merged]
-            out.print_json(
-                json.dumps(
-                    {"merged": merged, **{name: getattr(report, name) for name in ("rows", "deleted", "commits")}}
-                )
-            )
-            return
-        count = len(report.merged)
-        done = f"{report.rows} rows upserted, {report.deleted} keys deleted"
-        out.print(f"merged {count} generations in {report.commits} commits: {done}")
+
+def merge(
+    table: Place,
+    region: RegionName = None,
+    replace_rows_of_others: Annotated[
+        bool, typer.Option(help="Let a manual region replace rows that another manual region merged.")
+    ] = False,
+    commit_every: Annotated[
+        int, typer.Option(min=1, help="Most regions that share a commit, each with its next generation.")
+    ] = COMMIT_EVERY,
+    manifest_store: ManifestStore = None,
+    as_json: AsJson = False,
+) -> None:
+    """Merge flushed generations into the base table, in order."""
+    with Display() as display:
+        opened = memwal.open(table, manifest_store=manifest_store, listener=display)
+        named = region_named(opened, region)
+        report = opened.merge(named, commit_every=commit_every, replace_rows_of_others=replace_rows_of_others)
+    show(report, as_json=as_json)
+    if not as_json:
+        _say_what_waits(opened, table, named)
+
+
+def drain(
+    table: Place,
+    region: Annotated[
+        str | None,
+        typer.Argument(metavar="[REGION]", help="Its id, how the id begins, or its values (bucket=2); all if absent."),
+    ] = None,
+    manifest_store: ManifestStore = None,
+    as_json: AsJson = False,
+) -> None:
+    """Flush what is in the WAL of a region, or of all, and merge its generations; open writers are fenced."""
+    with Display() as display:
+        opened = memwal.open(table, manifest_store=manifest_store, listener=display)
+        report = opened.drain(region_named(opened, region))
+    show(report, as_json=as_json)
+
+
+def show(report: MergeReport, *, as_json: bool) -> None:
+    """What was merged, in a sentence or as JSON."""
+    if as_json:
+        merged = [{"region_id": region, "generation": generation} for region, generation in report.merged]
+        print_json({"merged": merged, **{name: getattr(report, name) for name in ("rows", "deleted", "commits")}})
+    else:
+        say(report.summary)
+
+
+def _say_what_waits(opened: memwal.Table, table: str, region: str | None) -> None:
+    """Rows that a merge leaves out, since no writer has flushed them."""
+    rows = sum(each.wal_rows for each in opened.backlog() if region in (None, each.region_id))
+    if rows:
+        only, which = counted(rows, "row is", "rows are"), f" {region}" if region is not None else ""
+        say(f"{only} only in the WAL: `memwal table drain {table}{which}` brings them into the base")

@@ -9,22 +9,19 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from memwal.cli.options import ManifestStore
+from memwal.cli.terminal import AsJson, ManifestStore, Place, out, progress
 
 if TYPE_CHECKING:
     from memwal.api.migrating import MigrationReport
-    from memwal.drive import Listener
 
 
-def register(app: typer.Typer, out: Console, progress: Listener) -> None:
-    """Add the command to ``app``; results go to ``out``, what it is doing to ``progress``."""
+def register(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
     from memwal.revision_0.entries import PATTERN
 
     @app.command()
     def migrate(
-        table: Annotated[
-            str, typer.Argument(metavar="TABLE", help="Folder or URL (s3://, gs://, az://) of the table.")
-        ],
+        table: Place,
         revision: Annotated[str, typer.Option(help="The revision to migrate to: A, B or R.")] = "B",
         entry_names: Annotated[
             str, typer.Option(help="Name of an entry's file in its WAL, {id} for the number ({id:020d}: 20 digits).")
@@ -33,7 +30,7 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
             bool, typer.Option("--dry-run", help="Read all that would be merged, and change nothing.")
         ] = False,
         manifest_store: ManifestStore = None,
-        as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+        as_json: AsJson = False,
     ) -> None:
         """Merge what a MemWAL index of revision 0 lists, and put one of another revision in its place.
 

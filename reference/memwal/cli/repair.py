@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from memwal.cli.options import ManifestStore
+from memwal.cli.terminal import AsJson, ManifestStore, Place, out, progress
 from memwal.cli.verify import finding_as_json
 
 if TYPE_CHECKING:
     from memwal.api.verifying import RepairReport
-    from memwal.drive import Listener
 
 _VERBS = {
     "hint": ("would point the hint", "pointed the hint"),
@@ -25,17 +24,15 @@ _VERBS = {
 }
 
 
-def register(app: typer.Typer, out: Console, progress: Listener) -> None:
-    """Add the command to ``app``; results go to ``out``, what it is doing to ``progress``."""
+def register(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
 
     @app.command()
     def repair(
-        table: Annotated[
-            str, typer.Argument(metavar="TABLE", help="Folder or URL (s3://, gs://, az://) of the table.")
-        ],
+        table: Place,
         dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and write nothing.")] = False,
         manifest_store: ManifestStore = None,
-        as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+        as_json: AsJson = False,
     ) -> None:
         """Repair what can be repaired without losing anything. Stop the writers of damaged regions first.
 

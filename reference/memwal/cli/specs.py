@@ -1,4 +1,4 @@
-"""`memwal table specs`: region specs of a table, and a new one; `memwal table drain`: regions into the base."""
+"""`memwal table specs`: the region specs of a table, and a new one."""
 
 from __future__ import annotations
 
@@ -8,19 +8,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 import memwal
-from memwal.cli.options import ManifestStore
+from memwal.cli.terminal import AsJson, ManifestStore, Place, out, progress
 from memwal.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from memwal.codec.index_details import RegionField, RegionSpec
-    from memwal.drive import Listener
     from memwal.index.transforms import SpecRequest
-
-Place = Annotated[str, typer.Argument(metavar="TABLE", help="Folder or URL (s3://, gs://, az://) of the table.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 SHAPES = "FIELD=TRANSFORM(COLUMN, …[, NUMBER]) or FIELD=expression(COLUMN, …: SQL)"
 """How a field of a new spec is written."""
@@ -35,8 +30,8 @@ _OF_ONE_COLUMN: dict[str, Callable[[str, str], SpecRequest]] = {
 }
 
 
-def register(app: typer.Typer, out: Console, progress: Listener) -> None:
-    """Add the commands to ``app``; results go to ``out``, what they are doing to ``progress``."""
+def register(app: typer.Typer) -> None:
+    """Add the commands to ``app``."""
 
     @app.command("specs")
     def specs(
@@ -69,22 +64,6 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
                 out.print(f"  {_line(field, opened)}", markup=False, highlight=False, soft_wrap=True)
         if not opened.specs:
             out.print("no region specs: regions are manual")
-
-    @app.command("drain")
-    def drain(
-        table: Place,
-        region: Annotated[str | None, typer.Argument(metavar="[REGION]", help="Id of a region; all if absent.")] = None,
-        manifest_store: ManifestStore = None,
-        as_json: AsJson = False,
-    ) -> None:
-        """Flush what is in the WAL of a region, or of all, and merge its generations; open writers are fenced."""
-        report = memwal.open(table, manifest_store=manifest_store, listener=progress).drain(region)
-        if as_json:
-            merged = [{"region_id": r, "generation": g} for r, g in report.merged]
-            out.print_json(json.dumps({"merged": merged, "rows": report.rows, "deleted": report.deleted}))
-            return
-        rows = f"{report.rows} rows upserted, {report.deleted} keys deleted"
-        out.print(f"merged {len(report.merged)} generations: {rows}")
 
 
 def parsed(text: str) -> SpecRequest:

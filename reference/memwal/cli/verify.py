@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table as Grid
 
-from memwal.errors import InvalidArgument, NotFound
+from memwal.cli.terminal import AsJson, Place, entries, out, progress
+from memwal.words import counted
 
 if TYPE_CHECKING:
-    from memwal.drive import Listener
     from memwal.invariants import Report
     from memwal.violations import Violation
 
@@ -21,20 +20,18 @@ Found = dict[str, Any]
 """A report as JSON: see docs/verify.md."""
 
 
-def register(app: typer.Typer, out: Console, progress: Listener) -> None:
-    """Add the command to ``app``; results go to ``out``, what it is doing to ``progress``."""
+def register(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
 
     @app.command()
     def verify(
-        table: Annotated[
-            str, typer.Argument(metavar="TABLE", help="Folder or URL (s3://, gs://, az://) of the table.")
-        ] = "",
+        table: Place = "",
         revision: Annotated[
             str | None, typer.Option(help="Read regions as of this revision, whatever the table says.")
         ] = None,
         fast: Annotated[bool, typer.Option("--fast", help="Leave out rows, and all but recent history.")] = False,
         listed: Annotated[bool, typer.Option("--list", help="List the invariants, and check nothing.")] = False,
-        as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+        as_json: AsJson = False,
     ) -> None:
         """Check a table against every invariant, read only. Exit code 0: clean, 1: findings, 2: no such table."""
         from memwal.api.verifying import verify as run_verify
@@ -44,11 +41,7 @@ def register(app: typer.Typer, out: Console, progress: Listener) -> None:
             return
         if not table:
             raise typer.BadParameter("name a table, or use --list", param_hint="TABLE")
-        try:
-            found = as_found(table, run_verify(table, revision=revision, fast=fast, listener=progress))
-        except (NotFound, InvalidArgument) as error:
-            Console(stderr=True).print(f"error: {error}", soft_wrap=True, highlight=False, markup=False)
-            raise typer.Exit(2) from None
+        found = as_found(table, run_verify(table, revision=revision, fast=fast, listener=progress))
         if as_json:
             out.print_json(json.dumps(found))
         else:
@@ -107,7 +100,7 @@ def show(found: Found, out: Console) -> None:
     looked_at = ", ".join(f"{number} {name}" for name, number in found["looked_at"].items())
     version = f"version {found['version']}, " if found["version"] is not None else ""
     line(f"{version}revision {found['revision'] or 'unknown'}: looked at {looked_at or 'nothing'}")
-    line("clean" if found["clean"] else f"{len(found['findings'])} findings")
+    line("clean" if found["clean"] else counted(len(found["findings"]), "finding"))
 
 
 def _print_list(out: Console, *, as_json: bool) -> None:
@@ -117,8 +110,10 @@ def _print_list(out: Console, *, as_json: bool) -> None:
     if as_json:
         out.print_json(json.dumps([asdict(one) for one in every]))
         return
-    grid = Grid("about", "invariant", "clauses", "severity", "what holds")
-    for one in every:
-        says = one.says + (" (reads rows)" if one.rows else "")
-        grid.add_row(one.about, one.name, ", ".join(one.clauses), one.severity, says)
-    out.print(grid)
+    entries(
+        (
+            f"{one.name}  {one.severity} about the {one.about}, {', '.join(one.clauses)}",
+            one.says + (" (reads rows)" if one.rows else ""),
+        )
+        for one in every
+    )

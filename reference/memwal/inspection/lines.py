@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from ..words import counted
 from . import kinds
 from .node import Node, Value
 
@@ -30,12 +31,14 @@ def _region_manifest(_node: Node, told: Told) -> str:
 
 
 def _wal_entry(_node: Node, told: Told) -> str:
-    return f"epoch {told['epoch']}, {'barrier' if told['barrier'] or not told['rows'] else _count(told['rows'], 'row')}"
+    return (
+        f"epoch {told['epoch']}, {'barrier' if told['barrier'] or not told['rows'] else counted(told['rows'], 'row')}"
+    )
 
 
 def _table_version(node: Node, told: Told) -> str:
     indexes = sum(child.kind == "index" for each in node.children for child in each.children)
-    parts = (f"version {told['version']}", _count(told["fragments"], "fragment"), _count(indexes, "index", "indexes"))
+    parts = (f"version {told['version']}", counted(told["fragments"], "fragment"), counted(indexes, "index", "indexes"))
     return ", ".join(parts)
 
 
@@ -56,13 +59,9 @@ _LINES: Mapping[str, Callable[[Node, Told], str]] = {
     kinds.BLOOM_FILTER: _bloom_filter,
     kinds.VERSION_HINT: lambda _, told: f"version {told['version']}",
     kinds.TABLE_VERSION_HINT: lambda _, told: f"version {told.get('version')}",
-    kinds.DELETION_FILE: lambda _, told: _count(told["deleted_rows"], "row"),
-    kinds.DATA_FILE: lambda _, told: _count(told["rows"], "row"),
-    kinds.LEGACY_DATA_FILE: lambda _, told: _count(told["rows"], "row"),
-    kinds.ENTRY_0: lambda _, told: _count(told["rows"], "row"),
+    kinds.DELETION_FILE: lambda _, told: counted(told["deleted_rows"], "row"),
+    kinds.DATA_FILE: lambda _, told: counted(told["rows"], "row"),
+    kinds.LEGACY_DATA_FILE: lambda _, told: counted(told["rows"], "row"),
+    kinds.ENTRY_0: lambda _, told: counted(told["rows"], "row"),
 }
 """Kind -> node and its fields -> the line."""
-
-
-def _count(number: Value, one: str, many: str = "") -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"

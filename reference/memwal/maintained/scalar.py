@@ -174,13 +174,13 @@ def codes(array: pa.Array) -> npt.NDArray[Any] | pa.Array:
     kind = array.type
     numbers = stored_numbers(array.view(pa.int64()) if pa.types.is_duration(kind) else array)
     if numbers is not None:
-        return _in_total_order(one_zero(numbers)) if numbers.dtype.kind == "f" else numbers
+        return in_total_order(one_zero(numbers)) if numbers.dtype.kind == "f" else numbers
     if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind) or pa.types.is_decimal(kind):
         return array
     raise InvalidArgument(f"values of type {kind} have no order", clause="AMB-48")
 
 
-def _in_total_order(floats: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def in_total_order(floats: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """Integers in the order of ``floats``: the bits, those of negative numbers turned round."""
     bits = floats.astype(np.float64).view(np.int64)
     return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)

@@ -28,7 +28,7 @@ from ..codec.pb.lance import table_pb2
 from ..effects import Io, remembered
 from ..errors import ArtifactError, NotFound
 from ..ids import FragmentId
-from ..maintained.scalar import Between, codes, comparable, has_order
+from ..maintained.scalar import Between, codes, comparable, has_order, in_total_order
 from ..table import reuse
 from ..table.coverage import fragment_ids, named_fragments
 from ..table.legacy import structure
@@ -56,7 +56,7 @@ _BOUND_BYTES = 256
 """About what the bounds of a page take in memory."""
 _BRIDGED_PAGES = 8
 """Wanted pages that are not further apart than this are decoded together, with those between them."""
-_LEAST, _LARGEST = comparable(pa.array([float("-inf"), float("inf")]))
+_LEAST, _LARGEST = in_total_order(np.array([-np.inf, np.inf])).tolist()  # not by way of an array: that loads pandas
 """The floating numbers that only NaNs are beyond, those with a sign below."""
 
 

@@ -142,6 +142,8 @@ def _drained(scene: Scene) -> memwal.BaseTable:
 
 
 TABLE: dict[str, Callable[[Scene], Any]] = {
+    "backlog": lambda s: s.table().backlog(),
+    "history": lambda s: s.table().history(),
     "refresh": lambda s: s.table().refresh(),
     "regions": lambda s: s.table().regions(),
     "done": lambda s: s.table().done(s.region),

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from memwal.cli.terminal import entries
 from memwal.errors import InvalidArgument, check_name
+from memwal.words import counted
 from rich.table import Table
 
 from .terminal import (
@@ -202,8 +204,10 @@ def list_scenarios(as_json: Json = False) -> None:
         fields = ("name", "title", "hazards", "preemptions")
         print_json([{field: getattr(each, field) for field in fields} for each in known])
         return
-    table = Table("scenario", "what", "preemptions", "hazards", box=None, padding=(0, 2, 0, 0))
-    for each in known:
-        bound = "all" if each.preemptions is None else str(each.preemptions)
-        table.add_row(each.name, each.title, bound, " ".join(each.hazards))
-    stdout.print(table)
+    entries((each.name + _about(each), each.title) for each in known)
+
+
+def _about(scenario: Scenario) -> str:
+    """What is explored of a scenario where nobody says it, and the notes that it is about."""
+    bound = "" if scenario.preemptions is None else f"  at most {counted(scenario.preemptions, 'preemption')}"
+    return f"{bound}  {' '.join(scenario.hazards)}".rstrip()

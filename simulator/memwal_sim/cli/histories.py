@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from memwal.errors import InvalidArgument, MemwalError
+from memwal.errors import InvalidArgument
 from rich.markup import escape
 
-from .terminal import USAGE, Json, stderr, stdout
+from .terminal import Json, mistakes_are_usage, stdout
 
 if TYPE_CHECKING:
     from ..histories.conflict import Contradiction
@@ -47,14 +47,11 @@ def check_history(
     """Say whether registers, one per key, can have done what FILE says; if not, show operations that contradict."""
     from ..histories.operations import dumps
 
-    try:
+    with mistakes_are_usage():
         operations = _read(file)
         found = _conflicts(operations, initial, batches=batches)
         if conflict is not None:
             conflict.write_text(dumps(op for each in found.values() for op in each.operations), "utf-8")
-    except (MemwalError, OSError) as error:
-        stderr.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
-        raise typer.Exit(USAGE) from error
     keys = {operation.key for operation in operations}
     if as_json:
         shown = [_as_dict(key, each) for key, each in found.items()]

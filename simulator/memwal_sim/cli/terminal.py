@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from memwal.cli import endings
+from memwal.cli.terminal import tell
 from memwal.errors import MemwalError
 from rich.console import Console
-from rich.markup import escape
 
 if TYPE_CHECKING:
     from memwal.violations import Violation
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from ..exploring.exploration import ExplorationProgress
     from ..traces.trace import Step
 
-FOUND = 1
-USAGE = 2
+FOUND, USAGE = endings.NOT_WELL, endings.USAGE
 
 stdout = Console()
 stderr = Console(stderr=True)
@@ -29,11 +29,13 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 
 @contextmanager
 def mistakes_are_usage() -> Iterator[None]:
-    """Errors of what the user named end the command with `USAGE` and one sentence."""
+    """Errors of what the user named end the command with `USAGE` and the sentence of `memwal.cli.endings`."""
     try:
         yield
     except (MemwalError, OSError) as error:
-        stderr.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
+        # A file that was named and is no whole trace is a mistake of the call, as a name that there is not.
+        _, sentence = endings.ending(error) or (USAGE, f"error: {error}")
+        tell(sentence)
         raise typer.Exit(USAGE) from error
 
 

@@ -61,13 +61,13 @@ def test_a_limit_is_no_certificate() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("explore", "nothing"), "no scenario 'nothing'; there are base_delete"),
+        (("explore", "nothing"), "no scenario 'nothing'; there are 7"),
         (("explore", "one_writer", "--revision", "C"), "no revision 'C'"),
         (("explore", "one_writer", "--profile", "lax"), "no profile 'lax'"),
         (("explore", "one_writer", "--bug", "none"), "no planted bug 'none'"),
         (
             ("explore", "one_writer", "--reading", "nothing=false"),
-            "no reading 'nothing'; there are conditional_wal_put, ",
+            "no reading 'nothing'; there are ",
         ),
         (("explore", "one_writer", "--reading", "claim_barrier"), "is not NAME=true or NAME=false"),
         (("explore", "one_writer", "--fate", "eaten"), "no fate 'eaten'; there are lost, "),

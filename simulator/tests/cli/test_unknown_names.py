@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 ROOT = Path(__file__).resolve().parents[3]
 SHRUNK = ROOT / "faults/recorded/wal/torn_entry.jsonl"
 SUMMARY = next((ROOT / "conformance/observed").glob("*/summary.json"))
+ROWS = ROOT / "pyproject.toml"
 REFUSED = {
     "capacity": [
         ("--set revizion=B", "revizion", "revision"),
@@ -75,6 +76,9 @@ REFUSED = {
     ],
     "matrix": [(f"{SUMMARY} --format mdd", "mdd", "md")],
     "migrate": [("nowhere --revision C", "C", None)],
+    "create": [(f"nowhere {ROWS} --key id --format csw", "csw", "csv")],
+    "upsert": [(f"nowhere {ROWS} --late-rows dorp", "dorp", "drop")],
+    "scan": [("nowhere --format jsn", "jsn", "json")],
     "validate": [("--revision C", "C", None)],
     "write": [
         ("nowhere rows.csv --sequence-by s --late-rows dorp", "dorp", "drop"),
@@ -83,7 +87,8 @@ REFUSED = {
 }
 """Command -> arguments with one wrong name, the name, and the nearest that there is."""
 NO_NAMES = {
-    "info", "scan", "snapshot", "merge", "catch-up", "gc", "gc-rules", "verify", "repair", "specs", "drain", "inspect",
+    "count", "history", "watch",
+    "info", "snapshot", "merge", "catch-up", "gc", "gc-rules", "verify", "repair", "specs", "drain", "inspect",
     "scenarios", "certify", "coverage", "gallery", "check-history", "shrink", "gate", "clauses check", "clauses mutate",
     "planted draw", "explain", "native watch",
     "planted check", "vectors check", "vectors fill", "vectors matrix", "vectors copy", "doctor",

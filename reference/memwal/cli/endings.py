@@ -1,0 +1,79 @@
+"""How a command ends: one exit code for one kind of mistake, and one sentence that says what to do.
+
+Commands of all groups end like this; docs/commands.md has the table.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+
+from memwal.errors import (
+    AlreadyExists,
+    ArtifactError,
+    Conflict,
+    Fenced,
+    InvalidArgument,
+    MemwalError,
+    NotFound,
+    OutcomeUnknown,
+    StorageError,
+    Throttled,
+    Unreachable,
+)
+from memwal.ids import UINT64_MAX
+
+DONE, NOT_WELL, USAGE = 0, 1, 2
+"""Exit codes. 1: looked at and not well, or begun and not finished. 2: the call is wrong, and nothing was done."""
+_MANIFEST = re.compile(r"_versions/(\d{20})\.manifest")
+"""Versions count down in the names of their manifests, so that a listing begins with the newest."""
+TABLE = "memwal.table"
+"""Under which a command's context knows the table that it was called with."""
+
+REMEDIES: tuple[tuple[type[MemwalError], int, str], ...] = (
+    (InvalidArgument, USAGE, ""),
+    (AlreadyExists, USAGE, ""),
+    (ArtifactError, NOT_WELL, "`memwal table verify {table}` lists all that is damaged"),
+    (Fenced, NOT_WELL, "another writer has claimed the region since: run the command again"),
+    (Conflict, NOT_WELL, "another commit came first: run the command again"),
+    (Throttled, NOT_WELL, "the store asks to wait: run the command again later"),
+    (Unreachable, NOT_WELL, "check that the store can be reached, and run the command again"),
+    (OutcomeUnknown, NOT_WELL, "run the command again: what was done is not done twice"),
+    (StorageError, NOT_WELL, "check permissions and free space, and run the command again"),
+    (NotFound, NOT_WELL, "`memwal table verify {table}` says what else is missing"),
+    (MemwalError, NOT_WELL, ""),
+)
+"""What an error is, the exit code that it has, and what to do about it. The first row that fits counts."""
+
+
+def ending(error: BaseException, table: str = "") -> tuple[int, str] | None:
+    """Exit code and sentence for ``error``, which ``table`` was named with; None for a bug, which has a traceback."""
+    if isinstance(error, MemwalError):
+        return _of_ours(error, table)
+    if isinstance(error, OSError):
+        named = " and ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
+        reason = (error.strerror or str(error)).lower()
+        return USAGE, f"error: {named}: {reason}" if named else f"error: {reason}"
+    arrow = getattr(sys.modules.get("pyarrow"), "ArrowException", None)
+    if arrow is not None and isinstance(error, arrow):
+        return NOT_WELL, _in_table(f"error: {str(error).splitlines()[0]}", table)
+    return None
+
+
+def _of_ours(error: MemwalError, table: str) -> tuple[int, str]:
+    if isinstance(error, NotFound) and error.said:
+        return USAGE, f"error: {error}"
+    if isinstance(error, AlreadyExists) and table:
+        return USAGE, f"error: there is a table at {table} already: `memwal table upsert {table} FILE` writes to it"
+    code, remedy = next((code, remedy) for kind, code, remedy in REMEDIES if isinstance(error, kind))
+    damaged = isinstance(error, ArtifactError)
+    reason = str(error) if damaged else _MANIFEST.sub(lambda name: f"version {UINT64_MAX - int(name[1])}", str(error))
+    said = _in_table(f"{'damaged' if damaged else 'error'}: {reason}", table).rstrip(".")
+    what = remedy.format(table=table) if table or "{table}" not in remedy else ""
+    return code, f"{said}; {what}" if what else said
+
+
+def _in_table(said: str, table: str) -> str:
+    """``said``, with the table named in front unless it is in there."""
+    kind, _, reason = said.partition(": ")
+    return said if not table or table in said else f"{kind}: {table}: {reason}"

@@ -1,0 +1,90 @@
+"""What commands print with, and the arguments and options that they share."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.text import Text
+
+from memwal.cli.endings import TABLE
+
+out, err = Console(), Console(stderr=True)
+
+
+def _named(context: typer.Context, value: str) -> str:
+    context.meta[TABLE] = value  # so that an error can name the table
+    return value
+
+
+Place = Annotated[
+    str, typer.Argument(metavar="TABLE", help="Folder or URL (s3://, gs://, az://) of the table.", callback=_named)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+ManifestStore = Annotated[
+    str | None,
+    typer.Option("--manifest-store", metavar="STORE", help="External manifest store of the table: sqlite:PATH."),
+]
+"""Where the versions of a table are created that has an external manifest store; as for `memwal.open`."""
+RegionName = Annotated[
+    str | None, typer.Option("--region", help="One region: its id, how the id begins, or its values, as in bucket=2.")
+]
+
+QUIET_S = 10.0
+"""Where standard error is no terminal, a line about progress comes that often at most."""
+
+
+class Progress:
+    """Says on standard error what long work is doing: each step to a person, a line now and then to a file or pipe."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._told_s: float | None = None
+
+    def begin(self) -> None:
+        """A command begins: what is soon done needs no line."""
+        self._told_s = None
+
+    def __call__(self, event: str, fields: dict[str, object]) -> None:
+        self.say(f"{event} {' '.join(f'{name}={value}' for name, value in fields.items())}")
+
+    def say(self, text: str) -> None:
+        """Print ``text``, unless another line was printed a moment ago and nobody watches."""
+        now_s = time.monotonic()
+        if not self._console.is_terminal and (self._told_s is None or now_s - self._told_s < QUIET_S):
+            self._told_s = now_s if self._told_s is None else self._told_s
+            return
+        self._told_s = now_s
+        self._console.print(text, style="dim", soft_wrap=True, highlight=False, markup=False)
+
+
+progress = Progress(err)
+
+
+def tell(line: str) -> None:
+    """A line about what went wrong, on standard error."""
+    err.print(line, style="red", soft_wrap=True, highlight=False, markup=False)
+
+
+def say(text: str, style: str = "") -> None:
+    """A line of the answer, as it is."""
+    out.print(text, style=style, soft_wrap=True, highlight=False, markup=False)
+
+
+def entries(told: Iterable[tuple[str, str]]) -> None:
+    """A list of names, each with what is said of it in whole words below: fits a terminal of any width."""
+    for head, text in told:
+        name, _, rest = head.partition(" ")
+        out.print(f"[bold]{escape(name)}[/] {escape(rest)}".rstrip(), soft_wrap=True, highlight=False)
+        out.print(Padding(Text(text), (0, 0, 0, 4)))
+
+
+def print_json(value: Any) -> None:
+    """The answer as JSON."""
+    out.print_json(json.dumps(value, default=str))
