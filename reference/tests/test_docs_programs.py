@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 
 PROGRAMS = {
-    "README.md 1": ("people", {1: "Ada Lovelace", 2: "Grace"}),
+    "first_table.md 1": ("people", {1: "Ada Lovelace", 2: "Grace"}),
     "writer.md 1": ("notes", {1: "Ada Lovelace", 2: "Grace"}),
 }
 """Python blocks that are whole programs: the table that they write, and its rows at the end."""
@@ -43,7 +43,7 @@ COMMANDS = (
     *("info", "scan", "explain", "merge", "gc", "catch-up", "specs", "verify", "repair", "inspect", "migrate"),
     *("snapshot", "drain", "count", "history", "watch"),
 )
-"""Commands of README.md that work on the table of its program; the others need a checkout, minutes, or a service."""
+"""Commands of first_table.md that work on the table of its program; the others need a checkout, minutes, or a service."""
 REFUSED = {"migrate": "there is nothing to migrate"}
 """Those that have nothing to do on this table, and say so."""
 
@@ -99,13 +99,13 @@ def test_a_program_that_is_killed_anywhere_and_run_again_has_the_rows_of_one_run
         assert report.clean, report.findings
 
 
-def test_the_commands_of_the_readme_work_on_the_table_of_its_program_twice(
+def test_the_commands_of_the_first_table_work_on_it_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (listed,) = re.findall(r"^```\n(memwal table info people.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
+    (listed,) = re.findall(r"^```\n(memwal table info people.*?)^```", (ROOT / "docs/first_table.md").read_text(), re.M | re.S)
     commands = [part for part in re.split(r"\n| {2,}", listed) if part.startswith("memwal ") and " people" in part]
     assert sorted(command.split()[2] for command in commands) == sorted(COMMANDS)
-    assert ran(blocks()["README.md 1"], tmp_path) == 0
+    assert ran(blocks()["first_table.md 1"], tmp_path) == 0
     monkeypatch.chdir(tmp_path)
     for command in commands * 2:
         words = [word.strip('"') for word in re.findall(r'"[^"]*"|\S+', command)[1:]]
