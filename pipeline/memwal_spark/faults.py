@@ -22,6 +22,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 
 from .options import TableOption, for_writing
 from .place import open_table
+from .watching import WatchedRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 FORMAT = "memwal_with_faults"
-PLAN = "plannedFaults"
-"""Option of this format beside those of `memwal`: the plan as JSON."""
+PLAN, WATCH = "plannedFaults", "watchedRows"
+"""Options of this format beside those of `memwal`, as JSON: the plan, and what `memwal_spark.watching` notes."""
 
 Kind = Literal["raise", "kill"]
 
@@ -178,7 +179,7 @@ def _reason(reason: Mapping[str, Any]) -> str:
 
 
 class SourceWithFaults(DataSource):  # type: ignore[misc] # pyspark's own types are not read
-    """The data source `memwal` for writing, with faults in some tasks. Registered by the job that plans them."""
+    """The data source `memwal` for writing, with faults in some tasks, and notes of what all of them write."""
 
     @classmethod
     def name(cls) -> str:
@@ -186,21 +187,25 @@ class SourceWithFaults(DataSource):  # type: ignore[misc] # pyspark's own types 
         return FORMAT
 
     def writer(self, schema: StructType, overwrite: bool) -> WriterWithFaults:
-        """The writer of `memwal` with the plan of option `PLAN` around it."""
+        """The writer of `memwal` with the options `PLAN` and `WATCH` around it."""
         from .source import MemWalWriter
 
-        options = {name: value for name, value in self.options.items() if name.lower() != PLAN.lower()}
-        plan = json.loads(self.options[PLAN])
+        own = (PLAN.lower(), WATCH.lower())
+        options = {name: value for name, value in self.options.items() if name.lower() not in own}
+        plan = [Fault(**fault) for fault in json.loads(self.options[PLAN])]
         inner = MemWalWriter(options, schema, overwrite=overwrite)
-        return WriterWithFaults(inner, [Fault(**fault) for fault in plan], for_writing(options).place)
+        return WriterWithFaults(inner, plan, for_writing(options).place, WatchedRows(**json.loads(self.options[WATCH])))
 
 
 class WriterWithFaults(DataSourceArrowWriter):  # type: ignore[misc] # pyspark's own types are not read
     """Hands every call on to the real writer; breaks the first attempt of the tasks in the plan."""
 
-    def __init__(self, inner: DataSourceArrowWriter, plan: Sequence[Fault], place: TableOption) -> None:
+    def __init__(
+        self, inner: DataSourceArrowWriter, plan: Sequence[Fault], place: TableOption, rows: WatchedRows
+    ) -> None:
         self._inner = inner
         self._place = place
+        self._rows = rows
         self._plan = {fault.partition: fault for fault in plan}
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -210,7 +215,7 @@ class WriterWithFaults(DataSourceArrowWriter):  # type: ignore[misc] # pyspark's
         fault = self._plan.get(context.partitionId())
         if fault is not None and context.attemptNumber() == 0:
             iterator = breaking(iterator, fault, self._place)
-        return self._inner.write(iterator)
+        return self._inner.write(self._rows.noted(iterator, str(context.taskAttemptId())))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """As the real writer."""

@@ -41,6 +41,21 @@ class Folder:
         return self.root / "event-log"
 
     @property
+    def watched(self) -> Path:
+        """Rows of the keys whose histories are kept; see `memwal_spark.watching`."""
+        return self.root / "watched.parquet"
+
+    @property
+    def notes(self) -> Path:
+        """Folder of what tasks noted of these keys."""
+        return self.root / "notes"
+
+    @property
+    def history(self) -> Path:
+        """Their histories."""
+        return self.root / "history.jsonl"
+
+    @property
     def evidence(self) -> Path:
         """What tasks noted just before they failed as planned."""
         return self.root / "faults"
@@ -64,16 +79,8 @@ class Folder:
 
         Raises InvalidArgument, and removes nothing, if something has one of our names and no earlier run is to blame.
         """
-        mine: tuple[Path, ...] = (
-            self.table,
-            self.event_log,
-            self.evidence,
-            self._readings,
-            self.log,
-            self.log_facts,
-            self.written,
-        )
-        mine += (self.report_json, self.report_html)
+        mine: tuple[Path, ...] = (self.table, self.event_log, self.evidence, self._readings, self.written, self.notes)
+        mine += (self.log, self.log_facts, self.watched, self.history, self.report_json, self.report_html)
         foreign = [path.name for path in mine if path.exists()]
         if foreign and not self._mark.is_file():
             raise InvalidArgument(
@@ -84,7 +91,7 @@ class Folder:
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
-        for path in (self.evidence, self.written):
+        for path in (self.evidence, self.written, self.notes):
             path.mkdir(parents=True, exist_ok=True)
         self._mark.touch()
 

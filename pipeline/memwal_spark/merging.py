@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -10,7 +9,7 @@ from types import TracebackType
 import memwal
 from memwal.errors import Conflict
 
-_PAUSE_SECONDS = 0.1
+from .beside import Beside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,17 +27,14 @@ class MergerProgress:
 class BackgroundMerger:
     """Context manager: merges every flushed generation of the table at ``path`` from a thread of its own.
 
-    ``tell`` receives the progress after each pass that merged something. An error of the merger is raised when the
-    context is left, unless the body failed first.
+    ``tell`` receives the progress after each pass that merged something. Errors: as `Beside` has them.
     """
 
     def __init__(self, path: str, tell: Callable[[MergerProgress], None]) -> None:
         self._path = path
         self._tell = tell
         self._merged = MergerProgress(passes=0, generations=0, rows=0, conflicts=0)
-        self._failure: BaseException | None = None
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="merger", daemon=True)
+        self._beside = Beside("merger", self._pass)
 
     @property
     def merged(self) -> MergerProgress:
@@ -46,23 +42,13 @@ class BackgroundMerger:
         return self._merged
 
     def __enter__(self) -> BackgroundMerger:
-        self._thread.start()
+        self._beside.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop.set()
-        self._thread.join()
-        if self._failure is not None and error is None:
-            raise self._failure
-
-    def _run(self) -> None:
-        try:
-            while not self._stop.wait(_PAUSE_SECONDS):
-                self._pass()
-        except BaseException as failure:  # noqa: BLE001 - handed to the caller's thread by __exit__
-            self._failure = failure
+        self._beside.__exit__(kind, error, trace)
 
     def _pass(self) -> None:
         before = self._merged

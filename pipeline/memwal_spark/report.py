@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .beside import BesideReport
 from .faults import Proof
 from .oracle import OracleComparison
+from .watching import HistoryReport
 
 WRITE = "write through Spark"
 BEFORE = "merged read, before the last merge"
@@ -66,6 +68,16 @@ class MergerReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyResult:
+    """What the invariants of `memwal.invariants` said."""
+
+    when: str
+    findings: tuple[str, ...]
+    looked_at: tuple[tuple[str, int], ...] = ()
+    """How many things of each kind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobReport:
     """Everything that the job found."""
 
@@ -85,6 +97,9 @@ class JobReport:
     regions: tuple[RegionResult, ...] = ()
     meanwhile: MergerReport | None = None
     """None if the job only compared a table that was there already."""
+    beside: BesideReport | None = None
+    verified: tuple[VerifyResult, ...] = ()
+    history: HistoryReport | None = None
     unmerged_scanned: int | None = None
     """Generations that the first scan merged in memory."""
     collected: int | None = None
@@ -102,7 +117,10 @@ class JobReport:
     def wrong(self) -> tuple[str, ...]:
         """What is not as it has to be."""
         found = [comparison.summary for comparison in self.comparisons if not comparison.ok]
-        return tuple(found) if self.comparisons else ("nothing was compared",)
+        found += [f"{v.when}: {len(v.findings)} findings, {v.findings[0]}" for v in self.verified if v.findings]
+        if self.history is not None and self.history.conflicts:
+            found.append(f"impossible history: {self.history.conflicts[0]}")
+        return tuple(found) if self.comparisons else (*found, "nothing was compared")
 
     @property
     def unproved(self) -> tuple[str, ...]:
@@ -110,6 +128,10 @@ class JobReport:
         found = [proof.summary for proof in self.faults if not proof.happened]
         if self.meanwhile is not None and not self.meanwhile.generations:
             found.append("no generation was merged while Spark wrote")
+        if self.history is not None and not self.history.overlapping:
+            found.append("no watched key was read before its last row was durable")
+        if self.beside is not None and not (self.beside.collections and self.beside.looks):
+            found.append("no collector or no invariant ran while Spark wrote")
         if self.unmerged_scanned == 0:
             found.append("the first scan met no unmerged generation")
         return tuple(found)

@@ -7,7 +7,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from .oracle import Difference
-from .report import JobReport
+from .report import JobReport, VerifyResult
+
+CONFLICTS = 3
+"""Impossible histories that are told; the page has all."""
 
 
 def show(report: JobReport, console: Console) -> None:
@@ -20,9 +23,26 @@ def show(report: JobReport, console: Console) -> None:
         console.print(f"{_mark(comparison.ok)} {escape(comparison.summary)}", highlight=False)
         for difference in comparison.differences:
             console.print(f"    {escape(line(difference, report.sequence))}", highlight=False)
+    for verified in report.verified:
+        console.print(f"{_mark(not verified.findings)} {escape(_invariants(verified))}", highlight=False)
+        for finding in verified.findings:
+            console.print(f"    {escape(finding)}", highlight=False)
+    if report.history is not None:
+        history = report.history
+        text = (
+            f"histories of {history.keys} keys: {history.reads:,} reads, {history.overlapping:,} before the last write"
+        )
+        console.print(f"{_mark(not history.conflicts)} {text}", highlight=False)
+        for conflict in history.conflicts[:CONFLICTS]:
+            console.print(f"    {escape(conflict)}", highlight=False)
     for proof in report.faults:
         console.print(f"{_mark(proof.happened)} {escape(proof.summary)}", highlight=False)
     console.print(f"[bold {'green' if report.verdict == 'ok' else 'red'}]verdict: {escape(report.verdict)}")
+
+
+def _invariants(verified: VerifyResult) -> str:
+    looked = ", ".join(f"{count:,} {kind}" for kind, count in verified.looked_at if count)
+    return f"invariants {verified.when}: {len(verified.findings)} findings" + (f" in {looked}" if looked else "")
 
 
 def line(difference: Difference, sequence: str) -> str:

@@ -9,19 +9,21 @@ key, row by row.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import memwal
 from memwal.errors import InvalidArgument, check_name
 from memwal.index.transforms import SpecRequest
 from memwal.revisions import REVISIONS
+from memwal.violations import Violation
 
-from . import html, logs, readings, report, runtime
+from . import html, jobs, logs, readings, report, runtime, watching
+from .beside import Beside, BesideBuilder, BesideCollector, BesideLooker, BesideReport, make_index
 from .faults import Proof
 from .folder import Folder
 from .logs import AnyLog, ChangeLog, Flights
@@ -29,7 +31,8 @@ from .memory import PeakMemory
 from .merging import BackgroundMerger, MergerProgress
 from .oracle import OracleComparison
 from .progress import PhaseProgress, RunningPhase
-from .report import AFTER, BASE, BEFORE, WRITE, JobReport, MergerReport, RegionResult
+from .report import AFTER, BASE, BEFORE, WRITE, JobReport, MergerReport, RegionResult, VerifyResult
+from .watching import KeyReader
 from .writing import LogWrites
 
 if TYPE_CHECKING:
@@ -108,11 +111,12 @@ def _run(
 ) -> JobReport:
     with progress.phase("create the table"):
         memwal.create(folder.table, log.schema, primary_key=log.key, revision=job.revision, spec=_spec(job, log))
+        indexed = make_index(folder.table)
     with progress.phase("plan the jobs and their faults"):
         writes = LogWrites.plan_for(spark, folder, log, regions=job.regions, seed=job.seed, fault=job.fault)
     with progress.phase(WRITE) as phase:
         phase.rows = log.rows
-        merged = _write(writes, spark, phase)
+        merged, beside, reads, seen = _write(writes, spark, phase, indexed=indexed is not None)
     with progress.phase("flush what is left in the WAL"):
         _flush_all(folder)
     unmerged = _unmerged(folder)
@@ -121,11 +125,17 @@ def _run(
         phase.rows = rows.num_rows
     readings.store(rows, folder, BEFORE)
     del rows
+    with progress.phase("verify, before the last merge"):
+        verified = [_found("while Spark wrote", seen), _verified(spark, folder, "before the last merge")]
+    with progress.phase("check the histories of watched keys"):
+        seen_by_readers = watching.check(watching.history(folder.notes, reads), folder.history)
     with progress.phase("merge the rest") as phase:
         phase.rows = memwal.open(folder.table).merge().rows
     with progress.phase("collect garbage"):
         collection = memwal.open(folder.table).gc(retain_versions=1)
     comparisons = _read_and_compare(spark, folder, log, progress, BEFORE)
+    with progress.phase("verify, in the end"):
+        verified.append(_verified(spark, folder, "in the end"))
     proofs: tuple[Proof, ...] = ()
     if writes.plan:
         with progress.phase("look the planned faults up"):
@@ -144,8 +154,11 @@ def _run(
         meanwhile=MergerReport(
             passes=merged.passes, generations=merged.generations, rows=merged.rows, conflicts=merged.conflicts
         ),
+        beside=beside,
+        verified=tuple(verified),
+        history=seen_by_readers,
         unmerged_scanned=unmerged,
-        collected=sum(decision.kind == "generation" for decision in collection.collected),
+        collected=beside.collected + sum(decision.kind == "generation" for decision in collection.collected),
         peak_memory_bytes=memory.peak_bytes,
         versions=_versions(spark),
     )
@@ -168,14 +181,51 @@ def _spec(job: Job, log: ChangeLog) -> SpecRequest:
     return memwal.bucket("bucket", columns, job.regions)
 
 
-def _write(writes: LogWrites, spark: SparkSession, phase: RunningPhase) -> MergerProgress:
+def _write(
+    writes: LogWrites, spark: SparkSession, phase: RunningPhase, *, indexed: bool
+) -> tuple[MergerProgress, BesideReport, list[dict[str, Any]], tuple[Violation, ...]]:
+    """Run all jobs, while others merge, build, collect, look and read; returns also what was read and found."""
+
     def tell(merged: MergerProgress) -> None:
         phase.tell(f"{merged.generations:,} generations with {merged.rows:,} rows merged meanwhile")
 
-    with BackgroundMerger(str(writes.folder.table), tell) as merger:
+    path = writes.folder.table
+    builder, collector, looker, reader = (
+        BesideBuilder(path),
+        BesideCollector(path),
+        BesideLooker(path),
+        KeyReader(path, writes.rows),
+    )
+    with ExitStack() as stack:
+        merger = stack.enter_context(BackgroundMerger(str(path), tell))
+        if indexed:
+            stack.enter_context(Beside("index builder", builder.step, 0.5))
+        stack.enter_context(Beside("collector", collector.step, 0.5))
+        stack.enter_context(Beside("invariants", looker.step, 2.0))
+        stack.enter_context(Beside("reader", reader.step))
         for number in range(len(writes.jobs)):
             writes.run(spark, number)
-    return merger.merged
+    beside = BesideReport(
+        builds=builder.builds,
+        collections=collector.passes,
+        collected=collector.collected,
+        looks=looker.looks,
+        reads=reader.reads,
+        conflicts=builder.conflicts + collector.conflicts,
+    )
+    return merger.merged, beside, reader.found, tuple(looker.findings)
+
+
+def _verified(spark: SparkSession, folder: Folder, when: str) -> VerifyResult:
+    """What every invariant says of the table, each region looked at in a task of its own."""
+    done = jobs.verify(spark, str(folder.table))
+    if done.report is None:
+        raise InvalidArgument(f"[MEMWAL_VERIFY] {done.failed[0].item}: {done.failed[0].error}")
+    return _found(when, done.report.findings, done.report.looked_at)
+
+
+def _found(when: str, findings: Sequence[Violation], looked_at: Sequence[tuple[str, int]] = ()) -> VerifyResult:
+    return VerifyResult(when=when, findings=tuple(map(str, findings)), looked_at=tuple(looked_at))
 
 
 def _flush_all(folder: Folder) -> None:

@@ -7,18 +7,19 @@ import random
 import secrets
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import memwal
 from pyspark.sql import functions as sf
 
-from . import faults
+from . import faults, watching
 from .faults import Fault
 from .folder import Folder
 from .logs import ChangeLog
 from .options import TableOption
 from .route import region_of, route
+from .watching import WatchedRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,7 +51,9 @@ class LogWrites:
         cls, spark: SparkSession, folder: Folder, log: ChangeLog, *, regions: int, seed: int, fault: bool
     ) -> LogWrites:
         """Divide the stored log into jobs, and choose tasks that fail if ``fault``."""
-        jobs = log.jobs(spark.read.parquet(str(folder.log)))
+        rows = spark.read.parquet(str(folder.log))
+        watching.watch(log, rows, folder.watched)
+        jobs = log.jobs(rows)
         plan: tuple[Fault, ...] = ()
         struck = 0
         if fault:
@@ -58,6 +61,16 @@ class LogWrites:
             struck = max(range(len(jobs)), key=lambda number: max(counts[number].values(), default=0))
             plan = planned(seed, counts[struck] if counts else {}, flush_rows(log.rows, regions), folder)
         return cls(folder=folder, log=log, regions=regions, jobs=jobs, plan=plan, struck=struck)
+
+    @property
+    def rows(self) -> WatchedRows:
+        """The rows of which histories are kept."""
+        return WatchedRows(
+            file=str(self.folder.watched),
+            folder=str(self.folder.notes),
+            key=self.log.key,
+            sequence=self.log.sequence,
+        )
 
     def run(self, spark: SparkSession, number: int) -> None:
         """Run job ``number``; returns when all its rows are durable."""
@@ -70,14 +83,15 @@ class LogWrites:
             "numRegions": self.regions,
             "flushEveryRows": flush,
             "reportPath": str(self._written(number).resolve()),
-            **({faults.PLAN: faults.plan_json(struck)} if struck else {}),
+            faults.PLAN: faults.plan_json(struck),
+            faults.WATCH: json.dumps(asdict(self.rows)),
             **({"deleteColumn": self.log.delete} if self.log.delete is not None else {}),
         }
         spark.dataSource.register(faults.SourceWithFaults)
         spark.sparkContext.setJobGroup(self._group(number), f"write job {number} of the change log")
         spark.conf.set(_BATCH_ROWS, min(BATCH_ROWS_MOST, flush // 2))
         try:
-            routed.write.format(faults.FORMAT if struck else "memwal").mode("append").options(**options).save(path)
+            routed.write.format(faults.FORMAT).mode("append").options(**options).save(path)
         finally:
             spark.conf.unset(_BATCH_ROWS)
             spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
@@ -115,19 +129,18 @@ def flush_rows(rows: int, regions: int) -> int:
 def planned(seed: int, rows: Mapping[int, int], flush: int, folder: Folder) -> tuple[Fault, ...]:
     """One task that fails with an exception and, where two have rows enough, one whose process is killed.
 
-    ``rows``: of each task. If none has enough to be struck after a flush the largest one is planned for, in vain.
+    ``rows``: of each task. It is struck anywhere between its first flush and its last rows, so that what its second
+    attempt gives again is older than what readers saw. If none has rows enough the largest is planned for in vain.
     """
-    strike = flush + flush // 2
-    enough = sorted(task for task, count in rows.items() if count > strike)
-    tasks = random.Random(seed).sample(enough, min(2, len(enough))) or [
-        max(rows, key=lambda task: rows[task], default=0)
-    ]
+    least, chance = flush + flush // 2, random.Random(seed)
+    enough = sorted(task for task, count in rows.items() if count > least)
+    tasks = chance.sample(enough, min(2, len(enough))) or [max(rows, key=lambda task: rows[task], default=0)]
     kinds: tuple[faults.Kind, ...] = ("raise", "kill")
     return tuple(
         Fault(
             kind=kind,
             partition=task,
-            rows=strike,
+            rows=chance.randrange(least, max(least + 1, rows.get(task, 0))),
             puts=3,
             evidence=str(folder.evidence.resolve() / f"task-{task}.json"),
         )

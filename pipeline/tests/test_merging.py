@@ -76,7 +76,7 @@ def test_a_failure_of_the_body_is_not_hidden_by_one_of_the_merger(monkeypatch: p
 
     def failing() -> None:
         with BackgroundMerger("t", lambda merged: None) as merger:
-            merger._thread.join()
+            merger._beside._thread.join()
             raise ValueError("mine")
 
     with pytest.raises(ValueError, match="mine"):

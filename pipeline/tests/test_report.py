@@ -12,7 +12,8 @@ from pathlib import Path
 from memwal_spark import html, report, terminal
 from memwal_spark.faults import Fault, Proof, TaskAttempt
 from memwal_spark.oracle import Difference, Fingerprint, OracleComparison
-from memwal_spark.report import JobReport, MergerReport, Phase, RegionResult
+from memwal_spark.report import JobReport, MergerReport, Phase, RegionResult, VerifyResult
+from memwal_spark.watching import HistoryReport
 from rich.console import Console
 
 SUM = Fingerprint(rows=3, keys=3, hash_sum=-5, hash_xor=7)
@@ -89,6 +90,20 @@ def test_a_run_without_merges_or_without_unmerged_generations_or_without_compari
     assert idle.verdict == "no generation was merged while Spark wrote"
     assert replace(GOOD, unmerged_scanned=0).verdict == "the first scan met no unmerged generation"
     assert replace(GOOD, comparisons=()).verdict == "nothing was compared"
+
+
+def test_findings_of_invariants_and_impossible_histories_are_not_ok() -> None:
+    clean = VerifyResult(when="in the end", findings=(), looked_at=(("regions", 2),))
+    history = HistoryReport(operations=9, keys=2, reads=4, overlapping=3)
+    fine = replace(GOOD, verified=(clean,), history=history)
+    assert fine.exit_code == 0
+    bad = replace(fine, verified=(replace(clean, findings=("WAL-001 <hole>", "another")),))
+    assert (bad.verdict, bad.exit_code) == ("in the end: 2 findings, WAL-001 <hole>", 1)
+    assert "WAL-001 &lt;hole&gt;" in page(bad)[0]
+    went_back = replace(fine, history=replace(history, conflicts=("key 1: stale",)))
+    assert (went_back.verdict, went_back.exit_code) == ("impossible history: key 1: stale", 1)
+    slow = replace(fine, history=replace(history, overlapping=0))
+    assert (slow.verdict, slow.exit_code) == ("no watched key was read before its last row was durable", 4)
 
 
 def test_the_json_starts_with_the_verdict_and_holds_the_figures(tmp_path: Path) -> None:
