@@ -15,6 +15,7 @@ from memwal.cli.main import app
 from typer.testing import CliRunner
 
 ROOT = Path(__file__).parents[2]
+FIRST = ROOT / "docs/first_table.md"
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 
 PROGRAMS = {
@@ -43,7 +44,7 @@ COMMANDS = (
     *("info", "scan", "explain", "merge", "gc", "catch-up", "specs", "verify", "repair", "inspect", "migrate"),
     *("snapshot", "drain", "count", "history", "watch"),
 )
-"""Commands of first_table.md that work on the table of its program; the others need a checkout, minutes, or a service."""
+"""Commands of first_table.md, which work on the table of its program."""
 REFUSED = {"migrate": "there is nothing to migrate"}
 """Those that have nothing to do on this table, and say so."""
 
@@ -99,10 +100,8 @@ def test_a_program_that_is_killed_anywhere_and_run_again_has_the_rows_of_one_run
         assert report.clean, report.findings
 
 
-def test_the_commands_of_the_first_table_work_on_it_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (listed,) = re.findall(r"^```\n(memwal table info people.*?)^```", (ROOT / "docs/first_table.md").read_text(), re.M | re.S)
+def test_the_commands_of_the_first_table_work_on_it_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (listed,) = re.findall(r"^```\n(memwal table info people.*?)^```", FIRST.read_text(), re.M | re.S)
     commands = [part for part in re.split(r"\n| {2,}", listed) if part.startswith("memwal ") and " people" in part]
     assert sorted(command.split()[2] for command in commands) == sorted(COMMANDS)
     assert ran(blocks()["first_table.md 1"], tmp_path) == 0

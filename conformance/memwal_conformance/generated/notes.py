@@ -10,9 +10,10 @@ from memwal.errors import InvalidArgument
 from memwal_sim import places
 from memwal_sim.bugs import load as load_bugs
 from memwal_sim.evidence import recorded
+from memwal_sim.traces.sketch import sketch
 from memwal_sim.traces.trace import load as load_trace
 
-from ..registry.clauses import ROOT, Ambiguity, ambiguities, cited, marked, switches
+from ..registry.clauses import ROOT, Ambiguity, ambiguities, cited, clauses, marked, switches
 from ..reporting import markdown
 
 PAGE = ROOT / "SPEC_NOTES.md"
@@ -53,6 +54,7 @@ def notes_page(
             note.id,
             markdown.cell(note.title),
             note.severity,
+            note.kind,
             markdown.cell(note.resolution),
             "yes" if note.decided else "no",
         )
@@ -63,7 +65,7 @@ def notes_page(
         f"{len(notes)} notes: {counts['critical']} critical ({decided} decided in code), {counts['major']} major, "
         f"{counts['minor']} minor. The table has the {len(rows)} that are not critical, or not decided yet."
     )
-    head = ("Note", "Title", "Severity", "Resolution", "Decided in code")
+    head = ("Note", "Title", "Severity", "Kind", "Resolution", "Decided in code")
     return _between(page, "table", [summary, "", *markdown.table(head, rows)])
 
 
@@ -76,9 +78,28 @@ def _evidence(note: Ambiguity, code: Evidence, tests: Evidence, shown: Sequence[
             f"yes{', switch ' + ', '.join(names) if names else ''}; in {markdown.code(code.get(note.id, ()), ', ')}."
         )
     proofs = tests.get(note.id, ())
-    lines = [f"- **Decided in code:** {where}", f"- **Tests:** {markdown.code(proofs, ', ') or 'none yet'}."]
+    lines = [f"- **Kind:** {note.kind}; about {_listed(sections(note))}.", f"- **Proposed wording:** {note.wording}"]
+    lines += [f"- **Decided in code:** {where}", f"- **Tests:** {markdown.code(proofs, ', ') or 'none yet'}."]
     lines.append(f"- **Hazard shown by:** {'; '.join(shown) or 'nothing yet'}.")
-    return lines
+    return [*lines, *_picture(shown)]
+
+
+def _picture(shown: Sequence[str]) -> list[str]:
+    """The shortest history among those that show a hazard, as a picture."""
+    files = [places.faults().parent / file for words in shown for file in re.findall(r"\]\((\S+\.jsonl)\)", words)]
+    traces = [load_trace(file) for file in files]
+    if not traces:
+        return []
+    return ["", "```mermaid", *sketch(min(traces, key=lambda trace: len(trace.steps))), "```"]
+
+
+def _listed(places_: Sequence[str]) -> str:
+    return "; ".join(places_) or "no clause of the registry"
+
+
+def sections(note: Ambiguity) -> tuple[str, ...]:
+    """The sections that the clauses which name the note are from, as ``MemWAL revision B: WAL Entry``, sorted."""
+    return tuple(sorted({place for each in clauses() if note.id in each.ambiguities for place in each.place}))
 
 
 def hazards() -> Evidence:

@@ -57,6 +57,7 @@ _VALUES = {
     "observable": ("artifact", "behaviour", "simulation", "inner"),
     "status": ("open", "excluded", "ambiguous", "unheld"),
     "severity": ("critical", "major", "minor"),
+    "flaw": ("silence", "contradiction", "error"),
 }
 _REVISIONS = ("A", "B", "0", "T")
 _NOTES = re.compile(r"AMB-([0-9]{2,3}(?:(?:, |-)[0-9]{2,3})*)(?![0-9])")
@@ -117,12 +118,16 @@ class Ambiguity:
 
     number: int
     title: str
+    kind: str
+    """silence: the texts do not say it; contradiction: they say two things; error: what they say does not work."""
     severity: str
     """critical: acknowledged data lost or wrong results; major: no interoperation; minor: wording or scope."""
     resolution: str
     """What the engine does, in one sentence."""
     decided: bool
     """Whether code has taken the decision. `cited` must find evidence where this is true."""
+    wording: str = ""
+    """A sentence that the specification could have in this place; critical notes have one."""
 
     @property
     def id(self) -> str:
@@ -164,12 +169,16 @@ def ambiguities(folder: Path = CLAUSES) -> tuple[Ambiguity, ...]:
         note = Ambiguity(
             number=entry.need("number", int),
             title=entry.text("title"),
+            kind=_word(entry, "flaw"),
             severity=_word(entry, "severity"),
             resolution=entry.text("resolution"),
             decided=entry.need("decided", bool),
+            wording=entry.text("wording", ""),
         )
         if note.number != len(found) + 1:
             raise entry.wrong(f"{len(found) + 1} comes next")
+        if note.severity == "critical" and not note.wording:
+            raise entry.wrong("a critical note proposes a wording")
         entry.close()
         found.append(note)
     return tuple(found)

@@ -22,6 +22,8 @@ from memwal_conformance.proving.coverage import ClauseCoverage, Way
 from memwal_conformance.proving.end_to_end import end_to_end
 from memwal_conformance.registry import clauses as registry
 from memwal_conformance.reporting import markdown
+from memwal_sim.traces.sketch import sketch
+from memwal_sim.traces.trace import load as load_trace
 from typer.testing import CliRunner
 
 CRITICAL = {
@@ -512,7 +514,8 @@ def test_every_critical_note_has_a_section_with_all_of_its_parts() -> None:
     for section in sections:
         parts = re.findall(r"^- \*\*(.+?)\.\*\*|^- \*\*(.+?):\*\*", section, re.MULTILINE)
         names = [first or second for first, second in parts]
-        assert names[:6] == ["Texts", "Readings", "Choice", "Effect", "Decided in code", "Tests"], section
+        generated = ["Kind", "Proposed wording", "Decided in code", "Tests"]
+        assert names[:8] == ["Texts", "Readings", "Choice", "Effect", *generated], section
 
 
 def test_a_section_for_a_note_of_another_title_is_refused() -> None:
@@ -535,3 +538,42 @@ def test_check_reports_a_difference_with_status_1_and_write_removes_it(
     assert matrix.main(["clauses", "--check"]) == 0
     assert matrix.out_of_date() == []
     assert capsys.readouterr().out == ""
+
+
+def test_notes_are_listed_by_kind_and_section_and_shown_with_a_wording() -> None:
+    def shown(*words: str) -> str:
+        app = typer.Typer()
+        commands(app)
+        done = CliRunner().invoke(app, list(words), env={"COLUMNS": "100"})
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    known = json.loads(shown("notes", "list", "--json"))
+    assert len(known) == len(registry.ambiguities())
+    assert {note["kind"] for note in known} == {"silence", "contradiction", "error"}
+    assert [note["id"] for note in known if note["severity"] == "critical" and not note["wording"]] == []
+    in_section = json.loads(shown("notes", "list", "--section", "revision b: wal replay", "--json"))
+    assert in_section
+    assert all("MemWAL revision B: WAL Replay" in note["sections"] for note in in_section)
+    by_section = shown("notes", "list", "--by-section", "--section", "Initialization")
+    assert by_section.index("MemWAL revision A: Init") < by_section.index("AMB-09") < by_section.index("AMB-24")
+    one = shown("notes", "show", "24")
+    assert "AMB-24  critical error" in one
+    assert "A claim is complete only when its writer has put an entry without rows" in one
+    assert "claim_barrier" in one
+    told = {each["reading"]: each for each in json.loads(shown("readings", "--json"))}
+    assert (told["claim_barrier"]["strict"], told["claim_barrier"]["literal"]) == (True, False)
+
+
+def test_a_sketch_has_what_changes_the_store_and_ends_with_the_violation() -> None:
+    file = registry.ROOT / "faults/recorded/fencing/zombie_append.jsonl"
+    lines = sketch(load_trace(file))
+    assert lines[:4] == [
+        "sequenceDiagram",
+        "    participant P0 as writer-1",
+        "    participant P1 as writer-2",
+        "    participant S as store",
+    ]
+    assert "    P0->>S: 14 put_if_absent wal/@0" in lines
+    assert not [line for line in lines if " get " in line]
+    assert lines[-1].startswith("    Note over P0,S: violated: ")

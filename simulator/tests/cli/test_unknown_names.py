@@ -65,6 +65,8 @@ REFUSED = {
         ("--revision C", "C", None),
         ("--kind behavior", "behavior", "behaviour"),
     ],
+    "notes list": [("--kind silense", "silense", "silence"), ("--severity mayor", "mayor", "major")],
+    "notes show": [("AMB-1000", "AMB-1000", "AMB-100")],
     "clauses show": [("FENCE-0003", "FENCE-0003", "FENCE-003")],
     "clauses matrix": [("--format mdd", "mdd", "md")],
     "planted list": [("--kind mutnat", "mutnat", "mutant"), ("--clause FENCE-0003", "FENCE-0003", "FENCE-003")],
@@ -87,7 +89,7 @@ REFUSED = {
 }
 """Command -> arguments with one wrong name, the name, and the nearest that there is."""
 NO_NAMES = {
-    "count", "history", "watch",
+    "count", "history", "watch", "readings",
     "info", "snapshot", "merge", "catch-up", "gc", "gc-rules", "verify", "repair", "specs", "drain", "inspect",
     "scenarios", "certify", "coverage", "gallery", "check-history", "shrink", "gate", "clauses check", "clauses mutate",
     "planted draw", "explain", "native watch",
