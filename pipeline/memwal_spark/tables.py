@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import memwal
 import pyarrow as pa
-from memwal.inspection.node import Node
 
 if TYPE_CHECKING:
     from memwal import Table
+    from memwal.inspection.node import Node
 
 _ALL = 1 << 62
 """More than there is of anything."""
 
-Inspected = Callable[[int, int], Node]
+Inspected = Callable[[int, int], "Node"]
 """Looks at a region: at so many things of each kind, and at so many WAL entries."""
 
 

@@ -39,11 +39,16 @@ class DefaultSource(DataSource):  # type: ignore[misc] # pyspark's own types are
 
     def schema(self) -> StructType:
         """Columns that a read gives."""
-        from memwal_spark.following import follow_schema
         from memwal_spark.options import follows
+
+        # A program of Spark's own asks this, and each module costs it time.
+        if follows(self.options):
+            from memwal_spark.following import follow_schema
+
+            return follow_schema(self.options)
         from memwal_spark.source import read_schema
 
-        return follow_schema(self.options) if follows(self.options) else read_schema(self.options)
+        return read_schema(self.options)
 
     def reader(self, schema: StructType) -> MemWalReader:
         """A reader of ``schema``, which may be the caller's own choice of columns."""

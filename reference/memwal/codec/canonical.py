@@ -175,8 +175,7 @@ def by_length(array: pa.LargeBinaryArray) -> Iterator[SameLength]:
         return
     if array.null_count:
         array = array.fill_null(b"")
-    _, offset_buffer, data_buffer = array.buffers()
-    offsets = np.frombuffer(offset_buffer, np.int64, len(array) + 1, 8 * array.offset)
+    offsets, data_buffer = _offsets(array), array.buffers()[2]
     data = np.frombuffer(data_buffer, np.uint8) if data_buffer else np.empty(0, np.uint8)
     lengths = np.diff(offsets)
     order = np.argsort(lengths, kind="stable")
@@ -188,3 +187,51 @@ def by_length(array: pa.LargeBinaryArray) -> Iterator[SameLength]:
         else:
             matrix = data[offsets[positions][:, None] + np.arange(length)]
         yield SameLength(positions, np.ascontiguousarray(matrix))
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """One word of each of some values of a binary array, and how many bytes of the value are from there on."""
+
+    rows: Positions | slice
+    """Which values: all, or ascending positions."""
+    words: npt.NDArray[Any]
+    """Little-endian; bytes behind the end of the value are 0. Shape (rows,)."""
+    left: npt.NDArray[np.int64]
+    """Bytes of the value from the start of the word to its end, at least 1. Shape (rows,)."""
+
+
+def lengths_of(array: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
+    """How many bytes each value has. No value is NULL."""
+    return np.diff(_offsets(array))
+
+
+def each_word(array: pa.LargeBinaryArray, kind: np.dtype[Any]) -> Iterator[Words]:
+    """The first word of each value that has one, then the second ones, and so on. No value is NULL.
+
+    ``kind``: an unsigned little-endian number.
+    """
+    if not len(array):
+        return
+    width, offsets = kind.itemsize, _offsets(array)
+    data = array.buffers()[2]
+    held = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]] if data else np.empty(0, np.uint8)
+    padded = np.concatenate([held, np.zeros(width, np.uint8)])
+    # The word that begins at each byte.
+    anywhere: npt.NDArray[Any] = np.ndarray(len(held) + 1, kind, padded, strides=(1,))
+    kept = np.array([(1 << 8 * count) - 1 for count in range(width + 1)], kind)
+    rows: Positions | slice = slice(None)
+    at, left = offsets[:-1] - offsets[0], np.diff(offsets)
+    while True:
+        longer = left > 0
+        if not longer.all():
+            rows = np.flatnonzero(longer) if isinstance(rows, slice) else rows[longer]
+            at, left = at[longer], left[longer]
+        if not len(at):
+            return
+        yield Words(rows, anywhere[at] & kept[np.minimum(left, width)], left)
+        at, left = at + width, left - width
+
+
+def _offsets(array: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
+    return np.frombuffer(array.buffers()[1], np.int64, len(array) + 1, 8 * array.offset)

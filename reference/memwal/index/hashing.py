@@ -15,9 +15,21 @@ import mmh3
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..clauses import implements
-from ..codec.canonical import Mask, by_length, flat, one_zero, stored_numbers, valid, variable_bytes, words
+from ..codec.canonical import (
+    Mask,
+    by_length,
+    each_word,
+    flat,
+    lengths_of,
+    one_zero,
+    stored_numbers,
+    valid,
+    variable_bytes,
+    words,
+)
 from ..errors import InvalidArgument
 
 Profile = Literal["textbook", "R"]
@@ -32,6 +44,8 @@ _Hashes = npt.NDArray[np.int32]
 
 _C1, _C2 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)
 _SIGN_BIT_OFF = 0x7FFFFFFF
+_SHORT_BYTES = 256
+"""Longer values are hashed one by one: there are few of them in a batch, and each has many words."""
 
 
 @implements("REGION-031", "REGION-035", "REGION-036", "AMB-59")
@@ -113,14 +127,24 @@ def _fixed(rows: _Words, seeds: _Words | None) -> _Hashes:
 
 
 def _variable(values: pa.LargeBinaryArray, seeds: _Words | None) -> _Hashes:
-    """Standard Murmur3 of each value; each distinct value is hashed once where all seeds are equal."""
-    if seeds is not None:
-        pairs = zip(values.fill_null(b"").to_pylist(), seeds.tolist(), strict=True)
-        return np.array([mmh3.hash(value, seed) for value, seed in pairs], np.int32)
-    encoded = values.fill_null(b"").dictionary_encode()
-    distinct = np.array([mmh3.hash(value) for value in encoded.dictionary.to_pylist()], np.int32)
-    indices: npt.NDArray[np.int32] = encoded.indices.to_numpy(zero_copy_only=False)
-    return distinct[indices]
+    """Standard Murmur3 of each value: short ones all at once, a word of each at a time."""
+    known = values.fill_null(b"") if values.null_count else values
+    lengths = lengths_of(known)
+    state = np.zeros(len(known), np.uint32) if seeds is None else seeds.copy()
+    long = np.flatnonzero(lengths > _SHORT_BYTES)
+    if len(long):
+        given = zip(known.take(pa.array(long)).to_pylist(), state[long].tolist(), strict=True)
+        hashed = np.array([mmh3.hash(value, seed) for value, seed in given], np.int32)
+        lengths = np.where(lengths > _SHORT_BYTES, 0, lengths)
+        known = pc.if_else(pa.array(lengths > 0), known, pa.scalar(b"", pa.large_binary()))
+    for each in each_word(known, np.dtype("<u4")):
+        mixed = state[each.rows] ^ _rotated(each.words * _C1, 15) * _C2
+        # The last bytes, where they are no whole word, are mixed in and not rotated on.
+        state[each.rows] = np.where(each.left >= 4, _rotated(mixed, 13) * np.uint32(5) + np.uint32(0xE6546B64), mixed)
+    found = _finished(state, lengths)
+    if len(long):
+        found[long] = hashed
+    return found
 
 
 def _spark_like(values: pa.LargeBinaryArray, seeds: _Words | None) -> _Hashes:
@@ -144,7 +168,7 @@ def _mixed(rows: _Words, seeds: _Words | None) -> _Words:
     return state
 
 
-def _finished(state: _Words, length: int) -> _Hashes:
+def _finished(state: _Words, length: int | npt.NDArray[np.int64]) -> _Hashes:
     state = state ^ np.uint32(length)
     state = (state ^ (state >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     state = (state ^ (state >> np.uint32(13))) * np.uint32(0xC2B2AE35)

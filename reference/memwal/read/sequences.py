@@ -14,7 +14,7 @@ from ..effects import Io
 from ..ids import RegionId
 from ..index import regions
 from ..index.opening import Members
-from ..keys import Mask, last_of_each
+from ..keys import Mask
 from ..region import manifest as manifests
 from ..table.coverage import fragment_ids
 from ..table.late import Stage
@@ -35,7 +35,8 @@ WORTH_ASKING_ROWS = 1 << 18
 async def stored_sequences(io: Io, by: str, memory: MemoryView, of_region: Members | None) -> pa.Table:
     """Key and ``by`` of the newest row of each key in the region of ``memory``, in base, generations and memory.
 
-    Rows that delete their key are among them until they are merged (R): then nothing is known of it any more.
+    Rows that delete their key are among them until they are merged (R): then nothing is known of it any more. Where the
+    base has several rows of one key, the newest comes last.
     ``memory``: what the region's writer holds. ``of_region``: leaves out the base's rows of other regions.
     Raises as `memwal.read.view.over` does, and `Fenced` if there is a newer claim.
     """
@@ -47,7 +48,7 @@ async def stored_sequences(io: Io, by: str, memory: MemoryView, of_region: Membe
         planned = await plan(io, narrowed, Query(columns=names, memory=[memory], deletes=True))
         shape = pa.schema([pa.field(name, view.base.schema.field(name).type) for name in names])
         assert isinstance(planned, Deduplicate), "no index answers a query without a filter"
-        # A key that the base has twice (AMB-105) is looked for once at the end, and not batch by batch.
+        # Of a key that the base has twice (AMB-105) both rows come, the older one first.
         planned = replace(planned, unique_base=True)
         if mixed and of_region is not None:
             # First of all: the rows of other regions are most of such a base.
@@ -55,7 +56,7 @@ async def stored_sequences(io: Io, by: str, memory: MemoryView, of_region: Membe
             planned = replace(planned, filtering=replace(planned.filtering, first=True, likely=own_keys))
         parts = [rows async for rows in planned.stream()]
         oldest_first = [cellwise.under(part, shape) for part in reversed(parts)]
-        return last_of_each(pa.concat_tables([shape.empty_table(), *oldest_first]), key)
+        return pa.concat_tables([shape.empty_table(), *oldest_first])
 
     async def own(base: TableState) -> dict[RegionId, RegionManifest]:
         folder = manifests.folder(io, memory.region_id)

@@ -20,13 +20,17 @@ from .. import cellwise
 from ..clauses import implements
 from ..effects import Turn
 from ..errors import InvalidArgument, LateRow, check_name
-from ..keys import Codes, KeyPlaces, is_integral, last_of_each, repeated
+from ..key_codes import Codes, is_integral
+from ..keys import KeyPlaces, repeated
 from .memtable import MemTable
 
 Mask = npt.NDArray[np.bool_]
 """One truth value per row, shape (rows,)."""
 Values = npt.NDArray[Any]
 """Sequences as numbers, or as objects where they are decimals or texts. Shape (rows,)."""
+
+_FEW = 8
+"""Where fewer than one row in so many shares its key with another one of the write, nothing is gained by that."""
 
 LateRows = Literal["drop", "keep", "fail"]
 """What becomes of a row whose sequence is not higher than the stored one of its key."""
@@ -47,7 +51,8 @@ class PutResult:
     """What became of the rows of one write."""
 
     rows: int
-    """Rows that were written."""
+    """Rows that count. Where many of them share their key, a writer with a sequence column stores the last one of each:
+    nobody would ever read the others, since a write is atomic."""
     late: int = 0
     """Rows that were left out, since their sequence was not higher than the one that stands for their key."""
 
@@ -82,7 +87,7 @@ _ORDERED: tuple[Callable[[pa.DataType], bool], ...] = (
 
 @dataclass(slots=True)
 class _Known:
-    """Keys, none of which repeats, and their sequences, which change in place."""
+    """Keys, of which the last place of each counts, and their sequences, which change in place."""
 
     keys: pa.Table
     places: KeyPlaces
@@ -97,12 +102,22 @@ class Compared:
 
     late: Mask
     """Which of them are not higher than what stands for their key, or than an earlier one of them."""
+    replaced: Mask
+    """Which of the others have a later one of their key among them. They are of one write, so that nobody would ever
+    read them."""
     places: tuple[Codes, ...]
     """For each set of known keys the place of each row's key in it, or -1."""
 
-    def without_late(self) -> Compared:
-        """The same of the rows that are not late."""
-        return Compared(self.late[~self.late], tuple(at[~self.late] for at in self.places))
+    @property
+    def kept(self) -> Mask:
+        """Which rows are to be written."""
+        return ~(self.late | self.replaced)
+
+    def of_kept(self) -> Compared:
+        """The same of the rows that are to be written."""
+        kept = self.kept
+        none: Mask = np.zeros(np.count_nonzero(kept), np.bool_)
+        return Compared(none, none, tuple(at[kept] for at in self.places))
 
 
 class Sequences:
@@ -112,7 +127,7 @@ class Sequences:
     """
 
     def __init__(self, key: Sequence[str], by: str, stored: pa.Table) -> None:
-        """``stored``: key and sequence columns of rows, one of each key."""
+        """``stored``: key and sequence columns of rows; of a key that occurs more than once the last row counts."""
         self._key, self._by = list(key), by
         self._sets: list[_Known] = []
         self._learn(stored)
@@ -121,13 +136,31 @@ class Sequences:
         """Compare ``rows``, which have a sequence each, with what stands for their keys and with each other."""
         keys = rows.select(self._key)
         values, _ = _values(rows.column(self._by))
-        late = _behind(keys, values)
-        places = tuple(known.places.of(keys) for known in self._sets)
+        several = repeated(keys)
+        late = _behind(several, values)
+        places = self._places(keys, several)
         for known, at in zip(self._sets, places, strict=True):
             here = np.flatnonzero(at >= 0)
             there = at[here]
             late[here] |= known.given[there] & (values[here] <= known.values[there]).astype(np.bool_)
-        return Compared(late, places)
+        return Compared(late, _replaced(several, late), places)
+
+    def _places(self, keys: pa.Table, several: tuple[Codes, Codes] | None) -> tuple[Codes, ...]:
+        """Of each set the place of each of ``keys``; those that are ``several`` times there are looked up once."""
+        if several is None or len(several[0]) * _FEW < keys.num_rows:
+            return tuple(known.places.of(keys) for known in self._sets)
+        order, number = several
+        first = order[np.append(True, number[1:] != number[:-1])]
+        asked: Codes = np.arange(keys.num_rows)
+        asked[order] = first[number]
+        distinct = np.flatnonzero(asked == np.arange(len(asked)))
+        looked_up = keys.take(pa.array(distinct))
+        found = []
+        for known in self._sets:
+            at: Codes = np.empty(len(asked), np.int64)
+            at[distinct] = known.places.of(looked_up)
+            found.append(at[asked])
+        return tuple(found)
 
     def written(self, rows: pa.Table, compared: Compared) -> None:
         """``rows`` are the newest of their keys now; of a key that occurs more than once the last row counts.
@@ -140,10 +173,10 @@ class Sequences:
             here = np.flatnonzero(at >= 0)
             known.values[at[here]], known.given[at[here]] = values[here], given[here]
             unknown[here] = False
-        self._learn(last_of_each(rows.filter(pa.array(unknown)).select([*self._key, self._by]), self._key))
+        self._learn(rows.select([*self._key, self._by]).filter(pa.array(unknown)))
 
     def _learn(self, rows: pa.Table) -> None:
-        """``rows``: one of each of some keys that are not known yet."""
+        """``rows``: of keys that are not known yet; of one that occurs more than once the last row counts."""
         if not rows.num_rows:
             return
         # Without the rest of the schema: in memory, generations and base columns say differently what may be NULL.
@@ -153,7 +186,8 @@ class Sequences:
             older = self._sets.pop()
             keys = pa.concat_tables([older.keys, keys])
             values, given = np.concatenate([older.values, values]), np.concatenate([older.given, given])
-        self._sets.append(_Known(keys.combine_chunks(), KeyPlaces(keys), values, given))
+        keys = keys.combine_chunks()
+        self._sets.append(_Known(keys, KeyPlaces(keys), values, given))
 
 
 def _values(column: pa.ChunkedArray) -> tuple[Values, Mask]:
@@ -166,13 +200,11 @@ def _values(column: pa.ChunkedArray) -> tuple[Values, Mask]:
     return np.array(column.fill_null(0).to_numpy() if column.null_count else column.to_numpy()), given
 
 
-def _behind(keys: pa.Table, values: Values) -> Mask:
-    """Which rows are not higher than the highest earlier row of their key."""
+def _behind(several: tuple[Codes, Codes] | None, values: Values) -> Mask:
+    """Which rows are not higher than the highest earlier row of their key. ``several``: those that share one."""
     late: Mask = np.zeros(len(values), np.bool_)
-    if bool(np.all(values[1:] > values[:-1])):
-        return late  # in order, as most writers bring them: then it does not matter which keys repeat
-    several = repeated(keys)
-    if several is None:
+    # In order, as most writers bring them: then it does not matter which keys repeat.
+    if several is None or bool(np.all(values[1:] > values[:-1])):
         return late
     order, number = several
     rank = np.unique(values[order], return_inverse=True)[1].astype(np.int64)
@@ -182,8 +214,20 @@ def _behind(keys: pa.Table, values: Values) -> Mask:
     return late
 
 
+def _replaced(several: tuple[Codes, Codes] | None, late: Mask) -> Mask:
+    """Which rows are not ``late`` and have a later row of their key that is not. Few are not worth looking for."""
+    found: Mask = np.zeros(len(late), np.bool_)
+    if several is not None and len(several[0]) * _FEW >= len(late):
+        order, number = several
+        counts = ~late[order]
+        order, number = order[counts], number[counts]
+        found[order[:-1][number[1:] == number[:-1]]] = True
+    return found
+
+
 Stored = Callable[[Sequence[MemTable]], Awaitable[pa.Table]]
-"""Reads key and sequence of the newest row of each key of the region, deletes too; given the writer's MemTables."""
+"""Reads key and sequence of the newest row of each key of the region, deletes too; given the writer's MemTables. Older
+rows of a key may stand before it."""
 
 
 @dataclass(slots=True)
@@ -221,15 +265,16 @@ class Comparison:
         if self.known is None:
             return rows, None
         compared = self.known.compared(rows)
-        if not compared.late.any():
+        kept = compared.kept
+        if kept.all():
             return rows, compared
-        if self.sequence.late_rows == "fail":
+        if self.sequence.late_rows == "fail" and compared.late.any():
             first = rows.slice(int(compared.late.argmax()), 1).select([*self.key, column]).to_pylist()[0]
             count = int(compared.late.sum())
             raise LateRow(f"{count} rows are late; the first is {first}, and a row of its key is not lower")
-        return cellwise.where(rows, ~compared.late), compared.without_late()
+        return cellwise.where(rows, kept), compared
 
     def written(self, rows: pa.Table, compared: Compared | None) -> None:
         """``rows`` are in the MemTable now; ``compared``: what was found for them."""
         if self.known is not None and compared is not None:
-            self.known.written(rows, compared)
+            self.known.written(rows, compared if compared.kept.all() else compared.of_kept())

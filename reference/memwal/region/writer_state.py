@@ -122,7 +122,8 @@ class WriterState:
         fresh, compared = self.comparison.admitted(rows)
         self.insert(fresh)
         self.comparison.written(fresh, compared)
-        return PutResult(fresh.num_rows, rows.num_rows - fresh.num_rows)
+        late = 0 if compared is None else int(compared.late.sum())
+        return PutResult(rows.num_rows - late, late)
 
     @property
     def timed(self) -> bool:

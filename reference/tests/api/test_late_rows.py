@@ -12,7 +12,7 @@ import memwal
 import numpy as np
 import pyarrow as pa
 import pytest
-from memwal import keys
+from memwal import key_codes
 from memwal.errors import Fenced, InvalidArgument, LateRow
 from memwal.keys import KeyPlaces
 from memwal.read import sequences as reading
@@ -242,11 +242,29 @@ def test_of_many_writes_each_key_has_the_row_with_the_highest_sequence(seed: int
         for key, sequence, is_late in zip(zip(a.tolist(), b, strict=True), s.tolist(), late.tolist(), strict=True):
             assert is_late == (sequence <= expected.get(key, -1))
             expected[key] = max(sequence, expected.get(key, -1))
-        known.written(batch.filter(pa.array(~late)), compared.without_late())
+        kept = batch.filter(pa.array(compared.kept))
+        told = {(row["a"], row["b"]): row["s"] for row in kept.to_pylist()}
+        assert told == {key: expected[key] for key in told}
+        known.written(kept, compared.of_kept())
+
+
+@pytest.mark.clause("AMB-148")
+def test_of_a_write_with_many_rows_of_one_key_the_last_ones_are_stored_and_all_of_them_count(tmp_path: Path) -> None:
+    table = create(tmp_path / "t")
+    with table.writer(sequence_by="seq") as writer:
+        done = writer.put(rows((1, 5, "a"), (1, 7, "b"), (2, 7, "c"), (1, 6, "late"), (2, 9, "d"), (2, 9, "equal")))
+        assert (done, writer.rows) == (PutResult(4, 2), 2)
+        # Few that share their key stay as they are: nobody reads the older one all the same.
+        several = [(number, 10, "e") for number in range(20)]
+        assert writer.put(rows(*several, (3, 11, "f"))) == PutResult(21)
+        assert writer.rows == 23
+    assert found(table) == sorted((number, 10, "e") if number != 3 else (3, 11, "f") for number in range(20))
 
 
 def test_places_of_keys_are_where_they_are() -> None:
     places = KeyPlaces(pa.table({"a": ["p", "q", "p"], "b": [1, 1, 2]}))
+    again = KeyPlaces(pa.table({"a": ["p", "q", "p"], "b": [1, 2, 1]}))
+    assert again.of(pa.table({"a": ["q", "p", "p"], "b": [2, 1, 2]})).tolist() == [1, 2, -1]
     assert places.of(pa.table({"a": ["p", "p", "q", "r", "q"], "b": [2, 1, 1, 1, 2]})).tolist() == [2, 0, 1, -1, -1]
     sparse = KeyPlaces(pa.table({"a": [10**12, -(10**12), 5]}))
     assert sparse.of(pa.table({"a": [5, -(10**12), 6, 10**12, -(10**18)]})).tolist() == [2, 1, -1, 0, -1]
@@ -264,10 +282,10 @@ def test_texts_with_one_hash_are_other_places_all_the_same(monkeypatch: pytest.M
     expected = [0, -1, 1, -1, 2]
     assert KeyPlaces(stored).of(asked).tolist() == expected
     # Hashes that tell only the length: keys that are not there meet one that is.
-    monkeypatch.setattr(keys, "_mixed", lambda state, word: state + (word < 64) * word)
+    monkeypatch.setattr(key_codes, "_mixed", lambda state, word: state + (word < 64) * word)
     assert KeyPlaces(stored).of(asked).tolist() == expected
     # And where stored ones meet each other, they are told apart in another way.
-    monkeypatch.setattr(keys, "_mixed", lambda state, _word: state)
+    monkeypatch.setattr(key_codes, "_mixed", lambda state, _word: state)
     assert KeyPlaces(stored).of(asked).tolist() == expected
 
 
