@@ -41,6 +41,11 @@ class Folder:
         return self.root / "event-log"
 
     @property
+    def reports(self) -> tuple[Path, ...]:
+        """What the tasks of each write reported, in the order of the writes."""
+        return tuple(sorted(self.written.glob("job-*.json"), key=lambda file: int(file.stem.removeprefix("job-"))))
+
+    @property
     def watched(self) -> Path:
         """Rows of the keys whose histories are kept; see `memwal_spark.watching`."""
         return self.root / "watched.parquet"

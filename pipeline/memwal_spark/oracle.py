@@ -6,16 +6,19 @@ fingerprint beside it (count, sum and exclusive or of a 64-bit hash) takes anoth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as sf
 
 EXAMPLES = 20
 """Differing rows that are named with their history."""
+
+Places = Callable[[Sequence[dict[str, Any]]], Sequence[Sequence[str]]]
 
 _LEFT, _RIGHT = "expected", "actual"
 
@@ -44,6 +47,8 @@ class Difference:
     actual: dict[str, str | None] | None
     history: tuple[dict[str, str | None], ...]
     """Every event of this key in the change log, in order."""
+    places: tuple[str, ...] = ()
+    """Where the table has, or had, rows of this key; a line each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,11 +126,12 @@ def compare(
     key: Sequence[str],
     sequence: str,
     expected_fingerprint: Fingerprint | None = None,
+    places: Places | None = None,
 ) -> OracleComparison:
     """Compare ``actual`` with ``expected``: both have the same columns, in any order; ``log`` may have more.
 
     ``expected_fingerprint``: of ``expected``, if the caller has it already. Neither frame is cached here; give frames
-    that are cheap to read again.
+    that are cheap to read again. ``places``: tells for each of some keys where the table has rows of it.
     """
     columns = expected.columns
     actual = actual.select(*columns)
@@ -136,7 +142,7 @@ def compare(
     duplicates = twice.count() if summary.keys != summary.rows else 0
     differences: tuple[Difference, ...] = ()
     if duplicates or any(kind != "same" for kind in counts):
-        differences = _differences(joined, twice, log, key, sequence)
+        differences = _differences(joined, twice, log, key, sequence, places)
     return OracleComparison(
         name=name,
         expected=expected_fingerprint or fingerprint(expected.select(*columns), key),
@@ -166,12 +172,13 @@ def _joined(expected: DataFrame, actual: DataFrame, key: Sequence[str]) -> DataF
 
 
 def _differences(
-    joined: DataFrame, twice: DataFrame, log: DataFrame, key: Sequence[str], sequence: str
+    joined: DataFrame, twice: DataFrame, log: DataFrame, key: Sequence[str], sequence: str, places: Places | None
 ) -> tuple[Difference, ...]:
     changed = joined.where("kind <> 'same'").orderBy(*key).limit(EXAMPLES).collect()
     doubled = twice.orderBy(*key).limit(EXAMPLES - len(changed)).collect() if len(changed) < EXAMPLES else []
     found = [(row["kind"], row, row[_LEFT], row[_RIGHT]) for row in changed]
     found += [("duplicate", row, None, None) for row in doubled]
+    told = [()] * len(found) if places is None else places([{n: row[n] for n in key} for _, row, _, _ in found])
     return tuple(
         Difference(
             kind=kind,
@@ -182,8 +189,9 @@ def _differences(
             history=tuple(
                 _texts(event) or {} for event in log.where(_is(row, key)).orderBy(sequence).limit(EXAMPLES).collect()
             ),
+            places=tuple(of_key),
         )
-        for kind, row, left, right in found
+        for (kind, row, left, right), of_key in zip(found, told, strict=True)
     )
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import memwal
 import pyarrow as pa
@@ -11,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from . import oracle
 from .folder import Folder
+from .jobs import tracing
 from .logs import ChangeLog
 from .progress import PhaseProgress
 from .report import AFTER, BASE
@@ -52,15 +56,25 @@ def base_read(folder: Folder) -> int:
     return rows
 
 
-def compare_all(
-    spark: SparkSession, folder: Folder, facts: ChangeLog, names: Sequence[str], progress: PhaseProgress
-) -> tuple[oracle.OracleComparison, ...]:
-    """Compare each stored reading with the last row of each key of the stored change log."""
-    log = spark.read.parquet(str(folder.log))
+def answer(spark: SparkSession, folder: Folder, facts: ChangeLog, progress: PhaseProgress) -> oracle.Fingerprint:
+    """Store the last row of each key of the stored change log; returns their summary."""
     with progress.phase("oracle: last write wins in Spark") as phase:
-        expected = _answer(spark, folder, facts, log)
-        summary = oracle.fingerprint(expected, facts.key)
+        expected = _answer(spark, folder, facts, spark.read.parquet(str(folder.log)))
         phase.rows = facts.rows
+        return oracle.fingerprint(expected, facts.key)
+
+
+def compare_all(
+    spark: SparkSession,
+    folder: Folder,
+    facts: ChangeLog,
+    summary: oracle.Fingerprint,
+    names: Sequence[str],
+    progress: PhaseProgress,
+) -> tuple[oracle.OracleComparison, ...]:
+    """Compare each stored reading with the `answer`, whose ``summary`` is given."""
+    log = spark.read.parquet(str(folder.log))
+    expected = spark.read.parquet(_oracle(folder))
     found = []
     for name in names:
         with progress.phase(f"compare: {name}"):
@@ -73,13 +87,29 @@ def compare_all(
                     key=facts.key,
                     sequence=facts.sequence,
                     expected_fingerprint=summary,
+                    places=partial(_places, spark, folder, facts),
                 )
             )
     return tuple(found)
 
 
+def _places(
+    spark: SparkSession, folder: Folder, facts: ChangeLog, keys: Sequence[dict[str, Any]]
+) -> list[tuple[str, ...]]:
+    """Where the table has rows of each key, and which tasks wrote them."""
+    reports = [json.loads(file.read_text()) for file in folder.reports]
+    wanted = pa.Table.from_pylist(list(keys), schema=pa.schema([facts.schema.field(name) for name in facts.key]))
+    done = tracing.why(spark, str(folder.table), wanted, written=tracing.tasks_of(reports))
+    failed = tuple(f"{task.item}: {task.error}" for task in done.failed)
+    return [(*tracing.lines(history), *failed) for history in done.histories]
+
+
+def _oracle(folder: Folder) -> str:
+    return str(folder.reading("oracle"))
+
+
 def _answer(spark: SparkSession, folder: Folder, facts: ChangeLog, log: DataFrame) -> DataFrame:
-    target = str(folder.reading("oracle"))
+    target = _oracle(folder)
     last = oracle.last_rows(log, facts.key, facts.sequence, delete=facts.delete, beside=facts.beside)
     last.write.mode("overwrite").parquet(target)
     return spark.read.parquet(target)

@@ -29,7 +29,7 @@ from .folder import Folder
 from .logs import AnyLog, ChangeLog, Flights
 from .memory import PeakMemory
 from .merging import BackgroundMerger, MergerProgress
-from .oracle import OracleComparison
+from .oracle import Fingerprint, OracleComparison
 from .progress import PhaseProgress, RunningPhase
 from .report import AFTER, BASE, BEFORE, WRITE, JobReport, MergerReport, RegionResult, VerifyResult
 from .watching import KeyReader
@@ -81,7 +81,8 @@ def compare_again(job: Job, progress: PhaseProgress) -> JobReport:
         raise InvalidArgument(f"{job.out} holds no earlier run: leave out --again")
     log = ChangeLog.load(folder.log_facts)
     with PeakMemory() as memory, _started(job, progress, None) as spark:
-        comparisons = _read_and_compare(spark, folder, log, progress)
+        summary = readings.answer(spark, folder, log, progress)
+        comparisons = _read_and_compare(spark, folder, log, summary, progress)
         found = JobReport(
             revision=memwal.open(folder.table).revision.name,
             seed=job.seed,
@@ -125,6 +126,9 @@ def _run(
         phase.rows = rows.num_rows
     readings.store(rows, folder, BEFORE)
     del rows
+    summary = readings.answer(spark, folder, log, progress)
+    # Before anything is merged or collected, so that every place of a key that differs can still be told.
+    before = readings.compare_all(spark, folder, log, summary, [BEFORE], progress)
     with progress.phase("verify, before the last merge"):
         verified = [_found("while Spark wrote", seen), _verified(spark, folder, "before the last merge")]
     with progress.phase("check the histories of watched keys"):
@@ -133,7 +137,7 @@ def _run(
         phase.rows = memwal.open(folder.table).merge().rows
     with progress.phase("collect garbage"):
         collection = memwal.open(folder.table).gc(retain_versions=1)
-    comparisons = _read_and_compare(spark, folder, log, progress, BEFORE)
+    comparisons = before + _read_and_compare(spark, folder, log, summary, progress)
     with progress.phase("verify, in the end"):
         verified.append(_verified(spark, folder, "in the end"))
     proofs: tuple[Proof, ...] = ()
@@ -165,14 +169,14 @@ def _run(
 
 
 def _read_and_compare(
-    spark: SparkSession, folder: Folder, log: ChangeLog, progress: PhaseProgress, *stored: str
+    spark: SparkSession, folder: Folder, log: ChangeLog, summary: Fingerprint, progress: PhaseProgress
 ) -> tuple[OracleComparison, ...]:
-    """Read the table as it is now in both ways, and compare that and the readings stored earlier."""
+    """Read the table as it is now in both ways, and compare that with the answer, whose ``summary`` is given."""
     with progress.phase(AFTER) as phase:
         phase.rows = readings.spark_read(spark, folder)
     with progress.phase(BASE) as phase:
         phase.rows = readings.base_read(folder)
-    return readings.compare_all(spark, folder, log, [*stored, AFTER, BASE], progress)
+    return readings.compare_all(spark, folder, log, summary, [AFTER, BASE], progress)
 
 
 def _spec(job: Job, log: ChangeLog) -> SpecRequest:

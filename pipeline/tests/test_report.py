@@ -29,6 +29,7 @@ CHANGED = replace(
             expected={"dep_delay": "5"},
             actual={"dep_delay": None},
             history=({"carrier": "B<6>", "seq": "9"},),
+            places=("wal        region 0f, epoch 2, position 7, job 0, task 2, attempt 1: seq 9",),
         ),
     ),
 )
@@ -162,6 +163,7 @@ def test_the_page_shows_differences_escaped_and_with_their_history() -> None:
     assert "B&lt;6&gt; 27" in text
     assert "B<6>" not in text
     assert re.search(r"<td>dep_delay</td>\s*<td><mark>5</mark></td>\s*<td><mark>NULL</mark></td>", text)
+    assert "epoch 2, position 7, job 0, task 2, attempt 1: seq 9" in text
     assert "not ok" in text
 
 

@@ -130,6 +130,10 @@ def test_a_tampered_row_of_the_base_table_is_named_and_the_exit_code_is_one(foun
         assert " ".join(difference["key"].values()) == key
         assert difference["columns"] == ["dep_delay"]
         assert [event["event"] for event in difference["history"]][:2] == ["scheduled", "departed"]
+        logged = [place for place in difference["places"] if place.startswith("wal ")]
+        assert len(logged) >= len(difference["history"]) - 1
+        assert any(", job 0, task " in place for place in logged)
+        assert difference["places"][-1].startswith("now: seq ")
 
 
 def test_comparing_again_without_an_earlier_run_is_a_mistake_of_the_caller(tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -18,6 +20,7 @@ from rich.console import Console
 if TYPE_CHECKING:
     from .collecting import Collected
     from .spread import JobDone, Tell
+    from .tracing import Traced
     from .verifying import Verified
 
 T = TypeVar("T")
@@ -37,8 +40,8 @@ ENDS = "Exit code 0: done; 1: a task or the job failed, and what the others did 
 
 def commands(app: typer.Typer) -> None:
     """Add the jobs to ``app``."""
-    for name, command in (("write", write), ("merge", merge), ("catch-up", catch_up), ("gc", gc), ("verify", verify)):
-        app.command(name, epilog=ENDS)(command)
+    for command in (write, merge, catch_up, gc, verify, why):
+        app.command(command.__name__.replace("_", "-"), epilog=ENDS)(command)
 
 
 def write(
@@ -242,6 +245,53 @@ def verify(
     _end(done, "region")
     if found["findings"]:
         raise typer.Exit(1)
+
+
+def why(
+    table: Place,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="JSON: an object with the key columns, or a list of them.")],
+    written: Annotated[
+        list[Path] | None,
+        typer.Option(help="Report of a write (option reportPath), in the order of jobs; names who wrote what."),
+    ] = None,
+    master: Master = None,
+    storage: Storage = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell where the rows of a key are and were: WAL entries, generations, versions of the base table; read only."""
+
+    def job(tell: Tell) -> Traced:
+        from memwal.cli.explain import keys_named
+
+        from ..options import TableOption
+        from ..place import open_table
+        from . import sessions, tracing
+
+        options = _options(storage)
+        keys = keys_named(open_table(TableOption(path=table, storage=options)), key)
+        with sessions.started("memwal spark why", master) as spark:
+            return tracing.why(spark, table, keys, written=_claims(written or ()), storage=options, tell=tell)
+
+    done = _with_progress("looking", job)
+    if as_json:
+        failed = [{"task": task.item, "error": task.error} for task in done.failed]
+        keys = [asdict(history) for history in done.histories]
+        typer.echo(json.dumps({"keys": keys, "failed": failed}, indent=2))
+    else:
+        from . import tracing
+
+        for history in done.histories:
+            typer.echo(tracing.told(history))
+    _end(done, "region")
+
+
+def _claims(reports: Sequence[Path]) -> dict[tuple[str, int], str]:
+    from . import tracing
+
+    try:
+        return tracing.tasks_of([json.loads(file.read_text("utf-8")) for file in reports])
+    except (OSError, ValueError, KeyError, TypeError) as wrong:
+        raise InvalidArgument(f"[MEMWAL_OPTION] --written takes reports that a write has made: {wrong}") from wrong
 
 
 def _attempted(job: Callable[[], T]) -> T:

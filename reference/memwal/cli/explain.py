@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
         told = opened.explain(
             columns=columns.split(",") if columns else None,
             filter=where or None,
-            keys=_keys(opened, key) if key else None,
+            keys=keys_named(opened, key) if key else None,
             vector=_json("--vector", vector) if vector else None,
             text=text,
             analyse=analyse,
@@ -57,8 +57,8 @@ def register(app: typer.Typer) -> None:
             out.print(told, soft_wrap=True, highlight=False, markup=False)
 
 
-def _keys(table: memwal.Table, text: str) -> pa.Table:
-    """The table of keys that ``text`` names by column."""
+def keys_named(table: memwal.Table, text: str) -> pa.Table:
+    """The table of keys that ``text``, JSON, names by column; days, times and decimals as texts."""
     import pyarrow as pa
 
     found = _json("--key", text)
@@ -67,9 +67,16 @@ def _keys(table: memwal.Table, text: str) -> pa.Table:
     if not all(isinstance(row, dict) and set(row) == set(shape.names) for row in rows):
         raise InvalidArgument(f"--key: an object has the columns {', '.join(shape.names)}, and no others")
     try:
-        return pa.Table.from_pylist(rows, schema=shape)
+        return pa.table([_values([row[field.name] for row in rows], field.type) for field in shape], schema=shape)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as wrong:
         raise InvalidArgument(f"--key: {wrong}") from None
+
+
+def _values(given: list[Any], kind: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    texts = all(isinstance(value, str) for value in given)
+    return pa.array(given).cast(kind) if texts else pa.array(given, kind)
 
 
 def _options(given: list[str] | tuple[()]) -> dict[str, Any]:
