@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from memwal.cli.terminal import entries, tell
-from memwal.errors import check_name
+from memwal.errors import InvalidArgument, check_name
 from memwal_sim.cli.terminal import FOUND, USAGE, Json, mistakes_are_usage, print_json, stdout
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def list_(
     from ..generated.clause_matrix import figures
     from ..proving.remembering import coverages_kept
 
+    _say_if_installed()
     with usage():
         wanted = {"group": group.upper(), "level": level.upper(), "status": status, "revision": revision, "kind": kind}
         chosen = choose(coverages_kept(), {name: value for name, value in wanted.items() if value})
@@ -90,6 +91,7 @@ def show(
     """Show one clause and everything that stands behind it."""
     from ..proving.remembering import coverage_kept
 
+    _say_if_installed()
     with usage():
         found = coverage_kept(clause)
     if as_json:
@@ -144,6 +146,10 @@ def matrix(
 @app.command()
 def check(seeds: Seeds = None) -> None:
     """Check everything that has to hold: statuses, names, generated pages, and digests of texts if given."""
+    from ..proving.remembering import in_checkout
+
+    if not in_checkout():
+        raise InvalidArgument("`clauses check` compares tests, mutants and pages: run it in a checkout of the project")
     from .. import matrix as generated
     from ..generated.clause_matrix import figures
     from ..proving.coverage import coverages, differing, faults, named
@@ -162,6 +168,13 @@ def check(seeds: Seeds = None) -> None:
     stdout.print(f"{figures(known)}; digests of {compared} compared", highlight=False, soft_wrap=True)
     if found:
         raise typer.Exit(FOUND)
+
+
+def _say_if_installed() -> None:
+    from ..proving.remembering import in_checkout
+
+    if not in_checkout():
+        tell("tests and mutants are in the project's sources: without a checkout the statuses leave them out")
 
 
 def choose(known: tuple[ClauseCoverage, ...], wanted: dict[str, str]) -> list[ClauseCoverage]:

@@ -25,6 +25,8 @@ KEPT = Path("out") / "clauses.pickle"
 
 def coverages_kept(root: Path = ROOT) -> tuple[ClauseCoverage, ...]:
     """`coverages`, from the file of an earlier call if nothing has changed since. Raises what that does."""
+    if not in_checkout(root):
+        return coverages()
     file, state = root / KEPT, _state(root)
     with contextlib.suppress(OSError, ValueError, pickle.UnpicklingError, AttributeError, EOFError):
         kept, found = pickle.loads(file.read_bytes())  # noqa: S301 - whoever writes here can write the sources too
@@ -37,6 +39,11 @@ def coverages_kept(root: Path = ROOT) -> tuple[ClauseCoverage, ...]:
         partial.write_bytes(pickle.dumps((state, made)))
         partial.replace(file)
     return made
+
+
+def in_checkout(root: Path = ROOT) -> bool:
+    """Whether the project's sources are around the package: tests and mutants are there, and nowhere else."""
+    return (root / "reference" / "tests").is_dir()
 
 
 def coverage_kept(id_: str) -> ClauseCoverage:

@@ -32,6 +32,11 @@ _NO_HELLO = pytest.StashKey[str]()
 """Why no worker got an answer to ``hello``."""
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """The marker of the cases, where no project declares it."""
+    config.addinivalue_line("markers", "clause(*ids): clauses of the specification that the test is about")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of the suite."""
     group = parser.getgroup("memwal", "MemWAL conformance")

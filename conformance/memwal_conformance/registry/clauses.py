@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from memwal import revisions
 from memwal.errors import InvalidArgument, check_name
 from memwal_sim.data import DataTable, load
 
@@ -359,7 +360,10 @@ def _notes(source: str) -> Iterator[str]:
 
 def switches(root: Path = ROOT) -> dict[str, str]:
     """Field of `memwal.revisions.Interpretation` -> id of the note that its docstring names."""
-    source = (root / "reference" / "memwal" / "revisions.py").read_text("utf-8")
+    sources = root / "reference" / "memwal" / "revisions.py"
+    if not sources.is_file():  # an installed package has no checkout around it
+        sources = Path(revisions.__file__)
+    source = sources.read_text("utf-8")
     found: dict[str, str] = {}
     for node in ast.parse(source).body:
         if isinstance(node, ast.ClassDef) and node.name == "Interpretation":

@@ -50,7 +50,7 @@ def ending(error: BaseException, table: str = "") -> tuple[int, str] | None:
     """Exit code and sentence for ``error``, which ``table`` was named with; None for a bug, which has a traceback."""
     if isinstance(error, MemwalError):
         return _of_ours(error, table)
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):  # whose reader wants no more
         named = " and ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
         reason = (error.strerror or str(error)).lower()
         return USAGE, f"error: {named}: {reason}" if named else f"error: {reason}"

@@ -167,6 +167,7 @@ def test_one_kind_of_mistake_has_one_exit_code_and_a_remedy(error: Exception, co
 
 def test_a_bug_of_ours_has_its_traceback() -> None:
     assert endings.ending(AssertionError("ours")) is None
+    assert endings.ending(BrokenPipeError(32, "Broken pipe")) is None  # whose reader wants no more
 
 
 def words_of(group: typer.core.TyperGroup, before: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], list[str]]]:
