@@ -1,7 +1,7 @@
 """Reads of a table with generations above its base, beside their peers, in one run.
 
     python benchmarks/reads.py [--full] [--rows N] [--generations 3 16] [--rounds 5] [--only NAME ...] [--json]
-                               [--folder FOLDER]
+                               [--folder FOLDER] [--minutes M]
 
 The base has 1,000,000 rows, with ``--full`` 10,000,000: a key, two integers and a payload of 96 characters; tables with
 vectors of 128 numbers and with texts of 20 words have a fifth of that. Above it are 4 regions with 3 and with 16
@@ -10,13 +10,16 @@ planner over the same files; pylance on the merged rows with the same index; a w
 where it can be imported; and reading all files without merging. Sides take turns; reported are medians of wall and CPU
 seconds after one turn that is not counted, and the ratio of CPU seconds to each peer. All sides of a scan, a filter
 and a lookup have to find equally many rows. "nothing kept": a table that was opened with ``remember_bytes=0``, which
-opens every file anew in each read. The folder is kept if it is named, and what is in it is read again.
+opens every file anew in each read. The folder is kept if it is named, and what is in it is read again. With
+``--minutes`` the program ends after so many, with exit code 75, between two pieces of its work: a table's base, one of
+its generations, one measure. The same command goes on from there, and prints what was measured before from the folder.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -25,6 +28,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +37,7 @@ import memwal
 import numpy as np
 import pyarrow as pa
 from lance.mem_wal import LsmPointLookupPlanner, LsmScanner
-from reads_tables import Case, Scene
+from reads_tables import Case, Due, Scene
 
 Sides = Mapping[str, Callable[[], int]]
 """Name -> what runs and returns how many rows it found, or what else has to be equal."""
@@ -242,9 +246,9 @@ def measured(sides: Sides, rounds: int) -> dict[str, Any]:
     }
 
 
-def point(folder: Path, case: Case, rounds: int) -> dict[str, Any]:
+def point(folder: Path, case: Case, rounds: int, due: Due) -> dict[str, Any]:
     """Time and memory of a scan in batches and of lookups of one table, in a process of its own."""
-    scene = Scene(folder, case, _quiet)
+    scene = Scene(folder, case, _quiet, due)
     keys = _keys(scene)
     sides = {
         "1 key": lambda: scene.table.get(keys.slice(0, 1)).num_rows,
@@ -263,19 +267,52 @@ def _peak_mib() -> int:
     return int(told.split()[0]) >> 10
 
 
-def growth(folder: Path, rows: int, rounds: int, say: Callable[[str], None]) -> dict[str, Any]:
+def growth(folder: Path, rows: int, rounds: int, found: Found) -> None:
     """How a scan and lookups grow with generations, and with regions."""
     cases = {f"4 regions x {count}": (4, count) for count in GROWTH_GENERATIONS}
     cases |= {f"{count} regions x 1": (count, 1) for count in GROWTH_REGIONS}
-    found = {}
     for name, (regions, generations) in cases.items():
-        say(f"growth: {name}")
-        case = [str(rows), str(regions), str(generations), str(1000 if generations > 1 or regions == 4 else 100)]
-        command = [sys.executable, __file__, "--folder", str(folder), "--rounds", str(rounds), "--point", *case]
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603 - this program
-        found[name] = json.loads(done.stdout)
-        say(f"  {json.dumps(found[name])}")
-    return found
+        title = f"growth, {name}"
+        if title not in found.entries:
+            case = [str(rows), str(regions), str(generations), str(1000 if generations > 1 or regions == 4 else 100)]
+            command = [sys.executable, __file__, "--folder", str(folder), "--rounds", str(rounds), "--point", *case]
+            done = subprocess.run(  # noqa: S603 - this program
+                [*command, "--minutes", str(found.minutes_left)], stdout=subprocess.PIPE, text=True
+            )
+            if done.returncode:
+                sys.exit(done.returncode)
+            found.add(title, json.loads(done.stdout))
+        _say(f"{title}\n  {json.dumps(found.entries[title])}")
+
+
+@dataclass(kw_only=True)
+class Found:
+    """What was measured, in a file of the folder, and until when the program runs."""
+
+    file: Path
+    minutes: float
+    began: float = field(default_factory=time.monotonic)
+    entries: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.file.exists():
+            self.entries = json.loads(self.file.read_text())
+
+    @property
+    def minutes_left(self) -> float:
+        return max(0.0, self.minutes - (time.monotonic() - self.began) / 60)
+
+    def add(self, name: str, entry: Any) -> None:
+        """One more measure; the last one if the time is over."""
+        self.entries[name] = entry
+        self.file.write_text(json.dumps(self.entries, indent=1))
+        self.due()
+
+    def due(self) -> None:
+        """End the program if its time is over."""
+        if not self.minutes_left:
+            _say("the time is over: the same command goes on from here")
+            sys.exit(75)
 
 
 def _check(name: str, told: Mapping[str, Any]) -> None:
@@ -307,44 +344,58 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", nargs="+", choices=[*MEASURES, "growth"], metavar="NAME")
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--minutes", type=float, default=math.inf)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--point", type=int, nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.minutes < math.inf and not arguments.folder:
+        parser.error("--minutes needs a --folder, in which the next run finds what this one has made")
     rows = arguments.rows or (10_000_000 if arguments.full else 1_000_000)
     with tempfile.TemporaryDirectory(prefix="memwal-reads-") as scratch:
         folder = arguments.folder or Path(scratch)
+        folder.mkdir(parents=True, exist_ok=True)
+        found = Found(file=folder / f"found-{rows}-{arguments.rounds}.json", minutes=arguments.minutes)
         if arguments.point:
             count, regions, generations, each = arguments.point
             case = Case(kind="plain", rows=count, regions=regions, generations=generations, generation_rows=each)
-            print(json.dumps(point(folder, case, arguments.rounds)))
+            print(json.dumps(point(folder, case, arguments.rounds, found.due)))
             return
-        found = run(folder, rows, arguments)
+        run(folder, rows, arguments, found)
     if arguments.json:
-        print(json.dumps(found, indent=1))
+        machine = {"rows": rows, "machine": f"{os.cpu_count()} processors"}
+        versions = {"versions": {"pylance": lance.__version__, "pyarrow": pa.__version__}}
+        print(json.dumps(machine | versions | found.entries, indent=1))
 
 
-def run(folder: Path, rows: int, arguments: argparse.Namespace) -> dict[str, Any]:
+def run(folder: Path, rows: int, arguments: argparse.Namespace, found: Found) -> None:
     """Everything that was asked for; said as it comes."""
-    found: dict[str, Any] = {"rows": rows, "versions": {"pylance": lance.__version__, "pyarrow": pa.__version__}}
-    found["machine"] = f"{os.cpu_count()} processors"
     for name, (kind, sides) in MEASURES.items():
         if arguments.only and name not in arguments.only:
             continue
         for generations in arguments.generations:
-            scene = Scene(folder, Case(kind=kind, rows=rows, regions=4, generations=generations), _say)
-            entry = found[f"{name}, 4x{generations}"] = measured(sides(scene), arguments.rounds)
-            _say(f"{name}, {scene.case.base_rows} rows, 4 regions x {generations} generations")
-            for side, told in entry.items():
-                ratio = next(value for key, value in told.items() if key.startswith("cpu of"))
-                times = f"wall {told['wall'] * 1000:10.1f} ms  cpu {told['cpu'] * 1000:10.1f} ms"
-                _say(f"  {side:28} {times}  memwal by it {ratio:7.2f}  found {told['found']}")
-            _check(name, entry)
-            if name == "vector":
-                entry["recall"] = recall(scene)
-                _say(f"  recall {entry['recall']}")
+            title = f"{name}, {rows} rows asked for, 4 regions x {generations} generations"
+            if title not in found.entries:
+                scene = Scene(folder, Case(kind=kind, rows=rows, regions=4, generations=generations), _say, found.due)
+                entry: dict[str, Any] = {"sides": measured(sides(scene), arguments.rounds)}
+                if name == "vector":
+                    entry["recall"] = recall(scene)
+                _shown(title, entry)
+                _check(name, entry["sides"])
+                found.add(title, entry)
+            else:
+                _shown(title, found.entries[title])
     if not arguments.only or "growth" in arguments.only:
-        found["growth"] = growth(folder, rows, min(arguments.rounds, 3), _say)
-    return found
+        growth(folder, rows, min(arguments.rounds, 3), found)
+
+
+def _shown(title: str, entry: Mapping[str, Any]) -> None:
+    _say(title)
+    for side, told in entry["sides"].items():
+        ratio = next(value for key, value in told.items() if key.startswith("cpu of"))
+        times = f"wall {told['wall'] * 1000:10.1f} ms  cpu {told['cpu'] * 1000:10.1f} ms"
+        _say(f"  {side:28} {times}  memwal by it {ratio:7.2f}  found {told['found']}")
+    if "recall" in entry:
+        _say(f"  recall {entry['recall']}")
 
 
 if __name__ == "__main__":

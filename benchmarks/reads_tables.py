@@ -23,6 +23,9 @@ GENERATION_PART = 400
 
 Values = Callable[[np.ndarray, np.random.Generator], dict[str, pa.Array]]
 
+Due = Callable[[], None]
+"""Called between pieces of work; it may end the program, and the next run goes on from there."""
+
 
 def _plain(keys: np.ndarray, draw: np.random.Generator) -> dict[str, pa.Array]:
     payloads = pa.array([f"{number:08x}" * 12 for number in draw.integers(0, 1 << 32, 1 << 12)])
@@ -94,15 +97,15 @@ class Case:
 class Scene:
     """A case on disk: ``table`` is the engine's, ``merged`` pylance's table of the same rows, with the same index."""
 
-    def __init__(self, folder: Path, case: Case, say: Callable[[str], None]) -> None:
-        self.case = case
+    def __init__(self, folder: Path, case: Case, say: Callable[[str], None], due: Due) -> None:
+        self.case, self._due = case, due
         name = f"{case.kind}-{case.rows}-{case.regions}x{case.generations}-{case.generation_rows}"
         self.place = folder / name
         if not (self.place / "done").exists():
             say(f"making {name}")
-            shutil.rmtree(self.place, ignore_errors=True)
             self._make()
             (self.place / "done").touch()
+            due()
         self.url = str(self.place / "table")
         self.table = memwal.open(self.url)
         self.forgetful = memwal.open(self.url, remember_bytes=0)
@@ -121,6 +124,7 @@ class Scene:
             )
             _index(made, kind)
             (place / "done").touch()
+            self._due()
         return lance.dataset(str(place))
 
     def _merged_batches(self) -> Iterator[pa.RecordBatch]:
@@ -134,16 +138,14 @@ class Scene:
         return pa.table([pa.array(keys), *values.values()], schema=pa.schema(fields))
 
     def _make(self) -> None:
-        case, kind, place = self.case, KINDS[self.case.kind], str(self.place / "table")
-        count = case.base_rows
-        keys = np.random.default_rng(0).permutation(count)
-        parts = [keys[at : at + BATCH_ROWS] for at in range(0, count, BATCH_ROWS)]
-        batches = (batch for number, part in enumerate(parts) for batch in self.rows(part, number).to_batches())
-        reader = pa.RecordBatchReader.from_batches(self.rows(keys[:1], 0).schema, batches)
-        _index(lance.write_dataset(reader, place, data_storage_version="2.1"), kind)
-        maintained = ["index"] if kind.index and kind.maintained else []
-        spec = memwal.bucket("b", "id", case.regions)
-        table = memwal.enable(place, revision="R", spec=spec, maintained_indexes=maintained)
+        """The base, and generation after generation; those that an earlier run has made stay."""
+        case, place, made = self.case, str(self.place / "table"), self.place / "made"
+        if not made.exists():
+            shutil.rmtree(self.place, ignore_errors=True)
+            self._make_base(place)
+            made.write_text("0")
+            self._due()
+        table, count = memwal.open(place), case.base_rows
         draw = np.random.default_rng(1)
         each = case.generation_rows or max(1, count // GENERATION_PART)
         for generation in range(case.generations):
@@ -151,12 +153,27 @@ class Scene:
             again = np.concatenate(
                 [draw.integers(0, count, many - many // 10), count + draw.integers(0, count, many // 10)]
             )
+            if generation < int(made.read_text()):
+                continue
             rows = self.rows(np.unique(again), 1000 + generation)
             buckets = table.region_values(rows).column("b").to_numpy()
             for bucket in range(case.regions):
                 with table.writer(values={"b": bucket}, background=False) as writer:
                     writer.put(rows.filter(pa.array(buckets == bucket)))
                     writer.flush()
+            made.write_text(str(generation + 1))
+            self._due()
+
+    def _make_base(self, place: str) -> None:
+        case, kind, count = self.case, KINDS[self.case.kind], self.case.base_rows
+        keys = np.random.default_rng(0).permutation(count)
+        parts = [keys[at : at + BATCH_ROWS] for at in range(0, count, BATCH_ROWS)]
+        batches = (batch for number, part in enumerate(parts) for batch in self.rows(part, number).to_batches())
+        reader = pa.RecordBatchReader.from_batches(self.rows(keys[:1], 0).schema, batches)
+        _index(lance.write_dataset(reader, place, data_storage_version="2.1"), kind)
+        maintained = ["index"] if kind.index and kind.maintained else []
+        spec = memwal.bucket("b", "id", case.regions)
+        memwal.enable(place, revision="R", spec=spec, maintained_indexes=maintained)
 
     def _snapshots(self) -> Iterator[ShardSnapshot]:
         for region in self.table.regions():

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from memwal.ids import FragmentId
 from memwal.read import indexed
-from memwal.read.parts import Addresses, TablePart
+from memwal.read.parts import TablePart
 from memwal.table.coverage import fragment_ids
+from memwal.table.reuse import Addresses
 from memwal_sim.bugs import Bug
 
 _in_base = indexed.in_base

@@ -1,9 +1,10 @@
 """A search in a flushed generation finds rows that were written again."""
 
 import numpy as np
-from memwal.read.parts import Addresses, Part
+from memwal.read.parts import Part
 from memwal.read.ranking import Freshness
 from memwal.table.read import ROW_ADDRESS
+from memwal.table.reuse import Addresses
 from memwal_sim.bugs import Bug
 
 

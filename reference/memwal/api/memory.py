@@ -10,6 +10,17 @@ except ImportError:  # not on Windows
     resource = None  # type: ignore[assignment]
 
 
+SMALL_BYTES = 16 << 20
+"""What an answer takes that nobody asks the system for: asking takes longer than many a read."""
+
+
+def exceeded(most: float | None, size_bytes: int) -> int | None:
+    """The bound that ``size_bytes`` exceed, if they do: ``most``, or for None what this process can still get."""
+    if most is None and size_bytes > SMALL_BYTES:
+        most = available_bytes()
+    return int(most) if most is not None and size_bytes > most else None
+
+
 def available_bytes(root: Path = Path("/")) -> int | None:
     """The least of what machine, control group and address space leave; None where none of them says.
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self, TypeVar
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ from ..read.query import Query
 from ..table import door, state
 from ..table.state import TableState
 from . import explaining
-from .memory import available_bytes
+from .memory import exceeded
 from .place import Place
 from .writer import Writer
 
@@ -92,11 +92,10 @@ class Queries:
         """
         if limit is not None and limit < 0:
             raise InvalidArgument(f"limit={limit} is negative")
-        most = available_bytes() if memory_bytes is None else memory_bytes
         asked = replace(
             self._query(columns, filter, consistency, writers),
             rows_most=limit,
-            bytes_most=None if most is None or math.isinf(most) else int(most),
+            bytes_exceeded=partial(exceeded, memory_bytes),
         )
         return self._run(reading.query(self._io, asked))[0]
 

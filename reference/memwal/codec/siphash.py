@@ -15,6 +15,9 @@ from .canonical import by_length
 
 Hashes = npt.NDArray[np.uint64]
 
+_WORD = (1 << 64) - 1
+_FEW_ROWS = 8
+
 _KEY_0 = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
 """Initial state for key 0: the ASCII text that the authors chose, as four big-endian words."""
 
@@ -22,6 +25,8 @@ _KEY_0 = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x74656462
 def siphash13(rows: npt.NDArray[np.uint8]) -> Hashes:
     """Hash of each row of a C-contiguous byte matrix of shape (rows, length). Shape (rows,)."""
     count, length = rows.shape
+    if count <= _FEW_ROWS:
+        return np.array([_of_one(row.tobytes()) for row in rows], np.uint64)
     tail = length % 8
     words = rows[:, : length - tail].copy().view("<u8")
     last = np.zeros((count, 8), np.uint8)
@@ -37,6 +42,35 @@ def siphash13(rows: npt.NDArray[np.uint8]) -> Hashes:
     for _ in range(3):
         v0, v1, v2, v3 = _round(v0, v1, v2, v3)
     return v0 ^ v1 ^ v2 ^ v3
+
+
+def _of_one(data: bytes) -> int:
+    """The same of one byte string, without arrays: their making would take ten times as long."""
+    length = len(data)
+    padded = data + bytes(7 - length % 8) + bytes([length & 0xFF])
+    v0, v1, v2, v3 = _KEY_0
+    for at in range(0, len(padded), 8):
+        word = int.from_bytes(padded[at : at + 8], "little")
+        v0, v1, v2, v3 = _round_of_one(v0, v1, v2, v3 ^ word)
+        v0 ^= word
+    v2 ^= 0xFF
+    for _ in range(3):
+        v0, v1, v2, v3 = _round_of_one(v0, v1, v2, v3)
+    return v0 ^ v1 ^ v2 ^ v3
+
+
+def _round_of_one(v0: int, v1: int, v2: int, v3: int) -> tuple[int, int, int, int]:
+    v0 = (v0 + v1) & _WORD
+    v1 = (v1 << 13 & _WORD | v1 >> 51) ^ v0
+    v0 = v0 << 32 & _WORD | v0 >> 32
+    v2 = (v2 + v3) & _WORD
+    v3 = (v3 << 16 & _WORD | v3 >> 48) ^ v2
+    v0 = (v0 + v3) & _WORD
+    v3 = (v3 << 21 & _WORD | v3 >> 43) ^ v0
+    v2 = (v2 + v1) & _WORD
+    v1 = (v1 << 17 & _WORD | v1 >> 47) ^ v2
+    v2 = v2 << 32 & _WORD | v2 >> 32
+    return v0, v1, v2, v3
 
 
 def siphash13_values(values: pa.LargeBinaryArray) -> Hashes:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .canonical import Mask, flat, from_matrix, stored_numbers, valid
-from .siphash import Hashes, siphash13_values
+from .siphash import Hashes, siphash13, siphash13_values
 
 BLOCK_BYTES = 32
 FILTER_BYTES = 32_768
@@ -82,6 +82,8 @@ def _hashes(keys: pa.Table) -> tuple[Hashes, Mask]:
     for column in keys.columns:
         if column.null_count:
             known &= valid(flat(column))
+    if keys.num_columns == 1 and keys.column(0).type in (pa.int32(), pa.int64()):
+        return siphash13(_tagged_numbers(flat(keys.column(0)))), known
     parts = [_native_bytes(column) for column in keys.columns]
     return siphash13_values(parts[0] if len(parts) == 1 else _joined(*parts)), known
 
@@ -90,15 +92,12 @@ def _native_bytes(column: pa.ChunkedArray) -> pa.LargeBinaryArray:
     """What each value of a key column adds to the bytes of its key. Shape (rows,), without NULLs."""
     kind, array = column.type, flat(column)
     if kind in (pa.int32(), pa.int64()):
-        numbers = stored_numbers(array)
-        assert numbers is not None
-        little = numbers.astype(numbers.dtype.newbyteorder("<"))
-        return _tagged(little.view(np.uint8).reshape(len(array), kind.bit_width // 8))
+        return from_matrix(_tagged_numbers(array))
     if pa.types.is_string(kind) or pa.types.is_string_view(kind):
         return _joined(_tagged_nothing(len(array)), array.cast(pa.large_binary()), _TEXT_END)
     if pa.types.is_binary(kind) or pa.types.is_binary_view(kind):
         lengths = pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype("<u8")
-        return _joined(_tagged(lengths.view(np.uint8).reshape(len(array), 8)), array)
+        return _joined(from_matrix(_tagged(lengths.view(np.uint8).reshape(len(array), 8))), array)
     return _tagged_nothing(len(array))
 
 
@@ -106,9 +105,16 @@ def _tagged_nothing(rows: int) -> pa.LargeBinaryArray:
     return from_matrix(np.zeros((rows, 1), np.uint8))
 
 
-def _tagged(matrix: npt.NDArray[np.uint8]) -> pa.LargeBinaryArray:
+def _tagged_numbers(array: pa.Array) -> npt.NDArray[np.uint8]:
+    numbers = stored_numbers(array)
+    assert numbers is not None
+    little = numbers.astype(numbers.dtype.newbyteorder("<"))
+    return _tagged(little.view(np.uint8).reshape(len(array), array.type.bit_width // 8))
+
+
+def _tagged(matrix: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """Each row of ``matrix`` behind the byte that says "not null"."""
-    return from_matrix(np.hstack([np.zeros((len(matrix), 1), np.uint8), matrix]))
+    return np.hstack([np.zeros((len(matrix), 1), np.uint8), matrix])
 
 
 def _joined(*parts: pa.LargeBinaryArray | bytes) -> pa.LargeBinaryArray:

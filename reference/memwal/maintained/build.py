@@ -21,9 +21,9 @@ from ..codec.pb.lance import table_pb2
 from ..errors import StorageError
 from ..ids import FieldId, FragmentId, Milliseconds
 from ..table.mirror import Mirror, index_folder
+from ..table.reuse import Addresses
 from . import remap, vector_index
 from .base_index import MaintainedIndex
-from .remap import Addresses
 from .vector_code import Encoded
 
 _NATIVE_KINDS = {"btree": "BTREE", "bitmap": "BITMAP", "inverted": "INVERTED"}

@@ -18,9 +18,7 @@ import pyroaring
 from ..clauses import implements
 from ..codec import data_file, index_file
 from ..errors import EngineBug
-
-Addresses = npt.NDArray[np.uint64]
-"""Row address of each row offset, ascending. Shape (rows,)."""
+from ..table.reuse import Addresses
 
 _COUNT = struct.Struct("<I")
 _FRAGMENT = struct.Struct("<II")

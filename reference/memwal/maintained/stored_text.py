@@ -21,11 +21,9 @@ from ..codec.postings import PostingLayout, Postings
 from ..effects import Io, remembered
 from ..errors import ArtifactError, InvalidArgument, NotFound
 from ..table.mirror import index_folder
+from ..table.reuse import Addresses
 from ..table.stored_index import IndexFile, open_index_file
 from .tokenizer import METADATA_FILE
-
-Addresses = npt.NDArray[np.uint64]
-"""Row addresses. Shape (documents,)."""
 
 _CLAUSE = "WRITER-027"
 _TERM_BYTES = 64

@@ -22,10 +22,11 @@ from ..effects import Io, remembered
 from ..errors import ArtifactError, NotFound
 from ..table.held_pages import open_at
 from ..table.mirror import index_folder
+from ..table.reuse import Addresses
 from ..table.stored_file import StoredFile, open_columns, open_rows
 from ..table.vector_models import open_buffers
 from .vector_code import Codes, Encoded, VectorCode
-from .vector_index import CODE_COLUMNS, Addresses
+from .vector_index import CODE_COLUMNS
 
 _ADDRESS = "_rowid"
 _BITS = "_rabit_codes"

@@ -67,6 +67,16 @@ class Encoded:
     codes: Codes
 
 
+@dataclass(frozen=True, slots=True)
+class QueryVector:
+    """A vector that encoded ones are measured by, and what was worked out of it, once for all sources."""
+
+    numbers: Numbers
+    """Shape (dimension,)."""
+    tables: dict[int, Numbers] = field(default_factory=dict, compare=False, repr=False)
+    """IVF_PQ: by partition, what each codeword of each slice adds to a distance. Shape (slices, 256)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorCode:
     """A trained code. Two are equal if their stored models are."""
@@ -149,7 +159,7 @@ class VectorCode:
         return codes
 
     @implements("WRITER-025")
-    def distances(self, encoded: Encoded, query: Numbers) -> npt.NDArray[np.float32]:
+    def distances(self, encoded: Encoded, query: QueryVector) -> npt.NDArray[np.float32]:
         """Distance of each encoded vector to ``query``, as the native package computes it. Shape (rows,).
 
         ``query``: as `query_vector` gives it. L2 is the squared distance; dot is one less the product; cosine is one
@@ -157,13 +167,13 @@ class VectorCode:
         """
         if self.codebook is not None:
             return self._looked_up(encoded, query)
-        decoded = self._decoded(encoded)
+        decoded, asked = self._decoded(encoded), query.numbers
         if self.metric == "dot" or (self.metric == "cosine" and self.kind == "IVF_FLAT"):
-            return (1 - decoded @ query).astype(np.float32)
+            return (1 - decoded @ asked).astype(np.float32)
         if self.kind == "IVF_SQ":
             low, high = self.bounds
-            query = low + self._codes(query[None, :], np.zeros(1, np.int64))[0] * ((high - low) / _TOP)
-        difference = decoded - query
+            asked = low + self._codes(asked[None, :], np.zeros(1, np.int64))[0] * ((high - low) / _TOP)
+        difference = decoded - asked
         squared: Numbers = np.einsum("ij,ij->i", difference, difference)
         return squared.astype(np.float32)
 
@@ -173,36 +183,52 @@ class VectorCode:
         low, high = self.bounds
         return low + encoded.codes.astype(np.float64) * ((high - low) / _TOP)
 
-    def _looked_up(self, encoded: Encoded, query: Numbers) -> npt.NDArray[np.float32]:
+    def _looked_up(self, encoded: Encoded, query: QueryVector) -> npt.NDArray[np.float32]:
         """Distances under product quantisation: each is a sum over the slices, from a table of all codewords.
 
         The codewords stand for differences from the centroid, so that each partition has tables of its own.
         """
         assert self.codebook is not None
-        slices, words, width = self.codebook.shape
+        slices, words, _ = self.codebook.shape
         if self.metric == "dot":
-            table = np.einsum("swd,sd->sw", self.codebook, query.reshape(slices, width))
+            table = np.einsum("swd,sd->sw", self.codebook, query.numbers.reshape(slices, -1))
             found = np.ones(len(encoded.codes))
             for number in range(slices):
                 found -= table[number][encoded.codes[:, number]]
             return found.astype(np.float32)
         found = np.zeros(len(encoded.codes))
-        own = np.einsum("swd,swd->sw", self.codebook, self.codebook)
         partitions, place = np.unique(encoded.partitions, return_inverse=True)
         order = np.argsort(place, kind="stable")
-        starts = np.searchsorted(place[order], np.arange(len(partitions) + 1))
+        starts = np.searchsorted(place, np.arange(len(partitions) + 1), sorter=order)
         step = max(1, _BATCH_NUMBERS // (slices * words))
         for first in range(0, len(partitions), step):
-            rest = query - self.centroids[partitions[first : first + step]]
-            rest = rest.reshape(len(rest), slices, width)
-            products = np.matmul(self.codebook, rest.transpose(1, 2, 0)).transpose(2, 0, 1)
-            tables = own - 2 * products + np.einsum("psd,psd->ps", rest, rest)[:, :, None]
-            rows = order[starts[first] : starts[min(first + step, len(partitions))]]
+            together = partitions[first : first + step].tolist()
+            tables = self._tables(together, query, step)
+            rows = order[starts[first] : starts[first + len(together)]]
+            codes, at = encoded.codes[rows], (place[rows] - first) * (slices * words)
+            sums = np.zeros(len(rows))
             for number in range(slices):
-                found[rows] += tables[place[rows] - first, number, encoded.codes[rows, number]]
+                sums += tables.take(at + codes[:, number])
+                at += words
+            found[rows] = sums
         return np.maximum(found, 0).astype(np.float32)
 
-    def query_vector(self, query: npt.ArrayLike) -> Numbers:
+    def _tables(self, partitions: list[int], query: QueryVector, kept: int) -> Numbers:
+        """The tables of ``partitions``, one behind the other; ``query`` keeps those of the first ``kept``."""
+        assert self.codebook is not None
+        slices, _, width = self.codebook.shape
+        missing = [each for each in partitions if each not in query.tables]
+        found = dict(query.tables)
+        if missing:
+            own = np.einsum("swd,swd->sw", self.codebook, self.codebook)
+            rest = (query.numbers - self.centroids[missing]).reshape(len(missing), slices, width)
+            products = np.matmul(self.codebook, rest.transpose(1, 2, 0)).transpose(2, 0, 1)
+            tables = own - 2 * products + np.einsum("psd,psd->ps", rest, rest)[:, :, None]
+            found.update(zip(missing, tables, strict=True))
+            query.tables.update((each, found[each]) for each in missing[: max(0, kept - len(query.tables))])
+        return np.concatenate([found[each].reshape(-1) for each in partitions])
+
+    def query_vector(self, query: npt.ArrayLike) -> QueryVector:
         """``query`` as `distances` takes it; raises `InvalidArgument` for one that has no distance to anything."""
         try:
             vector = np.asarray(query, np.float64)
@@ -211,11 +237,11 @@ class VectorCode:
         if vector.shape != (self.dimension,) or not np.isfinite(vector).all():
             raise InvalidArgument(f"the query is not a vector of {self.dimension} finite numbers")
         if self.metric != "cosine":
-            return vector
+            return QueryVector(vector)
         length = float(np.sqrt(vector @ vector))
         if not length:
             raise InvalidArgument("a zero vector has no direction to compare")
-        return vector / length
+        return QueryVector(vector / length)
 
 
 @implements("WRITER-025", "AMB-51")

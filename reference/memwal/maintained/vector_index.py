@@ -19,11 +19,9 @@ from ..codec.canonical import Mask
 from ..codec.pb.lance import index_pb2
 from ..codec.vector_model import AUXILIARY_FILE, INDEX_FILE
 from ..errors import InvalidArgument
+from ..table.reuse import Addresses
 from .hits import Hits, best
 from .vector_code import Encoded, VectorCode
-
-Addresses = npt.NDArray[np.uint64]
-"""Row addresses by row offset. Shape (rows,)."""
 
 FORMAT = 1
 """Index version of an entry whose files are laid out like these."""
@@ -69,7 +67,7 @@ class VectorIndex:
         encoded = self.encoded()
         wanted = live[encoded.offsets]
         if partitions is not None and partitions < len(self.code.centroids):
-            wanted &= np.isin(encoded.partitions, self.code.nearest_partitions(vector[None, :], partitions)[0])
+            wanted &= np.isin(encoded.partitions, self.code.nearest_partitions(vector.numbers[None, :], partitions)[0])
         kept = Encoded(encoded.offsets[wanted], encoded.partitions[wanted], encoded.codes[wanted])
         return best(kept.offsets, self.code.distances(kept, vector), k)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..ids import FragmentId
-from .btree import Addresses
+from ..table.reuse import Addresses
 from .conditions import AllOf, Condition, Leaf, OneOf
 from .wanted import Mask
 

@@ -31,9 +31,11 @@ from ..ids import FragmentId
 from ..maintained.scalar import Between, codes, comparable, has_order, in_total_order
 from ..table import reuse
 from ..table.coverage import fragment_ids, named_fragments
+from ..table.held_pages import open_at
 from ..table.legacy import structure
 from ..table.mirror import index_folder
 from ..table.read import FETCH_BYTES
+from ..table.reuse import Addresses
 from ..table.state import TableState
 from ..table.stored_file import Rows, StoredFile, open_columns, open_ranges
 
@@ -42,8 +44,6 @@ DATA = "page_data.lance"
 STABLE_ROW_IDS = 2
 """Feature flag of a table whose indexes name rows by ids that are not their addresses."""
 
-Addresses = npt.NDArray[np.uint64]
-"""Row addresses, in any order. Shape (rows,)."""
 NO_ROWS: Addresses = np.empty(0, np.uint64)
 Mask = npt.NDArray[np.bool_]
 Wanted = Collection[Any] | Between
@@ -56,6 +56,8 @@ _BOUND_BYTES = 256
 """About what the bounds of a page take in memory."""
 _BRIDGED_PAGES = 8
 """Wanted pages that are not further apart than this are decoded together, with those between them."""
+_FEW_PAGES = 4
+"""So many wanted pages of a large file are read by rows, and more by whole pages of that file."""
 _LEAST, _LARGEST = in_total_order(np.array([-np.inf, np.inf])).tolist()  # not by way of an array: that loads pandas
 """The floating numbers that only NaNs are beyond, those with a sign below."""
 
@@ -149,14 +151,23 @@ class Btree:
                 yield page
 
     async def _decoded(self, runs: Sequence[range]) -> list[tuple[pa.Array, Addresses]]:
-        pages = []
-        with await self._opened(runs) as decoder:
+        assert self.file is not None
+        layout = self.file.layout
+        if layout is not None and sum(map(len, runs)) <= _FEW_PAGES * self.page_rows:
+            # Pages of the file are much larger than those of the btree: of few only the chunks are read.
+            rows = np.concatenate([np.arange(run.start, min(run.stop, layout.rows)) for run in runs])
+            with await open_at(self.io, self.file, rows.astype(np.uint64)) as decoder:
+                self._check_rows(decoder)
+                return [self._columns(decoder, decoder.take(rows))]
+        with await open_ranges(self.io, self.file, self._ranges(runs)) as decoder:
             self._check_rows(decoder)
-            for run in runs:
-                found = decoder.read(run.start, min(decoder.rows, run.stop) - run.start)
-                values, ids = found.select(list(decoder.columns or ())).columns
-                pages.append((flat(values), ids.to_numpy()))
-        return pages
+            ends = [(run.start, min(decoder.rows, run.stop)) for run in runs]
+            return [self._columns(decoder, decoder.read(start, end - start)) for start, end in ends]
+
+    @staticmethod
+    def _columns(decoder: Rows, found: pa.Table) -> tuple[pa.Array, Addresses]:
+        values, ids = found.select(list(decoder.columns or ())).columns
+        return flat(values), ids.to_numpy()
 
     def _groups(self, runs: Sequence[range]) -> Iterator[Sequence[range]]:
         """``runs`` in parts for each of which about `FETCH_BYTES` of the file are fetched at most."""
@@ -175,10 +186,6 @@ class Btree:
             return frozenset()
         layout, indices = self.file.layout, self.file.indices
         return frozenset[Range]().union(*(layout.ranges(indices, run.start, len(run)) for run in runs))
-
-    async def _opened(self, runs: Sequence[range]) -> Rows:
-        assert self.file is not None
-        return await open_ranges(self.io, self.file, self._ranges(runs))
 
     def _check_rows(self, decoder: Rows) -> None:
         pages = self.first + len(self.lower)

@@ -32,9 +32,10 @@ def check_base(base: TableState, asked: Query) -> None:
 
 def check(size_bytes: int, asked: Query) -> None:
     """Raise `InvalidArgument` if ``size_bytes`` are more than ``asked`` may have."""
-    if asked.bytes_most is None or size_bytes <= asked.bytes_most:
+    most = asked.bytes_exceeded(size_bytes) if asked.bytes_exceeded is not None else None
+    if most is None:
         return
-    reason = f"the answer takes {_said(size_bytes)} of memory at least, and there are {_said(asked.bytes_most)}"
+    reason = f"the answer takes {_said(size_bytes)} of memory at least, and there are {_said(most)}"
     raise InvalidArgument(f"{reason}: read it in parts with batches(), or with fewer columns or a filter")
 
 

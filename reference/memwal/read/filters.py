@@ -1,6 +1,6 @@
-"""Filters on whole rows: pyarrow compute expressions, or SQL text evaluated by DataFusion.
+"""Filters on whole rows: pyarrow compute expressions, and SQL text: by DataFusion, or by Arrow where it is plain.
 
-Either only says which rows match: they are taken from the rows as they came, cell for cell.
+Each only says which rows match: they are taken from the rows as they came, cell for cell.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from .. import cellwise
 from ..errors import InvalidArgument
-from .predicates import shown
+from .likely import likely
+from .predicates import shown, whole
 
 _POSITION = "__memwal_position"
 
@@ -26,6 +27,8 @@ OPERATORS_MOST = 2_500
 takes time with the square of their number, and a part of the stack for each."""
 TEXT_MOST = 1 << 20
 """Characters of the text of a filter."""
+PLAIN_MOST = 1_000
+"""Characters of a text that may be a plain one, whose rows are compared without DataFusion."""
 _LITERAL = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|(?<=[(,])\s*-?\d[\w.]*")
 _OPERATOR = re.compile(
     r"[^\w\s.,()]+|\b(?:and|or|not|is|in|like|ilike|between|at|case|when|div|similar)\b", re.IGNORECASE
@@ -61,6 +64,10 @@ def parse(condition: pc.Expression | str, schema: pa.Schema) -> RowFilter:
 
     The condition is checked against ``schema`` at once, not when the first rows arrive.
     """
+    if isinstance(condition, str) and len(condition) <= PLAIN_MOST:
+        plain = likely(whole(condition, schema), schema)
+        if plain is not None:
+            return RowFilter(matching=plain.mask, columns=plain.columns)
     matching = mask(condition, schema)
     named = _named(str(condition), schema)
     if len(named) < len(schema):

@@ -20,8 +20,9 @@ from ..ids import FragmentId
 from ..index.region_values import exact
 from ..maintained.scalar import Between, comparable, has_order
 from ..table.coverage import fragment_ids, index_names, segments
+from ..table.reuse import Addresses
 from ..table.state import TableState
-from .btree import NO_ROWS, Addresses, Wanted, find
+from .btree import NO_ROWS, Wanted, find
 from .values import Predicate
 
 ROWS_PER_KEY = 4096

@@ -21,10 +21,11 @@ from ..maintained.base_index import MaintainedIndex, matches
 from ..region import manifest as manifests
 from ..table.coverage import fragment_ids, named_fragments, segments, uncovered
 from ..table.read import ROW_ADDRESS
+from ..table.reuse import Addresses
 from ..table.state import TableState
 from .btree import STABLE_ROW_IDS
 from .gap import IndexedPlan
-from .parts import Addresses, Part, Parts, TablePart
+from .parts import Part, Parts, TablePart
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from ..effects import remembered
 from ..ids import RegionId
 from ..keys import Mask
 from ..table.read import ROW_ADDRESS, deleted_offsets
-from .parts import Addresses, Part, TablePart
+from ..table.reuse import Addresses
+from .parts import Part, TablePart
 from .ranking import Freshness
 
 

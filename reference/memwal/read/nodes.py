@@ -24,9 +24,10 @@ from ..keys import KeySet, Mask, among, last_of_each, without
 from ..metrics import Metrics, metered
 from ..region.rows import TOMBSTONE
 from ..table.read import ROW_ADDRESS
+from ..table.reuse import Addresses
 from ..table.state import TableState
 from .origin import field_of
-from .parts import Addresses, Part
+from .parts import Part
 from .values import Predicate, Values, comparable
 
 _MOST_VALUES = 1_000

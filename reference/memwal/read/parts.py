@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -30,6 +30,7 @@ from ..region.rows import TOMBSTONE, Rows
 from ..table import late, read
 from ..table.late import APART_ROWS, RowChoice, Stage, agreed
 from ..table.read import ROW_ADDRESS
+from ..table.reuse import Addresses
 from ..table.state import TableState, latest
 from ..table.stored_file import WHOLE_BYTES
 from . import origin
@@ -41,8 +42,6 @@ from .tail import Tail, wal_tail
 from .values import Predicate
 from .view import Raced, View
 
-Addresses = npt.NDArray[np.uint64]
-"""Row addresses of stored rows, row offsets of rows in memory. Shape (rows,)."""
 _ADDRESS = pa.field(ROW_ADDRESS, pa.uint64())
 
 
@@ -133,23 +132,24 @@ class TablePart:
                 if not self.lenient:
                     raise Raced(self.io.root, generation=True) from None
                 found = empty(self.base)
-            try:
-                self.columns = mapped_columns(self.io.root, found, self.base)
-            except Unmergeable as misfit:
-                raise ArtifactError(misfit.clause, self.io.root, str(misfit.fields["reason"])) from misfit
-            self._check_absent()
+            of = found.path, self.base.path
+            make = partial(self._mapped_columns, found)
+            self.columns = await remembered(self.io, ("columns of a generation", *of), make, len, of=of)
             self.state = found
         elif not self.columns:
             self.columns = {name: name for name in self.state.schema.names}
         return self.state
 
     @implements("AMB-50")
-    def _check_absent(self) -> None:
-        strict = [field.name for field in self.base.schema if not field.nullable and field.name not in self.columns]
+    async def _mapped_columns(self, own: TableState) -> Mapping[str, str]:
+        try:
+            found = mapped_columns(self.io.root, own, self.base)
+        except Unmergeable as misfit:
+            raise ArtifactError(misfit.clause, self.io.root, str(misfit.fields["reason"])) from misfit
+        strict = [field.name for field in self.base.schema if not field.nullable and field.name not in found]
         if strict:
-            raise ArtifactError(
-                "AMB-50", self.io.root, f"columns {strict} are not in the generation, and have no NULLs"
-            )
+            raise ArtifactError("AMB-50", self.io.root, f"columns {strict} of the base without NULLs are missing")
+        return found
 
     async def fragments(self, predicate: Predicate) -> dict[FragmentId, Addresses | None]:
         state = await self.opened()

@@ -19,9 +19,10 @@ import pyarrow.compute as pc
 from ..clauses import implements
 from ..codec.protobuf import fields
 from ..errors import InvalidArgument
-from .conditions import Compare, Condition, HasLabels, HasText, all_of, like, of, one_of, starting_with
+from .conditions import Compare, Condition, HasLabels, HasText, all_of, leaves, like, of, one_of, starting_with
 from .conditions import known as known_of
 from .values import TURNED, Predicate, comparable, compared, said
+from .wanted import fitted
 
 _SHOWN = 200
 """Characters of a condition that an error message shows."""
@@ -57,19 +58,70 @@ def shown(condition: str) -> str:
     return repr(condition) if len(condition) <= _SHOWN else f"{condition[:_SHOWN]!r}…"
 
 
+def whole(condition: str, schema: pa.Schema) -> Condition | None:
+    """What SQL text says, if `understood` is all of it: comparisons of whole numbers and texts, joined by AND and OR.
+
+    Rows of which it holds are those that the text keeps, and no others. None for any other text, sound or not.
+    """
+    types = dict(zip(schema.names, schema.types, strict=True))
+    try:
+        parsed = _parsed(condition, schema)
+        found = _of_node(parsed, types) if _is_plain(parsed, types) else None
+    except (InvalidArgument, RecursionError):
+        return None
+    # A number that the column cannot have is compared as one of a wider type.
+    fits = all(isinstance(leaf, Compare) and fitted(leaf.values, types[leaf.column]) for leaf in leaves(found))
+    return found if fits else None
+
+
+def _is_plain(expression: Any, types: Mapping[str, pa.DataType]) -> bool:
+    """Whether `_of_node` says all that an expression does."""
+    node = _variant(expression)
+    kind = type(node).__name__
+    if kind == "BinaryExpr":
+        sides = node.left(), node.right()
+        if node.op() in {"AND", "OR"}:
+            return all(_is_plain(side, types) for side in sides)
+        return node.op() in TURNED and any(_are_alike(one, [two], types) for one, two in (sides, sides[::-1]))
+    if kind == "Between" and not node.negated():
+        return _are_alike(node.expr(), [node.low(), node.high()], types)
+    if kind == "InList" and not node.negated():
+        return len(node.list()) > 0 and _are_alike(node.expr(), node.list(), types)
+    return False
+
+
+def _are_alike(column: Any, constants: Sequence[Any], types: Mapping[str, pa.DataType]) -> bool:
+    """Whether a column is compared with literals of its own sort, and of no other."""
+    name = _name(column)
+    kind = types.get(name) if name is not None else None
+    sort = None if kind is None else next((sort for sort, fits in _PLAIN if fits(kind)), None)
+    return sort is not None and all(type(_constant(each)) is sort for each in constants)
+
+
+_PLAIN: Sequence[tuple[type, Callable[[pa.DataType], bool]]] = (
+    (int, pa.types.is_integer),
+    (str, lambda kind: bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))),
+)
+"""Sorts of literals that are compared with such columns here as DataFusion does it."""
+
+
 def _of_sql(condition: str, schema: pa.Schema) -> Condition | None:
+    parsed = _parsed(condition, schema)
+    try:
+        return _of_node(parsed, dict(zip(schema.names, schema.types, strict=True)))
+    except RecursionError:  # a chain of some hundred terms
+        return None
+
+
+def _parsed(condition: str, schema: pa.Schema) -> Any:
     from datafusion import SessionContext
 
     context = SessionContext()
     context.from_arrow(schema.empty_table(), name="rows")
     try:
-        parsed = context.table("rows").parse_sql_expr(condition)
+        return context.table("rows").parse_sql_expr(condition)
     except Exception as error:
         raise InvalidArgument(f"the filter {shown(condition)} is no single condition: {error}") from error
-    try:
-        return _of_node(parsed, dict(zip(schema.names, schema.types, strict=True)))
-    except RecursionError:  # a chain of some hundred terms
-        return None
 
 
 def _variant(expression: Any) -> Any:

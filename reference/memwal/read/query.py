@@ -5,7 +5,7 @@ Source: MemWAL revisions A and B, "Reader Expectations".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ..table.state import TableState
@@ -37,8 +37,8 @@ class Query:
 
     rows_most: int | None = None
     """A scan ends when it has so many rows; None: it gives all."""
-    bytes_most: int | None = None
-    """A scan whose answer takes more memory is an error; None: any does."""
+    bytes_exceeded: Callable[[int], int | None] | None = None
+    """Of so many bytes of an answer the bound that they exceed, if they do: then a scan is an error."""
     watched: bool = False
     """Whether the nodes of the plan say when they are at work, so that a driver can measure them."""
 

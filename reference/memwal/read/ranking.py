@@ -22,22 +22,54 @@ from ..index.snapshot import RegionRow
 from ..keys import KeySet, Mask, last_of_each
 from ..metrics import Metrics, metered, within
 from ..table.read import ROW_ADDRESS
+from ..table.reuse import Addresses
 from .filters import RowFilter
 from .nodes import PlanNode
 from .origin import field_of
-from .parts import Addresses, Part, Parts, TablePart
+from .parts import Part, Parts, TablePart
 from .pruning import registered, targets
 from .view import View
 
 _KEY_BYTES = 64
 """About what a key takes in memory."""
-_FIRST = 64
+_FIRST = 16
 """Fewest candidates of a source that are fetched at once."""
 
 Values = npt.NDArray[np.float32]
 """Distances or scores. Shape (rows,)."""
-Ranked = tuple[Addresses, Values]
-"""Rows of one source with what they are ranked by, best first."""
+
+
+@dataclass(slots=True)
+class Ranked:
+    """Rows of one source with what they are ranked by. They are put in order as far as somebody looks."""
+
+    addresses: Addresses
+    values: Values
+    greatest: bool
+    """Whether the greatest value is the best one."""
+    _order: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    """Where the best rows are, best first."""
+
+    def __len__(self) -> int:
+        return len(self.addresses)
+
+    def better(self, worst: float | None) -> Ranked:
+        """Only the rows that are better than ``worst``; None: all."""
+        if worst is None:
+            return self
+        kept = self.values > worst if self.greatest else self.values < worst
+        return Ranked(self.addresses[kept], self.values[kept], self.greatest)
+
+    def best(self, start: int, end: int) -> tuple[Addresses, Values]:
+        """The rows of these places, best first; among equal ones those written first."""
+        if len(self._order) < min(end, len(self)):
+            lowest_first = -self.values if self.greatest else self.values
+            last, among = min(2 * end, len(self)) - 1, np.arange(len(self))
+            if 4 * last < len(self):
+                among = np.flatnonzero(lowest_first <= np.partition(lowest_first, last)[last])
+            self._order = among[np.lexsort((self.addresses[among], lowest_first[among]))]
+        chosen = self._order[start:end]
+        return self.addresses[chosen], self.values[chosen]
 
 
 @implements("PLAN-003")
@@ -183,28 +215,31 @@ class FilterStale:
 
     @metered
     @implements("PLAN-021", "PLAN-023")
-    async def survivors(self, source: Candidates, k: int, value: str) -> pa.Table:
+    async def survivors(self, source: Candidates, k: int, value: str, worst: float | None = None) -> pa.Table:
         """The ``k`` best rows of a source that stay, best first, with what they are ranked by in column ``value``.
 
-        Fewer only if the source has no more, however far it looks.
+        Fewer only if the source has no more, however far it looks, or if others are not better than ``worst``.
         """
         while True:
-            rows = await self._staying(source, k, value)
-            if rows.num_rows >= k or not source.grow():
+            candidates = await within(source, source.rank())
+            said = source.ranked(len(candidates))
+            better = candidates.better(worst)
+            rows, dropped = await self._staying(source.part, better, k, value)
+            source.outcome = f"{len(candidates)} candidates, {dropped} stale{said}"
+            # A source that begins to have worse ones looks no further: the k best so far are better.
+            if rows.num_rows >= k or len(better) < len(candidates) or not source.grow():
                 return rows
 
     @implements("PLAN-021", "PLAN-023", "AMB-99", "AMB-107")
-    async def _staying(self, source: Candidates, k: int, value: str) -> pa.Table:
-        """The same, as far as the source has looked."""
-        addresses, values = await within(source, source.rank())
-        said = source.ranked(len(addresses))
-        part, key = source.part, list(self.fresh.view.base.primary_key)
+    async def _staying(self, part: Part, candidates: Ranked, k: int, value: str) -> tuple[pa.Table, int]:
+        """The same, of these candidates; and how many stale ones were met on the way."""
+        key = list(self.fresh.view.base.primary_key)
         base = self.fresh.view.base
         needed = list(dict.fromkeys([*key, *(self.keep.columns if self.keep is not None else ()), *self.columns]))
         found: list[pa.Table] = []
         at, size, dropped = 0, max(_FIRST, 2 * k), 0
-        while at < len(addresses) and sum(rows.num_rows for rows in found) < k:
-            rows = await take(part, addresses[at : at + size], values[at : at + size], needed, value)
+        while at < len(candidates) and sum(rows.num_rows for rows in found) < k:
+            rows = await take(part, *candidates.best(at, at + size), needed, value)
             # AMB-99, a pushed filter: it judges the rows that are found, and never which row of a key is the newest.
             if self.keep is not None:
                 rows = self.keep(rows)
@@ -212,9 +247,9 @@ class FilterStale:
             dropped += int(stale.sum())
             found.append(cellwise.where(rows, ~stale).select([*self.columns, value]))
             at, size = at + size, 2 * size
-        source.outcome = f"{len(addresses)} candidates, {dropped} stale{said}"
         shape = pa.schema([*(field_of(base, name) for name in self.columns), pa.field(value, pa.float32())])
-        return pa.concat_tables([shape.empty_table(), *(cellwise.under(rows, shape) for rows in found)]).slice(0, k)
+        every = pa.concat_tables([shape.empty_table(), *(cellwise.under(rows, shape) for rows in found)])
+        return every.slice(0, k), dropped
 
 
 @dataclass(slots=True)
@@ -244,8 +279,8 @@ class Refine:
         return self.child.union
 
     @metered
-    async def survivors(self, source: Candidates, k: int, value: str) -> pa.Table:
-        """As `FilterStale.survivors` gives them, best first by `measure`."""
+    async def survivors(self, source: Candidates, k: int, value: str, _worst: float | None = None) -> pa.Table:
+        """As `FilterStale.survivors` gives them, best first by `measure`, which no other rank says anything of."""
         rows = await self.child.survivors(source, k * self.factor, value)
         measured = self.measure(rows)
         order = np.argsort(measured, kind="stable")[:k]
@@ -294,11 +329,15 @@ class GlobalLimit:
     async def run(self) -> pa.Table:
         """The answer: its columns, and last what it is ranked by."""
         sort, filtering = self.child, self.child.child
-        rows = pa.concat_tables(
-            [await filtering.survivors(source, self.k, sort.value) for source in filtering.union.inputs]
-        )
-        values = rows.column(sort.value).to_numpy()
-        order = np.argsort(-values if sort.greatest else values, kind="stable")[: self.k]
+        rows: pa.Table | None = None
+        order, worst = np.empty(0, np.int64), None
+        for source in filtering.union.inputs:
+            found = await filtering.survivors(source, self.k, sort.value, worst)
+            rows = found if rows is None else pa.concat_tables([cellwise.at(rows, order), found])
+            values = rows.column(sort.value).to_numpy()
+            order = np.argsort(-values if sort.greatest else values, kind="stable")[: self.k]
+            worst = float(values[order[-1]]) if len(order) == self.k else None
+        assert rows is not None  # there is the base table
         self.outcome = f"{len(order)} rows"
         return cellwise.at(rows, order)
 
@@ -316,9 +355,3 @@ async def take(part: Part, addresses: Addresses, values: Values, names: Sequence
         at, values = order, values[:0]
     chosen = cellwise.at(rows, at).select([*names, ROW_ADDRESS])
     return chosen.append_column(value, pa.array(values, pa.float32()))
-
-
-def ranked(addresses: Addresses, values: Values, *, greatest: bool) -> Ranked:
-    """Best first; among equal ones those written first."""
-    order = np.lexsort((addresses, -values if greatest else values))
-    return addresses[order], values[order]

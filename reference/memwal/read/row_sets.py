@@ -16,8 +16,8 @@ import pyroaring
 from ..codec.pb.lance import table_pb2
 from ..effects import Io
 from ..errors import ArtifactError
+from ..table.reuse import Addresses
 from ..table.stored_index import IndexFile, open_index_file
-from .btree import Addresses
 from .conditions import HasLabels, HasText
 from .wanted import Mask, TooMany, Wanted, fitted
 

@@ -16,10 +16,11 @@ from ..effects import Io
 from ..table import reuse
 from ..table.coverage import index_names, segments
 from ..table.mirror import index_folder
+from ..table.reuse import Addresses
 from ..table.state import TableState
 from ..table.stored_index import open_index_file
 from . import row_sets, zones
-from .btree import DATA, Addresses, can_be_asked, open_btree
+from .btree import DATA, can_be_asked, open_btree
 from .conditions import Compare, HasLabels, HasText, Leaf
 from .row_sets import few
 from .wanted import TooMany, fitted

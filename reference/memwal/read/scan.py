@@ -81,7 +81,7 @@ async def query(io: Io, asked: Query, *, run: bool = True) -> tuple[pa.Table, De
 
     ``run``: False only plans, and finds nothing.
     Raises as `memwal.read.view.over` does, and `InvalidArgument` for columns that are not there, and for an answer of
-    more than ``asked.bytes_most``.
+    more than ``asked.bytes_exceeded`` allows.
     """
 
     async def body(view: View) -> tuple[pa.Table, Deduplicate | FreshRows]:

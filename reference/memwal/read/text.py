@@ -26,6 +26,7 @@ from ..maintained.text_index import TextIndex
 from ..metrics import Metrics, within
 from ..table import reuse
 from ..table.read import ROW_ADDRESS
+from ..table.reuse import Addresses
 from ..table.schema import check_columns
 from . import gap
 from .choosing import chosen_index
@@ -33,10 +34,10 @@ from .filters import RowFilter
 from .indexed import Answered, Coverage, counted, in_base, of_base, of_part
 from .liveness import Liveness
 from .nodes import PlanNode, watched
-from .parts import Addresses, MemTablePart, Part, Parts, collect
+from .parts import MemTablePart, Part, Parts, collect
 from .pruning import left_out, narrowed
 from .query import Query
-from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort, ranked
+from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort
 from .view import View, over
 
 SCORE = "_score"
@@ -125,7 +126,7 @@ class Documents:
         matching = [(addresses, *corpus.scores(self.terms, statistics)) for addresses, corpus in self.found]
         addresses = np.concatenate([np.empty(0, np.uint64), *(own[found] for own, found, _ in matching)])
         values = np.concatenate([np.empty(0, np.float32), *(each[2] for each in matching)])
-        return ranked(addresses, values, greatest=True)
+        return Ranked(addresses, values, greatest=True)
 
 
 def _moved(addresses: Addresses, there: Addresses, here: Addresses) -> tuple[Addresses, Mask]:

@@ -22,9 +22,10 @@ from ..errors import InvalidArgument
 from ..keys import Mask
 from ..maintained.base_index import MaintainedIndex
 from ..maintained.stored_vectors import StoredVectors, open_vectors
-from ..maintained.vector_code import METRICS, Encoded, Numbers, VectorCode
+from ..maintained.vector_code import METRICS, Encoded, QueryVector, VectorCode
 from ..table import reuse
 from ..table.read import ROW_ADDRESS
+from ..table.reuse import Addresses
 from ..table.schema import check_columns
 from ..table.state import TableState
 from . import gap
@@ -32,10 +33,10 @@ from .choosing import chosen_index
 from .filters import RowFilter
 from .indexed import Answered, Coverage, counted, in_base, of_base, of_part
 from .nodes import watched
-from .parts import Addresses, MemTablePart, Part, Parts, TablePart, collect
+from .parts import MemTablePart, Part, Parts, TablePart, collect
 from .pruning import left_out, narrowed
 from .query import Query
-from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort, Refine, Values, ranked
+from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort, Refine, Values
 from .view import View, over
 
 DISTANCE = "_distance"
@@ -89,7 +90,8 @@ async def search(
         lag = None
         if index is not None:
             lag = await gap.plan(io, chosen, index.name, memory=held)
-        leaves = [await _leaf(io, part, parts, code, asked, index, lag) for part in _sources(parts)]
+        query_vector = code.query_vector(asked.vector)
+        leaves = [await _leaf(io, part, parts, code, asked, query_vector, index, lag) for part in _sources(parts)]
         union = Pool(leaves)
         fresh = Freshness(io, chosen, parts, approximate)
         filtering: FilterStale | Refine = FilterStale(union, union, fresh, query.keep, tuple(names))
@@ -157,13 +159,14 @@ async def _leaf(
     parts: Parts,
     code: VectorCode,
     asked: Nearest,
+    vector: QueryVector,
     index: MaintainedIndex | None,
     lag: gap.IndexedPlan | None,
 ) -> Candidates:
     coverage = await (of_base(io, parts, index, lag) if part is parts.base else of_part(part, index))
     in_memory = isinstance(part, MemTablePart) and index is not None and _held(part, index, code) is not None
     text = f"KNNExec: {part.name}, k={asked.k}, via={'memory index' if in_memory else coverage.text}"
-    source = Neighbours(part=part, parts=parts, coverage=coverage, code=code, asked=asked, index=index)
+    source = Neighbours(part=part, parts=parts, coverage=coverage, code=code, asked=asked, query=vector, index=index)
     return Candidates(part, text, source.rank, grow=source.grow, probed=source.partitions)
 
 
@@ -176,6 +179,7 @@ class Neighbours:
     coverage: Coverage
     code: VectorCode
     asked: Nearest
+    query: QueryVector
     index: MaintainedIndex | None
     wanted: int = 0
     """Partitions to be looked at, the nearest ones."""
@@ -200,19 +204,18 @@ class Neighbours:
     @implements("PLAN-021")
     async def rank(self) -> Ranked:
         """What was found so far, nearest first."""
-        query = self.code.query_vector(self.asked.vector)
         if self.stored is None:
             self.wanted = self.asked.nprobes
             await self._open()
-            await self._compare_rows(query)
+            await self._compare_rows(self.query)
         if self.coverage.answered and self.probed < self.wanted:
             count = min(self.wanted, len(self.code.centroids))
-            nearest = self.code.nearest_partitions(query[None, :], count)[0]
-            await self._probe(nearest[self.probed :], query)
+            nearest = self.code.nearest_partitions(self.query.numbers[None, :], count)[0]
+            await self._probe(nearest[self.probed :], self.query)
             self.probed = count
         addresses = np.concatenate([np.empty(0, np.uint64), *(each for each, _ in self.found)])
         values = np.concatenate([np.empty(0, np.float32), *(each for _, each in self.found)])
-        return ranked(addresses, values, greatest=False)
+        return Ranked(addresses, values, greatest=False)
 
     async def _open(self) -> None:
         self.stored = []
@@ -224,7 +227,7 @@ class Neighbours:
                 base = self.parts.base
                 self.merged[id(answered)] = await in_base(base, generation, fragments, base.base.primary_key)
 
-    async def _compare_rows(self, query: Numbers) -> None:
+    async def _compare_rows(self, query: QueryVector) -> None:
         """Rows that no index answers for, and those of memory."""
         if self.coverage.scanned is not None and not self.coverage.scanned:
             return
@@ -233,7 +236,7 @@ class Neighbours:
         addresses = rows.column(ROW_ADDRESS).to_numpy()[encoded.offsets]
         self.found.append((addresses, self.code.distances(encoded, query)))
 
-    async def _probe(self, partitions: npt.NDArray[np.int64], query: Numbers) -> None:
+    async def _probe(self, partitions: npt.NDArray[np.int64], query: QueryVector) -> None:
         assert self.stored is not None
         for answered, entry, vectors in self.stored:
             given, encoded = await vectors.of(partitions)

@@ -15,9 +15,9 @@ from ..codec.pb.lance import table_pb2
 from ..codec.split_block import BLOCK_BYTES, SALTS
 from ..codec.xxhash64 import xxhash64
 from ..effects import Io
+from ..table.reuse import Addresses
 from ..table.state import TableState
 from ..table.stored_index import open_index_file
-from .btree import Addresses
 from .conditions import Compare
 from .wanted import Mask, TooMany, fitted
 

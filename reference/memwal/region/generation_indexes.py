@@ -17,9 +17,9 @@ from ..effects import Io
 from ..ids import FieldId, FragmentId
 from ..maintained.base_index import CONFIG_INHERITED, MaintainedIndex
 from ..maintained.build import build
-from ..maintained.remap import Addresses
 from ..table.commit import commit
 from ..table.mirror import index_folder
+from ..table.reuse import Addresses
 from ..table.state import TableState
 from .memtable import MemTable
 from .region import Region

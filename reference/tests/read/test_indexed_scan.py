@@ -165,6 +165,11 @@ def shown(found: pa.Table) -> list[str]:
     return sorted(map(str, found.to_pylist()))
 
 
+def matching(condition: Any, rows: pa.Table) -> pa.Table:
+    """The rows that the engines of the two languages keep."""
+    return rows.filter(pa.array(filters.mask(condition, rows.schema)(rows)))
+
+
 def conditions(drawn: random.Random, count: int) -> Iterator[Any]:
     yield from drawn.sample(LEAVES, count)
     yield from drawn.sample(EXPRESSIONS, 2)
@@ -184,9 +189,9 @@ def check(place: Path, template: Path, revision: str, seed: int, rounds: int, co
         assert shown(world.table.scan(writers=world.writers)) == shown(expected)
         for condition in conditions(world.drawn, count):
             found = world.table.scan(filter=condition, writers=world.writers)
-            assert shown(found) == shown(filters.parse(condition, SCHEMA)(expected)), condition
+            assert shown(found) == shown(matching(condition, expected)), condition
     world.close()
-    assert shown(world.table.scan(filter="n = 3")) == shown(filters.parse("n = 3", SCHEMA)(world.fold()))
+    assert shown(world.table.scan(filter="n = 3")) == shown(matching("n = 3", world.fold()))
 
 
 @pytest.mark.clause("PLAN-010", "PLAN-011", "PLAN-015", "PLAN-033", "WRITER-022", "AMB-99")
@@ -258,7 +263,7 @@ def test_both_sides_of_an_or_are_asked_or_none(tmp_path: Path, template: Path) -
     assert "columns=[n, s], via=index [n_btree]+index [s_bitmap]" in base
     assert not nodes(table, "n = 7 OR id = 3"), "nothing is known of one side"
     for condition in ("n = 7 OR s = 'abc'", "n = 7 OR id = 3"):
-        expected = filters.parse(condition, SCHEMA)(table.scan())
+        expected = matching(condition, table.scan())
         assert shown(table.scan(filter=condition)) == shown(expected)
 
 

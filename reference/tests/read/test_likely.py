@@ -50,8 +50,9 @@ def check(condition: Any, rows: pa.Table) -> int:
     stage = likely(predicates.understood(condition, rows.schema), rows.schema)
     if stage is None:
         return 0
-    staying = stage.mask(rows.select(list(stage.columns)))
-    assert not (filters.parse(condition, rows.schema).mask(rows) & ~staying).any(), condition
+    staying, matching = stage.mask(rows.select(list(stage.columns))), filters.mask(condition, rows.schema)(rows)
+    assert not (matching & ~staying).any(), condition
+    assert filters.parse(condition, rows.schema).mask(rows).tolist() == matching.tolist(), condition
     return int((~staying).sum())
 
 
@@ -79,3 +80,25 @@ def test_rows_are_left_out_by_comparisons_of_each_type_and_by_both_sides_of_an_o
     assert check("small = 3 OR text = 'b'", rows)
     assert not check("small = 3 OR small % 2 = 1", rows)
     assert check("small = 3 AND text || 'x' = 'bx'", rows)
+
+
+PLAIN = [
+    "small = 3", "-1 >= small OR small BETWEEN 3 AND 5", "small > 3 AND small < 0", "small IN (3, -1) AND small > 0",
+    "large >= 1 AND (text IN ('a', 'b') OR small IN (3, 0))", "text > 'a' AND TEXT <= 'b'", "small = 3 OR small = 0",
+]  # fmt: skip
+NOT_PLAIN = [
+    "small <> 3 OR text = 'b'", "large > -1", "large = 18446744073709551615", "text > 'a' AND small = 300",
+    "NOT small = 3", "small NOT IN (3)", "small IN (3, NULL)", "text LIKE 'a'", "small = small", "single = 0",
+    "exact > 0", "small = 2.5",
+    "text < 'b' AND small", "small NOT BETWEEN 0 AND 3", "text = 3",
+]  # fmt: skip
+
+
+@pytest.mark.clause("PLAN-015")
+def test_a_plain_text_keeps_the_rows_that_datafusion_keeps_and_any_other_text_is_left_to_it() -> None:
+    values = [{name: held[at % len(held)] for name, (_, held) in COLUMNS.items()} for at in range(84)]
+    rows = pa.Table.from_pylist(values, schema=SCHEMA)
+    for condition in PLAIN:
+        assert predicates.whole(condition, SCHEMA) is not None, condition
+        check(condition, rows)
+    assert [each for each in NOT_PLAIN if predicates.whole(each, SCHEMA) is not None] == []

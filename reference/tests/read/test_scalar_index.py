@@ -16,11 +16,11 @@ from memwal.codec.xxhash64 import xxhash64
 from memwal.effects import Io
 from memwal.maintained.scalar import Between
 from memwal.read import scalar_index
-from memwal.read.btree import Addresses
 from memwal.read.conditions import Compare, HasLabels, HasText, Leaf
 from memwal.read.wanted import TooMany
 from memwal.revisions import STRICT
 from memwal.table.coverage import segments
+from memwal.table.reuse import Addresses
 from memwal.table.state import TableState, latest
 
 from ..kit.ground import Ground

@@ -21,13 +21,14 @@ from memwal.maintained import base_index
 from memwal.maintained.memory import MemTableIndexes
 from memwal.read import gap, indexed
 from memwal.read.indexed import Answered, Coverage
-from memwal.read.parts import Addresses, MemTablePart, Part, Parts, collect
-from memwal.read.ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort, ranked
+from memwal.read.parts import MemTablePart, Part, Parts, collect
+from memwal.read.ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort
 from memwal.read.sources import HeldIndexes
 from memwal.read.view import View
 from memwal.region.writer import RegionWriter
 from memwal.table.mirror import index_folder
 from memwal.table.read import ROW_ADDRESS
+from memwal.table.reuse import Addresses
 
 from .actors import memory_of
 from .ground import KEY, VALUE
@@ -110,7 +111,7 @@ async def _rank(search: _SourceSearch, part: Part, coverage: Coverage, value: st
         rows = await part.rows([VALUE], coverage.scanned)
         found.append(_equal(rows, VALUE, ROW_ADDRESS, value))
     addresses = np.concatenate(found)
-    return ranked(addresses, np.zeros(len(addresses), np.float32), greatest=False)
+    return Ranked(addresses, np.zeros(len(addresses), np.float32), greatest=False)
 
 
 async def _indexed(parts: Parts, answered: Answered, entry: table_pb2.IndexMetadata, value: str) -> Addresses:
