@@ -61,6 +61,8 @@ async def answer(condition: Condition, ask: Ask) -> IndexAnswer | None:
 
 def within(addresses: Addresses, fragments: Iterable[FragmentId]) -> Mask:
     """Which of ``addresses`` are in ``fragments``."""
+    if not len(addresses):
+        return np.zeros(0, np.bool_)
     found: Mask = np.isin(addresses >> np.uint64(32), np.array(sorted(fragments), np.uint64))
     return found
 
@@ -68,6 +70,8 @@ def within(addresses: Addresses, fragments: Iterable[FragmentId]) -> Mask:
 def joined(answers: Iterable[IndexAnswer]) -> IndexAnswer:
     """Answers to one comparison for different fragments of one source, as one."""
     found = list(answers)
+    if len(found) == 1:
+        return found[0]
     return IndexAnswer(
         np.unique(np.concatenate([_NOTHING, *(each.addresses for each in found)])),
         frozenset[FragmentId]().union(*(each.fragments for each in found)),

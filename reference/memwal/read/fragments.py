@@ -39,6 +39,8 @@ async def holding(
     btree covers are among them. A btree that cannot be asked excludes nothing.
     """
     found: dict[FragmentId, Addresses | None] = dict.fromkeys(sorted(fragment_ids(state)))
+    if not predicate:
+        return found
     names = {int(number): name for name, number in state.field_ids.items()}
     for index in index_names(state):
         entries = segments(state, index)

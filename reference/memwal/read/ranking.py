@@ -66,7 +66,7 @@ class Ranked:
             lowest_first = -self.values if self.greatest else self.values
             last, among = min(2 * end, len(self)) - 1, np.arange(len(self))
             if 4 * last < len(self):
-                among = np.flatnonzero(lowest_first <= np.partition(lowest_first, last)[last])
+                among = np.flatnonzero(~(lowest_first > np.partition(lowest_first, last)[last]))
             self._order = among[np.lexsort((self.addresses[among], lowest_first[among]))]
         chosen = self._order[start:end]
         return self.addresses[chosen], self.values[chosen]

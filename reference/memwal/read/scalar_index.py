@@ -69,7 +69,7 @@ async def rows(
         found = await _found(io, state, entry, leaf, most)
     except pa.ArrowNotImplementedError:
         return None  # values of a type that has no such comparison here
-    return None if found is None else np.unique(reuse.addresses(found, state.moves))
+    return found if found is None or not len(found) else np.unique(reuse.addresses(found, state.moves))
 
 
 async def _found(
