@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from memwal.errors import InvalidArgument
+from memwal.errors import InvalidArgument, check_name
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -102,8 +102,10 @@ def _log(
 ) -> AnyLog:
     """The log that the options name; raises InvalidArgument for options that do not go together."""
     from .logs import Flights, Made, OwnLog
-    from .presets import ROWS
+    from .presets import PRESETS, ROWS
 
+    if preset is not None:
+        check_name("preset", preset, PRESETS)
     given = {"--log": path, "--preset": preset, "--flights": flights}
     if len([value for value in given.values() if value is not None]) > 1:
         raise InvalidArgument(f"[MEMWAL_OPTION] there is one change log: choose one of {', '.join(given)}")

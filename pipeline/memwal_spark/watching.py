@@ -68,7 +68,7 @@ def watch(log: ChangeLog, rows: DataFrame, target: Path) -> int:
     others = kept.orderBy("chance").limit(OTHERS)
     keys = busy.union(others).select(*log.key).distinct()
     numbered = keys.withColumn(_NUMBER, sf.row_number().over(Window.orderBy(*log.key)))
-    ranked = rows.select(*log.key, log.sequence).distinct().join(sf.broadcast(numbered), list(log.key))
+    ranked = rows.select(*log.key, log.sequence).join(sf.broadcast(numbered), list(log.key)).distinct()
     ranked = ranked.withColumn(_RANK, sf.row_number().over(Window.partitionBy(_NUMBER).orderBy(log.sequence)))
     found = ranked.toArrow()
     kept.unpersist()

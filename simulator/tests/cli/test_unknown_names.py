@@ -81,7 +81,7 @@ REFUSED = {
     "create": [(f"nowhere {ROWS} --key id --format csw", "csw", "csv")],
     "upsert": [(f"nowhere {ROWS} --late-rows dorp", "dorp", "drop")],
     "scan": [("nowhere --format jsn", "jsn", "json")],
-    "validate": [("--revision C", "C", None)],
+    "validate": [("--revision C", "C", None), ("--preset skewd", "skewd", "skewed")],
     "write": [
         ("nowhere rows.csv --sequence-by s --late-rows dorp", "dorp", "drop"),
         ("nowhere rows --sequence-by s --format parqet", "parqet", "parquet"),
@@ -92,7 +92,7 @@ NO_NAMES = {
     "count", "history", "watch", "readings",
     "info", "snapshot", "merge", "catch-up", "gc", "gc-rules", "verify", "repair", "specs", "drain", "inspect",
     "scenarios", "certify", "coverage", "gallery", "check-history", "shrink", "gate", "clauses check", "clauses mutate",
-    "planted draw", "explain", "native watch",
+    "planted draw", "explain", "why", "native watch",
     "planted check", "vectors check", "vectors fill", "vectors matrix", "vectors copy", "doctor",
 }  # fmt: skip
 """Commands that take files, tables and what is in them, numbers, names that they give, or nothing."""
