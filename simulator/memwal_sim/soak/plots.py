@@ -99,6 +99,8 @@ def draw(plot: Plot, series: Series) -> str:
     moments = [hour / 24 if days else hour for hour in hours]
     for place, (label, name) in enumerate(plot.lines.items()):
         points = [(t, v) for t, v in zip(moments, series.get(name, ()), strict=False) if v is not None]
+        # What a run begins with, such as tables that are made and nothing amortised, would set the scale of all.
+        points = points[1:] if len(points) > 2 else points
         if points:
             xs, ys = zip(*points, strict=True)
             axes.plot(xs, ys, _STYLES[place], color=_COLOURS[place], label=label, linewidth=1.4)
