@@ -2,7 +2,8 @@
 
 ``python benchmarks/regions.py --regions 10 100 1000`` fills a table of a million rows, writes one small generation in
 each region, and merges them once in groups and once one by one, on copies of the same table in the same run. Then it
-times a lookup of one key, and opening and listing the regions.
+times a lookup of one key, and opening and listing the regions. ``--after 700`` merges so many generations of one row
+instead, one after the other, with and without rewriting small fragments, and says what the last ones took.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ import pyarrow as pa
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
 T = TypeVar("T")
+LAST = 10
+"""Merges of which ``--after`` gives the median."""
 
 
 def rows(keys: np.ndarray, value: str) -> pa.Table:
@@ -82,6 +85,31 @@ def measured(regions: int, base: int, each: int, commit_every: int, singles: boo
         return found
 
 
+def after(merges: int, base: int, compact_over: int) -> dict[str, object]:
+    """What a generation of one row costs when so many have been merged, each by itself."""
+    with tempfile.TemporaryDirectory(prefix="memwal-regions-") as folder:
+        table = memwal.create(Path(folder) / "t", rows(np.arange(base), "base"), primary_key=["id"])
+        took: list[float] = []
+        rewritten: list[float] = []
+        region = None
+        for number in range(merges + LAST):
+            with table.writer(region, background=False) as writer:
+                region = writer.region_id
+                writer.put(rows(np.array([number * 97 % base]), "new"))
+                writer.flush()
+            report, cpu = timed(lambda: table.merge(compact_over=compact_over))
+            took.append(cpu)
+            rewritten += [cpu] if report.compacted else []
+        return {
+            "compact_over": compact_over,
+            "fragments": len(lance.dataset(str(Path(folder) / "t")).get_fragments()),
+            "last_ms": 1000 * float(np.median(took[-LAST:])),
+            "all_s": sum(took),
+            "rewrites": len(rewritten),
+            "rewrites_s": sum(rewritten),
+        }
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--regions", type=int, nargs="+", default=[10, 100, 1000], metavar="N")
@@ -89,8 +117,13 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=100, help="rows of each generation (default %(default)s)")
     parser.add_argument("--commit-every", type=int, default=100, help="regions in a commit (default %(default)s)")
     parser.add_argument("--no-singles", action="store_true", help="leave out the merge of one by one")
+    parser.add_argument("--after", type=int, metavar="N", help="merge N generations of one row instead")
     parser.add_argument("--json", action="store_true", help="print one object a line")
     given = parser.parse_args()
+    if given.after is not None:
+        for over in (0, 32):
+            print(json.dumps(after(given.after, given.base, over)), flush=True)
+        return 0
     for regions in given.regions:
         found = measured(regions, given.base, given.rows, given.commit_every, not given.no_singles)
         if given.json:

@@ -14,7 +14,7 @@ from memwal.cli import gc as gc_words
 from memwal.cli import gc_options
 from memwal.cli import verify as verify_words
 from memwal.errors import InvalidArgument, MemwalError, check_name
-from memwal.jobs.defaults import COMMIT_EVERY, RETAIN_MANIFESTS
+from memwal.jobs.defaults import COMMIT_EVERY, COMPACT_OVER, RETAIN_MANIFESTS
 from rich.console import Console
 
 if TYPE_CHECKING:
@@ -137,6 +137,9 @@ def merge(
     commit_every: Annotated[
         int, typer.Option(min=1, help="Most regions that a task commits at once, each with its next generation.")
     ] = COMMIT_EVERY,
+    compact_over: Annotated[
+        int, typer.Option(min=0, help="Small fragments of one size, of which more are rewritten as one; 0: never.")
+    ] = COMPACT_OVER,
     replace_rows_of_others: Annotated[
         bool, typer.Option(help="Let a manual region replace rows that another manual region merged.")
     ] = False,
@@ -156,6 +159,7 @@ def merge(
                 regions=region,
                 drain=drain,
                 commit_every=commit_every,
+                compact_over=compact_over,
                 replace_rows_of_others=replace_rows_of_others,
                 storage=_options(storage),
                 tell=tell,
@@ -333,6 +337,8 @@ def _show(done: JobDone, kind: str, line: Callable[[str, dict[str, Any]], str], 
                 typer.echo(line(task.item, task.found))
         if not done.tasks:
             typer.echo("nothing to do")
+        if done.compacted:
+            typer.echo(f"{done.compacted} small fragments of the base rewritten as fewer")
     _end(done, kind)
 
 

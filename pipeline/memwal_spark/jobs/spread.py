@@ -42,6 +42,8 @@ class JobDone:
     """What a job did, task by task."""
 
     tasks: tuple[TaskDone, ...]
+    compacted: int = 0
+    """Small fragments of the base table that a merge then rewrote as fewer."""
 
     @property
     def failed(self) -> tuple[TaskDone, ...]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from memwal.errors import MemwalError, check_name
+from memwal.errors import InvalidArgument, MemwalError, check_name
 from memwal.ids import RegionId
-from memwal.jobs.defaults import COMMIT_EVERY
+from memwal.jobs.defaults import COMMIT_EVERY, COMPACT_OVER
 from memwal.table import coverage
 
 from ..options import TableOption
@@ -29,6 +29,7 @@ def merge(
     regions: Sequence[str] | None = None,
     drain: bool = False,
     commit_every: int = COMMIT_EVERY,
+    compact_over: int = COMPACT_OVER,
     replace_rows_of_others: bool = False,
     storage: Mapping[str, str] | None = None,
     tell: Tell | None = None,
@@ -36,10 +37,13 @@ def merge(
     """Merge the flushed generations of each region into the base table; tasks share the regions that have some.
 
     ``regions``: these only. ``drain``: flush what is in the WALs first, under a claim that fences an open writer.
-    ``commit_every``: most regions in a task, and in one of its commits. What is said of each region: ``generations``
-    (numbers), ``rows`` and ``deleted``. Raises InvalidArgument if there is no table, or no
-    region of that name.
+    ``commit_every``: most regions in a task, and in one of its commits. ``compact_over``: if the base then has more
+    than so many small fragments of one size, the driver rewrites them as one; 0: never. What is said of each region:
+    ``generations`` (numbers), ``rows`` and ``deleted``. Raises InvalidArgument if there is no table, or no
+    region of that name. An error of the rewriting is raised when all else is done, and leaves what was merged.
     """
+    if compact_over < 0:
+        raise InvalidArgument(f"[MEMWAL_OPTION] compact_over={compact_over} is to be 0 (never) or more")
     place = TableOption(path=path, storage=dict(storage or {}))
     known = {str(region.region_id): region for region in open_table(place).regions()}
     for name in regions or ():
@@ -74,7 +78,10 @@ def merge(
             found[region] = failure or {"generations": generations, **sums}
         return found
 
-    return JobDone(tasks=spread_groups(spark, _shares(wanted, commit_every, _slots(spark)), work, tell))
+    tasks = spread_groups(spark, _shares(wanted, commit_every, _slots(spark)), work, tell)
+    # Tasks that did so would rewrite fragments that another one's commit needs.
+    merged = any(task.found and task.found["generations"] for task in tasks)
+    return JobDone(tasks=tasks, compacted=open_table(place)._compacted(compact_over) if merged else 0)
 
 
 def _shares(regions: Sequence[str], commit_every: int, slots: int) -> list[Sequence[str]]:

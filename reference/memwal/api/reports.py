@@ -38,6 +38,8 @@ class MergeReport:
     """Keys deleted from it (R)."""
     commits: int
     """Versions of the table that this made."""
+    compacted: int = 0
+    """Small fragments of the base that were rewritten as fewer afterwards."""
 
     def __repr__(self) -> str:
         by_region: dict[RegionId, list[Generation]] = {}
@@ -53,17 +55,19 @@ class MergeReport:
             return "nothing to merge"
         done = f"{counted(self.rows, 'row')} upserted, {counted(self.deleted, 'key')} deleted"
         generations = counted(len(self.merged), "generation")
-        return f"merged {generations} in {counted(self.commits, 'commit')}: {done}"
+        rewritten = f"; {counted(self.compacted, 'small fragment')} rewritten as fewer" if self.compacted else ""
+        return f"merged {generations} in {counted(self.commits, 'commit')}: {done}{rewritten}"
 
     @classmethod
-    def of(cls, done: Iterable[Merged]) -> MergeReport:
-        """The sums over what one call merged."""
+    def of(cls, done: Iterable[Merged], compacted: int) -> MergeReport:
+        """The sums over what one call merged, and how many fragments it rewrote then."""
         each = tuple(done)
         return cls(
             merged=tuple((merged.region_id, merged.generation) for merged in each),
             rows=sum(merged.rows for merged in each),
             deleted=sum(merged.deleted for merged in each),
             commits=len({merged.commit for merged in each}),
+            compacted=compacted,
         )
 
 

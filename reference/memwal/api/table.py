@@ -15,10 +15,10 @@ from ..index.backlog import RegionBacklog
 from ..index.transforms import SpecRequest
 from ..invariants import Report
 from ..jobs import collector, index_builder, spec_change
-from ..jobs.defaults import COMMIT_EVERY
+from ..jobs.defaults import COMMIT_EVERY, COMPACT_OVER
 from ..jobs.merger import Failure, Merged, merge_regions
 from ..region.limits import Limits
-from ..table import coverage, state
+from ..table import compaction, coverage, state
 from ..table import history as commits
 from ..table.history import TableCommit
 from ..table.state import TableState
@@ -96,6 +96,7 @@ class Table(Regions):
         *,
         until: int | None = None,
         commit_every: int = COMMIT_EVERY,
+        compact_over: int = COMPACT_OVER,
         replace_rows_of_others: bool = False,
     ) -> MergeReport:
         """Merge flushed generations into the base table: of one region, of several, or of all.
@@ -108,6 +109,9 @@ class Table(Regions):
         `Unmergeable` for one that does not fit the table as it is now, `ArtifactError` for a damaged one. The other
         regions are merged before it is raised, with a note of each further failure.
 
+        ``compact_over``: if the base then has more than so many small fragments of about one size, they are rewritten
+        as one (`memwal.table.compaction.compact_small`); 0: never. Indexes lose such fragments: catch up afterwards.
+
         No key may be in two manual regions, since the order of merging would decide which row wins: a merge that would
         replace a row of another manual region is `Unmergeable` too, and names both. Delete the row of the base that is
         not wanted, or say ``replace_rows_of_others`` if the rows of ``region`` are the newer ones.
@@ -115,10 +119,20 @@ class Table(Regions):
         if until is not None and (not isinstance(region, str) or until < 1):
             raise InvalidArgument(f"until={until} is to be a generation of one region, from 1 on")
         names, last = [region] if isinstance(region, str) else region, None if until is None else Generation(until)
+        if compact_over < 0:
+            raise InvalidArgument(f"compact_over={compact_over} is to be a number of fragments, or 0 for never")
         done, failed = self._merged(names, last, commit_every, replace_rows_of_others)
+        compacted = self._compacted(compact_over) if done else 0
         if failed:
             raise first(failed.values())
-        return MergeReport.of(done)
+        return MergeReport.of(done, compacted)
+
+    def _compacted(self, over: int) -> int:
+        """Rewrite small fragments of the base if there are more than ``over`` of one size; returns how many went."""
+        before = coverage.fragment_ids(self._state)
+        if over:
+            self._state = self._run(compaction.compact_small(self._io, self._state, over))
+        return len(before - coverage.fragment_ids(self._state))
 
     def _merged(
         self, names: Sequence[str] | None, until: Generation | None, commit_every: int, replace_rows_of_others: bool

@@ -9,7 +9,7 @@ import typer
 import memwal
 from memwal.cli.naming import region_named
 from memwal.cli.terminal import AsJson, ManifestStore, Place, Progress, RegionName, err, print_json, say
-from memwal.jobs.defaults import COMMIT_EVERY
+from memwal.jobs.defaults import COMMIT_EVERY, COMPACT_OVER
 from memwal.words import counted
 
 if TYPE_CHECKING:
@@ -74,6 +74,9 @@ def merge(
     commit_every: Annotated[
         int, typer.Option(min=1, help="Most regions that share a commit, each with its next generation.")
     ] = COMMIT_EVERY,
+    compact_over: Annotated[
+        int, typer.Option(min=0, help="Small fragments of one size, of which more are rewritten as one; 0: never.")
+    ] = COMPACT_OVER,
     manifest_store: ManifestStore = None,
     as_json: AsJson = False,
 ) -> None:
@@ -81,7 +84,12 @@ def merge(
     with Display() as display:
         opened = memwal.open(table, manifest_store=manifest_store, listener=display)
         named = region_named(opened, region)
-        report = opened.merge(named, commit_every=commit_every, replace_rows_of_others=replace_rows_of_others)
+        report = opened.merge(
+            named,
+            commit_every=commit_every,
+            compact_over=compact_over,
+            replace_rows_of_others=replace_rows_of_others,
+        )
     show(report, as_json=as_json)
     if not as_json:
         _say_what_waits(opened, table, named)
@@ -107,7 +115,9 @@ def show(report: MergeReport, *, as_json: bool) -> None:
     """What was merged, in a sentence or as JSON."""
     if as_json:
         merged = [{"region_id": region, "generation": generation} for region, generation in report.merged]
-        print_json({"merged": merged, **{name: getattr(report, name) for name in ("rows", "deleted", "commits")}})
+        print_json(
+            {"merged": merged, **{name: getattr(report, name) for name in ("rows", "deleted", "commits", "compacted")}}
+        )
     else:
         say(report.summary)
 

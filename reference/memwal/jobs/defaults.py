@@ -4,5 +4,7 @@ from __future__ import annotations
 
 COMMIT_EVERY = 100
 """Most regions that share a commit of a merge, each with its next generation."""
+COMPACT_OVER = 32
+"""Small fragments of about one size that a merge leaves; more are rewritten as one."""
 RETAIN_MANIFESTS = 10
 """Newest manifest versions of each region that a collection keeps."""

@@ -51,6 +51,19 @@ def replaced(place: Path) -> None:
     lance.dataset(str(place)).create_scalar_index("id", "BTREE", name="by_id", replace=True)
 
 
+def overwritten(place: Path) -> None:
+    """The same rows from the last to the first; nothing may be left to merge, so the generation is flushed after it."""
+    table = memwal.open(place)
+    table.merge()
+    memwal.base_table(place).overwrite(rows(dict(reversed(BASE.items()))))
+    flush(memwal.open(place), rows(MERGED), region=table.regions()[0].region_id)
+
+
+def with_spec(place: Path) -> None:
+    """New writes go to other regions than the one that has the generation."""
+    memwal.open(place).add_spec(memwal.bucket("b", "id", 2), beside_manual=True)
+
+
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, RegionId]:
     """A base of three fragments with a btree over the key, and one generation of two keys, of which one is there."""
@@ -93,8 +106,10 @@ def test_a_merge_reads_the_fragments_that_the_key_index_names_and_those_that_it_
         (delete, {key: v for key, v in BASE.items() if key != 13} | MERGED),
         (compacted, BASE | MERGED),
         (replaced, BASE | MERGED),
+        (overwritten, BASE | MERGED),
+        (with_spec, BASE | MERGED),
     ],
-    ids=["append", "update", "delete", "compaction", "index made anew"],
+    ids=["append", "update", "delete", "compaction", "index made anew", "overwrite", "region spec"],
 )
 @pytest.mark.parametrize("twice", [False, True])
 @pytest.mark.clause("MERGE-002", "PLAN-033")

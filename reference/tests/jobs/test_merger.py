@@ -674,6 +674,7 @@ def test_the_command_reports_what_it_merged(tmp_path: Path) -> None:
         "rows": 1,
         "deleted": 1,
         "commits": 1,
+        "compacted": 0,
     }
     again = CliRunner().invoke(app, ["merge", str(tmp_path / "t"), "--region", region])
     assert "merged 0 generations in 0 commits: 0 rows upserted, 0 keys deleted" in again.stdout
