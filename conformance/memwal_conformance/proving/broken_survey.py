@@ -27,7 +27,7 @@ from .. import protocol, vectors
 from ..adapters import reference
 from ..adapters.process import BROKEN, AdapterCrash, AdapterProcess
 from ..places import SUITE, scenario_files, vector_files
-from ..protocol import REVISIONS, AdapterError, Json
+from ..protocol import REVISIONS, AdapterError, Hello, Json
 from ..registry.levels import levels_of
 from ..running import runner, scenarios
 from ..vectors import BadCase, Vector
@@ -63,6 +63,7 @@ class InProcess:
     def __init__(self, revision: str, defect: str = "") -> None:
         self.made = functools.partial(handlers, defect) if defect else reference.handlers
         self.handlers = self.made()
+        self.hello = Hello.of(self.call("hello", {"protocol": protocol.VERSION}))
         self.call("configure", {"revision": revision, "settings": {}})
 
     def call(self, message: str, params: Json) -> Json:

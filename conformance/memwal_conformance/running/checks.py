@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,12 +12,13 @@ from typing import Any
 
 from memwal_sim.histories.history import History
 
+from ..adapters.process import AdapterProcess
 from ..judge import content, snapshots, store, structure, table
 from ..judge.wire import DamagedBytes
 from ..protocol import Json
 from ..vectors import BadCase, difference
 from ..verdicts import Finding
-from . import oracle
+from . import filters, oracle
 from .scenarios import Names, NothingNamed, plain_rows
 
 
@@ -100,16 +101,21 @@ def _structure(context: CheckContext, step: Json) -> list[Finding]:
     ]
 
 
-def at_end(context: CheckContext) -> list[Finding]:
-    """What is wrong with a key index beside a generation, in every case of a revision that has them."""
-    if not structure.KEY_INDEX.clauses.get(context.revision):
-        return []
+def at_end(context: CheckContext, free: Sequence[AdapterProcess] = ()) -> list[Finding]:
+    """What is to be said of what stands beside a generation: the filter, of which ``free`` are asked, and a key index.
+
+    Raises what a broken adapter raises.
+    """
     try:
-        found = [one for one in structure.KEY_INDEX.look(context.store()) if isinstance(one, str)]
+        stored = context.store()
     except DamagedBytes:
         return []  # no table, which other checks are about
-    clauses = structure.KEY_INDEX.clauses[context.revision]
-    return [Finding(clauses=clauses, broken=f"{structure.KEY_INDEX.name}: {what}") for what in found[:1]]
+    clauses = structure.KEY_INDEX.clauses.get(context.revision, ())
+    found = [one for one in structure.KEY_INDEX.look(stored) if isinstance(one, str)] if clauses else []
+    return [
+        *filters.asked(stored, context.names.scenario.schema, free),
+        *(Finding(clauses=clauses, broken=f"{structure.KEY_INDEX.name}: {what}") for what in found[:1]),
+    ]
 
 
 def _history(context: CheckContext, step: Json) -> str | None:

@@ -86,8 +86,9 @@ class ScenarioRun:
             self._rule(step)
 
     def at_end(self) -> None:
-        """What is looked at in every case, whatever its steps ask for."""
-        self.findings += checks.at_end(self.looked())
+        """What is looked at in every case, whatever its steps ask for. Raises what a broken adapter raises."""
+        gone = {*self.sent, *(self.testbed.killed if self.testbed is not None else ())}
+        self.findings += checks.at_end(self.looked(), [each for name, each in self.actors.items() if name not in gone])
 
     def looked(self) -> CheckContext:
         """The context, with the table as it is now."""
@@ -312,9 +313,7 @@ def run(
             context.storage = testbed.gate.storage_options("judge")
             watch(lambda: len(testbed.gate.log))
         running = ScenarioRun(scenario, revision, context, start, testbed, settings or {}, note=note)
-        broken = _run_steps(running, between)
-        if broken is None:
-            running.at_end()
+        broken = _broken(running, lambda: _run_steps(running, between)) or _broken(running, running.at_end)
         requests = _witnessed(running, testbed) if testbed is not None else ()
         for name, actor in running.actors.items():
             _leave(running, name, finish) if broken is None else actor.kill()
@@ -322,8 +321,8 @@ def run(
         return replace(found, requests=requests, scenario=scenario.described if scenario.gated else None)
 
 
-def _run_steps(running: ScenarioRun, between: Callable[[ScenarioRun], None] | None) -> tuple[Verdict, str] | None:
-    """Do all steps; a verdict and a text if an adapter, or the case, is broken."""
+def _run_steps(running: ScenarioRun, between: Callable[[ScenarioRun], None] | None) -> None:
+    """Do all steps, up to one on which those behind it depend."""
     try:
         for step in running.scenario.steps_of(running.revision):
             running.step(step)
@@ -335,6 +334,12 @@ def _run_steps(running: ScenarioRun, between: Callable[[ScenarioRun], None] | No
             raise BadCase(f"{running.scenario.file.name}: nobody awaits {sent.step['actor']}")
     except Stop:
         running.findings.append(Finding(clauses=(), broken="the steps behind it were not run", witness=True))
+
+
+def _broken(running: ScenarioRun, does: Callable[[], None]) -> tuple[Verdict, str] | None:
+    """A verdict and a text if an adapter, or the case, is broken."""
+    try:
+        does()
     except AdapterCrash as crash:
         return Verdict.CRASH, str(crash)
     except AdapterTimeout as hung:
