@@ -90,7 +90,7 @@ NOT_PLAIN = [
     "small <> 3 OR text = 'b'", "large > -1", "large = 18446744073709551615", "text > 'a' AND small = 300",
     "NOT small = 3", "small NOT IN (3)", "small IN (3, NULL)", "text LIKE 'a'", "small = small", "single = 0",
     "exact > 0", "small = 2.5",
-    "text < 'b' AND small", "small NOT BETWEEN 0 AND 3", "text = 3",
+    "text < 'b' AND small", "small BETWEEN 0 AND 2.5", "small NOT BETWEEN 0 AND 3", "text = 3",
 ]  # fmt: skip
 
 

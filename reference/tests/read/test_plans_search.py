@@ -355,11 +355,13 @@ def test_searches_of_random_tables_are_those_of_a_comparison_of_all_rows(base: B
     table = base.enable("ABR"[seed % 3], maintained=["flat", "inverted"] if seed % 2 else ["inverted"])
     writer = table.writer(background=False)
     keys = range(-300, -280)
+    query = vector(random_.randrange(1000))
     for _ in range(14):
         what = random_.random()
         if what < 0.6:
             chosen = [random_.choice([*keys, *range(30)]) for _ in range(4)]
-            vectors = [random_.choice([None, vector(random_.randrange(1000))]) for _ in chosen]
+            near = [[number + random_.random() for number in query] for _ in chosen]
+            vectors = [random_.choice([None, vector(random_.randrange(1000)), each]) for each in near]
             texts = [random_.choice(["cow", "red dog", None]) for _ in chosen]
             writer.put(rows(chosen, vectors=vectors, texts=texts), indexed=random_.random() < 0.5)
         elif what < 0.7 and table.revision.tombstones:
@@ -371,7 +373,6 @@ def test_searches_of_random_tables_are_those_of_a_comparison_of_all_rows(base: B
         else:
             table.catch_up()
     everything = table.scan(writers=[writer])
-    query = vector(random_.randrange(1000))
     check(table.search(query, "vf", 8, writers=[writer]), brute_force(everything, "vf", query, 8))
     check(table.search(query, "vp", 8, exact=True, writers=[writer]), brute_force(everything, "vp", query, 8))
     wanted = brute_force(everything, "vf", query, 6, lambda each: each["tag"] == "t1")
