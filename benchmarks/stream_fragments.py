@@ -1,16 +1,19 @@
 """What a stream leaves behind in a day: fragments and versions, against an append to a plain Lance table per trigger.
 
-``python benchmarks/stream_fragments.py --triggers 2000 --regions 2`` lets the tasks of the streaming sink write so many
-batches, merges and collects now and then, appends the same batches to a plain table, and counts. What is said of a day
-of 8,640 triggers, one every 10 seconds, is computed from these counts.
+``python benchmarks/stream_fragments.py`` lets the tasks of the streaming sink write the 8,640 batches of a day with a
+trigger every 10 seconds, one after the other and without waiting, merges and collects once an hour, appends the same
+batches to a plain table, and counts. ``--folder FOLDER --minutes 8`` runs it in parts, each of which goes on where the
+last one ended.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -42,82 +45,126 @@ def batches(count: int, rows: int, keys: int) -> list[pa.Table]:
     return [pa.table([ids[n], np.arange(n * rows, (n + 1) * rows), names[n]], schema=SCHEMA) for n in range(count)]
 
 
-def ours(path: Path, given: list[pa.Table], regions: int, merge_every: int, flush_every: int) -> dict[str, float]:
-    """What the sink's tasks leave, merged and collected every so many triggers."""
-    spec = memwal.bucket("b", "id", regions)
-    table = memwal.create(path, SCHEMA, primary_key=["id"], spec=spec, wal_collection=True)
-    options = for_writing_streams({"path": str(path), "sequenceBy": "seq", "flushEveryEntries": str(flush_every)})
-    spent: list[float] = []
-    generations = 0
-    for number, rows in enumerate(given):
-        started = time.process_time()
+@dataclass(slots=True)
+class SinkProgress:
+    """How far the streaming sink is with the triggers of a run; kept beside the table."""
+
+    triggers: int = 0
+    generations: int = 0
+    entries: int = 0
+    """In the WALs, as far as was counted at the last merge."""
+    merges: int = 0
+    cpu_s: float = 0.0
+
+    @classmethod
+    def of(cls, file: Path) -> SinkProgress:
+        """What an earlier part of the run has left in ``file``."""
+        return cls(**json.loads(file.read_text())) if file.exists() else cls()
+
+    def keep(self, file: Path) -> None:
+        """For the next part."""
+        file.write_text(json.dumps(asdict(self)))
+
+
+def ours(path: Path, given: list[pa.Table], chosen: argparse.Namespace, ends: float) -> dict[str, float] | None:
+    """What the sink's tasks leave, merged and collected every so many triggers; None if time ended before they did."""
+    file = path.with_suffix(".json")
+    done = SinkProgress.of(file)
+    if not path.exists():
+        spec = memwal.bucket("b", "id", chosen.regions)
+        memwal.create(path, SCHEMA, primary_key=["id"], spec=spec, wal_collection=True)
+    table = memwal.open(path)
+    options = for_writing_streams(
+        {"path": str(path), "sequenceBy": "seq", "flushEveryEntries": str(chosen.flush_every)}
+    )
+    while done.triggers < len(given) and time.monotonic() < ends:
+        started, rows = time.process_time(), given[done.triggers]
         buckets = table.region_values(rows)["b"]
-        for bucket in range(regions):
-            mark = Mark(application="query", batch=number, partitions=(bucket,))
+        for bucket in range(chosen.regions):
+            mark = Mark(application="query", batch=done.triggers, partitions=(bucket,))
             share = rows.filter(pc.equal(buckets, bucket))
-            generations += RegionTask(options).write(memwal.open(path), share, mark).generations
-        spent.append(time.process_time() - started)
-        if number % merge_every == merge_every - 1 or number == len(given) - 1:
+            done.generations += RegionTask(options).write(memwal.open(path), share, mark).generations
+        done.cpu_s += time.process_time() - started
+        done.triggers += 1
+        if done.triggers % chosen.merge_every == 0 or done.triggers == len(given):
             table.merge()
+            done.merges += 1
             # What is counted is what was made: the collector takes older versions away, and WAL entries.
-            entries, versions = sum(table.log_ends().values()), int(table.version)
+            done.entries = sum(table.log_ends().values())
             table.gc(retain_versions=5)
-            # A day takes long: what is known of it is there when it is ended.
             fragments = len(lance.dataset(str(path)).get_fragments())
-            print(f"{number + 1} triggers: {fragments} fragments, {versions} versions", file=sys.stderr, flush=True)
-    stored = sum(each.is_file() for each in path.rglob("*"))
-    table.refresh()
+            told = f"{done.triggers} triggers: {fragments} fragments, version {table.version}"
+            print(told, file=sys.stderr, flush=True)
+        done.keep(file)
+    if done.triggers < len(given):
+        print(f"memwal: {done.triggers} of {len(given)} triggers", file=sys.stderr)
+        return None
+    stored = lance.dataset(str(path))
     return {
-        "fragments": len(lance.dataset(str(path)).get_fragments()),
-        "versions": versions,
-        "generations": generations,
-        "WAL entries": entries,
-        "files that are left": stored,
-        "CPU seconds of a trigger": sum(spent) / len(spent),
+        "fragments": len(stored.get_fragments()),
+        "versions": stored.version,
+        "generations": done.generations,
+        "merges": done.merges,
+        "WAL entries": done.entries,
+        "files that are left": sum(each.is_file() for each in path.rglob("*")),
+        "CPU seconds of a trigger": done.cpu_s / done.triggers,
     }
 
 
-def plain(path: Path, given: list[pa.Table]) -> dict[str, float]:
-    """What an append per trigger leaves."""
+def plain(path: Path, given: list[pa.Table], ends: float) -> dict[str, float] | None:
+    """What an append per trigger leaves; None if time ended before they did. Its versions say how many are done."""
+    file = path.with_suffix(".json")
+    spent = json.loads(file.read_text())["cpu_s"] if file.exists() else 0.0
     started = time.process_time()
-    for rows in given:
-        lance.write_dataset(rows, str(path), mode="append" if path.exists() else "create")
+    done = lance.dataset(str(path)).version if path.exists() else 0
+    while done < len(given) and time.monotonic() < ends:
+        lance.write_dataset(given[done], str(path), mode="append" if path.exists() else "create")
+        done += 1
+    spent += time.process_time() - started
+    file.write_text(json.dumps({"cpu_s": spent}))
+    if done < len(given):
+        print(f"plain append: {done} of {len(given)} triggers", file=sys.stderr)
+        return None
     table = lance.dataset(str(path))
     return {
         "fragments": len(table.get_fragments()),
         "versions": table.version,
         "files that are left": sum(each.is_file() for each in path.rglob("*")),
-        "CPU seconds of a trigger": (time.process_time() - started) / len(given),
+        "CPU seconds of a trigger": spent / len(given),
     }
 
 
-def main() -> None:
-    """Entry point."""
+def main() -> int:
+    """Entry point; exit code 3 if time ended before the triggers did."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--triggers", type=int, default=2000)
+    parser.add_argument("--triggers", type=int, default=DAY)
     parser.add_argument("--rows", type=int, default=200, help="of a trigger")
     parser.add_argument("--keys", type=int, default=100_000)
     parser.add_argument("--regions", type=int, default=2)
     parser.add_argument("--merge-every", type=int, default=360, help="triggers; 360 are an hour")
     parser.add_argument("--flush-every", type=int, default=FLUSH_ENTRIES, help="flushEveryEntries of the sink")
+    parser.add_argument("--folder", type=Path, help="where the tables are; a run that was ended goes on there")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="after which the run ends, for now")
     chosen = parser.parse_args()
     # The tasks of the sink ask Spark who they are; here they are nobody in particular.
     task = SimpleNamespace(partitionId=lambda: 0, attemptNumber=lambda: 0, taskAttemptId=lambda: 0)
     write.context = lambda: task  # type: ignore[assignment, return-value]
     given = batches(chosen.triggers, chosen.rows, chosen.keys)
+    ends = time.monotonic() + 60 * chosen.minutes
     with tempfile.TemporaryDirectory() as name:
-        found = {
-            "plain append": plain(Path(name) / "plain", given),
-            "memwal": ours(Path(name) / "memwal", given, chosen.regions, chosen.merge_every, chosen.flush_every),
-        }
-    for kind, counts in found.items():
+        folder = chosen.folder or Path(name)
+        folder.mkdir(exist_ok=True)
+        mine = ours(folder / "memwal", given, chosen, ends)
+        theirs = plain(folder / "plain", given, ends)
+    if mine is None or theirs is None:
+        return 3
+    for kind, counts in {"plain append": theirs, "memwal": mine}.items():
         print(f"{kind:14}", ", ".join(f"{name} {round(value, 3):,}" for name, value in counts.items()))
     for what in ("fragments", "versions"):
-        a_day = {kind: counts[what] / chosen.triggers * DAY for kind, counts in found.items()}
-        mine, theirs = a_day["memwal"], a_day["plain append"]
-        ratio = f", 1/{theirs / mine:.0f}" if mine else ""
-        print(f"{what} a day: {mine:,.0f} against {theirs:,.0f}{ratio}")
+        ratio = f", 1/{theirs[what] / mine[what]:.0f}" if mine[what] else ""
+        print(f"{what}: {mine[what]:,.0f} against {theirs[what]:,.0f}{ratio}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

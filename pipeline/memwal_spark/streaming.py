@@ -27,7 +27,7 @@ from .options import STORAGE_PREFIX, TableOption, WriteOptions, for_writing_stre
 from .place import open_table
 from .route import route, sources_of
 from .source import AnotherClaim, check, other_claims
-from .write import ROUTE, RegionTask, TaskWritten, context
+from .write import ROUTE, RegionTask, TaskWritten, check_given, check_regions, context
 
 if TYPE_CHECKING:
     from memwal import Table
@@ -65,6 +65,7 @@ class MemWalStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc] # p
             return BatchPart(())
         rows, table, task = pa.Table.from_batches(batches), open_table(self._options.place), context()
         mark = _mark(task, self._options)
+        check_given(table, rows, self._options.sequence_by)
         shares = _by_region(table, rows, self._options)
         return BatchPart(tuple(RegionTask(self._options).write(table, share, mark) for share in shares))
 
@@ -104,6 +105,7 @@ def _by_region(table: Table, rows: pa.Table, options: WriteOptions) -> Iterator[
         yield from (share for _, share in divided(rows, values).values())
     elif options.region_column is not None:
         regions = rows[options.region_column]
+        check_regions(regions)
         yield from (rows.filter(pc.equal(regions, region)) for region in pc.unique(regions))
     else:
         raise InvalidArgument(

@@ -136,6 +136,7 @@ class RegionTask:
 
     def _region(self, table: Table, first: pa.Table) -> RegionId:
         column = self._options.region_column
+        check_given(table, first, self._options.sequence_by)
         if table.spec is not None:
             self._values = table.region_values(self._stored(table, first.slice(0, 1))).to_pylist()[0]
             return table.register_region(self._values)
@@ -144,9 +145,10 @@ class RegionTask:
                 "[MEMWAL_NO_REGION_COLUMN] the table has no region spec, so option regionColumn must name the column "
                 "that holds each row's region id"
             )
-        return region_id(first[column][0].as_py())
+        return _named(first[column])
 
     def _put(self, table: Table, writer: Writer, rows: pa.Table) -> None:
+        check_given(table, rows, self._options.sequence_by)
         self._check_order(rows)
         self._check_region(writer, rows)
         given = rows.num_rows
@@ -188,8 +190,6 @@ class RegionTask:
 
     def _check_order(self, rows: pa.Table) -> None:
         sequence = rows[self._options.sequence_by]
-        if sequence.null_count:
-            raise InvalidArgument(f"[MEMWAL_NULL_SEQUENCE] column {self._options.sequence_by} has NULLs")
         before = sequence[0] if self._last is None else self._last
         ordered = pa.concat_arrays([pa.array([before], sequence.type), *sequence.chunks])
         falls = pc.less(ordered.slice(1), ordered.slice(0, len(ordered) - 1))
@@ -238,6 +238,31 @@ class RegionTask:
             skipped=skipped,
             seconds=time.monotonic() - started,
         )
+
+
+def _named(regions: pa.ChunkedArray) -> RegionId:
+    """The region that the first row names."""
+    check_regions(regions)
+    text = str(regions[0].as_py())
+    try:
+        return region_id(text)
+    except ValueError as error:
+        raise InvalidArgument(f"[MEMWAL_NO_REGION_ID] a row has the region id {text!r}: {error}") from error
+
+
+def check_regions(regions: pa.ChunkedArray) -> None:
+    """Refuse rows that name no region."""
+    if regions.null_count:
+        raise InvalidArgument("[MEMWAL_NULL_REGION] some rows have no region id")
+
+
+def check_given(table: Table, rows: pa.Table, sequence_by: str) -> None:
+    """Refuse rows without a key or a sequence; a key that is NULL would seem to be of another region."""
+    for name in table.primary_key:
+        if rows[name].null_count:
+            raise InvalidArgument(f"[MEMWAL_NULL_KEY] key column {name} has NULLs")
+    if rows[sequence_by].null_count:
+        raise InvalidArgument(f"[MEMWAL_NULL_SEQUENCE] column {sequence_by} has NULLs")
 
 
 def _marked(marks: Iterable[Mark], wanted: Mark) -> bool:

@@ -3,7 +3,7 @@
     python pipeline/tests/speculation.py --runs 20
 
 Of each run it says how many rows differ from Spark's own answer, and it counts a run only if Spark's event log shows
-that a speculative copy ran and was killed, or was the one that won. What a run does is planned by `Planned`.
+that a speculative copy ran and was killed, failed, or was the one that won. What a run does is planned by `Planned`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import memwal
 import pyarrow as pa
+from memwal.errors import MemwalError
 from memwal_spark import runtime, upserting
+from memwal_spark.errors import said, sentence
 from memwal_spark.faults import flush_event_log
 from memwal_spark.oracle import last_rows
 from memwal_spark.route import route
@@ -61,7 +63,8 @@ class Planned(DataSource):
 
     Its original attempt puts all rows, and returns only once the copy has put its first batch. The copy, which Spark
     starts elsewhere because the original is slow, claims when the original has put everything, puts its first batch,
-    and then does nothing more until Spark kills it. A copy that finds the task finished returns at once, and wins.
+    and then does nothing more until Spark kills it. A copy that finds the task finished returns at once, and wins; one
+    whose first batch is refused fails, and the original returns then.
     """
 
     @classmethod
@@ -107,12 +110,17 @@ def planned(folder: Path, write: Callable[[Iterator[pa.RecordBatch]], Done], bat
         return write(batches)
     if context.attemptNumber() == 0:
         done = write(batches)
-        _say(folder, "original", done)
+        _say(folder, "original", asdict(done))
         _wait(folder, "copy")
         return done
     _wait(folder, "original")
-    done = write(_first(folder, batches))
-    _say(folder, "done", done)
+    try:
+        done = write(_first(folder, batches))
+    except (MemwalError, PySparkException) as refused:
+        _say(folder, "done", {"refused": sentence(refused) if isinstance(refused, MemwalError) else said(refused)})
+        _say(folder, "copy", None)
+        raise
+    _say(folder, "done", asdict(done))
     return done
 
 
@@ -122,8 +130,8 @@ def _first(folder: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Recor
     time.sleep(WAIT_S)
 
 
-def _say(folder: Path, what: str, done: Any) -> None:
-    (folder / f"{what}.new").write_text(json.dumps(done and asdict(done)))
+def _say(folder: Path, what: str, done: dict[str, Any] | None) -> None:
+    (folder / f"{what}.new").write_text(json.dumps(done))
     (folder / f"{what}.new").rename(folder / what)
 
 
@@ -141,7 +149,7 @@ class Run:
 
     way: str
     happened: str
-    """What the event log says of how the speculative copy ended: ``killed``, ``won``, or ``none`` if there was none."""
+    """How the event log says that the first speculative copy ended: ``killed``, ``won``, ``failed``; or ``none``."""
     failure: str
     """With what the job failed; empty if it did not."""
     entries: tuple[int, int]
@@ -149,7 +157,7 @@ class Run:
     original: dict[str, Any]
     """What the original attempt reported."""
     copy: dict[str, Any] | None
-    """What the copy reported, if it came so far."""
+    """What the copy reported, if it came so far; ``refused``: the error with which it failed."""
     differing: int
     """Rows that are not what Spark says that they should be."""
     seconds: float
@@ -159,6 +167,7 @@ WAYS: dict[str, dict[str, str]] = {
     "drop": {"lateRows": "drop"},
     "mark": {"lateRows": "drop", "batch": "1"},
     "keep": {"lateRows": "keep"},
+    "fail": {"lateRows": "fail"},
     "call": {},
 }
 """Options of the format; `CALL` is a call of `memwal_spark.upsert` that names no batch."""
@@ -203,16 +212,16 @@ def run(spark: SparkSession, folder: Path, way: str, event_log: Path, wanted: se
     except (PySparkException, AnotherClaim) as failed:
         failure = str(failed)
     happened = _until(lambda: end_of_copy(spark, event_log, group))
-    said = {name: json.loads((folder / name).read_text()) for name in ("original", "done") if (folder / name).exists()}
+    told = {name: json.loads((folder / name).read_text()) for name in ("original", "done") if (folder / name).exists()}
     stored = memwal.open(path).scan()
-    original = said["original"]
+    original = told["original"]
     return Run(
         way=way,
         happened=happened,
         failure=failure,
         entries=(original["position"], last_position(path, original["region_id"])),
         original=original,
-        copy=said.get("done"),
+        copy=told.get("done"),
         differing=differing(wanted, stored),
         seconds=round(time.monotonic() - started, 1),
     )
@@ -234,20 +243,22 @@ def _until(asked: Callable[[], str]) -> str:
 
 def end_of_copy(spark: SparkSession, event_log: Path, group: str) -> str:
     """What became of the speculative copy of task 1 in the jobs of ``group``."""
+    # Spark writes its log out when a job or stage ends, and the copy may end after those of its own job.
+    spark.range(1).count()
     flush_event_log(spark)
     (file,) = (each for each in event_log.iterdir() if each.is_file() and not each.name.startswith("."))
-    stages: set[int] = set()
+    stage: int | None = None
     for line in file.read_text("utf-8").splitlines(keepends=True):
         event = json.loads(line) if line.endswith("\n") else {"Event": ""}
         if event["Event"] == "SparkListenerJobStart" and event["Properties"].get("spark.jobGroup.id") == group:
-            stages.update(event["Stage IDs"])
-        if event["Event"] == "SparkListenerTaskEnd" and event["Stage ID"] in stages:
+            # The first job is the write, and its last stage has the tasks that write.
+            stage = max(event["Stage IDs"]) if stage is None else stage
+        if event["Event"] == "SparkListenerTaskEnd" and event["Stage ID"] == stage:
             info, reason = event["Task Info"], event["Task End Reason"]
             if info["Speculative"] and info["Partition ID"] == 1:
                 if reason["Reason"] == "Success":
                     return "won"
-                if reason["Reason"] == "TaskKilled":
-                    return "killed"
+                return "killed" if reason["Reason"] == "TaskKilled" else "failed"
     return "none"
 
 
@@ -256,8 +267,13 @@ def right(done: Run) -> bool:
     claimed = "MEMWAL_ANOTHER_CLAIM" in done.failure and done.happened == "killed"
     if done.way == "drop":
         return claimed and done.differing == 0
+    if done.way == "fail":
+        # The original returns as soon as the copy is refused, so that Spark hears of either first.
+        refused = done.copy is not None and "[MEMWAL_LATE_ROW]" in done.copy.get("refused", "")
+        ended = done.happened in ("failed", "killed")
+        return "MEMWAL_ANOTHER_CLAIM" in done.failure and ended and refused and done.differing == 0
     if done.way in ("mark", CALL):
-        skipped = done.copy is not None and done.copy["skipped"] and done.entries[0] == done.entries[1]
+        skipped = done.copy is not None and done.copy.get("skipped") and done.entries[0] == done.entries[1]
         return not done.failure and done.happened == "won" and bool(skipped) and done.differing == 0
     return claimed and done.differing > 0
 

@@ -20,8 +20,10 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 from memwal.errors import InvalidArgument
+from memwal.jobs import collector
 from memwal_spark import java, jobs
 from memwal_spark.errors import said
+from memwal_spark.jobs.collecting import _finished
 from memwal_spark.jobs.commands import commands
 from memwal_spark.jobs.fitting import fitted
 from memwal_spark.jobs.sessions import has_master
@@ -162,7 +164,6 @@ def test_the_tasks_of_a_verification_together_say_what_one_process_says(spark: S
     regions = [str(region.region_id) for region in (first, second, third)]
     assert [task.item for task in done.tasks] == [*regions, "the table"]
     assert done.report == memwal.verify(tmp_path / "t")
-    assert done.report is not None
     assert (done.report.clean, dict(done.report.looked_at)["regions"]) == (True, 3)
     # The third region gets the WAL of the second, whose keys are in two regions then; a filter and a file are lost.
     theirs = tmp_path / "t" / "_mem_wal" / str(third.region_id)
@@ -172,7 +173,6 @@ def test_the_tasks_of_a_verification_together_say_what_one_process_says(spark: S
     next((tmp_path / "t" / "data").iterdir()).write_bytes(b"no Lance file")
     damaged = jobs.verify(spark, str(tmp_path / "t"))
     assert damaged.report == memwal.verify(tmp_path / "t")
-    assert damaged.report is not None
     assert {one.oracle for one in damaged.report.findings} == {
         "generations_equal_their_wal",
         "generations_have_their_filter",
@@ -194,6 +194,71 @@ def test_the_tasks_of_a_collection_together_do_and_say_what_one_process_does(
     assert {d.kind for d in local.collected} == {"version", "generation", "transaction"}
     assert done.report == local
     assert names(tmp_path / "many") == names(tmp_path / "one")
+
+
+def refuse(folder: Path) -> Path:
+    """Make the store refuse to list ``folder``: something in it is a link to itself."""
+    loop = folder / "loop"
+    loop.symlink_to(loop)
+    return loop
+
+
+def test_what_the_store_refuses_in_one_region_fails_that_region_and_not_the_others_nor_the_report(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "t")
+    table = flushed(tmp_path / "t", range(30))
+    table.merge()
+    table.snapshot()
+    regions = sorted(str(region.region_id) for region in table.regions())
+    for region in regions:
+        with table.writer(region) as writer:
+            writer.put(table.scan().filter(_of_region(table, region)))
+            writer.flush()
+    broken, *others = regions
+    (generation,) = (tmp_path / "t" / "_mem_wal" / broken).glob("*_gen_2")
+    loop = refuse(generation / "_versions")
+    shown = command("verify", path, "--json")
+    found = json.loads(shown.stdout)
+    assert (shown.exit_code, found["clean"], found["findings"], found["looked_at"]["regions"]) == (1, False, [], 2)
+    assert [one["what"] for one in found["unlooked"]] == [one["task"] for one in found["failed"]] == [broken]
+    assert found["notes"] == [f"region {broken} beside the others: it could not be looked at"]
+    done = jobs.merge(spark, path)
+    assert [task.item for task in done.failed] == [broken]
+    assert done.failed[0].error is not None
+    assert "symbolic links" in done.failed[0].error
+    assert [task.found and task.found["generations"] for task in done.tasks if task.found] == [[2]] * len(others)
+    loop.unlink()
+    # The same for what is of no region.
+    loop = refuse(tmp_path / "t" / "_transactions")
+    verified = jobs.verify(spark, path)
+    assert [name for name, _ in verified.report.unlooked] == [task.item for task in verified.failed] == ["the table"]
+    assert (verified.report.findings, dict(verified.report.looked_at)["regions"]) == ((), 3)
+    loop.unlink()
+    refuse(tmp_path / "t" / "data")
+    collected = command("gc", path, "--retain-versions", "1", "--grace", "0", "--json")
+    found = json.loads(collected.stdout)
+    assert (collected.exit_code, [one["region"] for one in found["failed"]]) == (1, ["the table"])
+    assert collected.stderr.startswith("error: the table: StorageError: ")
+    assert {one["kind"] for one in found["decisions"] if one["collected"]} >= {"version", "generation"}
+
+
+def _of_region(table: memwal.Table, region: str) -> pa.ChunkedArray:
+    (values,) = (each.values for each in table.regions() if str(each.region_id) == region)
+    return pa.chunked_array([[each == values for each in table.region_values(table.scan()).to_pylist()]])
+
+
+def test_of_regions_that_waited_for_room_one_that_fails_stops_no_other(tmp_path: Path) -> None:
+    table = flushed(tmp_path / "t", range(30))
+    table.merge()
+    ledger = collector.Ledger(dry_run=False, sizes=False)
+    begun = table._run(collector.begin(table._io, collector.Policy(retain_versions=1), ledger))
+    broken = begun.plans[0].region
+    refuse(tmp_path / "t" / "_mem_wal" / str(broken) / "wal")
+    failed = _finished(table, begun, begun.plans, ledger)
+    assert list(failed) == [str(broken)]
+    gone = {decision.name.split("/")[1] for decision in ledger.decisions if decision.kind == "generation"}
+    assert gone >= {str(plan.region) for plan in begun.plans[1:]}
 
 
 def names(folder: Path) -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 from memwal.errors import InvalidArgument
 from memwal_spark import flights
 from memwal_spark.route import bucket_count, region_of, route
+from pyspark.sql import functions as sf
 
 if TYPE_CHECKING:
     from memwal import Table
@@ -196,6 +197,9 @@ def test_a_table_without_a_spec_is_routed_by_a_column_of_region_ids(spark: Spark
     df = spark.createDataFrame(flights.change_log(20))
     with pytest.raises(InvalidArgument, match=r"MEMWAL_NO_REGION_COLUMN"):
         route(df, table, sequence_by="seq")
+    unnamed = df.withColumn("region", sf.when(df["origin"] != "JFK", df["origin"]))
+    with pytest.raises(InvalidArgument, match=r"MEMWAL_NULL_REGION"):
+        route(unnamed, table, sequence_by="seq", region_column="region")
     by_origin = route(df.withColumn("region", df["origin"]), table, sequence_by="seq", region_column="region")
     tasks = by_origin.rdd.glom().map(lambda rows: {row["origin"] for row in rows}).collect()
     assert sorted(tasks, key=min) == [{"EWR"}, {"JFK"}, {"LGA"}]

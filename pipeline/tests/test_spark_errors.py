@@ -86,7 +86,7 @@ def test_a_mistake_of_a_read_is_said_before_any_stack(
 @pytest.mark.parametrize(
     ("row", "sequence", "beginning"),
     [
-        ("(CAST(NULL AS BIGINT), 1L, 'a')", "seq", "[MEMWAL_INVALID_ARGUMENT] "),
+        ("(CAST(NULL AS BIGINT), 1L, 'a')", "seq", "[MEMWAL_NULL_KEY] key column id has NULLs"),
         ("(1L, CAST(NULL AS BIGINT), 'a')", "seq", "[MEMWAL_NULL_SEQUENCE] column seq has NULLs"),
         (
             "(1L, 1L, 'a')",

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pytest
 from memwal.codec.marks import Mark
 from memwal.errors import InvalidArgument
-from memwal_spark import write
-from memwal_spark.options import for_writing_streams
+from memwal_spark import streaming, write
+from memwal_spark.options import for_writing, for_writing_streams
 from memwal_spark.source import AnotherClaim
-from memwal_spark.streaming import BatchPart, MemWalStreamWriter
+from memwal_spark.streaming import BATCH, QUERY, BatchPart, MemWalStreamWriter
 from memwal_spark.write import RegionTask, TaskWritten
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -103,7 +103,8 @@ def test_a_batch_that_comes_again_puts_no_entry_though_its_wal_was_collected(
 def task(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The task that the process takes itself for."""
     found = SimpleNamespace(partitionId=lambda: 0, attemptNumber=lambda: 0, taskAttemptId=lambda: 1)
-    monkeypatch.setattr(write, "context", lambda: found)
+    for room in (write, streaming):
+        monkeypatch.setattr(room, "context", lambda: found)
     return found
 
 
@@ -151,6 +152,36 @@ def test_rows_come_in_any_order_and_deletes_with_them(tmp_path: Path) -> None:
     # Nothing stands for a deleted key, so that the writer compares; it leaves out all rows.
     again = put(tmp_path / "t", changes, 0, deleteColumn="gone")
     assert (again.skipped, again.late, found(tmp_path / "t")) == (False, 2, [])
+
+
+ONE = "11111111-1111-4111-8111-111111111111"
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"region": [ONE, None]}, r"\[MEMWAL_NULL_REGION\] some rows have no region id|\[MEMWAL_TWO_REGIONS\].*None"),
+        ({"region": [None, None]}, r"\[MEMWAL_NULL_REGION\] some rows have no region id"),
+        ({"region": ["one", "one"]}, r"\[MEMWAL_NO_REGION_ID\] a row has the region id 'one': "),
+        ({"region": [7, 7]}, r"\[MEMWAL_NO_REGION_ID\] a row has the region id '7': "),
+        ({"id": [1, None]}, r"\[MEMWAL_NULL_KEY\] key column id has NULLs"),
+        ({"seq": [1, None]}, r"\[MEMWAL_NULL_SEQUENCE\] column seq has NULLs"),
+    ],
+)
+def test_a_row_without_region_key_or_sequence_is_refused_by_batch_and_stream(
+    tmp_path: Path, task: SimpleNamespace, columns: dict[str, list[Any]], said: str
+) -> None:
+    spec = "region" not in columns
+    made = {"id": [1, 2], "seq": [1, 2], "text": ["a", "b"], **({} if spec else {"region": [ONE, ONE]}), **columns}
+    share = pa.table(made)
+    memwal.create(tmp_path / "t", SCHEMA, primary_key=["id"], spec=memwal.bucket("b", "id", 2) if spec else None)
+    options = {"path": str(tmp_path / "t"), "sequenceBy": "seq", **({} if spec else {"regionColumn": "region"})}
+    task.getLocalProperty = {QUERY: "query", BATCH: "1"}.get
+    sink = MemWalStreamWriter(options, from_arrow_schema(share.schema), overwrite=False)
+    for write_all in (RegionTask(for_writing(options)).run, sink.write):
+        with pytest.raises(InvalidArgument, match=said):
+            write_all(iter(share.to_batches()))
+    assert found(tmp_path / "t") == []
 
 
 @pytest.mark.usefixtures("task")
@@ -215,12 +246,14 @@ def test_the_programs_of_the_page_run(spark: SparkSession, tmp_path: Path, monke
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [0])
 def test_a_hundred_restarts_from_checkpoints_that_were_cut_lose_and_change_no_row(
-    spark: SparkSession, tmp_path: Path, seed: int
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Between them rows come, regions are flushed, merged and collected, and tasks get other rows than before."""
-    rng = random.Random(seed)
+    """Between them rows come, regions are flushed, merged and collected, and tasks get other rows than before.
+
+    `MEMWAL_STREAM_RESTARTS` and `MEMWAL_STREAM_SEED` let a hundred be run in pieces.
+    """
+    rng = random.Random(int(os.environ.get("MEMWAL_STREAM_SEED", "0")))
     table = bucketed(tmp_path / "t")
     checkpoint = tmp_path / "checkpoint"
     cuts, last = Counter[str](), 0

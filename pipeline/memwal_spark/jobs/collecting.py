@@ -7,21 +7,22 @@ of the base table. These are the engine's own three steps, which `memwal.Table.g
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from memwal.api import GcReport
 from memwal.cli import gc_options
 from memwal.ids import Milliseconds
 from memwal.jobs import collector
-from memwal.jobs.collector import Decision, TimeTravel
+from memwal.jobs.collector import Begun, CollectionPlan, Decision, TimeTravel
 
 from ..options import TableOption
 from ..place import open_table
-from .spread import JobDone, Tell, spread
+from .spread import FAILURES, TABLE, JobDone, TaskDone, Tell, spread, told
 
 if TYPE_CHECKING:
+    from memwal import Table
     from pyspark.sql import SparkSession
 
 GRACE_MS = gc_options.duration_ms(gc_options.GRACE)
@@ -30,10 +31,10 @@ GRACE_MS = gc_options.duration_ms(gc_options.GRACE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected(JobDone):
-    """What a collection did: the tasks, one a region, and the report of all."""
+    """What a collection did: the tasks, one a region, and one of the table if that failed; and the report of all."""
 
     report: GcReport
-    """What `memwal.Table.gc` returns; nothing of a region whose task failed."""
+    """What `memwal.Table.gc` returns: all that was done."""
 
 
 def gc(
@@ -79,7 +80,29 @@ def gc(
 
     tasks = spread(spark, list(plans), work, tell)
     found = [(plans[task.item], task.found) for task in tasks if task.found is not None]
-    ledger.decisions += [Decision(**one) for _, told in found for one in told["decisions"]]
-    waiting = [planned for planned, told in found if told["waiting"]]
-    table._run(collector.finish(table._io, begun, waiting, ledger))
+    ledger.decisions += [Decision(**one) for _, said in found for one in said["decisions"]]
+    waiting = [planned for planned, said in found if said["waiting"]]
+    failed = _finished(table, begun, waiting, ledger)
+    tasks = tuple(
+        replace(task, found=None, error=failed.pop(task.item)) if task.item in failed else task for task in tasks
+    )
+    tasks += tuple(TaskDone(item=item, found=None, error=error) for item, error in failed.items())
     return Collected(tasks=tasks, report=GcReport(decisions=tuple(ledger.decisions), dry_run=dry_run))
+
+
+def _finished(
+    table: Table, begun: Begun, waiting: Sequence[CollectionPlan], ledger: collector.Ledger
+) -> dict[str, str]:
+    """Collect what is of the table, and then the regions that wait for room; what of it failed, and with what."""
+    failed: dict[str, str] = {}
+    try:
+        table._run(collector.finish(table._io, begun, (), ledger))
+    except FAILURES as error:
+        # AMB-98, checks and deletion are two steps: without the record of the first no region's manifest is written.
+        return dict.fromkeys([TABLE, *(str(planned.region) for planned in waiting)], told(error))
+    for planned in waiting:
+        try:
+            table._run(collector.collect_waiting(table._io, planned, begun, ledger))
+        except FAILURES as error:
+            failed[str(planned.region)] = told(error)
+    return failed

@@ -240,11 +240,11 @@ def verify(
             return verifying.verify(spark, table, fast=fast, storage=_options(storage), tell=tell)
 
     done = _with_progress("verifying", job)
-    found = verify_words.as_found(table, done.report) if done.report is not None else {}
+    found = verify_words.as_found(table, done.report)
     if as_json:
         failed = [{"task": task.item, "error": task.error} for task in done.failed]
         typer.echo(json.dumps({**found, "failed": failed}, indent=2))
-    elif found:
+    else:
         verify_words.show(found, Console())
     _end(done, "region")
     if found["findings"]:
@@ -344,8 +344,11 @@ def _show(done: JobDone, kind: str, line: Callable[[str, dict[str, Any]], str], 
 
 def _end(done: JobDone, kind: str) -> None:
     """Name the tasks that failed, and end the command with 1 if there are some."""
+    from .spread import TABLE
+
     for task in done.failed:
-        typer.echo(f"error: {kind} {task.item}: {task.error}", err=True)
+        name = task.item if task.item == TABLE else f"{kind} {task.item}"
+        typer.echo(f"error: {name}: {task.error}", err=True)
     if done.failed:
         raise typer.Exit(1)
 

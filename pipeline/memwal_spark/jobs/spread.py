@@ -22,6 +22,11 @@ GroupWork = Callable[[Sequence[str]], Mapping[str, dict[str, Any] | Exception]]
 Tell = Callable[[int, int], None]
 """Gets the tasks that are done, and how many there are."""
 
+TABLE = "the table"
+"""How a job names what it does that is not of one region."""
+FAILURES = (MemwalError, pa.ArrowException)
+"""What ends the work on one thing, and not the job."""
+
 _RESULT = "item string, done string, error string"
 _LOOK_S = 0.5
 
@@ -100,7 +105,7 @@ def _attempted(group: Sequence[str], work: GroupWork) -> list[dict[str, str | No
     found: Mapping[str, dict[str, Any] | Exception]
     try:
         found = work(group)
-    except (MemwalError, pa.ArrowException) as error:
+    except FAILURES as error:
         found = dict.fromkeys(group, error)
     return [_row(item, done) for item, done in found.items()]
 
@@ -108,8 +113,12 @@ def _attempted(group: Sequence[str], work: GroupWork) -> list[dict[str, str | No
 def _row(item: str, done: dict[str, Any] | Exception) -> dict[str, str | None]:
     if not isinstance(done, Exception):
         return {"item": item, "done": json.dumps(done), "error": None}
-    notes = getattr(done, "__notes__", ())
-    return {"item": item, "done": None, "error": "; ".join([f"{type(done).__name__}: {done}", *notes])}
+    return {"item": item, "done": None, "error": told(done)}
+
+
+def told(error: Exception) -> str:
+    """Kind and text of ``error``, and its notes."""
+    return "; ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
 
 
 @contextmanager

@@ -7,16 +7,18 @@ one that loses a version to another carries its commit over, or begins it again,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
-from memwal.errors import InvalidArgument, MemwalError, check_name
-from memwal.ids import RegionId
+from memwal.errors import InvalidArgument, check_name
 from memwal.jobs.defaults import COMMIT_EVERY, COMPACT_OVER
+from memwal.jobs.merger import Merged
 from memwal.table import coverage
 
 from ..options import TableOption
 from ..place import open_table
-from .spread import JobDone, Tell, spread, spread_groups
+from .spread import FAILURES, JobDone, Tell, spread, spread_groups
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,6 +44,8 @@ def merge(
     ``generations`` (numbers), ``rows`` and ``deleted``. Raises InvalidArgument if there is no table, or no
     region of that name. An error of the rewriting is raised when all else is done, and leaves what was merged.
     """
+    if commit_every < 1:
+        raise InvalidArgument(f"[MEMWAL_OPTION] commit_every={commit_every} is to be a number of regions, from 1 on")
     if compact_over < 0:
         raise InvalidArgument(f"[MEMWAL_OPTION] compact_over={compact_over} is to be 0 (never) or more")
     place = TableOption(path=path, storage=dict(storage or {}))
@@ -63,15 +67,25 @@ def merge(
             try:
                 with opened.writer(region) as writer:
                     writer.flush()
-            except MemwalError as error:
+            except FAILURES as error:
                 failed[region] = error
+        done: list[Merged] = []
+
+        def merged(names: Sequence[str]) -> dict[str, Exception]:
+            """Merge regions in common commits; what stops all of them may be wrong with one, so each is tried alone."""
+            try:
+                unmerged = opened._merged(names, None, commit_every, replace_rows_of_others, done)
+            except FAILURES as error:
+                return {names[0]: error} if len(names) == 1 else reduce(or_, (merged([name]) for name in names))
+            return {str(region): failure for region, failure in unmerged.items()}
+
         flushed = [region for region in group if region not in failed]
-        done, unmerged = opened._merged(flushed, None, commit_every, replace_rows_of_others)
+        failed |= merged(flushed) if flushed else {}
         found: dict[str, dict[str, Any] | Exception] = {}
         for region in group:
-            own = [merged for merged in done if merged.region_id == region]
-            generations = [int(merged.generation) for merged in own]
-            failure = failed.get(region) or unmerged.get(RegionId(region))
+            own = [each for each in done if each.region_id == region]
+            generations = [int(each.generation) for each in own]
+            failure = failed.get(region)
             if failure is not None and own:
                 failure.add_note(f"generations {generations} were merged before that")
             sums = {"rows": sum(each.rows for each in own), "deleted": sum(each.deleted for each in own)}

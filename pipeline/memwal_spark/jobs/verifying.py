@@ -18,21 +18,18 @@ from memwal.drive import _no_listener
 from memwal.errors import InvalidArgument, NotFound
 from memwal.invariants import Report, runner
 
-from .spread import JobDone, Tell, spread
+from .spread import TABLE, JobDone, Tell, spread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-TABLE = "the table"
-"""Name of the last task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified(JobDone):
     """What looking at a table found: the tasks, one a region and one for all of the table, and the report."""
 
-    report: Report | None
-    """What `memwal.verify` returns; None if a task failed, since then nobody knows of the whole."""
+    report: Report
+    """What `memwal.verify` returns; ``unlooked`` names what a task has failed to look at."""
 
 
 def verify(
@@ -45,8 +42,9 @@ def verify(
 ) -> Verified:
     """Run every invariant over the table, read only, in a task for each region; see `memwal.verify`.
 
-    A task says ``findings``, how many. A table that changed meanwhile is looked at again if something was found. Raises
-    InvalidArgument if there is no trace of a table.
+    A task says ``findings``, how many. One that fails is named in the report, which has what the others found, and
+    compares the regions that were looked at. A table that changed meanwhile is looked at again if something was found
+    or has failed. Raises InvalidArgument if there is no trace of a table.
     """
     options = dict(storage or {})
     place = _place(path, options)
@@ -54,11 +52,10 @@ def verify(
         for _ in range(runner.ATTEMPTS):
             begun = found(place, runner.begin(place.io, revision=None, fast=fast))
             done = _looked(spark, path, options, begun, tell)
-            if done.report is None or done.report.clean or place.run(runner.unchanged(place.io, begun)):
+            if done.report.clean or place.run(runner.unchanged(place.io, begun)):
                 return done
     except NotFound as missing:
         raise InvalidArgument(f"[MEMWAL_NO_TABLE] there is no table at {path!r}: check the path") from missing
-    assert done.report is not None, "a failed task has ended the loop"
     return replace(done, report=replace(done.report, moved=True))
 
 
@@ -74,19 +71,24 @@ def _looked(
 
     tasks = spread(spark, list(regions), look, tell)
     every = [task.found["looked"] for task in tasks if task.found is not None]
+    failed = {regions[task.item]: task.error for task in tasks if task.error is not None}
 
     def finish(_: str) -> dict[str, Any]:
         there = _place(path, options)
-        report = there.run(runner.finish(there.io, begun, [_value(text) for text in every]))
+        report = there.run(runner.finish(there.io, begun, [_value(text) for text in every], failed))
         return {"findings": len(report.findings), "report": _text(report)}
 
-    if len(every) == len(tasks):
-        tasks += spread(spark, [TABLE], finish, tell)
-    last = tasks[-1].found if tasks and tasks[-1].item == TABLE else None
+    (last,) = spread(spark, [TABLE], finish, tell)
+    if last.found is not None:
+        report = _value(last.found["report"])
+    else:
+        unlooked = [*failed.items(), (TABLE, str(last.error))]
+        report = runner.without_base(_place(path, options).io, begun, [_value(text) for text in every], unlooked)
     told = tuple(
-        task if task.found is None else replace(task, found={"findings": task.found["findings"]}) for task in tasks
+        task if task.found is None else replace(task, found={"findings": task.found["findings"]})
+        for task in (*tasks, last)
     )
-    return Verified(tasks=told, report=_value(last["report"]) if last is not None else None)
+    return Verified(tasks=told, report=report)
 
 
 def _place(path: str, options: Mapping[str, str]) -> Place:

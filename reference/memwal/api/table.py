@@ -121,7 +121,8 @@ class Table(Regions):
         names, last = [region] if isinstance(region, str) else region, None if until is None else Generation(until)
         if compact_over < 0:
             raise InvalidArgument(f"compact_over={compact_over} is to be a number of fragments, or 0 for never")
-        done, failed = self._merged(names, last, commit_every, replace_rows_of_others)
+        done: list[Merged] = []
+        failed = self._merged(names, last, commit_every, replace_rows_of_others, done)
         compacted = self._compacted(compact_over) if done else 0
         if failed:
             raise first(failed.values())
@@ -135,18 +136,23 @@ class Table(Regions):
         return len(before - coverage.fragment_ids(self._state))
 
     def _merged(
-        self, names: Sequence[str] | None, until: Generation | None, commit_every: int, replace_rows_of_others: bool
-    ) -> tuple[tuple[Merged, ...], Mapping[RegionId, Failure]]:
-        """As `merge`: the generations that were merged, and the regions that could not be merged to their end."""
+        self,
+        names: Sequence[str] | None,
+        until: Generation | None,
+        commit_every: int,
+        replace_rows_of_others: bool,
+        done: list[Merged],
+    ) -> Mapping[RegionId, Failure]:
+        """As `merge`: the regions that could not be merged to their end. What is committed is added to ``done``."""
         self._check_not_pinned()
         if commit_every < 1:
             raise InvalidArgument(f"commit_every={commit_every} is to be a number of regions, from 1 on")
         apart = self._io.interpretation.manual_regions_apart and not replace_rows_of_others
         io = replace(self._io, interpretation=replace(self._io.interpretation, manual_regions_apart=apart))
         wanted, beside = self._to_merge(names)
-        done = self._run(merge_regions(io, wanted, until, beside, commit_every=commit_every))
+        _, failed = self._run(merge_regions(io, wanted, until, beside, commit_every=commit_every, done=done))
         self.refresh()
-        return done
+        return failed
 
     def _to_merge(self, names: Sequence[str] | None) -> tuple[list[RegionId], frozenset[RegionId]]:
         """The regions to merge, and those that are known to be manual because the table has no spec."""

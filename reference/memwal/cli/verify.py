@@ -64,6 +64,7 @@ def as_found(table: str, report: Report) -> Found:
         "suppressed": dict(report.suppressed),
         "looked_at": dict(report.looked_at),
         "notes": list(report.notes),
+        "unlooked": [{"what": what, "error": error} for what, error in report.unlooked],
     }
 
 
@@ -100,6 +101,8 @@ def show(found: Found, out: Console) -> None:
     looked_at = ", ".join(f"{number} {name}" for name, number in found["looked_at"].items())
     version = f"version {found['version']}, " if found["version"] is not None else ""
     line(f"{version}revision {found['revision'] or 'unknown'}: looked at {looked_at or 'nothing'}")
+    for one in found["unlooked"]:
+        line(f"not looked at: {one['what']}: {one['error']}", "red")
     line("clean" if found["clean"] else counted(len(found["findings"]), "finding"))
 
 

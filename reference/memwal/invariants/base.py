@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from .. import paths
@@ -62,9 +62,18 @@ async def known_of(io: Io, state: TableState | None) -> Base:
 
 
 async def look_at_versions(
-    io: Io, regions: Mapping[RegionId, RegionView], ledger: FindingsLedger, *, rows: bool, recent: int | None
+    io: Io,
+    regions: Mapping[RegionId, RegionView],
+    ledger: FindingsLedger,
+    *,
+    rows: bool,
+    recent: int | None,
+    unlooked: Collection[RegionId] = (),
 ) -> None:
-    """Look at every retained version, or at the ``recent`` newest ones, ascending."""
+    """Look at every retained version, or at the ``recent`` newest ones, ascending.
+
+    ``unlooked``: regions that are there and not among ``regions``, of which nothing is said.
+    """
     listing = await naming.listing(io)
     await _references(io, listing, ledger)
     ledger.add(table.table_versions_have_one_naming_scheme(listing, io.path(paths.VERSIONS)))
@@ -86,7 +95,7 @@ async def look_at_versions(
         add_files(looked_at, ledger)
         for name in looked_at.unread:
             ledger.note(f"{name}: not looked into")
-        current = await _look_at_details(io, state, found, regions, ledger)
+        current = await _look_at_details(io, state, found, regions, unlooked, ledger)
         if current.details is not None:
             if found.newest is not None:
                 await _look_at_step(io, found, current, ledger)
@@ -145,7 +154,12 @@ async def _look_at_version(io: Io, state: TableState, transactions: frozenset[st
 
 
 async def _look_at_details(
-    io: Io, state: TableState, before: Base, regions: Mapping[RegionId, RegionView], ledger: FindingsLedger
+    io: Io,
+    state: TableState,
+    before: Base,
+    regions: Mapping[RegionId, RegionView],
+    unlooked: Collection[RegionId],
+    ledger: FindingsLedger,
 ) -> Base:
     """The MemWAL index of one version, and the region snapshot in it; ``before`` may have read the same snapshot."""
     details = await attempted(details_of(state), state.path)
@@ -162,8 +176,9 @@ async def _look_at_details(
         ledger.add(snapshots.snapshots_open([rows]))
         return Base(newest=state, enabled=True, details=details, rows=())
     ledger.looked_at["snapshots"] += 1
-    ledger.add(snapshots.snapshots_are_not_ahead(state, rows, regions))
-    ledger.add(snapshots.snapshots_list_what_is_there(state, rows, regions))
+    looked_at = [row for row in rows if row.region_id not in unlooked]
+    ledger.add(snapshots.snapshots_are_not_ahead(state, looked_at, regions))
+    ledger.add(snapshots.snapshots_list_what_is_there(state, looked_at, regions))
     return Base(newest=state, enabled=True, details=details, rows=rows)
 
 

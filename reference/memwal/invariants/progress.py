@@ -5,7 +5,7 @@ Source: MemWAL revisions A and B, "MemTable Merger"; AMB-80, 81, 97, 101.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from .. import paths
 from ..ids import RegionId
@@ -51,9 +51,11 @@ def merge_progress_is_below_the_current_generation(view: RegionView, state: Tabl
 
 
 @invariant("AMB-97", "AMB-80", "MANIFEST-001", about="region", remedy=_LOST)
-def merged_regions_are_there(state: TableState, regions: Mapping[RegionId, RegionView]) -> Iterator[Violation]:
+def merged_regions_are_there(
+    state: TableState, regions: Mapping[RegionId, RegionView], unlooked: Collection[RegionId] = ()
+) -> Iterator[Violation]:
     """Every region that was merged from still has its manifests."""
     for region, progress in state.mem_wal.merged:
-        if progress and (region not in regions or not regions[region].numbers):
+        if progress and region not in unlooked and (region not in regions or not regions[region].numbers):
             folder = f"{state.path.rpartition(f'{paths.VERSIONS}/')[0]}{paths.region(region)}/manifest"
             yield objection(folder, f"generation {progress} of {region} is merged, and the region has no manifest")

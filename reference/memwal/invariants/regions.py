@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from .. import paths
 from ..effects import Io
@@ -53,18 +53,24 @@ async def look_at_region(
             ledger.add(registration.regions_are_registered_under_their_spec(seen, row))
 
 
-def look_at_all_regions(table: Io, regions: Mapping[RegionId, RegionView], base: Base, ledger: FindingsLedger) -> None:
-    """Judge the regions among each other, and what the base table says of all of them."""
+def look_at_all_regions(
+    table: Io,
+    regions: Mapping[RegionId, RegionView],
+    base: Base,
+    ledger: FindingsLedger,
+    unlooked: Collection[RegionId] = (),
+) -> None:
+    """Judge the regions among each other, and what the base table says of all of them but of those ``unlooked`` at."""
     state, details = base.newest, base.details
     if state is not None and details is not None:
         ledger.add(index.the_table_declares_a_key(state))
         ledger.add(index.maintained_indexes_exist(state, details))
         ledger.add(index.region_specs_are_sound(state, details))
-        ledger.add(progress.merged_regions_are_there(state, regions))
+        ledger.add(progress.merged_regions_are_there(state, regions, unlooked))
     _look_at_values(table, regions, base, ledger)
     if state is not None:
         configured = CONFIG_REVISION in state.config
-        ledger.add(index.regions_need_a_mem_wal_index(state, regions, enabled=base.enabled))
+        ledger.add(index.regions_need_a_mem_wal_index(state, {*regions, *unlooked}, enabled=base.enabled))
         ledger.add(index.enabling_was_finished(state, configured=configured, enabled=base.enabled))
 
 

@@ -36,10 +36,13 @@ class Report:
     moved: bool = False
     """Whether the table kept changing while it was looked at, so that findings may come from two moments."""
 
+    unlooked: tuple[tuple[str, str], ...] = ()
+    """What could not be looked at, a region or the base table, and with what that failed; `memwal.verify` raises it."""
+
     @property
     def clean(self) -> bool:
-        """Whether nothing was found."""
-        return not self.findings
+        """Whether everything was looked at, and nothing was found."""
+        return not self.findings and not self.unlooked
 
 
 @dataclass(slots=True)

@@ -9,8 +9,9 @@ side, and gets the same report.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from .. import paths
 from ..effects import Commits, Io
@@ -132,21 +133,39 @@ async def look_at(table: Io, begun: BegunReport, region: RegionId) -> RegionLook
     return RegionLooked(view=seen, values=values, ledger=ledger)
 
 
-async def finish(table: Io, begun: BegunReport, looked: Sequence[RegionLooked]) -> Report:
-    """Look at the base table and at the regions among each other; the report of all. ``looked``: in their order."""
+async def finish(
+    table: Io, begun: BegunReport, looked: Sequence[RegionLooked], failed: Mapping[RegionId, str] = MappingProxyType({})
+) -> Report:
+    """Look at the base table and at the regions among each other; the report of all. ``looked``: in their order.
+
+    ``failed``: regions that could not be looked at, and why. Of them nothing is found, and the report names them.
+    """
     table = _looked_through(table)
     ledger = FindingsLedger()
     ledger.take(begun.ledger)
+    for region in failed:
+        ledger.note(f"region {region} beside the others: it could not be looked at")
     regions = {one.view.region_id: one.view for one in looked}
-    await look_at_versions(table, regions, ledger, rows=not begun.fast, recent=begun.recent)
+    await look_at_versions(table, regions, ledger, rows=not begun.fast, recent=begun.recent, unlooked=failed)
     for one in looked:
         ledger.take(one.ledger)
-    look_at_all_regions(table, regions, begun.base, ledger)
+    look_at_all_regions(table, regions, begun.base, ledger, failed)
     values = {one.view.region_id: one.values for one in looked if one.values is not None}
     ledger.add(regions_have_distinct_values(values, table.path(paths.MEM_WAL)))
     if not begun.fast and begun.rows is not None:
         await look_at_keys(table, regions, begun.base, begun.rows, ledger)
-    return _report(table, ledger, begun.revision, begun.base, begun.fast)
+    return _report(table, ledger, begun, tuple(failed.items()))
+
+
+def without_base(
+    table: Io, begun: BegunReport, looked: Sequence[RegionLooked], failed: Sequence[tuple[str, str]]
+) -> Report:
+    """The report of the regions alone, where `finish` failed. ``failed``: what could not be looked at, and why."""
+    ledger = FindingsLedger()
+    for each in (begun.ledger, *(one.ledger for one in looked)):
+        ledger.take(each)
+    ledger.note("the base table, and the regions among each other: that failed")
+    return _report(table, ledger, begun, failed)
 
 
 async def unchanged(table: Io, begun: BegunReport) -> bool:
@@ -199,7 +218,8 @@ def _rows(state: TableState | None, revision: Revision | None) -> Rows | None:
     return Rows(table=state.schema, key=state.primary_key, revision=revision, field_ids=tuple(state.field_ids.items()))
 
 
-def _report(table: Io, ledger: FindingsLedger, revision: Revision | None, base: Base, fast: bool) -> Report:
+def _report(table: Io, ledger: FindingsLedger, begun: BegunReport, failed: Sequence[tuple[str, str]]) -> Report:
+    revision, base = begun.revision, begun.base
     about = {name: ABOUT.index(one.about) for name, one in INVARIANTS.items()}
     ordered = sorted(
         (replace(one, path=_relative(table, one.path)) for one in ledger.findings),
@@ -209,11 +229,12 @@ def _report(table: Io, ledger: FindingsLedger, revision: Revision | None, base: 
         revision=revision.name if revision is not None else None,
         version=base.newest.version if base.newest is not None else None,
         mem_wal=base.details is not None,
-        fast=fast,
+        fast=begun.fast,
         findings=tuple(ordered),
         suppressed=tuple(sorted(ledger.suppressed.items())),
         looked_at=tuple(ledger.looked_at.items()),
         notes=tuple(note.replace(f"{table.root}/", "") if table.root else note for note in ledger.all_notes()),
+        unlooked=tuple(failed),
     )
 
 

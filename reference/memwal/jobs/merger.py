@@ -116,6 +116,7 @@ async def merge_regions(
     beside: Collection[RegionId] = (),
     *,
     commit_every: int = COMMIT_EVERY,
+    done: list[Merged] | None = None,
 ) -> tuple[tuple[Merged, ...], Mapping[RegionId, Failure]]:
     """Merge every generation of ``regions`` that is listed and not merged; returns those that this call committed.
 
@@ -126,9 +127,10 @@ async def merge_regions(
 
     A commit counts when the newest version has its progress. A generation that another merger committed first is
     skipped. One that cannot be opened stops its region: a merger never goes on to the next. Raises `Conflict` if
-    the table cannot be merged into or changed too often; what was committed before that stays.
+    the table cannot be merged into or changed too often, and the store's own outcomes; what was committed before that
+    stays, and is in ``done``, which each commit is added to.
     """
-    run = _Run(list(dict.fromkeys(regions)), until, beside, commit_every)
+    run = _Run(list(dict.fromkeys(regions)), until, beside, commit_every, done=[] if done is None else done)
     while run.waiting:
         try:
             await _step(io, run)

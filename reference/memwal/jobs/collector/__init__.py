@@ -18,11 +18,13 @@ from .decision import Decision, Eligibility, KeepRule, Kind
 from .generations import kept_because
 from .ledger import Ledger
 from .policy import KEEP_ALL, Policy, TimeTravel
-from .run import Begun, begin, collect, collect_planned, finish
+from .regions import CollectionPlan
+from .run import Begun, begin, collect, collect_planned, collect_waiting, finish
 
 __all__ = [
-    "ELIGIBILITY", "KEEP_ALL", "RETAIN_MANIFESTS", "Begun", "Decision", "Eligibility", "KeepRule", "Kind", "Ledger",
-    "Policy", "TimeTravel", "begin", "collect", "collect_planned", "finish", "kept_because", "rules",
+    "ELIGIBILITY", "KEEP_ALL", "RETAIN_MANIFESTS", "Begun", "CollectionPlan", "Decision", "Eligibility", "KeepRule",
+    "Kind", "Ledger", "Policy", "TimeTravel", "begin", "collect", "collect_planned", "collect_waiting", "finish",
+    "kept_because", "rules",
 ]  # fmt: skip
 
 ELIGIBILITY: tuple[Eligibility[Any], ...] = (

@@ -120,8 +120,13 @@ async def finish(io: Io, begun: Begun, waiting: Sequence[CollectionPlan], ledger
     if not begun.recorded:
         await _record(io, needs, begun.plans)
     for planned in waiting:
-        await unlist(io, planned, needs)
-        await collect_region(io, planned, needs, begun.remembered, begun.now_ms, ledger)
+        await collect_waiting(io, planned, begun, ledger)
+
+
+async def collect_waiting(io: Io, planned: CollectionPlan, begun: Begun, ledger: Ledger) -> None:
+    """Collect in a region for which `collect_planned` had no room, once `finish` may have made some."""
+    await unlist(io, planned, begun.needs)
+    await collect_region(io, planned, begun.needs, begun.remembered, begun.now_ms, ledger)
 
 
 async def _unlisted(io: Io, planned: CollectionPlan, needs: Needs) -> bool:
