@@ -297,7 +297,7 @@ def test_the_commands_of_the_page_do_what_it_says(spark: SparkSession, tmp_path:
         for line in block.splitlines()
     ]
     words = [line[2:] for line in typed if line[:2] == ["memwal", "spark"]]
-    assert [line[0] for line in words] == ["write", "merge", "catch-up", "gc", "verify", "write"]
+    assert [line[0] for line in words] == ["write", "merge", "catch-up", "gc", "verify", "why", "write"]
     assert [line[0] for line in typed if line[0] != "memwal"] == ["spark-submit"]
     places = {name: tmp_path / name for name in ("the/table", "changes.csv", "log.json")}
     bucketed(places["the/table"], revision="R")

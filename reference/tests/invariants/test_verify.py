@@ -512,7 +512,7 @@ def test_the_command_ends_with_0_for_a_whole_table_and_prints_stable_json(tmp_pa
     found = json.loads(output)
     assert set(found) == {
         "table", "clean", "revision", "version", "mem_wal", "fast", "moved", "findings", "suppressed", "looked_at",
-        "notes",
+        "notes", "unlooked",
     }  # fmt: skip
     assert (found["clean"], found["revision"], found["version"], found["findings"]) == (True, "B", 8, [])
 

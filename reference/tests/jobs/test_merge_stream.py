@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from memwal import keys
+from memwal import key_codes, keys
 from memwal.codec import data_file, file_layout
 from memwal.codec.pb.lance import transaction_pb2
 from memwal.drive import drive
@@ -185,7 +185,7 @@ KINDS: dict[str, tuple[list[pa.DataType], Any]] = {
 
 @pytest.mark.parametrize(
     ("dense", "codes"),
-    [(32, keys.CODES), (0, keys.CODES), (0, 10)],
+    [(32, key_codes.CODES), (0, key_codes.CODES), (0, 10)],
     ids=["dense", "sparse", "codes are numbered anew"],
 )
 @pytest.mark.parametrize("kind", list(KINDS))
@@ -196,7 +196,7 @@ def test_key_sets_agree_with_sets_of_python_values(
     kind: str, dense: int, codes: int, monkeypatch: pytest.MonkeyPatch, data: st.DataObject
 ) -> None:
     monkeypatch.setattr(keys, "DENSE", dense)
-    monkeypatch.setattr(keys, "CODES", codes)
+    monkeypatch.setattr(key_codes, "CODES", codes)
     types, values = KINDS[kind]
     held, asked = data.draw(st.lists(values, max_size=12)), data.draw(st.lists(values, max_size=12))
     cuts = data.draw(st.integers(0, 12))
