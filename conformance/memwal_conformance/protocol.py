@@ -224,6 +224,8 @@ class Hello:
     """Parameters that are not taken, each as ``message parameter``."""
     helped: tuple[str, ...] = ()
     """What the adapter does for the implementation, a sentence each."""
+    looks_as: str = ""
+    """How the User-Agent of the adapter's own requests begins; empty if it makes none."""
     lent: tuple[str, ...] = ()
     """Roles that the run has another play, by ``--roles-by``. No adapter says this."""
 
@@ -245,6 +247,7 @@ class Hello:
             partial=tuple(message for message in messages() if message in result.get("partial", ())),
             without=tuple(sorted(result.get("without", ()))),
             helped=tuple(result.get("helped", ())),
+            looks_as=result.get("looks_as", ""),
             lent=tuple(result.get("lent", ())),
         )
 

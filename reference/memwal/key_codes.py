@@ -38,7 +38,7 @@ class Direct:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
+class NumberedTuples:
     """Codes by the position of each column's value among the distinct values of the key set; -1 for other keys."""
 
     distinct: tuple[pa.Array, ...]
@@ -115,7 +115,7 @@ def direct(keys: pa.Table) -> Direct | None:
     return Direct() if plain else None
 
 
-def numbering(keys: pa.Table) -> Direct | Numbered:
+def numbering(keys: pa.Table) -> Direct | NumberedTuples:
     plain = direct(keys)
     if plain is not None:
         return plain
@@ -129,7 +129,7 @@ def numbering(keys: pa.Table) -> Direct | Numbered:
         size = (size if renumber is None else len(renumber)) * len(values)
         seen.append(renumber)
         combined = _combined(_renumbered(combined, renumber), _positions(keys.column(number), values), values)
-    return Numbered(distinct, tuple(seen))
+    return NumberedTuples(distinct, tuple(seen))
 
 
 def is_integral(arrow: pa.DataType) -> bool:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from . import cellwise
 from .clauses import implements
-from .key_codes import SPREAD, Codes, Direct, Hashed, Numbered, numbering
+from .key_codes import SPREAD, Codes, Direct, Hashed, NumberedTuples, numbering
 
 Mask = npt.NDArray[np.bool_]
 """One truth value per row, shape (rows,)."""
@@ -115,7 +115,7 @@ class KeyPlaces:
     def __init__(self, keys: pa.Table) -> None:
         """``keys``: a table of the key columns."""
         self._keys = keys
-        self._numbering: Direct | Numbered | Hashed = Hashed.of(keys) or numbering(keys)
+        self._numbering: Direct | NumberedTuples | Hashed = Hashed.of(keys) or numbering(keys)
         self._table: npt.NDArray[np.int32] | None = None
         self._order = self._codes = np.empty(0, dtype=np.int64)
         self._take(self._numbering.codes(keys))

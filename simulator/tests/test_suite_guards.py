@@ -169,6 +169,7 @@ def test_there_is_one_profile_and_no_test_has_its_own() -> None:
     home = {
         "simulator/memwal_sim/profiles.py",
         "simulator/memwal_sim/strategies/by_hypothesis.py",
+        "conformance/memwal_conformance/exploring/lives.py",  # drawn, not tested: from a seed that the user gives
         "conformance/memwal_conformance/proving/warm.py",  # the loaded profile without shrinking, in any checkout
     }
     found = {

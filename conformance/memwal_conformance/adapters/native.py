@@ -91,6 +91,7 @@ def hello(_state: NativeState, _: Json) -> Json:
         "partial": partial,
         "without": without(),
         "helped": list(HELPED),
+        "looks_as": "aws-sdk-cpp",
         "capabilities": capabilities,
     }
 

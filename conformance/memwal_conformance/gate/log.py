@@ -66,6 +66,8 @@ class LogEntry:
     """Of the request's arrival."""
     rule: str = ""
     """Label of the rule that decided."""
+    agent: str = ""
+    """The User-Agent that the client calls itself."""
 
     def to_json(self) -> dict[str, Any]:
         """As saved in a file of JSON lines."""
@@ -129,4 +131,5 @@ def entry(
         reply[1],
         store,
         request.number,
+        agent=request.agent,
     )

@@ -30,6 +30,8 @@ class GateRequest:
     """16 hexadecimal digits of the payload's SHA-256."""
     bytes_: int
     """Size of the payload."""
+    agent: str = ""
+    """The User-Agent that the client calls itself."""
 
     @property
     def operation(self) -> S3Operation:

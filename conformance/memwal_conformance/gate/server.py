@@ -41,6 +41,7 @@ class Gate:
     ``drain``: called with an actor's name before a request of it is carried out, so that acknowledgements that it has
     given elsewhere can be handed to `acknowledge` before the store goes on.
     ``kill``: called with an actor's name by rules that kill. ``port``: 0 for any free one.
+    ``looking``: how the User-Agent of an adapter's own look-ups begins; they are another actor's then, see `LOOKING`.
 
     Methods may be called from any thread.
     """
@@ -59,6 +60,7 @@ class Gate:
         drain: Callable[[str], None] | None = None,
         kill: Callable[[str], None] | None = None,
         port: int = 0,
+        looking: str = "",
     ) -> None:
         self.bucket, self.region = bucket, region
         self._keys: dict[str, Credentials] = {}
@@ -73,6 +75,7 @@ class Gate:
             limits or GateLimits(),
             clock,
             tuple(asleep),
+            looking,
         )
         self._service.hook, self._service.drain, self._service.killer = hook, drain, kill
         self._wanted_port = port

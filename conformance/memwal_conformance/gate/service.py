@@ -25,6 +25,8 @@ Hook: TypeAlias = Callable[[GateRequest, Apply], "Answer | Awaitable[Answer | No
 """Decides about a request: an answer, or None for what the rules say, which is the honest reply if they say nothing."""
 
 STRANGERS_MAX = 1000
+LOOKING = " looking"
+"""Behind the name of an actor: not the implementation asks, but what its adapter looks up by itself."""
 
 
 class GateService:
@@ -40,6 +42,7 @@ class GateService:
         limits: GateLimits,
         clock: Callable[[], float],
         asleep: tuple[FaultRule, ...] = (),
+        looking: str = "",
     ) -> None:
         self.limits, self.clock, self.framing = limits, clock, Framing()
         self.shelf = Shelf(contents, limits, clock, region)
@@ -58,7 +61,7 @@ class GateService:
         self.killer: Callable[[str], None] | None = None
         self.watchers: list[Callable[[], None]] = []
         """Called after everything that happens."""
-        self._bucket, self._keys = bucket, keys
+        self._bucket, self._keys, self._looking = bucket, keys, looking
         self._arrived = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._until = [rule for rule in rules if rule.until is not None]
@@ -109,7 +112,10 @@ class GateService:
         if len(self.log) >= self.limits.log_entries:
             self.exhausted = f"more than {self.limits.log_entries} requests"
             raise Refusal("InsufficientStorage", f"this gate logs {self.limits.log_entries} requests")
-        return GateRequest(known.actor, self._arrived, call, _digest(data), len(data))
+        agent = head.headers.get("user-agent", "")
+        looks = bool(self._looking) and agent.startswith(self._looking)
+        actor = f"{known.actor}{LOOKING}" if looks else known.actor
+        return GateRequest(actor, self._arrived, call, _digest(data), len(data), agent)
 
     async def _decide(self, course: _Course) -> None:
         answer: Answer | None = None

@@ -13,6 +13,7 @@ from memwal.jobs.defaults import COMMIT_EVERY, COMPACT_OVER
 from memwal.words import counted
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import TaskID
 
     from memwal.api import MergeReport
@@ -27,13 +28,13 @@ class Display:
     Called with every event of the engine; lines for those that are not about progress.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, console: Console = err) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
         from rich.progress import Progress as Bars
 
         columns = (TextColumn("{task.description:>14}"), BarColumn(), MofNCompleteColumn())
-        self._bars = Bars(*columns, console=err, transient=True, disable=not err.is_terminal)
-        self._lines = Progress(err)
+        self._bars = Bars(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._console, self._lines = console, Progress(console)
         self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> Display:
@@ -51,7 +52,7 @@ class Display:
 
     def _show(self, stage: str, done: int, total: int) -> None:
         words = STAGES.get(stage, stage)
-        if not err.is_terminal:
+        if not self._console.is_terminal:
             self._lines.say(f"{words}: {done:,} of {total:,}")
             return
         if stage not in self._tasks:

@@ -1,0 +1,158 @@
+"""``memwal conformance explore`` and ``memwal conformance findings``: another implementation, explored.
+
+Exit codes: 0 nothing found, 1 something was, 2 usage.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from memwal.errors import InvalidArgument, check_name
+from memwal_sim.cli.terminal import mistakes_are_usage
+
+if TYPE_CHECKING:
+    from ..adapters.harness import Harness
+
+findings_app = typer.Typer(no_args_is_help=True, help="What an exploration found: a list, and one finding whole.")
+
+
+def commands(above: typer.Typer) -> None:
+    """Add the commands to an app."""
+    above.command("explore")(explore)
+    above.add_typer(findings_app, name="findings")
+
+
+def explore(
+    against: Annotated[
+        str, typer.Option(metavar="ADAPTER", help="Command of the adapter; `native` and `reference` are known.")
+    ],
+    life: Annotated[list[str] | None, typer.Argument(help="Lives to run; default is all of them.")] = None,
+    revision: Annotated[str | None, typer.Option(help="Default is the newest that the adapter has.")] = None,
+    seconds: Annotated[float, typer.Option(min=1, help="The budget. Longer finds more.")] = 600.0,
+    preemptions: Annotated[int, typer.Option(min=0, max=4, help="Of one order of requests, at most.")] = 2,
+    drawn: Annotated[int, typer.Option(min=0, help="So many lives more, drawn by Hypothesis from the seed.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of drawn lives and of random orders.")] = 0,
+    jobs: Annotated[int, typer.Option(min=1, max=16, help="Runs at a time.")] = 2,
+    roles_by: Annotated[
+        str | None, typer.Option(help="`reference` plays the jobs that the adapter does not claim.")
+    ] = None,
+    setting: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the adapter; may be repeated.")] = None,
+    native_version: Annotated[
+        str | None, typer.Option(help="With `native`: this version, in an environment of its own.")
+    ] = None,
+    limit: Annotated[float, typer.Option(min=1, help="Seconds that a message may take before it is a hang.")] = 15.0,
+    out: Annotated[Path, typer.Option(help="Folder for findings.json, logs and reproductions.")] = Path("out/findings"),
+    lives: Annotated[Path | None, typer.Option(help="A file of lives of your own, as conformance/lives.toml.")] = None,
+    list_lives: Annotated[bool, typer.Option("--list", help="List the lives and exit.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print findings.json instead of text.")] = False,
+) -> None:
+    """Run short lives of an implementation under every fault, crash and order of requests that the budget allows."""
+    from ..exploring import findings, reproducing
+    from ..exploring import lives as known_lives
+    from ..exploring.explorer import ForeignExploration
+
+    with mistakes_are_usage():
+        known = known_lives.load(lives or known_lives.FILE)
+        if list_lives:
+            for each in known.values():
+                typer.echo(f"{each.name:<22} {each.about}")
+            return
+        for name in life or ():
+            check_name("life", name, sorted(known))
+        chosen = [known[name] for name in life or known] + list(known_lives.drawn(drawn, seed) if drawn else ())
+        settings = _settings(setting or [])
+        harnesses = _harnesses(against, native_version, settings, roles_by, jobs, limit)
+        try:
+            hello = harnesses[0].hello()
+            exploration = ForeignExploration(
+                harnesses=harnesses,
+                revision=revision or hello.revisions[-1],
+                lives=chosen,
+                seconds=seconds,
+                preemptions=preemptions,
+                seed=seed,
+                say=lambda line: typer.echo(line, err=True),
+            )
+            exploration.run()
+        finally:
+            for harness in harnesses:
+                harness.close()
+        notebook = exploration.notebook
+        notebook.save(out, exploration.covered)
+        if hello.implementation == reproducing.PACKAGE:
+            for found in notebook.findings:
+                shown = reproducing.write(found, out, harnesses[0].settings, native_version)
+                found.alone = {True: "shows it", False: "does not show it", None: "there is none"}[shown]
+            notebook.save(out, exploration.covered)
+    if as_json:
+        typer.echo((out / findings.FILE).read_text("utf-8"), nl=False)
+    else:
+        for name, words in exploration.covered.items():
+            typer.echo(f"{name}: {words}")
+        typer.echo("\n".join(findings.listed(notebook.findings)) or "nothing was found")
+        typer.echo(
+            f"{hello.implementation} {hello.version}, revision {exploration.revision}: {exploration.runs} runs, "
+            f"{len(notebook.findings)} findings, {exploration.unconfirmed} seen once only; {out}"
+        )
+    raise typer.Exit(1 if notebook.findings else 0)
+
+
+def _settings(given: list[str]) -> dict[str, str]:
+    pairs = [each.partition("=") for each in given]
+    if wrong := next((name for name, sign, _ in pairs if not name or not sign), None):
+        raise InvalidArgument(f"--setting takes NAME=VALUE, not {wrong!r}")
+    return {name: value for name, _, value in pairs}
+
+
+NATIVE = {"storage.timeout": "2s"}
+"""What the native package is set to where nothing else is said: a request without an answer costs half a minute."""
+
+
+def _harnesses(
+    against: str, version: str | None, settings: dict[str, str], roles_by: str | None, jobs: int, limit: float
+) -> list[Harness]:
+    from ..adapters import harness, versions
+
+    if against == versions.NAME:
+        try:
+            command = versions.command(version)
+        except versions.NotInstalled as error:
+            raise InvalidArgument(str(error)) from error
+        settings = NATIVE | settings
+    else:
+        command = harness.REFERENCE if against == "reference" else tuple(shlex.split(against))
+    if roles_by not in (None, "reference"):
+        raise InvalidArgument(f"--roles-by takes reference, not {roles_by!r}")
+    helper = harness.REFERENCE if roles_by else None
+    return [harness.Harness(command, limit, settings, roles_by=helper) for _ in range(jobs)]
+
+
+@findings_app.command("list")
+def list_(
+    folder: Annotated[Path, typer.Argument(help="Where the exploration wrote.")] = Path("out/findings"),
+) -> None:
+    """A line for each finding, the most severe first."""
+    from ..exploring import findings
+
+    with mistakes_are_usage():
+        whole = findings.load(folder)
+    typer.echo("\n".join(findings.listed(whole["findings"])) or "nothing was found")
+
+
+@findings_app.command()
+def show(
+    number: Annotated[int, typer.Argument(help="Of the finding.")],
+    folder: Annotated[Path, typer.Argument(help="Where the exploration wrote.")] = Path("out/findings"),
+) -> None:
+    """One finding: what happens, what shows it, what was asked, and the requests."""
+    from ..exploring import findings
+
+    with mistakes_are_usage():
+        whole = findings.load(folder)
+        found = {each.number: each for each in whole["findings"]}
+        if number not in found:
+            raise InvalidArgument(f"there is no finding {number}; there are {', '.join(map(str, found)) or 'none'}")
+    typer.echo(findings.shown(found[number], whole, folder))

@@ -1,0 +1,349 @@
+"""Explores an implementation: lives, faults, crashes, orders, within a budget; confirms and shrinks what it finds."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from memwal.errors import InvalidArgument
+
+from ..adapters.harness import Harness
+from ..adapters.process import BROKEN
+from ..gate import CrashState, LogEntry
+from . import orders, plans
+from .findings import ForeignFinding, Notebook, heading
+from .judging import Recoverer, StateLook, Symptom, of_run
+from .lives import ForeignLife
+from .living import Lived, Start, in_order, live, started
+from .orders import InOrder, Touched
+from .plans import ALONE, Plan
+
+RANDOM = 50
+"""Random orders of a life, when all orders within the bound are done."""
+END = "end"
+"""Behind all work."""
+WAIT_S = 0.05
+"""Until it is asked again whether there is work."""
+UNLISTED = ("data/", "transactions/")
+"""Beginnings of names in the base table that nothing lists before a version of it does."""
+
+
+@dataclass(slots=True)
+class Covered:
+    """What was done to one life."""
+
+    missing: str = ""
+    """Why it was not run at all."""
+    states: int = 0
+    faults: int = 0
+    faults_done: int = 0
+    idle: int = 0
+    """Plans whose rule never acted, and runs that came to a limit: they show nothing."""
+    orders: int = 0
+    orders_done: int = 0
+    random_done: int = 0
+    decisions: int = 0
+
+    def words(self, actors: int) -> str:
+        """What was covered, as a sentence says it."""
+        if self.missing:
+            return f"not run: {self.missing}"
+        complete = self.faults and self.faults_done == self.faults
+        one = f"complete for one fault ({self.faults})" if complete else f"{self.faults_done} of {self.faults} faults"
+        found = [one, f"{self.states} crash states"]
+        if actors > 1:
+            all_ = self.orders_done == self.orders and self.orders
+            found.append(f"all {self.orders} orders" if all_ else f"{self.orders_done} of {self.orders} orders or more")
+        if self.random_done:
+            chance = orders.chance_of(actors, self.decisions)
+            found.append(f"{self.random_done} random orders, each with a chance of {chance:.2g} at least")
+        if self.idle:
+            found.append(f"{self.idle} runs showed nothing")
+        return ", ".join(found)
+
+
+@dataclass(slots=True)
+class _Job:
+    """A life under exploration."""
+
+    life: ForeignLife
+    start: Start | None = None
+    touched: Touched | None = None
+    log: tuple[LogEntry, ...] = ()
+    covered: Covered = field(default_factory=Covered)
+    faults: deque[Plan] = field(default_factory=deque)
+    orders: deque[Plan] = field(default_factory=deque)
+    random: int = 0
+    usual: ForeignFinding | None = None
+    """What the life shows without any fault."""
+
+    def next(self, turn: int, seed: int) -> Plan | None:
+        """The plan of its ``turn``-th run: three faults for each order, as long as there are both."""
+        queues = (self.orders, self.faults) if turn % 4 == 3 else (self.faults, self.orders)
+        for queue in queues:
+            if queue:
+                return queue.popleft()
+        if len(self.life.actors) > 1 and self.random < RANDOM:
+            self.random += 1
+            return orders.at_random(self.random, seed, self.covered.decisions)
+        return None
+
+
+@dataclass(slots=True, kw_only=True)
+class ForeignExploration:
+    """An exploration of one implementation under one revision."""
+
+    harnesses: Sequence[Harness]
+    """One for each run at a time."""
+    revision: str
+    lives: Sequence[ForeignLife]
+    seconds: float
+    preemptions: int = 2
+    seed: int = 0
+    most: int | None = None
+    """Plans that are run at most; None: as many as the time allows."""
+    say: Callable[[str], None] = lambda line: None
+    notebook: Notebook = field(init=False)
+    jobs: list[_Job] = field(init=False)
+    runs: int = 0
+    unconfirmed: int = 0
+    _judged: dict[StateLook, tuple[Symptom, ...]] = field(default_factory=dict)
+    _begun: int = 0
+    _until: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        hello = self.harnesses[0].hello()
+        if self.revision not in hello.revisions:
+            raise InvalidArgument(
+                f"{hello.implementation} has revision {', '.join(hello.revisions)}, not {self.revision}"
+            )
+        self.notebook = Notebook(hello.implementation, hello.version, self.revision)
+        self.jobs = [_Job(life) for life in self.lives]
+        for job in self.jobs:
+            job.covered.missing = ", ".join(job.life.missing(hello))
+
+    def run(self) -> None:
+        """Explore until the time is over or nothing is left."""
+        self._until = time.monotonic() + self.seconds
+        work = self._work()
+        with ThreadPoolExecutor(len(self.harnesses)) as pool:
+            for done in [pool.submit(self._worker, harness, work) for harness in self.harnesses]:
+                done.result()
+
+    @property
+    def covered(self) -> dict[str, Any]:
+        """ForeignLife -> what was covered of it, in words."""
+        return {job.life.name: job.covered.words(len(job.life.actors)) for job in self.jobs}
+
+    def _work(self) -> Iterator[tuple[_Job, Plan] | None]:
+        """Each life alone first, then plans of all lives in turn; None: nothing yet, others are at it."""
+        alive = [job for job in self.jobs if not job.covered.missing]
+        yield from ((job, ALONE) for job in alive)
+        for turn in itertools.count():
+            if not alive:
+                return
+            for job in list(alive):
+                while job.start is None and not job.covered.missing:
+                    yield None
+                plan = None if job.covered.missing else job.next(turn, self.seed)
+                if plan is None:
+                    alive.remove(job)
+                else:
+                    yield job, plan
+
+    def _worker(self, harness: Harness, work: Iterator[tuple[_Job, Plan] | None]) -> None:
+        recoverer = Recoverer(harness, self.revision, self._judged)
+        while time.monotonic() < self._until:
+            with self._lock:
+                following = END if self._begun == self.most else next(work, END)
+                self._begun += isinstance(following, tuple)
+            if following is END:
+                break
+            if following is None:
+                time.sleep(WAIT_S)
+                continue
+            assert not isinstance(following, str)
+            job, plan = following
+            if plan is ALONE:
+                self._alone(harness, recoverer, job)
+            else:
+                self._planned(harness, recoverer, job, plan)
+        recoverer.close()
+
+    def _alone(self, harness: Harness, recoverer: Recoverer, job: _Job) -> None:
+        """The run without faults: its crash states, the faults that it gives, and the first order."""
+        try:
+            start = started(harness, self.revision, job.life)
+        except BROKEN as error:
+            job.covered.missing = str(error).splitlines()[0]
+            return
+        lived, symptoms = self._lived(harness, recoverer, job.life, start, ALONE)
+        job.log = lived.log
+        found = plans.faults(lived.log, job.life.actors)
+        job.covered.faults = len(found)
+        job.faults.extend(found)
+        if len(job.life.actors) > 1:
+            job.touched = Touched.of(lived.log, job.life.actors)
+            job.orders.append(orders.plan_of({}))
+            job.covered.orders = 1
+        self._noted(harness, recoverer, job, start, ALONE, lived, symptoms)
+        job.start = start
+
+    def _planned(self, harness: Harness, recoverer: Recoverer, job: _Job, plan: Plan) -> None:
+        assert job.start is not None
+        drive = InOrder(plan, job.touched) if plan.switches is not None or plan.random else None
+        lived, symptoms = self._lived(harness, recoverer, job.life, job.start, plan, drive)
+        covered = job.covered
+        with self._lock:
+            if drive is not None and not plan.random:
+                covered.orders_done += 1
+                new = list(orders.further(plan, drive.decisions, self.preemptions))
+                covered.orders += len(new)
+                job.orders.extend(new)
+                covered.decisions = max(covered.decisions, len(drive.decisions))
+            elif drive is not None:
+                covered.random_done += 1
+            else:
+                covered.faults_done += 1
+            if lived.inconclusive or (drive is not None and drive.stuck):
+                covered.idle += 1
+        self._noted(harness, recoverer, job, job.start, plan, lived, symptoms)
+
+    def _lived(
+        self,
+        harness: Harness,
+        recoverer: Recoverer,
+        life: ForeignLife,
+        start: Start,
+        plan: Plan,
+        drive: InOrder | None = None,
+    ) -> tuple[Lived, list[Symptom]]:
+        """A run, and what is wrong with it and with each crash state from the first fault on."""
+        lived = live(harness, self.revision, life, start, plan.rules, drive or in_order)
+        with self._lock:
+            self.runs += 1
+        symptoms = [each for each in of_run(lived) if not (each.oracle == "hang" and plan.waits)]
+        for state in crash_states(lived, plan):
+            symptoms += recoverer.after(lived, state)
+        return lived, symptoms
+
+    def _noted(
+        self,
+        harness: Harness,
+        recoverer: Recoverer,
+        job: _Job,
+        start: Start,
+        plan: Plan,
+        lived: Lived,
+        symptoms: list[Symptom],
+    ) -> None:
+        """Group what is wrong; what is new is believed when it is seen again, and made small."""
+        job.covered.states += len(list(crash_states(lived, plan)))
+        for hit, of_hit in by_hit(self._unusual(job, symptoms, plan), plan):
+            with self._lock:
+                known = self.notebook.known(of_hit, hit)
+                if known is not None:
+                    self.notebook.again(known, of_hit, plan, job.life)
+                    continue
+            small, again = self._smaller(harness, recoverer, job, start, plan, lived, heading(of_hit), hit)
+            if again is None:
+                self.unconfirmed += 1
+                self.say(f"seen once, and not again: {heading(of_hit).detail.splitlines()[0]} ({plan.words})")
+                continue
+            with self._lock:
+                known = self.notebook.known(again, hit)
+                if known is not None:
+                    self.notebook.again(known, again, plan, job.life)
+                    continue
+                found = self.notebook.add(again, plan, hit, small, confirmed=True)
+                if plan is ALONE:
+                    job.usual = found
+            self.say(f"finding {found.number}, {found.severity}: {found.sentence}")
+
+    def _unusual(self, job: _Job, symptoms: Sequence[Symptom], plan: Plan) -> list[Symptom]:
+        """The symptoms that the life does not show without any fault, too."""
+        usual = job.usual
+        if usual is None:
+            return list(symptoms)
+        words = {usual.words, *usual.consequences}
+        found = [each for each in symptoms if each.words not in words]
+        if len(found) < len(symptoms):
+            with self._lock:
+                self.notebook.again(usual, [], plan, job.life)
+        return found
+
+    def _smaller(
+        self,
+        harness: Harness,
+        recoverer: Recoverer,
+        job: _Job,
+        start: Start,
+        plan: Plan,
+        lived: Lived,
+        head: Symptom,
+        hit: str,
+    ) -> tuple[Lived, list[Symptom] | None]:
+        """The run again, and then without operations, as long as it shows the same; None: it does not even once."""
+        small, best = self._same(harness, recoverer, job, start, plan, job.life, head, hit)
+        if best is None:
+            return lived, None
+        for number in reversed(range(len(job.life.steps))):
+            if len(small.life.steps) > 1 and time.monotonic() < self._until:
+                shorter = small.life.without(number)
+                tried, same = self._same(harness, recoverer, job, start, plan, shorter, head, hit)
+                if same is not None:
+                    small, best = tried, same
+        return small, best
+
+    def _same(
+        self,
+        harness: Harness,
+        recoverer: Recoverer,
+        job: _Job,
+        start: Start,
+        plan: Plan,
+        life: ForeignLife,
+        head: Symptom,
+        hit: str,
+    ) -> tuple[Lived, list[Symptom] | None]:
+        drive = InOrder(plan, job.touched) if plan.switches is not None or plan.random else None
+        lived, symptoms = self._lived(harness, recoverer, life, start, plan, drive)
+        for other, of_hit in by_hit(symptoms, plan):
+            if other == hit and any(each.words == head.words for each in of_hit):
+                return lived, of_hit
+        return lived, None
+
+
+def crash_states(lived: Lived, plan: Plan) -> Iterator[CrashState]:
+    """The states from the first request on that a rule met; all of them where no rule did.
+
+    Of changes to files that nothing lists yet, one behind another, the last state is taken. An order of requests is
+    judged by what it leaves at its end: its crashes are those of the operations one by one.
+    """
+    log = {entry.order: entry for entry in lived.log}
+    labels = {rule.label for rule in plan.rules}
+    first = next((entry.order for entry in lived.log if entry.rule in labels), 0)
+    last = lived.states[-1]
+    for state, following in pairwise(lived.states):
+        here, there = log.get(state.order), log.get(following.order)
+        together = here is not None and there is not None and _unlisted(here) and here.class_ == there.class_
+        if state.order >= first and not together and plan.switches is None and not plan.random:
+            yield state
+    yield last
+
+
+def _unlisted(entry: LogEntry) -> bool:
+    return entry.class_ == "generation" or (entry.class_ == "base" and entry.name.startswith(UNLISTED))
+
+
+def by_hit(symptoms: Sequence[Symptom], plan: Plan) -> list[tuple[str, list[Symptom]]]:
+    """Symptoms by what was hit: the fault, or, without one, nothing but a crash. One run shows one thing."""
+    return [(plan.hit, list(symptoms))] if symptoms else []

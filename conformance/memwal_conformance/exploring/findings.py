@@ -1,0 +1,242 @@
+"""Findings: what exploration found, grouped by what is wrong, each with what shows it again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from memwal.errors import InvalidArgument
+
+from ..gate import LogEntry
+from ..gate.log import text_of
+from .judging import Symptom
+from .lives import ForeignLife
+from .living import Lived
+from .plans import Plan
+
+FILE = "findings.json"
+FORMAT = 1
+ORDER = ("rows", "answer", "structure", "recovery", "machine", "crash", "hang")
+"""Oracles by how much a symptom of theirs says: where one run shows several, the first one heads the finding."""
+SEVERITY = {
+    "rows": "critical",
+    "answer": "critical",
+    "recovery": "critical",
+    "structure": "major",
+    "machine": "major",
+    "crash": "major",
+    "hang": "minor",
+}
+"""critical: a user loses rows, sees wrong ones, or cannot open the region; major: what is stored breaks a clause, or
+the process ends; minor: a call never ends."""
+LOG_LINES = 40
+"""Of the log, around the request that was hit, in a finding."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ForeignFinding:
+    """One thing that is wrong, and all that shows it."""
+
+    number: int
+    oracle: str
+    words: str
+    """What is wrong, without names and numbers."""
+    hit: str
+    """What was hit: class and operation of the request with the fault, ``order``, or ``no fault``."""
+    severity: str
+    clauses: list[str]
+    note: str | None
+    sentence: str
+    """What happened, in one sentence."""
+    detail: str
+    """What was seen."""
+    where: str
+    life: dict[str, Any]
+    plan: dict[str, Any]
+    crash: int
+    """The state that was looked at: that after so many changes of the store; -1: the whole run."""
+    told: list[str]
+    """What was asked, and what came of it."""
+    log: list[dict[str, Any]]
+    """The requests around what was hit."""
+    consequences: list[str] = field(default_factory=list)
+    """What else the same run shows."""
+    seen: int = 1
+    """Runs that show it."""
+    also: list[str] = field(default_factory=list)
+    """Other plans that show it, in words; the first few."""
+    confirmed: bool = False
+    """A second run of the same plan showed it again."""
+    versions: list[str] = field(default_factory=list)
+    alone: str = ""
+    """Whether the file that needs none of our code shows it."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What groups: what is wrong, and what was hit."""
+        return self.words, self.hit
+
+
+ALSO_MOST = 12
+
+
+@dataclass(slots=True)
+class Notebook:
+    """All findings of an exploration."""
+
+    implementation: str
+    version: str
+    revision: str
+    findings: list[ForeignFinding] = field(default_factory=list)
+
+    def known(self, symptoms: Sequence[Symptom], hit: str) -> ForeignFinding | None:
+        """The finding that these symptoms of one run belong to; None if they are new."""
+        words = {each.words for each in symptoms}
+        for found in self.findings:
+            if found.hit == hit and (found.words in words or words.intersection(found.consequences)):
+                return found
+        return None
+
+    def again(self, found: ForeignFinding, symptoms: Sequence[Symptom], plan: Plan, life: ForeignLife) -> None:
+        """Another run shows a finding."""
+        found.seen += 1
+        told = f"{life.name}: {plan.words}"
+        if len(found.also) < ALSO_MOST and told not in found.also:
+            found.also.append(told)
+        heads = {found.words, *found.consequences}
+        found.consequences += [words for words in dict.fromkeys(s.words for s in symptoms) if words not in heads]
+
+    def add(
+        self, symptoms: Sequence[Symptom], plan: Plan, hit: str, lived: Lived, *, confirmed: bool
+    ) -> ForeignFinding:
+        """A new finding, from all symptoms of one run. The most severe heads it."""
+        head = heading(symptoms)
+        life = lived.life
+        crash = next((state.index for state in lived.states if state.order == head.order), -1) if head.order else -1
+        found = ForeignFinding(
+            number=len(self.findings) + 1,
+            oracle=head.oracle,
+            words=head.words,
+            hit=hit,
+            severity=SEVERITY[head.oracle],
+            clauses=list(head.clauses),
+            note=head.note,
+            sentence=sentence(head, plan, lived),
+            detail=head.detail,
+            where=head.where,
+            life=life.to_json(),
+            plan=plan.to_json(),
+            crash=crash,
+            told=list(lived.told),
+            log=[entry.to_json() for entry in around(lived.log, plan, head.order)],
+            consequences=[w for w in dict.fromkeys(s.words for s in symptoms) if w != head.words],
+            confirmed=confirmed,
+            versions=[self.version],
+        )
+        self.findings.append(found)
+        return found
+
+    def save(self, folder: Path, covered: dict[str, Any]) -> None:
+        """``findings.json`` and a log for each finding. The folder is made."""
+        folder.mkdir(parents=True, exist_ok=True)
+        about = {"implementation": self.implementation, "version": self.version, "revision": self.revision}
+        whole = {"format": FORMAT, **about, "covered": covered, "findings": [asdict(each) for each in self.findings]}
+        (folder / FILE).write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        for each in self.findings:
+            (folder / f"{each.number:02}.log").write_text(log_of(each), encoding="utf-8")
+
+
+def heading(symptoms: Sequence[Symptom]) -> Symptom:
+    """The symptom that says most; of equals the first one. An observation by a note comes last."""
+    return min(symptoms, key=lambda each: (each.note is not None, ORDER.index(each.oracle), each.order))
+
+
+def sentence(head: Symptom, plan: Plan, lived: Lived) -> str:
+    """What happened, for people."""
+    after = ""
+    if head.order:
+        made = next((entry for entry in lived.log if entry.order == head.order), None)
+        after = f", and a crash behind {made.operation} {made.name}" if made is not None else ", and a crash"
+    what = "No request fails" if plan.hit == "no fault" else plan.words[:1].upper() + plan.words[1:]
+    seen = {"recovered": " for whoever recovers", "flushed": " after recovery and flush"}.get(head.where, "")
+    return f"{what}{after}: {head.detail.splitlines()[0]}{seen}."
+
+
+def around(log: Sequence[LogEntry], plan: Plan, order: int) -> list[LogEntry]:
+    """The requests around those that a rule met, or around one of an order."""
+    labels = {rule.label for rule in plan.rules}
+    met = [number for number, entry in enumerate(log) if entry.rule in labels or (order and entry.order == order)]
+    if not met:
+        return list(log[-LOG_LINES:])
+    first = max(0, min(met) - LOG_LINES // 4)
+    last = max(max(met) + LOG_LINES // 4, first + LOG_LINES)
+    return list(log[first : min(last, first + 3 * LOG_LINES)])
+
+
+def log_of(found: ForeignFinding) -> str:
+    """The log of a finding as text, with what each client was told and who it says it is."""
+    entries = [LogEntry.from_json(each) for each in found.log]
+    lines = text_of(entries).splitlines()
+    agents = [entry.agent.split(" ")[0] for entry in entries]
+    return "".join(f"{line}  {agent}\n" if agent else f"{line}\n" for line, agent in zip(lines, agents, strict=True))
+
+
+def load(folder: Path) -> dict[str, Any]:
+    """What `Notebook.save` wrote. Raises `InvalidArgument`."""
+    file = folder / FILE if folder.is_dir() else folder
+    try:
+        whole = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidArgument(f"{file} has no findings: {error}") from error
+    if not isinstance(whole, dict) or whole.get("format") != FORMAT:
+        raise InvalidArgument(f"{file} is no findings.json of format {FORMAT}")
+    whole["findings"] = [ForeignFinding(**each) for each in whole["findings"]]
+    return whole
+
+
+def listed(findings: Iterable[ForeignFinding]) -> list[str]:
+    """A line for each finding, the most severe first."""
+    rank = list(dict.fromkeys(SEVERITY.values()))
+    found = sorted(findings, key=lambda each: (rank.index(each.severity), each.number))
+    return [
+        f"{each.number:3}  {each.severity:<8}  {each.hit:<22}  {each.words}"
+        + ("" if each.confirmed else "  (seen once)")
+        + (f"  ({each.note})" if each.note else "")
+        for each in found
+    ]
+
+
+def shown(found: ForeignFinding, whole: dict[str, Any], folder: Path) -> str:
+    """One finding for people."""
+    about = f"{whole['implementation']} {', '.join(found.versions)}, revision {whole['revision']}"
+    life = found.life
+    lines = [
+        f"{found.number}. {found.sentence}",
+        "",
+        f"{found.severity}, by {found.oracle}; {about}",
+        f"clauses: {', '.join(found.clauses) or 'none'}"
+        + (f"; the texts leave it open: {found.note}" if found.note else ""),
+        f"life {life['name']}: {life['steps']}",
+        f"plan: {found.plan['words']}",
+        f"seen in {found.seen} runs" + ("" if found.confirmed else ", and not again when it was repeated"),
+        *(f"  also: {each}" for each in found.also),
+        *(f"  it also shows: {each}" for each in found.consequences),
+        "",
+        "What was asked:",
+        *(f"  {line.splitlines()[0][:160]}" for line in found.told),
+        "",
+        "The requests around it:",
+        *(f"  {line}" for line in log_of(found).splitlines()),
+    ]
+    if found.alone:
+        file = folder / f"{found.number:02}.py"
+        lines += [
+            "",
+            f"Without our code: {file} {found.alone}"
+            if found.alone != "there is none"
+            else "Without our code: not to be had, since it needs an order of requests",
+        ]
+    return "\n".join(lines)

@@ -1,0 +1,241 @@
+"""What is wrong after a run of a life: in what is stored, in what a fresh process recovers, and in what was answered.
+
+Every crash state is recovered by a fresh process under the limits of the writer. Acknowledged writes have to be there,
+others whole or not at all, nothing twice, and the same before and after the flush of whoever recovered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from memwal_sim.histories.history import History
+from memwal_sim.store import dump
+
+from ..adapters.harness import Harness
+from ..adapters.process import BROKEN, AdapterProcess
+from ..gate import CrashState
+from ..gate.requests import class_of, name_of
+from ..judge import content, structure, table
+from ..judge import store as judged
+from ..judge.wire import DamagedBytes
+from ..protocol import Json
+from ..running import oracle
+from ..running.scenarios import plain_rows
+from ..running.testbed import FOLDER
+from .living import KEY, Lived, leave, limits_of, settings_of, unexplained
+
+_NAMES = (
+    (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "REGION"),
+    (re.compile(r"[0-9a-fA-F]{8}_gen_[0-9]+"), "GENERATION"),
+    (re.compile(r"[01]{64}"), "NAME"),
+    (re.compile(r"\{[^{}]*\}"), "…"),
+    (re.compile(r"\([^()]*\)"), "…"),
+    (re.compile(r"\[[^\[\]]*\]"), "…"),
+    (re.compile(r"[0-9]+"), "N"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Symptom:
+    """Something that is wrong, and where it was seen."""
+
+    oracle: str
+    """``rows``, ``structure``, ``machine``, ``recovery``, ``answer``, ``crash`` or ``hang``."""
+    words: str
+    """What is wrong, without numbers and names: the same in every run that shows it."""
+    detail: str
+    """What is wrong, as it was seen."""
+    clauses: tuple[str, ...]
+    order: int
+    """Of the request, in the log, that made the state; 0: the whole run."""
+    where: str = ""
+    """``stored``, ``recovered`` or ``flushed``."""
+    note: str | None = None
+    """The note of SPEC_NOTES by which the texts leave it open."""
+
+
+def without_names(text: str) -> str:
+    """A sentence without its numbers, ids and values."""
+    for pattern, word in _NAMES:
+        text = pattern.sub(word, text)
+    return text
+
+
+DURABLE = ("WAL-001",)
+"""What is broken where an acknowledged row is not there, or not as it was acknowledged."""
+RECOVERED = ("FENCE-016",)
+"""What is broken where a fresh process cannot recover a region."""
+
+
+def of_run(lived: Lived) -> Iterator[Symptom]:
+    """What is wrong with the run itself: steps that no step of the machine allows, answers, ends."""
+    for finding in lived.breaks:
+        assert finding.broken is not None
+        near = finding.broken.partition("(line ")[0]
+        yield Symptom(
+            oracle="machine",
+            words=without_names(near),
+            detail=finding.broken,
+            clauses=finding.clauses,
+            order=0,
+            note=finding.ambiguity,
+        )
+    for read in unexplained(lived):
+        why = "a scan found rows that no order of the writes gives"
+        yield Symptom(oracle="answer", words=why, detail=f"{why}: {dict(read.rows)}", clauses=("PLAN-002",), order=0)
+    for ended in lived.ended:
+        kind, _, _ = ended.partition(" ")
+        yield Symptom(oracle=kind, words=ended, detail=ended, clauses=(), order=0)
+    if lived.exhausted:
+        words = "it sends requests without an end"
+        yield Symptom(oracle="hang", words=words, detail=lived.inconclusive, clauses=(), order=0)
+
+
+_GENERATION = re.compile(rb"[0-9a-fA-F]{8}(?=_gen_[0-9])")
+StateLook = tuple[object, ...]
+"""What a crash state is, as far as anybody who recovers can tell: equal for states that need one judgement only."""
+
+
+def look_of(lived: Lived, state: CrashState) -> StateLook:
+    """WAL entries, region manifests and hints by their bytes, other objects by name and size; and what was promised.
+
+    Random parts of names are left out. Random bytes in a manifest make states different that are not.
+    """
+    objects: list[tuple[str, object]] = []
+    for name, data in state.contents.objects.items():
+        known = class_of(name) in ("wal", "manifest", "hint")
+        kept: object = hashlib.sha256(_GENERATION.sub(b"", data)).digest() if known else len(data)
+        objects.append((name_of(name), kept))
+    calls = tuple((call.name, call.outcome) for call in lived.at(state).calls)
+    life = lived.life
+    return life.append_only, life.memtable_rows, lived.region_id, tuple(sorted(objects, key=repr)), calls
+
+
+@dataclass(slots=True)
+class Recoverer:
+    """A fresh process for each crash state: one process of the adapter, which is configured anew each time."""
+
+    harness: Harness
+    revision: str
+    judged: dict[StateLook, tuple[Symptom, ...]] = field(default_factory=dict)
+    """What has been judged already; several may share it."""
+    _process: AdapterProcess | None = None
+
+    def after(self, lived: Lived, state: CrashState) -> list[Symptom]:
+        """What is wrong after a crash in ``state``."""
+        look = look_of(lived, state)
+        known = self.judged.get(look)
+        if known is None:
+            known = self.judged[look] = tuple(self._after(lived, state))
+        return [replace(each, order=state.order) for each in known]
+
+    def _after(self, lived: Lived, state: CrashState) -> list[Symptom]:
+        found: list[Symptom] = []
+        history = lived.at(state)
+        with tempfile.TemporaryDirectory(prefix="memwal-crash-", ignore_cleanup_errors=True) as scratch:
+            dump(state.contents, Path(scratch))
+            root = Path(scratch) / FOLDER
+            found += self._stored(lived, history, state, root, "stored")
+            try:
+                found += self._recovered(lived, history, state, root)
+            except BROKEN as error:
+                self._end()
+                text = str(error).splitlines()[0]
+                words = f"a fresh process cannot recover the region: {without_names(text)}"
+                made = Symptom(oracle="recovery", words=words, detail=text, clauses=RECOVERED, order=state.order)
+                found.append(made)
+        return found
+
+    def close(self) -> None:
+        """Give the process back."""
+        if self._process is not None:
+            self.harness.finish(self._process)
+            self._process = None
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+    def _stored(self, lived: Lived, history: History, state: CrashState, root: Path, where: str) -> Iterator[Symptom]:
+        """Structure, and the rows that the judge reads."""
+        key = () if lived.life.append_only else KEY
+        try:
+            store = judged.read(root, self.revision, key)
+            for result in structure.run(store):
+                for fault in result.faults:
+                    yield Symptom(
+                        oracle="structure",
+                        words=f"{result.check}: {without_names(fault)}",
+                        detail=fault,
+                        clauses=result.clauses,
+                        order=state.order,
+                        where=where,
+                    )
+            seen = appended(store) if lived.life.append_only else content.live(content.durable(store))
+        except DamagedBytes as error:
+            words = f"the store cannot be read: {without_names(str(error))}"
+            yield Symptom(
+                oracle="structure", words=words, detail=str(error), clauses=DURABLE, order=state.order, where=where
+            )
+            return
+        yield from self._compared(history, seen, state, where)
+
+    def _compared(
+        self, history: History, seen: Sequence[dict[str, Any]], state: CrashState, where: str
+    ) -> Iterator[Symptom]:
+        wrong = oracle.why_not(history, KEY, seen)
+        if wrong is not None:
+            yield Symptom(
+                oracle="rows",
+                words=without_names(wrong),
+                detail=wrong,
+                clauses=DURABLE,
+                order=state.order,
+                where=where,
+            )
+
+    def _recovered(self, lived: Lived, history: History, state: CrashState, root: Path) -> Iterator[Symptom]:
+        """By a writer that opens the region, and after its close. Raises what a broken adapter raises."""
+        life = lived.life
+        if not lived.region_id or not list(root.glob(f"_mem_wal/{lived.region_id}/manifest/*.binpb")):
+            return
+        if self._process is None:
+            self._process = self.harness.actor("recoverer", self.revision)
+        process, hello = self._process, self.harness.hello()
+        leave(process, self.revision, settings_of(self.harness, life))
+        asked = {"table": str(root), "region_id": lived.region_id, **limits_of(life)}
+        writer = process.call("writer.open", asked)["writer"]
+        scans = hello.answers("reader.scan") and not life.append_only
+        if scans:
+            beside: Json = {} if "reader.scan writers" in hello.without else {"writers": [writer]}
+            yield from self._compared(history, _scanned(process, root, beside), state, "recovered")
+        process.call("writer.close", {"writer": writer})
+        yield from self._stored(lived, history, state, root, "flushed")
+        if scans:
+            yield from self._compared(history, _scanned(process, root, {}), state, "flushed")
+
+
+def _scanned(process: AdapterProcess, root: Path, beside: Json) -> list[dict[str, Any]]:
+    reader = process.call("reader.open", {"table": str(root), "consistency": "strong"})["reader"]
+    return plain_rows(process.call("reader.scan", {"reader": reader, **beside})["rows"])
+
+
+def appended(store: judged.JudgedStore) -> list[dict[str, Any]]:
+    """Every row of an append-only table, as often as it is stored. Raises `DamagedBytes`."""
+    found = table.plain(table.rows(store.root, store.storage))
+    for region in store.regions.values():
+        newest = region.newest
+        if newest is None:
+            continue
+        for generation in newest.generations:
+            if generation.number > store.merged(region.region_id):
+                found += table.plain(table.rows(region.folder / generation.path, store.storage))
+        found += content.wal_rows(region, judged.replay_start(newest, store.layout), max(region.wal, default=-1))
+    return [{name: row[name] for name in ("id", "v")} for row in found]

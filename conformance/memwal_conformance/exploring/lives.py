@@ -1,0 +1,193 @@
+"""Lives: short programs of one to three actors, as data (``conformance/lives.toml``) and from Hypothesis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+from memwal.errors import InvalidArgument, check_name
+from memwal_sim import data
+from memwal_sim.data import DataTable
+
+from ..places import SUITE
+from ..protocol import Hello
+
+FILE = SUITE / "lives.toml"
+ACTORS_MOST = 3
+
+
+class Verb(StrEnum):
+    """What an actor does in one operation."""
+
+    OPEN = "open"
+    PUT = "put"
+    AGAIN = "again"
+    DELETE = "delete"
+    FILL = "fill"
+    FLUSH = "flush"
+    CLOSE = "close"
+    SCAN = "scan"
+    MERGE = "merge"
+    COLLECT = "collect"
+    SNAPSHOT = "snapshot"
+
+
+WRITES = (Verb.PUT, Verb.AGAIN, Verb.DELETE, Verb.FILL)
+SENT: Mapping[Verb, tuple[str, ...]] = {
+    Verb.OPEN: ("writer.open",),
+    Verb.PUT: ("writer.put",),
+    Verb.AGAIN: ("writer.put",),
+    Verb.DELETE: ("writer.delete",),
+    Verb.FILL: ("writer.put",),
+    Verb.FLUSH: ("writer.flush_memtable",),
+    Verb.CLOSE: ("writer.close",),
+    Verb.SCAN: ("reader.open", "reader.scan"),
+    Verb.MERGE: ("merge.run",),
+    Verb.COLLECT: ("gc.run",),
+    Verb.SNAPSHOT: ("snapshot.run",),
+}
+"""Messages of the adapter that an operation needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class LifeStep:
+    """One operation of an actor."""
+
+    actor: str
+    verb: Verb
+
+    def __str__(self) -> str:
+        return f"{self.actor} {self.verb}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignLife:
+    """A program, and the table that it runs on."""
+
+    name: str
+    about: str
+    steps: tuple[LifeStep, ...]
+    """In the order in which they run when nobody interferes."""
+    append_only: bool = False
+    new_region: bool = False
+    """The first claim makes the region; otherwise it is there, with one claim and nothing else."""
+    memtable_rows: int | None = None
+    """Limit of the MemTable, for writers and for whoever recovers."""
+
+    @property
+    def actors(self) -> tuple[str, ...]:
+        """Their names, in order of appearance."""
+        return tuple(dict.fromkeys(step.actor for step in self.steps))
+
+    def of(self, actor: str) -> tuple[int, ...]:
+        """Indices of an actor's operations."""
+        return tuple(number for number, step in enumerate(self.steps) if step.actor == actor)
+
+    def without(self, number: int) -> ForeignLife:
+        """The life without its ``number``-th operation."""
+        return replace(self, steps=(*self.steps[:number], *self.steps[number + 1 :]))
+
+    def missing(self, hello: Hello) -> list[str]:
+        """What it needs and an implementation does not answer."""
+        needed = {message for step in self.steps for message in SENT[step.verb]} | {"table.create", "writer.close"}
+        if self.new_region and "writer.open new_region_id" in hello.without:
+            needed.add("writer.open new_region_id")
+        claimed = {name for name in needed if name in _MESSAGES_OF_LIVES and hello.answers(name)}
+        storage = [] if "s3" in hello.capabilities else ["s3"]
+        return sorted(needed - claimed) + storage
+
+    def to_json(self) -> dict[str, object]:
+        """As a finding keeps it."""
+        found: dict[str, object] = {"name": self.name, "about": self.about, "steps": written(self.steps)}
+        options = {"append_only": self.append_only, "new_region": self.new_region, "memtable_rows": self.memtable_rows}
+        return found | {name: value for name, value in options.items() if value}
+
+
+_MESSAGES_OF_LIVES = {"table.create", *(message for messages in SENT.values() for message in messages)}
+
+
+def written(steps: Sequence[LifeStep]) -> str:
+    """A program as text."""
+    return ", ".join(map(str, steps))
+
+
+def steps_of(text: str, where: str) -> tuple[LifeStep, ...]:
+    """A program from its text. Raises `InvalidArgument` that begins with ``where``."""
+    found = []
+    for each in filter(None, (part.strip() for part in text.split(","))):
+        actor, _, verb = each.partition(" ")
+        if not actor.isidentifier() or not verb:
+            raise InvalidArgument(
+                f"{where}: {each!r} is no operation: write an actor and what it does, such as 'w put'"
+            )
+        try:
+            check_name("operation", verb, list(Verb))
+        except InvalidArgument as error:
+            raise InvalidArgument(f"{where}: {error}") from None
+        found.append(LifeStep(actor, Verb(verb)))
+    actors = {step.actor for step in found}
+    if not 1 <= len(actors) <= ACTORS_MOST:
+        raise InvalidArgument(f"{where}: a life has one to {ACTORS_MOST} actors, this one has {len(actors)}")
+    return tuple(found)
+
+
+def load(file: Path = FILE) -> dict[str, ForeignLife]:
+    """Name -> life, of a file. Raises `InvalidArgument`."""
+    found = data.load(file)
+    return {name: _life(name, found.table(name)) for name in found.fields}
+
+
+def _life(name: str, table: DataTable) -> ForeignLife:
+    rows = table.maybe("memtable_rows", int)
+    life = ForeignLife(
+        name=name,
+        about=table.exact("about"),
+        steps=steps_of(table.exact("steps"), table.where),
+        append_only=table.take("append_only", bool, default=False),
+        new_region=table.take("new_region", bool, default=False),
+        memtable_rows=rows,
+    )
+    table.close()
+    if wrong := _wrong(life):
+        raise table.wrong(wrong)
+    return life
+
+
+def drawn(count: int, seed: int) -> tuple[ForeignLife, ...]:
+    """``count`` lives that Hypothesis makes up from ``seed``; raises `InvalidArgument` where it is not installed."""
+    try:
+        import hypothesis
+        from hypothesis import strategies as some
+    except ImportError as error:
+        raise InvalidArgument("lives are drawn by Hypothesis: pip install 'memwal[machines]'") from error
+    verbs = some.sampled_from([Verb.PUT, Verb.AGAIN, Verb.FLUSH, Verb.CLOSE, Verb.OPEN, Verb.FILL, Verb.SCAN])
+    actors = some.sampled_from(["a", "a", "b"])
+    found: list[ForeignLife] = []
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[hypothesis.Phase.generate],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    @hypothesis.given(some.lists(some.builds(LifeStep, actors, verbs), min_size=4, max_size=9))
+    def draw(steps: list[LifeStep]) -> None:
+        about = f"Drawn by Hypothesis from the seed {seed}."
+        life = ForeignLife(name=f"drawn_{seed}_{len(found) + 1}", about=about, steps=tuple(steps), memtable_rows=3)
+        found.append(life)
+
+    draw()
+    return tuple(found[:count])
+
+
+def _wrong(life: ForeignLife) -> str:
+    verbs = {step.verb for step in life.steps}
+    if life.append_only and verbs & {Verb.AGAIN, Verb.DELETE, Verb.SCAN, Verb.MERGE}:
+        return "an append-only table has no keys to write again, to delete, to scan or to merge by"
+    if Verb.FILL in verbs and life.memtable_rows is None:
+        return "fill needs memtable_rows"
+    return ""

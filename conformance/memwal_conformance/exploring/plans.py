@@ -1,0 +1,193 @@
+"""What is done to a run: single faults at every request, for once, for a while and for ever; preemptions; both."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..gate import Address, Do, FaultRule, LogEntry, S3Operation
+from ..gate.calls import GROUP_OF
+
+Deed = tuple[Do, int]
+"""What is done, and with which HTTP status; 0: the deed has none."""
+
+CONDITIONAL: tuple[Deed, ...] = (
+    (Do.APPLY_THEN_FAIL, 500),
+    (Do.APPLY_THEN_LOSE, 0),
+    (Do.LOSE, 0),
+    (Do.HALF, 0),
+    (Do.FAIL, 503),
+    (Do.FAIL, 500),
+    (Do.DUPLICATE, 0),
+    (Do.REFUSE, 409),
+    (Do.APPLY_THEN_FAIL, 503),
+    (Do.REFUSE, 429),
+    (Do.REFUSE, 408),
+    (Do.REFUSE, 403),
+)
+"""Of a put that must find its name free, those first that find most. S3 documents all these answers for it; 412 is the
+store's own answer, and 404 none."""
+CHANGING: tuple[Deed, ...] = tuple(deed for deed in CONDITIONAL if deed != (Do.REFUSE, 409))
+"""Of any other change."""
+READING: tuple[Deed, ...] = (
+    (Do.FAIL, 503),
+    (Do.LOSE, 0),
+    (Do.HALF, 0),
+    (Do.FAIL, 500),
+    (Do.REFUSE, 429),
+    (Do.REFUSE, 408),
+    (Do.REFUSE, 403),
+)
+"""Of a request that changes nothing."""
+LASTING: tuple[Deed, ...] = ((Do.FAIL, 503), (Do.LOSE, 0), (Do.APPLY_THEN_FAIL, 500), (Do.REFUSE, 403))
+"""For a while, and for ever."""
+A_WHILE = 3
+"""Requests of a kind."""
+BY_NAME = ("wal", "manifest", "hint")
+"""Classes of objects whose names are the same in every run; others go by their number."""
+_WORDS = {
+    Do.APPLY_THEN_FAIL: "carried out and answered {status}",
+    Do.APPLY_THEN_LOSE: "carried out, and the connection reset",
+    Do.LOSE: "not carried out, and the connection reset",
+    Do.HALF: "carried out, and half of the reply sent",
+    Do.FAIL: "not carried out and answered {status}",
+    Do.REFUSE: "not carried out and answered {status}",
+    Do.DUPLICATE: "carried out twice",
+    Do.HOLD_BEFORE: "carried out late, after everything else, and never answered before",
+    Do.DELAY: "carried out late, after the next change of its kind",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is done to one run. A plan without rules and switches leaves it alone."""
+
+    words: str
+    hit: str
+    """Class and operation of what a fault meets, such as ``manifest CREATE``; ``order`` where there is no fault."""
+    rules: tuple[FaultRule, ...] = ()
+    switches: Mapping[int, str] | None = None
+    """Decision -> the actor that goes on there; None: the operations run one after another."""
+    random: str = ""
+    """Seed of a random order; empty: none."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether an actor may wait for ever under it, and nothing is wrong with that."""
+        return any(rule.do in (Do.HOLD_BEFORE, Do.DELAY) or rule.at.occurrence is None for rule in self.rules)
+
+    def to_json(self) -> dict[str, Any]:
+        """As a finding keeps it."""
+        found: dict[str, Any] = {"words": self.words, "hit": self.hit}
+        if self.rules:
+            found["rules"] = [rule.to_json() for rule in self.rules]
+        if self.switches is not None:
+            found["switches"] = {str(number): actor for number, actor in self.switches.items()}
+        return found | ({"random": self.random} if self.random else {})
+
+
+ALONE = Plan(words="no fault", hit="no fault")
+"""The run that is left alone; its crash states are judged all the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Met:
+    """A request of a run, and how it is found again in another."""
+
+    entry: LogEntry
+    group: str
+    at: Mapping[str, Any]
+    before: int
+    """Requests of this class and operation before it, of all actors."""
+
+    @property
+    def hit(self) -> str:
+        return hit(self.entry)
+
+
+def hit(entry: LogEntry) -> str:
+    """What kind of request it is."""
+    return f"{entry.class_} {entry.operation}"
+
+
+def _met(log: Iterable[LogEntry], actors: Iterable[str]) -> Iterator[_Met]:
+    counted: Counter[tuple[str, ...]] = Counter()
+    before: Counter[str] = Counter()
+    known = set(actors)
+    for entry in log:
+        if entry.actor not in known:
+            continue
+        at: dict[str, Any] = {"actor": entry.actor, "class_": entry.class_, "operation": entry.operation}
+        if entry.class_ in BY_NAME and "*" not in entry.name:
+            at["name"] = entry.name
+        counted[tuple(at.values())] += 1
+        at["occurrence"] = counted[tuple(v for k, v in at.items() if k != "occurrence")]
+        yield _Met(entry=entry, group=GROUP_OF[S3Operation(entry.operation)], at=at, before=before[hit(entry)])
+        before[hit(entry)] += 1
+
+
+def faults(log: Iterable[LogEntry], actors: Iterable[str]) -> list[Plan]:
+    """Every single fault of a run with this log: changes before reads, once before a while before for ever."""
+    met = list(_met(log, actors))
+    changes = [each for each in met if each.group in ("PUT", "DELETE")]
+    reads = [each for each in met if each.group not in ("PUT", "DELETE")]
+    found: list[Plan] = []
+    for rank in range(len(CONDITIONAL)):
+        for each in changes:
+            deeds = CONDITIONAL if each.entry.operation == "CREATE" else CHANGING
+            found += [_once(each, deeds[rank])] if rank < len(deeds) else []
+    found += [_late(each) for each in changes if each.entry.operation == "CREATE" and each.entry.class_ in BY_NAME]
+    for rank in range(len(READING)):
+        deed = READING[rank]
+        found += [_once(each, deed) for each in reads if (each.entry.operation, deed[0]) != ("HEAD", Do.HALF)]
+    found += [_for_a_while(each, deed) for deed in LASTING for each in changes]
+    kinds = {(each.entry.actor, each.entry.class_, each.entry.operation): each for each in met}
+    found += [_for_ever(each, deed) for deed in LASTING for each in kinds.values() if _fits(each, deed)]
+    found += [_silent(each) for each in changes if each.entry.operation == "CREATE"]
+    return found
+
+
+def _fits(each: _Met, deed: Deed) -> bool:
+    return each.group in ("PUT", "DELETE") or deed[0] is not Do.APPLY_THEN_FAIL
+
+
+def _rule(at: Mapping[str, Any], deed: Deed, **more: Any) -> FaultRule:
+    do, status = deed
+    return FaultRule(at=Address(**at), do=do, status=status, **more)
+
+
+def _words(each: _Met, deed: Deed, which: str = "") -> str:
+    entry = each.entry
+    done = _WORDS[deed[0]].format(status=deed[1])
+    if which:
+        return f"{which} {entry.class_} {entry.operation} of {entry.actor} is {done}"
+    return f"{entry.actor}'s {entry.operation} of {entry.name} is {done}"
+
+
+def _once(each: _Met, deed: Deed) -> Plan:
+    return Plan(words=_words(each, deed), hit=each.hit, rules=(_rule(each.at, deed),))
+
+
+def _for_a_while(each: _Met, deed: Deed) -> Plan:
+    kind = {name: value for name, value in each.at.items() if name != "name"}
+    rules = tuple(_rule({**kind, "occurrence": each.at["occurrence"] + n}, deed) for n in range(A_WHILE))
+    words = _words(each, deed, f"from number {each.at['occurrence']} on, each of {A_WHILE}")
+    return Plan(words=words, hit=f"{each.hit} for a while", rules=rules)
+
+
+def _for_ever(each: _Met, deed: Deed) -> Plan:
+    kind = {name: value for name, value in each.at.items() if name != "name"} | {"occurrence": None}
+    return Plan(words=_words(each, deed, "each"), hit=f"{each.hit} for ever", rules=(_rule(kind, deed),))
+
+
+def _late(each: _Met) -> Plan:
+    until = Address(class_=each.entry.class_, operation="CREATE", occurrence=each.before + 1)
+    deed = (Do.DELAY, 0)
+    return Plan(words=_words(each, deed), hit=each.hit, rules=(_rule(each.at, deed, until=until),))
+
+
+def _silent(each: _Met) -> Plan:
+    deed = (Do.HOLD_BEFORE, 0)
+    return Plan(words=_words(each, deed), hit=each.hit, rules=(_rule(each.at, deed),))

@@ -1,0 +1,58 @@
+"""A finding as one file of Python that needs the package and the standard library, and nothing of ours."""
+
+from __future__ import annotations
+
+import pprint
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+
+from ..adapters.versions import interpreter
+from .findings import ForeignFinding
+
+PACKAGE = "pylance"
+"""The implementation that such a file can be made for."""
+_PLACE = "FINDING: dict[str, Any] = {}"
+_LIMIT_S = 120
+
+
+def text_of(found: ForeignFinding, settings: Mapping[str, str]) -> str | None:
+    """The file; None where what shows the finding is an order of requests, which one process cannot be told.
+
+    ``settings``: of the adapter; its storage options are the package's.
+    """
+    plan = found.plan
+    held = any(rule["do"] in ("delay", "hold_before") for rule in plan.get("rules", ()))
+    if "switches" in plan or "random" in plan or held:
+        return None
+    storage = {name.removeprefix("storage."): value for name, value in settings.items() if name.startswith("storage.")}
+    about = {
+        "sentence": found.sentence,
+        "life": found.life,
+        "plan": {"rules": plan.get("rules", [])},
+        "crash": found.crash,
+        "storage": storage,
+    }
+    whole = resources.files(__package__).joinpath("alone.py").read_text("utf-8")
+    return whole.replace(_PLACE, f"FINDING: dict[str, Any] = {pprint.pformat(about, width=110, sort_dicts=False)}", 1)
+
+
+def write(found: ForeignFinding, folder: Path, settings: Mapping[str, str], version: str | None) -> bool | None:
+    """Write the file below ``folder`` and run it; whether it shows the finding, None if there is no file.
+
+    ``version``: of the package, in an environment of its own; None: the one of this interpreter.
+    """
+    text = text_of(found, settings)
+    if text is None:
+        return None
+    file = folder / f"{found.number:02}.py"
+    file.write_text(text, encoding="utf-8")
+    python = sys.executable if version is None else str(interpreter(version))
+    try:
+        done = subprocess.run([python, str(file)], capture_output=True, text=True, timeout=_LIMIT_S, check=False)
+    except subprocess.TimeoutExpired:
+        return False
+    file.with_suffix(".txt").write_text(done.stdout + done.stderr, encoding="utf-8")
+    return done.returncode == 1 and "Traceback" not in done.stderr

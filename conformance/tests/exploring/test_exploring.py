@@ -1,0 +1,213 @@
+"""ForeignExploration of other implementations: what is planted is found, what is honest is not accused."""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from memwal.errors import InvalidArgument
+from memwal_conformance.adapters.harness import REFERENCE, Harness
+from memwal_conformance.exploring import findings, lives, living, orders, plans, reproducing
+from memwal_conformance.exploring.explorer import ForeignExploration, crash_states
+from memwal_conformance.exploring.judging import Recoverer, Symptom, of_run
+from memwal_conformance.exploring.lives import ForeignLife
+from memwal_conformance.exploring.orders import InOrder, Touched
+from memwal_conformance.exploring.plans import Plan
+from memwal_conformance.gate import Address, Do, FaultRule, LogEntry, RequestFate
+from memwal_conformance.protocol import Hello
+
+SHORT = ForeignLife(name="short", about="A put.", steps=lives.steps_of("w open, w put, w close", "short"))
+TWO = ForeignLife(name="two", about="Two puts.", steps=lives.steps_of("a open, a put, b open, b put, a put", "two"))
+
+
+def broken(*arguments: str) -> tuple[str, ...]:
+    """Command of the reference with something planted."""
+    return sys.executable, "-m", "memwal_conformance.proving.broken", *arguments
+
+
+@pytest.fixture
+def explored() -> Iterator[object]:
+    """Explores an adapter with so many runs of one life."""
+    open_: list[Harness] = []
+
+    def explore(command: tuple[str, ...], life: ForeignLife, most: int) -> ForeignExploration:
+        open_.append(Harness(command, 30.0, {}))
+        made = ForeignExploration(harnesses=open_[-1:], revision="B", lives=[life], seconds=3600, most=most)
+        made.run()
+        return made
+
+    yield explore
+    for harness in open_:
+        harness.close()
+
+
+def test_the_reference_is_accused_of_nothing(explored) -> None:
+    found = explored(REFERENCE, TWO, 6)
+    assert found.notebook.findings == []
+    assert (found.runs, found.unconfirmed) == (6, 0)
+    assert " of " in found.covered["two"]
+
+
+def test_an_implementation_that_halves_puts_is_found_and_the_finding_is_kept(explored, tmp_path: Path) -> None:
+    found = explored(broken("halves_puts"), SHORT, 1)
+    (one,) = found.notebook.findings
+    assert (one.oracle, one.severity, one.hit, one.confirmed) == ("rows", "critical", "no fault", True)
+    assert one.words == "the row … is missing"
+    assert one.life["steps"] == "w put"  # made small: a put opens the region by itself
+    found.notebook.save(tmp_path, found.covered)
+    whole = findings.load(tmp_path)
+    assert whole["implementation"] == "broken (halves_puts)"
+    assert [(each.key, each.told, len(each.log)) for each in whole["findings"]] == [(one.key, one.told, len(one.log))]
+    assert "w put: done" in findings.shown(one, whole, tmp_path)
+
+
+def shown_by(command: tuple[str, ...], life: ForeignLife, plan: Plan, touched: Touched | None = None) -> list[Symptom]:
+    """What one run under a plan shows."""
+    harness = Harness(command, 30.0, {})
+    start = living.started(harness, "B", life)
+    drive = living.in_order if plan.switches is None else InOrder(plan, touched)
+    lived = living.live(harness, "B", life, start, plan.rules, drive)
+    recoverer = Recoverer(harness, "B")
+    found = [*of_run(lived), *(each for state in crash_states(lived, plan) for each in recoverer.after(lived, state))]
+    recoverer.close()
+    harness.close()
+    return found
+
+
+LOST = FaultRule(at=Address(actor="w", class_="wal", operation="CREATE", occurrence=2), do=Do.LOSE)
+WRITES = ForeignLife(name="writes", about="", steps=lives.steps_of("w open, w put, w put, w put, w close", "writes"))
+
+
+def test_a_bug_that_needs_a_fault_shows_under_the_fault() -> None:
+    lost = Plan(words="the first put is lost", hit="wal CREATE", rules=(LOST,))
+    assert shown_by(REFERENCE, WRITES, lost) == []
+    found = shown_by(broken("--bug", "unresolved_put"), WRITES, lost)
+    assert found
+    assert findings.heading(found).words.startswith("the row")
+
+
+def test_a_bug_that_needs_an_order_shows_in_that_order() -> None:
+    touched = Touched(*({"a": frozenset({kind}), "b": frozenset({kind})} for kind in ("manifest", "manifest", "none")))
+    order = orders.plan_of({0: "a", 1: "b"})
+    found = shown_by(broken("--bug", "plain_manifest_put"), TWO, order, touched)
+    assert {each.oracle for each in found} >= {"machine"}
+    assert shown_by(REFERENCE, TWO, order, touched) == []
+
+
+def entry(order: int, operation: str, name: str, actor: str = "w") -> LogEntry:
+    class_ = name.partition("/")[0]
+    return LogEntry(order, actor, class_, name, name, (), operation, RequestFate.NORMAL, 200, 0, "", 0, "", "", order)
+
+
+LOG = (
+    entry(1, "GET", "hint"),
+    entry(2, "CREATE", "manifest/@2"),
+    entry(3, "CREATE", "wal/@1"),
+    entry(4, "GET", "hint"),
+)
+
+
+def test_every_request_gets_every_fault_once_and_each_change_lasting_ones() -> None:
+    found = plans.faults(LOG, ["w"])
+    single = [plan for plan in found if len(plan.rules) == 1 and plan.rules[0].at.occurrence is not None]
+    by_do = [(plan.rules[0].do, plan.rules[0].status, str(plan.rules[0].at)) for plan in single]
+    assert len(set(by_do)) == len(by_do)
+    changes, reads = len(plans.CONDITIONAL), len(plans.READING)
+    late_and_silent = 2
+    assert len(single) == 2 * (changes + late_and_silent) + 2 * reads
+    assert [plan for plan in found if len(plan.rules) == plans.A_WHILE]
+    assert {plan.rules[0].do for plan in found if plan.waits} >= {Do.DELAY, Do.HOLD_BEFORE}
+    assert plans.faults(LOG, ["other"]) == []
+
+
+def test_only_requests_that_others_touch_are_moments_of_another_order() -> None:
+    log = [entry(1, "CREATE", "wal/@1", "a"), entry(2, "CREATE", "wal/@2", "b"), entry(3, "GET", "hint", "a")]
+    touched = orders.Touched.of(log, ["a", "b"])
+    assert touched.shared("a", {"release": "a", "operation": "CREATE", "name": "wal/@7"})
+    assert touched.shared("b", {"release": "b", "operation": "GET", "name": "wal/@1"})
+    assert not touched.shared("b", {"release": "b", "operation": "GET", "name": "wal/@2"})
+    assert not touched.shared("a", {"release": "a", "operation": "PUT", "name": "hint"})
+
+
+def test_further_orders_differ_by_one_switch_behind_the_last_within_the_bound() -> None:
+    decisions = [
+        orders.OrderMoment("a", ("b",), free=False),
+        orders.OrderMoment("b", ("a",), free=True),
+        orders.OrderMoment("b", ("a",), free=False),
+    ]
+    first = list(orders.further(orders.plan_of({}), decisions, 1))
+    assert [plan.switches for plan in first] == [{0: "b"}, {1: "a"}, {2: "a"}]
+    assert [plan.switches for plan in orders.further(first[0], decisions, 1)] == [{0: "b", 1: "a"}]
+    assert [plan.switches for plan in orders.further(first[1], decisions, 1)] == [{1: "a", 2: "a"}]
+
+
+HELLO = Hello(
+    implementation="x", version="1", revisions=("B",), roles=("writer",), capabilities=frozenset({"s3", "table.create"})
+)
+
+
+def test_the_lives_of_the_suite_are_read_and_say_what_they_need() -> None:
+    found = lives.load()
+    assert len(found) >= 10
+    assert found["one_writer"].missing(HELLO) == []
+    assert found["merges"].missing(HELLO) == ["merge.run", "reader.open", "reader.scan"]
+    folder = dataclasses.replace(HELLO, capabilities=frozenset())
+    assert found["one_writer"].missing(folder) == ["table.create", "s3"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('about = "a"\nsteps = "w open, w swim"', "swim"),
+        ('about = "a"\nsteps = "open"', "'open' is no operation"),
+        ('about = "a"\nsteps = "a put, b put, c put, d put"', "one to 3 actors, this one has 4"),
+        ('about = "a"\nsteps = "w fill"', "fill needs memtable_rows"),
+        ('about = "a"\nappend_only = true\nsteps = "w again"', "append-only"),
+        ('about = "a"\nsteps = "w put"\nspeed = 3', "speed"),
+    ],
+)
+def test_a_life_that_is_none_is_refused_with_its_place(text: str, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(f"[one]\n{text}\n", "utf-8")
+    with pytest.raises(InvalidArgument, match=says) as refused:
+        lives.load(file)
+    assert "mine.toml, one" in str(refused.value)
+
+
+def test_drawn_lives_are_the_same_for_one_seed() -> None:
+    assert lives.drawn(3, 5) == lives.drawn(3, 5) != lives.drawn(3, 6)
+    assert len(lives.drawn(3, 5)) == 3
+
+
+def test_a_finding_without_an_order_becomes_one_file_that_needs_none_of_our_code() -> None:
+    life = {"name": "short", "steps": "w put", "append_only": True}
+    about = {"number": 1, "oracle": "rows", "words": "w", "hit": "no fault", "severity": "critical", "clauses": []}
+    found = findings.ForeignFinding(
+        **about,
+        note=None,
+        sentence="It's gone.",
+        detail="d",
+        where="",
+        life=life,
+        plan={"words": "x"},
+        crash=-1,
+        told=[],
+        log=[],
+    )
+    text = reproducing.text_of(found, {"storage.timeout": "2s", "other": "x"})
+    assert text is not None
+    compile(text, "alone", "exec")
+    assert "import memwal" not in text
+    assert "from memwal" not in text
+    assert "'storage': {'timeout': '2s'}" in text
+    found.plan["switches"] = {}
+    assert reproducing.text_of(found, {}) is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", json.dumps({"format": 99})])
+def test_what_is_no_findings_file_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / findings.FILE).write_text(text, "utf-8")
+    with pytest.raises(InvalidArgument, match=r"findings\.json"):
+        findings.load(tmp_path)
