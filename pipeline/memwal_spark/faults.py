@@ -187,21 +187,23 @@ class SourceWithFaults(DataSource):  # type: ignore[misc] # pyspark's own types 
         return FORMAT
 
     def writer(self, schema: StructType, overwrite: bool) -> WriterWithFaults:
-        """The writer of `memwal` with the options `PLAN` and `WATCH` around it."""
+        """The writer of `memwal` with the options `PLAN` and `WATCH` around it; without `WATCH` nothing is noted."""
         from .source import MemWalWriter
 
         own = (PLAN.lower(), WATCH.lower())
         options = {name: value for name, value in self.options.items() if name.lower() not in own}
         plan = [Fault(**fault) for fault in json.loads(self.options[PLAN])]
         inner = MemWalWriter(options, schema, overwrite=overwrite)
-        return WriterWithFaults(inner, plan, for_writing(options).place, WatchedRows(**json.loads(self.options[WATCH])))
+        watched = self.options.get(WATCH)
+        rows = None if watched is None else WatchedRows(**json.loads(watched))
+        return WriterWithFaults(inner, plan, for_writing(options).place, rows)
 
 
 class WriterWithFaults(DataSourceArrowWriter):  # type: ignore[misc] # pyspark's own types are not read
     """Hands every call on to the real writer; breaks the first attempt of the tasks in the plan."""
 
     def __init__(
-        self, inner: DataSourceArrowWriter, plan: Sequence[Fault], place: TableOption, rows: WatchedRows
+        self, inner: DataSourceArrowWriter, plan: Sequence[Fault], place: TableOption, rows: WatchedRows | None
     ) -> None:
         self._inner = inner
         self._place = place
@@ -215,7 +217,9 @@ class WriterWithFaults(DataSourceArrowWriter):  # type: ignore[misc] # pyspark's
         fault = self._plan.get(context.partitionId())
         if fault is not None and context.attemptNumber() == 0:
             iterator = breaking(iterator, fault, self._place)
-        return self._inner.write(self._rows.noted(iterator, str(context.taskAttemptId())))
+        if self._rows is not None:
+            iterator = self._rows.noted(iterator, str(context.taskAttemptId()))
+        return self._inner.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """As the real writer."""
