@@ -292,6 +292,8 @@ def _manifest(course: Course, seen: Partial, lost: bool) -> Iterator[Sequence[St
             ("flush", (w, course.of("begins", w), pointer)), ("list_generation", (w,)), ("learn_of_listing", (w,)),
         )  # fmt: skip
         yield listed if course.of("opened", w) else (("open_without_barrier", (w,)), *listed)
+    elif not epoch:
+        yield (("create_region", ()),)
     elif epoch != course.of("epoch"):
         yield (("read_manifest", (w,)), ("claim_of_nobody", ()) if lost else ("claim", (w,)))
     elif hint != course.of("hint"):

@@ -52,7 +52,7 @@ lists_all = assumption("lists_all", "", "a listing has all that was created befo
 
 # ---- The region manifest: the newest version
 
-epoch = field("epoch", "", Sort.EPOCH, "writer epoch; 0: the region is not there yet")()
+epoch = field("epoch", "", Sort.EPOCH, "writer epoch; 0: nobody has claimed the region yet")()
 version = field("version", "", Sort.MANIFEST, "number of the newest version")()
 kept_from = field("kept_from", "", Sort.MANIFEST, "lower versions may have been collected")()
 pointer = field("pointer", "", Sort.POSITION, "replay pointer: the last position that a generation covers")()

@@ -65,6 +65,12 @@ def _owns(w: Term, claimed: Term) -> Changes:
 
 
 @action
+def create_region() -> Changes:
+    """The region is created under epoch 0, which is nobody's: its first claim makes the version after that."""
+    return (epoch == 0) & (version == 0), (version, version + 1)
+
+
+@action
 def claim(w: Term) -> Changes:
     """It creates the version after the one that it has read, under the next epoch: the region is its own."""
     free = ~dead(w) & (mine(w) == 0) & read(w) & (basis(w) == version)

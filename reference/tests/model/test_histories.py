@@ -59,7 +59,7 @@ def test_a_word_that_is_no_step_is_refused():
 def test_what_can_happen_at_first():
     names = {name for name, _ in steps(Setting().initial(), list(ACTIONS.values()))}
     assert names == {
-        "read_manifest", "claim_of_nobody", "crash", "load", "begin_read",
+        "read_manifest", "claim_of_nobody", "create_region", "crash", "load", "begin_read",
     }  # fmt: skip
 
 
