@@ -7,6 +7,7 @@ subject has the same ones under the same names.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from memwal.codec import region_manifest, wal
 from memwal.codec.region_manifest import RegionManifest
 from memwal.codec.wal import WalEntry
 from memwal.effects import Io
-from memwal.errors import Fenced
+from memwal.errors import AlreadyExists, Fenced, OutcomeUnknown
 from memwal.ids import Epoch, ManifestVersion, SpecId
 from memwal.read import parts
 from memwal.read.sources import MemoryView
@@ -205,10 +206,11 @@ _store_entry = RegionWriter._store_entry
 
 
 async def _created_unclaimed(region: Region) -> RegionManifest:
-    """A region is created under epoch 0 and claimed behind that."""
+    """A region is created under epoch 0 and claimed behind that; another one may create it first."""
     if await manifests.latest(region.io, region.revision) is None:
         first = replace(_claimed(None, region), epoch=Epoch(0))
-        await region.io.put_if_absent(paths.manifest(first.version), _encode_manifest(first, region.revision))
+        with suppress(AlreadyExists, OutcomeUnknown):
+            await region.io.put_if_absent(paths.manifest(first.version), _encode_manifest(first, region.revision))
     return await _claim(region)
 
 
