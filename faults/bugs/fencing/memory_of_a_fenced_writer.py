@@ -32,6 +32,5 @@ BUG = Bug(
     scenario="fenced_memory",
     oracle="reads are explained",
     violated="READ-008",
-    unseen="run with every case, also at the gate, and not seen",
     replaced={"memwal.read.parts:_held": _of_anybody},
 )
