@@ -27,7 +27,7 @@ class Folder:
 
     @property
     def log_facts(self) -> Path:
-        """What the change log is; see `memwal_spark.logs.ChangeLog`."""
+        """What the change log is; see `memwal_spark.change_log.ChangeLog`."""
         return self.root / "log.json"
 
     @property

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from memwal.errors import InvalidArgument, check_name
 
-from .logs import ChangeLog
+from .change_log import ChangeLog
 
 KEY = ("tenant", "id")
 SEQUENCE = "seq"

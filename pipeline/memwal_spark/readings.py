@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from . import oracle
+from .change_log import ChangeLog
 from .folder import Folder
 from .jobs import tracing
-from .logs import ChangeLog
 from .progress import PhaseProgress
 from .report import AFTER, BASE
 

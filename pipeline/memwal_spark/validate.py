@@ -24,9 +24,10 @@ from memwal.violations import Violation
 
 from . import html, jobs, logs, readings, report, runtime, watching
 from .beside import Beside, BesideBuilder, BesideCollector, BesideLooker, BesideReport, make_index
+from .change_log import ChangeLog
 from .faults import Proof
 from .folder import Folder
-from .logs import AnyLog, ChangeLog, Flights
+from .logs import AnyLog, Flights
 from .memory import PeakMemory
 from .merging import BackgroundMerger, MergerProgress
 from .oracle import Fingerprint, OracleComparison

@@ -28,7 +28,7 @@ from memwal.read.view import ReadRaced
 from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
-from .logs import ChangeLog
+from .change_log import ChangeLog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

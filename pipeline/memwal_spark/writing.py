@@ -14,9 +14,9 @@ import memwal
 from pyspark.sql import functions as sf
 
 from . import faults, watching
+from .change_log import ChangeLog
 from .faults import Fault
 from .folder import Folder
-from .logs import ChangeLog
 from .options import TableOption
 from .route import region_of, route
 from .watching import WatchedRows

@@ -14,8 +14,9 @@ import pytest
 import typer
 from memwal.errors import InvalidArgument
 from memwal_spark import cli, logs, presets
+from memwal_spark.change_log import ChangeLog
 from memwal_spark.folder import Folder
-from memwal_spark.logs import ChangeLog, OwnLog
+from memwal_spark.logs import OwnLog
 from memwal_spark.oracle import last_rows
 from memwal_spark.writing import LogWrites
 from typer.testing import CliRunner

@@ -12,7 +12,7 @@ import memwal
 import pyarrow as pa
 import pytest
 from memwal_spark import watching
-from memwal_spark.logs import ChangeLog
+from memwal_spark.change_log import ChangeLog
 from memwal_spark.watching import NOBODYS, KeyReader, WatchedRows
 
 if TYPE_CHECKING:

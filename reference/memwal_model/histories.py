@@ -81,9 +81,10 @@ LIVES = (
     MachineHistory(
         name="fenced_twice",
         words="A writer is fenced while it puts, its successor while it recovers; a reader asks the owner's memory.",
-        told="create_region, own w1, open_without_barrier w1, put w1 1, send w1, own w2, own w3, replay w3, barrier w3 2,"
-        "meet_taken w1, replay w2, replay_meets_newer w2, put w3 3, begin_read r, read_memory r w3, read_regions r,"
-        "read_base r, succeed r, flush w3 1 3, list_generation w3, crash w3, delete_orphan w3, claim_of_nobody",
+        told="create_region, own w1, open_without_barrier w1, put w1 1, send w1, own w2, own w3, replay w3,"
+        "barrier w3 2, meet_taken w1, replay w2, replay_meets_newer w2, put w3 3, begin_read r, read_memory r w3,"
+        "read_regions r, read_base r, succeed r, flush w3 1 3, list_generation w3, crash w3, delete_orphan w3,"
+        "claim_of_nobody",
     ),
 )
 

@@ -759,7 +759,7 @@ def test_specs_are_shown_added_and_drained_on_the_command_line(
     assert [line.split(",")[0] for line in shown.splitlines() if line.startswith("spec")] == ["spec 1", "spec 2"]
     assert "t int64 = truncate(id), width=10" in shown
     drained_ = json.loads(run(capsys, "drain", place, memwal.open(place).register_region({"t": 0}), "--json"))
-    assert drained_ == {"merged": [], "rows": 0, "deleted": 0}
+    assert drained_ == {"merged": [], "rows": 0, "deleted": 0, "commits": 0, "compacted": 0}
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ REFUSED = {
 }
 """Command -> arguments with one wrong name, the name, and the nearest that there is."""
 NO_NAMES = {
-    "count", "history", "watch", "readings",
+    "count", "history", "watch", "readings", "findings list", "findings show",
     "info", "snapshot", "merge", "catch-up", "gc", "gc-rules", "verify", "repair", "specs", "drain", "inspect",
     "scenarios", "certify", "coverage", "gallery", "check-history", "shrink", "gate", "clauses check", "clauses mutate",
     "planted draw", "explain", "why", "native watch",
