@@ -252,6 +252,7 @@ class ForeignExploration:
                 known = self.notebook.known(of_hit, hit)
                 if known is not None:
                     self.notebook.again(known, of_hit, plan, job.life)
+                    job.usual = known if plan is ALONE else job.usual
                     continue
             small, again = self._smaller(harness, recoverer, job, start, plan, lived, heading(of_hit), hit)
             if again is None:
