@@ -76,7 +76,6 @@ class _Job:
     life: ForeignLife
     start: Start | None = None
     touched: Touched | None = None
-    log: tuple[LogEntry, ...] = ()
     covered: Covered = field(default_factory=Covered)
     faults: deque[Plan] = field(default_factory=deque)
     orders: deque[Plan] = field(default_factory=deque)
@@ -94,6 +93,18 @@ class _Job:
             self.random += 1
             return orders.at_random(self.random, seed, self.covered.decisions)
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What one run showed."""
+
+    lived: Lived
+    symptoms: list[Symptom]
+    states: int
+    """Crash states that were judged."""
+    drive: InOrder | None
+    """What chose the order; None: the operations ran one after another."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -140,7 +151,7 @@ class ForeignExploration:
 
     @property
     def covered(self) -> dict[str, Any]:
-        """ForeignLife -> what was covered of it, in words."""
+        """Life -> what was covered of it, in words."""
         return {job.life.name: job.covered.words(len(job.life.actors)) for job in self.jobs}
 
     def _work(self) -> Iterator[tuple[_Job, Plan] | None]:
@@ -173,101 +184,85 @@ class ForeignExploration:
             assert not isinstance(following, str)
             job, plan = following
             if plan is ALONE:
-                self._alone(harness, recoverer, job)
+                self._alone(recoverer, job)
             else:
-                self._planned(harness, recoverer, job, plan)
+                self._planned(recoverer, job, plan)
         recoverer.close()
 
-    def _alone(self, harness: Harness, recoverer: Recoverer, job: _Job) -> None:
+    def _alone(self, recoverer: Recoverer, job: _Job) -> None:
         """The run without faults: its crash states, the faults that it gives, and the first order."""
         try:
-            start = started(harness, self.revision, job.life)
+            start = started(recoverer.harness, self.revision, job.life)
         except BROKEN as error:
             job.covered.missing = str(error).splitlines()[0]
             return
-        lived, symptoms = self._lived(harness, recoverer, job.life, start, ALONE)
-        job.log = lived.log
-        found = plans.faults(lived.log, job.life.actors)
+        shown = self._shown(recoverer, job, start, ALONE, job.life)
+        found = plans.faults(shown.lived.log, job.life.actors)
         job.covered.faults = len(found)
         job.faults.extend(found)
         if len(job.life.actors) > 1:
-            job.touched = Touched.of(lived.log, job.life.actors)
+            job.touched = Touched.of(shown.lived.log, job.life.actors)
             job.orders.append(orders.plan_of({}))
             job.covered.orders = 1
-        self._noted(harness, recoverer, job, start, ALONE, lived, symptoms)
-        job.start = start
+        self._noted(recoverer, job, start, ALONE, shown)
+        job.start = start  # last: from here on others take plans of it
 
-    def _planned(self, harness: Harness, recoverer: Recoverer, job: _Job, plan: Plan) -> None:
+    def _planned(self, recoverer: Recoverer, job: _Job, plan: Plan) -> None:
         assert job.start is not None
-        drive = InOrder(plan, job.touched) if plan.switches is not None or plan.random else None
-        lived, symptoms = self._lived(harness, recoverer, job.life, job.start, plan, drive)
-        covered = job.covered
+        shown = self._shown(recoverer, job, job.start, plan, job.life)
+        covered, drive = job.covered, shown.drive
         with self._lock:
-            if drive is not None and not plan.random:
+            if drive is None:
+                covered.faults_done += 1
+            elif plan.random:
+                covered.random_done += 1
+            else:
                 covered.orders_done += 1
                 new = list(orders.further(plan, drive.decisions, self.preemptions))
                 covered.orders += len(new)
                 job.orders.extend(new)
                 covered.decisions = max(covered.decisions, len(drive.decisions))
-            elif drive is not None:
-                covered.random_done += 1
-            else:
-                covered.faults_done += 1
-            if lived.inconclusive or (drive is not None and drive.stuck):
-                covered.idle += 1
-        self._noted(harness, recoverer, job, job.start, plan, lived, symptoms)
+            covered.idle += bool(shown.lived.inconclusive or (drive is not None and drive.stuck))
+        self._noted(recoverer, job, job.start, plan, shown)
 
-    def _lived(
-        self,
-        harness: Harness,
-        recoverer: Recoverer,
-        life: ForeignLife,
-        start: Start,
-        plan: Plan,
-        drive: InOrder | None = None,
-    ) -> tuple[Lived, list[Symptom]]:
-        """A run, and what is wrong with it and with each crash state from the first fault on."""
-        lived = live(harness, self.revision, life, start, plan.rules, drive or in_order)
+    def _shown(self, recoverer: Recoverer, job: _Job, start: Start, plan: Plan, life: ForeignLife) -> _Shown:
+        """A run of ``life``, which is the job's or a part of it, and what is wrong with it and its crash states."""
+        drive = InOrder(plan, job.touched) if plan.ordered else None
+        lived = live(recoverer.harness, self.revision, life, start, plan.rules, drive or in_order)
         with self._lock:
             self.runs += 1
         symptoms = [each for each in of_run(lived) if not (each.oracle == "hang" and plan.waits)]
-        for state in crash_states(lived, plan):
+        states = list(crash_states(lived, plan))
+        for state in states:
             symptoms += recoverer.after(lived, state)
-        return lived, symptoms
+        return _Shown(lived, symptoms, len(states), drive)
 
-    def _noted(
-        self,
-        harness: Harness,
-        recoverer: Recoverer,
-        job: _Job,
-        start: Start,
-        plan: Plan,
-        lived: Lived,
-        symptoms: list[Symptom],
-    ) -> None:
+    def _noted(self, recoverer: Recoverer, job: _Job, start: Start, plan: Plan, shown: _Shown) -> None:
         """Group what is wrong; what is new is believed when it is seen again, and made small."""
-        job.covered.states += len(list(crash_states(lived, plan)))
-        for hit, of_hit in by_hit(self._unusual(job, symptoms, plan), plan):
-            with self._lock:
-                known = self.notebook.known(of_hit, hit)
-                if known is not None:
-                    self.notebook.again(known, of_hit, plan, job.life)
-                    job.usual = known if plan is ALONE else job.usual
-                    continue
-            small, again = self._smaller(harness, recoverer, job, start, plan, lived, heading(of_hit), hit)
-            if again is None:
-                self.unconfirmed += 1
-                self.say(f"seen once, and not again: {heading(of_hit).detail.splitlines()[0]} ({plan.words})")
-                continue
-            with self._lock:
-                known = self.notebook.known(again, hit)
-                if known is not None:
-                    self.notebook.again(known, again, plan, job.life)
-                    continue
-                found = self.notebook.add(again, plan, hit, small, confirmed=True)
-                if plan is ALONE:
-                    job.usual = found
-            self.say(f"finding {found.number}, {found.severity}: {found.sentence}")
+        job.covered.states += shown.states
+        symptoms = self._unusual(job, shown.symptoms, plan)
+        if not symptoms:
+            return
+        with self._lock:
+            known = self.notebook.known(symptoms, plan.hit)
+            if known is not None:
+                self.notebook.again(known, symptoms, plan, job.life)
+                job.usual = known if plan is ALONE else job.usual
+                return
+        head = heading(symptoms)
+        small = self._smaller(recoverer, job, start, plan, head)
+        if small is None:
+            self.unconfirmed += 1
+            self.say(f"seen once, and not again: {head.detail.splitlines()[0]} ({plan.words})")
+            return
+        with self._lock:
+            known = self.notebook.known(small.symptoms, plan.hit)
+            if known is not None:
+                self.notebook.again(known, small.symptoms, plan, job.life)
+                return
+            found = self.notebook.add(small.symptoms, plan, small.lived, confirmed=True)
+            job.usual = found if plan is ALONE else job.usual
+        self.say(f"finding {found.number}, {found.severity}: {found.sentence}")
 
     def _unusual(self, job: _Job, symptoms: Sequence[Symptom], plan: Plan) -> list[Symptom]:
         """The symptoms that the life does not show without any fault, too."""
@@ -281,46 +276,18 @@ class ForeignExploration:
                 self.notebook.again(usual, [], plan, job.life)
         return found
 
-    def _smaller(
-        self,
-        harness: Harness,
-        recoverer: Recoverer,
-        job: _Job,
-        start: Start,
-        plan: Plan,
-        lived: Lived,
-        head: Symptom,
-        hit: str,
-    ) -> tuple[Lived, list[Symptom] | None]:
+    def _smaller(self, recoverer: Recoverer, job: _Job, start: Start, plan: Plan, head: Symptom) -> _Shown | None:
         """The run again, and then without operations, as long as it shows the same; None: it does not even once."""
-        small, best = self._same(harness, recoverer, job, start, plan, job.life, head, hit)
-        if best is None:
-            return lived, None
-        for number in reversed(range(len(job.life.steps))):
-            if len(small.life.steps) > 1 and time.monotonic() < self._until:
-                shorter = small.life.without(number)
-                tried, same = self._same(harness, recoverer, job, start, plan, shorter, head, hit)
-                if same is not None:
-                    small, best = tried, same
-        return small, best
 
-    def _same(
-        self,
-        harness: Harness,
-        recoverer: Recoverer,
-        job: _Job,
-        start: Start,
-        plan: Plan,
-        life: ForeignLife,
-        head: Symptom,
-        hit: str,
-    ) -> tuple[Lived, list[Symptom] | None]:
-        drive = InOrder(plan, job.touched) if plan.switches is not None or plan.random else None
-        lived, symptoms = self._lived(harness, recoverer, life, start, plan, drive)
-        for other, of_hit in by_hit(symptoms, plan):
-            if other == hit and any(each.words == head.words for each in of_hit):
-                return lived, of_hit
-        return lived, None
+        def same(life: ForeignLife) -> _Shown | None:
+            shown = self._shown(recoverer, job, start, plan, life)
+            return shown if any(each.words == head.words for each in shown.symptoms) else None
+
+        small = same(job.life)
+        for number in reversed(range(len(job.life.steps))):
+            if small is not None and len(small.lived.life.steps) > 1 and time.monotonic() < self._until:
+                small = same(small.lived.life.without(number)) or small
+        return small
 
 
 def crash_states(lived: Lived, plan: Plan) -> Iterator[CrashState]:
@@ -336,15 +303,10 @@ def crash_states(lived: Lived, plan: Plan) -> Iterator[CrashState]:
     for state, following in pairwise(lived.states):
         here, there = log.get(state.order), log.get(following.order)
         together = here is not None and there is not None and _unlisted(here) and here.class_ == there.class_
-        if state.order >= first and not together and plan.switches is None and not plan.random:
+        if state.order >= first and not together and not plan.ordered:
             yield state
     yield last
 
 
 def _unlisted(entry: LogEntry) -> bool:
     return entry.class_ == "generation" or (entry.class_ == "base" and entry.name.startswith(UNLISTED))
-
-
-def by_hit(symptoms: Sequence[Symptom], plan: Plan) -> list[tuple[str, list[Symptom]]]:
-    """Symptoms by what was hit: the fault, or, without one, nothing but a crash. One run shows one thing."""
-    return [(plan.hit, list(symptoms))] if symptoms else []

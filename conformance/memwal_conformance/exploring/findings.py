@@ -109,9 +109,7 @@ class Notebook:
         heads = {found.words, *found.consequences}
         found.consequences += [words for words in dict.fromkeys(s.words for s in symptoms) if words not in heads]
 
-    def add(
-        self, symptoms: Sequence[Symptom], plan: Plan, hit: str, lived: Lived, *, confirmed: bool
-    ) -> ForeignFinding:
+    def add(self, symptoms: Sequence[Symptom], plan: Plan, lived: Lived, *, confirmed: bool) -> ForeignFinding:
         """A new finding, from all symptoms of one run. The most severe heads it."""
         head = heading(symptoms)
         life = lived.life
@@ -120,7 +118,7 @@ class Notebook:
             number=len(self.findings) + 1,
             oracle=head.oracle,
             words=head.words,
-            hit=hit,
+            hit=plan.hit,
             severity=SEVERITY[head.oracle],
             clauses=list(head.clauses),
             note=head.note,

@@ -15,7 +15,7 @@ from ..gate import CrashState, FaultRule, Gate, GateLimits, LogEntry
 from ..protocol import AdapterError, Json, ProtocolViolation
 from ..running import machine
 from ..running.scenarios import plain_rows, rows
-from ..running.testbed import FOLDER
+from ..running.testbed import FOLDER, storage_of
 from ..verdicts import Finding
 from .lives import WRITES, ForeignLife, LifeStep, Verb
 
@@ -108,13 +108,7 @@ def settings_of(harness: Harness, life: ForeignLife) -> dict[str, str]:
 
 def configure(process: AdapterProcess, gate: Gate, revision: str, settings: Mapping[str, str], actor: str) -> None:
     """Have a process come to the gate as ``actor``, with nothing open."""
-    key = gate.credentials(actor)
-    storage = {
-        "endpoint": gate.endpoint,
-        "region": gate.region,
-        "access_key_id": key.access_key,
-        "secret_access_key": key.secret_key,
-    }
+    storage = storage_of(gate, actor)
     process.call("configure", {"revision": revision, "settings": dict(settings), "storage": storage})
 
 

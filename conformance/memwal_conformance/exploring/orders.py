@@ -111,13 +111,12 @@ class InOrder:
     def _begin_random(self) -> None:
         if not self.plan.random:
             return
-        seed, _, steps = self.plan.random.partition("/")
+        steps = self.plan.random.rpartition("/")[2]
         self._chance = random.Random(self.plan.random)
         actors = list(self._order)
         self._chance.shuffle(actors)
         self._ranks = {actor: DEPTH + number for number, actor in enumerate(actors)}
         self._falls = frozenset(self._chance.sample(range(int(steps)), min(DEPTH - 1, int(steps))))
-        assert seed
 
     def _choose(self, steps: Sequence[Step]) -> Step:
         enabled: dict[str, Step] = {}
@@ -136,9 +135,8 @@ class InOrder:
             if number in self._falls and default in self._ranks:
                 self._ranks[default] = sorted(self._falls).index(number)
             chosen = max(here, key=self._ranks.__getitem__)
-        elif number in (self.plan.switches or {}):
-            wanted = (self.plan.switches or {})[number]
-            chosen = wanted if wanted in enabled else default
+        elif (wanted := (self.plan.switches or {}).get(number)) in enabled:
+            chosen = wanted
         self._current = chosen
         return enabled[chosen]
 

@@ -74,6 +74,11 @@ class Plan:
     """Seed of a random order; empty: none."""
 
     @property
+    def ordered(self) -> bool:
+        """Whether it chooses the order of requests."""
+        return self.switches is not None or bool(self.random)
+
+    @property
     def waits(self) -> bool:
         """Whether an actor may wait for ever under it, and nothing is wrong with that."""
         return any(rule.do in (Do.HOLD_BEFORE, Do.DELAY) or rule.at.occurrence is None for rule in self.rules)

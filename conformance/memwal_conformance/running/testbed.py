@@ -63,13 +63,7 @@ class Testbed:
 
     def storage(self, actor: str) -> Json:
         """What `configure` gives ``actor``."""
-        key = self.gate.credentials(actor)
-        return {
-            "endpoint": self.gate.endpoint,
-            "region": self.gate.region,
-            "access_key_id": key.access_key,
-            "secret_access_key": key.secret_key,
-        }
+        return storage_of(self.gate, actor)
 
     def look(self) -> Path:
         """The table as it is, in a new folder."""
@@ -137,6 +131,17 @@ class Served:
     def _leave(self) -> None:
         """Have the process drop what is open, while the gate still answers what it has to say."""
         self._process.call("configure", self._configured)
+
+
+def storage_of(gate: Gate, actor: str) -> Json:
+    """What `configure` gives an adapter that is to come to ``gate`` as ``actor``."""
+    key = gate.credentials(actor)
+    return {
+        "endpoint": gate.endpoint,
+        "region": gate.region,
+        "access_key_id": key.access_key,
+        "secret_access_key": key.secret_key,
+    }
 
 
 def rule_of(described: Mapping[str, Any]) -> FaultRule:
