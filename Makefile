@@ -13,7 +13,7 @@ READY  := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-all test lint types rooms generate check-generated explore mutate soak clean
+.PHONY: help run run-all test docs lint types rooms generate check-generated explore mutate soak clean
 
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,13 @@ run-all: $(READY) ## The main job under every revision
 
 test: $(READY) lint types rooms check-generated ## Everything that has to be green: style, types, rooms, generated files, tests
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m "not long"
+
+docs: $(VENV)/.docs ## The documentation as a site, in out/site: open out/site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
+
+$(VENV)/.docs: $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	touch $@
 
 lint: $(READY) ## Style
 	$(BIN)/ruff check .

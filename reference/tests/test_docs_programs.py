@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 import memwal
@@ -17,6 +19,21 @@ from typer.testing import CliRunner
 ROOT = Path(__file__).parents[2]
 FIRST = ROOT / "docs/first_table.md"
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+
+MORE = [
+    *(path for path in sorted(ROOT.glob("*.md")) if path.name != "README.md"),
+    *(path for folder in ("faults", "benchmarks", "reference") for path in sorted((ROOT / folder).glob("*.md"))),
+    *sorted((ROOT / "conformance").glob("*/README.md")),
+]
+"""Pages outside of docs/."""
+MADE = "faults/certificates.md"
+"""The page that is made with the site (docs/site/hooks.py)."""
+
+FRONT = typer.main.get_command(app)
+TYPED = re.compile(r"`(memwal [^`]+)`|^(?:    |\$ )?(?:\.venv/bin/)?(memwal [a-z].*)$", re.M)
+"""A command in a sentence, or a line of a block."""
+NO_COMMANDS = ("memwal comes with", "memwal failure 1", "memwal is ")
+"""How lines begin that are no commands: sentences, and the name of a row in a report."""
 
 PROGRAMS = {
     "first_table.md 1": ("people", {1: "Ada Lovelace", 2: "Grace"}),
@@ -117,12 +134,57 @@ def test_the_commands_of_the_first_table_work_on_it_twice(tmp_path: Path, monkey
     assert sorted((row["id"], row["name"]) for row in rows) == [(1, "Ada Lovelace"), (2, "Grace")]
 
 
+def commands(text: str) -> set[str]:
+    """The commands of a page, each on one line, without what the shell takes from it."""
+    found = (" ".join(sentence.split()) if sentence else line for sentence, line in TYPED.findall(text))
+    lines = {part for line in found for part in re.split(r" +(?=memwal [a-z]+ )", line)}
+    return {re.split(r" {2,}", line)[0] for line in lines if not line.startswith(NO_COMMANDS)}
+
+
+def parsed(command: str) -> None:
+    """Parse a command with the program's own parser; raises its usage error."""
+    tokens = shlex.shlex(command, posix=True, punctuation_chars=True)
+    tokens.whitespace_split = True
+    found, words = FRONT, list(takewhile(lambda word: not set(word) <= set("|&>;"), tokens))[1:]
+    context = found.context_class(found, info_name="memwal")
+    while hasattr(found, "get_command") and words and not words[0].startswith("-"):
+        named = found.get_command(context, words[0])
+        inner = named or found.get_command(context, str(found.name))  # `memwal explore SCENARIO`
+        assert inner is not None, f"there is no {words[0]}"
+        context = inner.context_class(inner, info_name=words[0], parent=context)
+        found, words = inner, words[1:] if named else words
+    value = ["VALUE"] if words and words[-1] in {"--add", "--record"} else []  # a sentence about the option itself
+    found.make_parser(context).parse_args(args=[*words, *value])
+
+
+def test_each_command_in_the_documents_is_one_that_the_program_takes() -> None:
+    refused = []
+    for page in [*PAGES, *MORE]:
+        for command in commands(page.read_text("utf-8")):
+            try:
+                parsed(command)
+            except Exception as error:  # noqa: BLE001 - Typer's copy of Click is private
+                refused.append(f"{page.name}: {command}: {getattr(error, 'message', error)}")
+    assert not refused, "\n".join(refused)
+
+
+def test_the_site_has_every_page_and_every_link_leads_to_a_file() -> None:
+    listed = set(re.findall(r"[\w/]+\.md$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.M))
+    assert listed.symmetric_difference(page.relative_to(ROOT).as_posix() for page in [*PAGES, *MORE]) == {MADE}
+    links = {
+        (page.name, link)
+        for page in [*PAGES, *MORE]
+        for link in re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text("utf-8"))
+        if not (page.parent / link).exists()
+    }
+    assert links == set()
+
+
 def test_the_documents_type_each_command_with_its_group() -> None:
-    front = typer.main.get_command(app)
-    known = {name for group in GROUPS for name in front.get_command(None, group).commands} - GROUPS.keys()  # type: ignore[attr-defined]
+    known = {name for group in GROUPS for name in FRONT.get_command(None, group).commands} - GROUPS.keys()  # type: ignore[attr-defined]
     assert {"verify", "replay", "clauses", "doctor", "certify"} <= known
-    pages = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SPEC_NOTES.md", *(ROOT / "faults").glob("*.md")]
     typed = {
-        page.name: re.findall(r"(?<![\w./-])memwal ([a-z]+(?:-[a-z]+)*)", page.read_text("utf-8")) for page in pages
+        page.name: re.findall(r"(?<![\w./-])memwal ([a-z]+(?:-[a-z]+)*)", page.read_text("utf-8"))
+        for page in [*PAGES, *MORE]
     }
     assert {name: flat for name, words in typed.items() if (flat := sorted(known.intersection(words)))} == {}
