@@ -227,9 +227,9 @@ async def _passes_over_failed_flushes(self: RegionWriter) -> Generation | None:
         return None
 
 
-async def _compares_with_its_own(self: Comparison, held: Callable[[], Sequence[MemTable]]) -> None:
+async def _compares_with_its_own(self: Comparison, held: Callable[[], Sequence[MemTable]], _rows: pa.Table) -> None:
     if self.known is None:
-        self.known = Sequences(self.key, self.sequence.column, (await self.stored(held())).slice(0, 0))
+        self.known = Sequences(self.key, self.sequence.column, (await self.stored(held(), True)).slice(0, 0))
 
 
 async def _records_no_marks(io: Io, *_: object) -> TableState:

@@ -71,9 +71,9 @@ def _comparison(io: Io, state: TableState, row: RegionRow, epoch: Epoch, sequenc
     """What a writer that has claimed the region of ``row`` under ``epoch`` compares its rows with."""
     of_region = members(row, state)
 
-    async def stored(held: Sequence[MemTable]) -> pa.Table:
+    async def stored(held: Sequence[MemTable], keys: bool) -> pa.Table | pa.Scalar:
         memory = MemoryView(row.region_id, epoch, tuple((each.generation, each.table()) for each in held))
-        return await stored_sequences(io, sequence.column, memory, of_region)
+        return await stored_sequences(io, sequence.column, memory, of_region, keys=keys)
 
     checked = sequences.checked(sequence, state.schema, state.primary_key)
     return Comparison(sequence=checked, key=state.primary_key, stored=stored)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .. import cellwise
 from ..clauses import implements
@@ -16,24 +17,32 @@ from ..index import regions
 from ..index.opening import Members
 from ..keys import Mask
 from ..region import manifest as manifests
+from ..region.sequences import comparable
 from ..table.coverage import fragment_ids
 from ..table.late import Stage
 from ..table.owners import owners
 from ..table.state import TableState
 from .fragments import restricted
 from .merging import Deduplicate
+from .parts import collect
 from .query import Query
 from .scan import plan
 from .sources import MemoryView
 from .view import View, over
 
 WORTH_ASKING_ROWS = 1 << 18
-"""Rows of a base for which it is asked which fragments are another region's, by the transactions that made them."""
+"""Rows of a base for which it is asked which fragments are another region's, by the transactions that made them; and
+whether sequences are higher than all stored ones, before any key is read."""
 
 
 @implements("AMB-148")
-async def stored_sequences(io: Io, by: str, memory: MemoryView, of_region: Members | None) -> pa.Table:
+async def stored_sequences(
+    io: Io, by: str, memory: MemoryView, of_region: Members | None, *, keys: bool
+) -> pa.Table | pa.Scalar:
     """Key and ``by`` of the newest row of each key in the region of ``memory``, in base, generations and memory.
+
+    Without ``keys``, and where that saves reading many, the highest ``by`` of all rows in the places where they are: no
+    key has a higher one. It is NULL if there is none.
 
     Rows that delete their key are among them until they are merged (R): then nothing is known of it any more. Where the
     base has several rows of one key, the newest comes last.
@@ -41,8 +50,10 @@ async def stored_sequences(io: Io, by: str, memory: MemoryView, of_region: Membe
     Raises as `memwal.read.view.over` does, and `Fenced` if there is a newer claim.
     """
 
-    async def body(view: View) -> pa.Table:
+    async def body(view: View) -> pa.Table | pa.Scalar:
         narrowed, mixed = await _narrowed(io, view, memory.region_id)
+        if not keys and _rows(narrowed) >= WORTH_ASKING_ROWS:
+            return await _highest(io, narrowed, by, memory)
         key = list(view.base.primary_key)
         names = [*key, by]
         planned = await plan(io, narrowed, Query(columns=names, memory=[memory], deletes=True))
@@ -66,6 +77,22 @@ async def stored_sequences(io: Io, by: str, memory: MemoryView, of_region: Membe
     return await over(io, None, body, found=own)
 
 
+async def _highest(io: Io, view: View, by: str, memory: MemoryView) -> pa.Scalar:
+    """The highest ``by`` of all rows in ``view`` and ``memory``, replaced and deleted ones too; NULL: there is none."""
+    parts = collect(io, view, [memory])
+    found: pa.Scalar | None = None
+    for part in (parts.base, *(each for sources in parts.regions.values() for each in sources)):
+        for fragment in await part.fragments({}):
+            most = pc.max(comparable((await part.rows([by], [fragment])).column(by)))
+            if found is None or not found.is_valid or (most.is_valid and pc.greater(most, found).as_py()):
+                found = most
+    return pa.scalar(None) if found is None else found
+
+
+def _rows(view: View) -> int:
+    return sum(fragment.physical_rows for fragment in view.base.fragments)
+
+
 def _members(rows: pa.Table, of_region: Members) -> Mask:
     found: Mask = of_region(rows).to_numpy()
     return found
@@ -78,7 +105,7 @@ async def _narrowed(io: Io, view: View, region: RegionId) -> tuple[View, bool]:
     count: their keys may be this region's today.
     """
     base = view.base
-    if sum(fragment.physical_rows for fragment in base.fragments) < WORTH_ASKING_ROWS:
+    if _rows(view) < WORTH_ASKING_ROWS:
         return view, True
     specs = {row.region_id: row.spec_id for row in await regions.known(io, base)}
     if region not in specs:

@@ -105,8 +105,9 @@ class Compared:
     replaced: Mask
     """Which of the others have a later one of their key among them. They are of one write, so that nobody would ever
     read them."""
-    places: tuple[Codes, ...]
-    """For each set of known keys the place of each row's key in it, or -1."""
+    places: tuple[Codes, ...] | None
+    """For each set of known keys the place of each row's key in it, or -1. None: nobody looked, since all rows are
+    above all sequences that were told."""
 
     @property
     def kept(self) -> Mask:
@@ -117,20 +118,42 @@ class Compared:
         """The same of the rows that are to be written."""
         kept = self.kept
         none: Mask = np.zeros(np.count_nonzero(kept), np.bool_)
-        return Compared(none, none, tuple(at[kept] for at in self.places))
+        return Compared(none, none, self.places and tuple(at[kept] for at in self.places))
 
 
 class Sequences:
     """The sequence of the newest row of each key, as far as it was told.
 
-    In memory are keys and sequences, in about log2(n) sets of growing size that have no key in common.
+    In memory are keys and sequences, in about log2(n) sets of growing size that have no key in common. What is told
+    waits to be sorted until some row is not above all of it: a writer whose rows only ever rise never sorts a key.
     """
 
-    def __init__(self, key: Sequence[str], by: str, stored: pa.Table) -> None:
-        """``stored``: key and sequence columns of rows; of a key that occurs more than once the last row counts."""
+    def __init__(self, key: Sequence[str], by: str, stored: pa.Table | pa.Scalar) -> None:
+        """``stored``: key and sequence columns of rows; of a key that occurs more than once the last row counts.
+
+        Or only the highest sequence of what is stored, `comparable`, NULL if there is none: then rows that are not
+        above it cannot be `compared`.
+        """
         self._key, self._by = list(key), by
         self._sets: list[_Known] = []
-        self._learn(stored)
+        self._waiting: list[pa.Table] = []
+        self.whole = isinstance(stored, pa.Table)
+        """Whether each stored key is known."""
+        self._highest: pa.Scalar | None = None
+        if isinstance(stored, pa.Table):
+            self._tell(self._plain(stored))
+        elif stored.is_valid:
+            self._highest = stored
+
+    def decide(self, rows: pa.Table) -> bool:
+        """Whether ``rows`` can be `compared`."""
+        return self.whole or self._above(rows)
+
+    def _above(self, rows: pa.Table) -> bool:
+        """Whether the sequence of each row is higher than all that were told."""
+        if self._highest is None or not rows.num_rows:
+            return True
+        return bool(pc.greater(pc.min(comparable(rows.column(self._by))), self._highest).as_py())
 
     def compared(self, rows: pa.Table) -> Compared:
         """Compare ``rows``, which have a sequence each, with what stands for their keys and with each other."""
@@ -138,6 +161,10 @@ class Sequences:
         values, _ = _values(rows.column(self._by))
         several = repeated(keys)
         late = _behind(several, values)
+        if self._above(rows):
+            return Compared(late, _replaced(several, late), None)
+        assert self.whole, "the caller has asked whether this can decide"
+        self._sort()
         places = self._places(keys, several)
         for known, at in zip(self._sets, places, strict=True):
             here = np.flatnonzero(at >= 0)
@@ -167,20 +194,54 @@ class Sequences:
 
         ``compared``: what was found for them before anything else was written.
         """
+        told = self._plain(rows)
+        if compared.places is None:
+            self._tell(told)
+        else:
+            self._place(told, compared.places)
+            self._rise(told)
+
+    def take_over(self, other: Sequences) -> None:
+        """Know what waits in ``other``: rows that were written since what is stored was read, or before."""
+        for rows in other._waiting:
+            self._tell(rows)
+
+    def _plain(self, rows: pa.Table) -> pa.Table:
+        """Key and sequence of ``rows``: in memory, generations and base columns say differently what may be NULL."""
+        names = [*self._key, self._by]
+        return pa.Table.from_arrays([rows.column(name) for name in names], names)
+
+    def _tell(self, rows: pa.Table) -> None:
+        self._waiting.append(rows)
+        self._rise(rows)
+
+    def _rise(self, rows: pa.Table) -> None:
+        most = pc.max(comparable(rows.column(self._by)))
+        if most.is_valid and (self._highest is None or pc.greater(most, self._highest).as_py()):
+            self._highest = most
+
+    def _sort(self) -> None:
+        """Put what waits where it is found by its key."""
+        if self._waiting:
+            told, self._waiting = pa.concat_tables(self._waiting), []
+            keys = told.select(self._key)
+            self._place(told, tuple(known.places.of(keys) for known in self._sets))
+
+    def _place(self, rows: pa.Table, places: tuple[Codes, ...]) -> None:
+        """``rows`` are the newest of their keys. ``places``: of each set the place of each of their keys."""
         values, given = _values(rows.column(self._by))
         unknown: Mask = np.ones(rows.num_rows, np.bool_)
-        for known, at in zip(self._sets, compared.places, strict=True):
+        for known, at in zip(self._sets, places, strict=True):
             here = np.flatnonzero(at >= 0)
             known.values[at[here]], known.given[at[here]] = values[here], given[here]
             unknown[here] = False
-        self._learn(rows.select([*self._key, self._by]).filter(pa.array(unknown)))
+        self._learn(rows if unknown.all() else rows.filter(pa.array(unknown)))
 
     def _learn(self, rows: pa.Table) -> None:
         """``rows``: of keys that are not known yet; of one that occurs more than once the last row counts."""
         if not rows.num_rows:
             return
-        # Without the rest of the schema: in memory, generations and base columns say differently what may be NULL.
-        keys = pa.Table.from_arrays([rows.column(name) for name in self._key], self._key)
+        keys = rows.select(self._key)
         values, given = _values(rows.column(self._by))
         while self._sets and self._sets[-1].keys.num_rows <= 2 * keys.num_rows:
             older = self._sets.pop()
@@ -188,6 +249,11 @@ class Sequences:
             values, given = np.concatenate([older.values, values]), np.concatenate([older.given, given])
         keys = keys.combine_chunks()
         self._sets.append(_Known(keys, KeyPlaces(keys), values, given))
+
+
+def comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The sequences as Arrow compares them; of durations pyarrow (26.0) finds no least and no highest one."""
+    return column.cast(pa.int64()) if pa.types.is_duration(column.type) else column
 
 
 def _values(column: pa.ChunkedArray) -> tuple[Values, Mask]:
@@ -225,9 +291,10 @@ def _replaced(several: tuple[Codes, Codes] | None, late: Mask) -> Mask:
     return found
 
 
-Stored = Callable[[Sequence[MemTable]], Awaitable[pa.Table]]
-"""Reads key and sequence of the newest row of each key of the region, deletes too; given the writer's MemTables. Older
-rows of a key may stand before it."""
+Stored = Callable[[Sequence[MemTable], bool], Awaitable[pa.Table | pa.Scalar]]
+"""Reads key and sequence of the newest row of each key of the region, deletes too; given the writer's MemTables, and
+whether the keys are needed. Older rows of a key may stand before it. Where the keys are not needed and there are many,
+it is the highest sequence of them, or one that is higher, `comparable`: NULL if there is none."""
 
 
 @dataclass(slots=True)
@@ -239,18 +306,26 @@ class Comparison:
     stored: Stored
     reading: Turn = field(default_factory=Turn)
     known: Sequences | None = None
-    """None until the first write has read what is stored."""
+    """None until the first write has read what is stored. Of a large region only the highest sequence at first: the
+    keys are read when some row is not above that."""
 
-    async def ready(self, held: Callable[[], Sequence[MemTable]]) -> None:
-        """Read what is stored, unless that is done.
+    async def ready(self, held: Callable[[], Sequence[MemTable]], rows: pa.Table) -> None:
+        """Read what is stored, as far as ``rows`` need it and it was not read.
 
-        ``held``: the writer's MemTables, which no write changes meanwhile, since each has to be `ready` before.
+        ``held``: the writer's MemTables. What other writes put into them meanwhile is known all the same.
         """
-        if self.sequence.late_rows == "keep":
-            return
-        async with self.reading:
-            if self.known is None:
-                self.known = Sequences(self.key, self.sequence.column, await self.stored(held()))
+        while not self.decides(rows):
+            async with self.reading:
+                if self.known is None:
+                    self.known = Sequences(self.key, self.sequence.column, await self.stored(held(), False))
+                elif not self.known.decide(rows):
+                    found = Sequences(self.key, self.sequence.column, await self.stored(held(), True))
+                    found.take_over(self.known)
+                    self.known = found
+
+    def decides(self, rows: pa.Table) -> bool:
+        """Whether ``rows`` can be compared by what was read."""
+        return self.sequence.late_rows == "keep" or (self.known is not None and self.known.decide(rows))
 
     @implements("AMB-148")
     def admitted(self, rows: pa.Table) -> tuple[pa.Table, Compared | None]:

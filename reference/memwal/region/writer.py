@@ -68,11 +68,15 @@ class RegionWriter(WriterState):
     @implements("WRITER-010", "WRITER-018", "AMB-41", "AMB-148")
     async def write(self, rows: pa.Table, durable: bool, indexed: bool) -> PutResult:
         """As `put`, of rows that were validated."""
-        # AMB-148, late rows: what is stored is read once, after the claim, when nobody else can write here.
-        if self.comparison is not None:
-            await self.comparison.ready(self.unflushed)
-        # AMB-41, flushes in order: what waits for them is bounded, so that puts wait too.
-        await self._room()
+        ready = False
+        while not ready:
+            # AMB-148, late rows: what is stored is read after the claim, when nobody else can write here.
+            if self.comparison is not None:
+                await self.comparison.ready(self.unflushed, rows)
+            # AMB-41, flushes in order: what waits for them is bounded, so that puts wait too.
+            await self._room()
+            # Another put may have written higher sequences while this one waited.
+            ready = self.comparison is None or self.comparison.decides(rows)
         done = self.compare_and_insert(rows)
         # WRITER-003, WRITER-019: the answer of a durable write comes after its entry.
         if durable:

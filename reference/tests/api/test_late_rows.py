@@ -11,12 +11,14 @@ from typing import Any
 import memwal
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from memwal import key_codes
 from memwal.errors import Fenced, InvalidArgument, LateRow
+from memwal.jobs import opening
 from memwal.keys import KeyPlaces
 from memwal.read import sequences as reading
-from memwal.region.sequences import PutResult, Sequences
+from memwal.region.sequences import PutResult, Sequences, comparable
 
 SCHEMA = pa.schema(
     [
@@ -60,10 +62,16 @@ def nowhere_else(_table: memwal.Table, _writer: memwal.Writer) -> None:
 
 @pytest.mark.parametrize("revision", ["A", "B", "R"])
 @pytest.mark.parametrize("stored", [nowhere_else, in_wal, in_a_generation, in_the_base])
+@pytest.mark.parametrize("worth_asking", [0, 1 << 18], ids=["highest first", "keys at once"])
 @pytest.mark.clause("AMB-148")
 def test_a_later_writer_leaves_out_rows_whose_sequence_is_not_higher_wherever_the_higher_one_is(
-    tmp_path: Path, revision: str, stored: Callable[[memwal.Table, memwal.Writer], None]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    revision: str,
+    stored: Callable[[memwal.Table, memwal.Writer], None],
+    worth_asking: int,
 ) -> None:
+    monkeypatch.setattr(reading, "WORTH_ASKING_ROWS", worth_asking)
     table = create(tmp_path / "t", revision)
     first = table.writer()
     first.put(rows((1, 10, "new"), (2, 10, "new"), (4, 10, "new")))
@@ -140,6 +148,55 @@ def test_what_cannot_be_ordered_is_refused_and_nothing_is_claimed(tmp_path: Path
         with pytest.raises(InvalidArgument, match=r"row 1 has NULL in the sequence column 'seq' \[AMB-148\]"):
             writer.put(rows((1, 1, "a"), (2, None, "b")).append_column(schema.field("f"), pa.nulls(2, pa.float64())))
         assert writer.rows == 0
+
+
+@pytest.mark.clause("AMB-148")
+def test_keys_are_read_only_when_a_row_is_not_above_all_stored_sequences(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "WORTH_ASKING_ROWS", 1)
+    asked: list[bool] = []
+    read = opening.stored_sequences
+
+    async def counted(*given: Any, keys: bool) -> pa.Table | pa.Scalar:
+        asked.append(keys)
+        return await read(*given, keys=keys)
+
+    monkeypatch.setattr(opening, "stored_sequences", counted)
+    table = create(tmp_path / "t")
+    table.base.append(rows(*((i, i, "old") for i in range(40)), (40, None, "unknown")))
+    with table.writer(sequence_by="seq") as writer:
+        assert writer.put(rows((1, 40, "a"), (2, 42, "b"), (1, 39 + 2, "c"))) == PutResult(3)
+        assert writer.put(rows((1, 43, "d"), (50, 44, "new"))) == PutResult(2)
+        assert asked == [False]
+        # 50 was written before the keys were read, 3 and 40 are stored, 2 stands at 42 by this writer's own row.
+        late = rows((50, 44, "same"), (3, 3, "same"), (2, 41, "late"), (40, -7, "f"), (3, 4, "e"))
+        assert writer.put(late) == PutResult(2, 3)
+        assert asked == [False, True]
+        assert writer.put(rows((50, 45, "g"), (1, 1, "late"))) == PutResult(1, 1)
+        assert writer.put(rows((50, 44, "late"), (51, 1, "h"))) == PutResult(1, 1)
+        assert asked == [False, True]
+    assert {(1, 43, "d"), (2, 42, "b"), (3, 4, "e"), (40, -7, "f"), (50, 45, "g"), (51, 1, "h")} <= set(found(table))
+
+
+@pytest.mark.clause("AMB-148")
+def test_what_is_put_while_the_keys_are_read_is_compared_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "WORTH_ASKING_ROWS", 1)
+    read = opening.stored_sequences
+
+    async def amid_it(*given: Any, keys: bool) -> pa.Table | pa.Scalar:
+        found = await read(*given, keys=keys)
+        if keys:
+            writer._writer.compare_and_insert(rows((2, 50, "meanwhile")))
+        return found
+
+    monkeypatch.setattr(opening, "stored_sequences", amid_it)
+    table = create(tmp_path / "t")
+    table.base.append(rows(*((i, i, "old") for i in range(40))))
+    with table.writer(sequence_by="seq") as writer:
+        assert writer.put(rows((1, 40, "above all"))) == PutResult(1)
+        assert writer.put(rows((2, 49, "late"), (3, 3, "same"), (4, 5, "new"))) == PutResult(1, 2)
+    assert found(table)[1:5] == [(1, 40, "above all"), (2, 50, "meanwhile"), (3, 3, "old"), (4, 5, "new")]
 
 
 @pytest.mark.clause("AMB-148")
@@ -225,6 +282,13 @@ def test_sequences_are_ordered_as_their_type_is(values: list[Any]) -> None:
     known = Sequences(["k"], "s", pa.table({"k": ["a", "b"], "s": column}))
     asked = pa.table({"k": ["a", "b", "c"], "s": pa.array([low, high, low], column.type)})
     assert known.compared(asked).late.tolist() == [True, False, False]
+    # Of a region of which only the highest is known nothing else can be decided.
+    ordered = comparable(pa.chunked_array([column]))
+    bounded = Sequences(["k"], "s", pc.max(ordered))
+    assert [bounded.decide(asked), bounded.decide(asked.slice(1, 1)), bounded.decide(asked.slice(0, 0))] == [0, 0, 1]
+    below = Sequences(["k"], "s", pc.min(ordered))
+    assert below.decide(asked.slice(1, 1))
+    assert below.compared(asked.slice(1, 1)).places is None
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -233,8 +297,9 @@ def test_of_many_writes_each_key_has_the_row_with_the_highest_sequence(seed: int
     shape = pa.schema([("a", pa.int64()), ("b", pa.string()), ("s", pa.int64())])
     known = Sequences(["a", "b"], "s", shape.empty_table())
     expected: dict[tuple[int, str], int] = {}
-    for size in rng.integers(1, 40, 30):
-        a, s = rng.integers(0, 9, size), rng.integers(0, 50, size)
+    for number, size in enumerate(rng.integers(1, 40, 30)):
+        # Some writes are above all others.
+        a, s = rng.integers(0, 9, size), rng.integers(0, 50, size) + 50 * number * (number % 3 == 0)
         b = ["x" if flag else "y" for flag in rng.integers(0, 2, size)]
         batch = pa.table({"a": a, "b": b, "s": s})
         compared = known.compared(batch)

@@ -25,8 +25,10 @@ MEMORY, STORED = find("late_attempt"), find("late_attempt_after_a_flush")
 _stored_sequences, _narrowed = sequences.stored_sequences, sequences._narrowed
 
 
-async def without_memory(io: Io, by: str, memory: MemoryView, of_region: Members | None) -> pa.Table:
-    return await _stored_sequences(io, by, replace(memory, tables=()), of_region)
+async def without_memory(
+    io: Io, by: str, memory: MemoryView, of_region: Members | None, *, keys: bool
+) -> pa.Table | pa.Scalar:
+    return await _stored_sequences(io, by, replace(memory, tables=()), of_region, keys=keys)
 
 
 async def without_generations(io: Io, view: View, region: RegionId) -> tuple[View, bool]:
