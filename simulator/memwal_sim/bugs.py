@@ -63,6 +63,10 @@ class Bug:
     replaced: Mapping[str, Callable[..., Any] | property] = field(default_factory=dict)
     """``module:function`` or ``module:Class.method`` of the engine -> what stands there instead."""
 
+    def __reduce__(self) -> tuple[Callable[[str], Bug], tuple[str]]:
+        """Another process finds it by its name."""
+        return _named, (self.name,)
+
 
 def load(folder: Path | None = None) -> dict[str, Bug]:
     """All bugs below ``folder`` (default: the project's) by name, in the order of groups and names.
@@ -131,6 +135,11 @@ def choose(names: Iterable[str], known: Mapping[str, Bug] | None = None) -> tupl
     for name in chosen:
         check_name("planted bug", name, sorted(bugs))
     return tuple(bugs[name] for name in chosen)
+
+
+def _named(name: str) -> Bug:
+    (found,) = choose([name])
+    return found
 
 
 def readings(bugs: Iterable[Bug]) -> dict[str, object]:

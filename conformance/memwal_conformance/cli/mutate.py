@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from memwal_sim.cli.terminal import FOUND, Json, mistakes_are_usage, print_json, stdout
+from memwal_sim.cli.terminal import FOUND, Jobs, Json, On, mistakes_are_usage, print_json, stdout
+from memwal_sim.parallel import HERE, Workers
 
 if TYPE_CHECKING:
     from ..proving.passes import TriedMutant
@@ -29,6 +30,8 @@ def mutate(
     least: Annotated[float, typer.Option(min=0, max=100, help="Per cent of those not explained to be noticed.")] = 95,
     budget: Annotated[float, typer.Option(help="Seconds of CPU for the tests of one change.")] = 60.0,
     state: Annotated[Path | None, typer.Option(help="Keeps what was seen. Default: out/mutate/seed-N.json.")] = None,
+    jobs: Jobs = 1,
+    on: On = HERE,
     as_json: Json = False,
 ) -> None:
     """Change the protocol modules at random, and say which changes no test notices.
@@ -49,7 +52,8 @@ def mutate(
         until = time.monotonic() + minutes * 60
         watching = table(ENTERED, minutes * 60)
         left = (until - time.monotonic()) / 60
-        for each in tried(changes, known, watching, minutes=left, budget_s=budget):
+        asked_of = Workers(jobs, on)
+        for each in tried(changes, known, watching, minutes=left, budget_s=budget, workers=asked_of):
             seen.append(each)
             keep(file, list((known | {each.digest: each for each in seen}).values()))
             if not as_json:

@@ -1,4 +1,4 @@
-"""``memwal conformance native watch``: the newest native release against its record.
+"""``memwal conformance native watch``: native releases against their records.
 
 Exit codes: 0 nothing changed, 1 something did, 2 usage.
 """
@@ -6,12 +6,15 @@ Exit codes: 0 nothing changed, 1 something did, 2 usage.
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from memwal.errors import InvalidArgument
-from memwal_sim.cli.terminal import mistakes_are_usage
+from memwal_sim import parallel
+from memwal_sim.cli.terminal import Jobs, On, mistakes_are_usage
+from memwal_sim.parallel import HERE, Workers
 
 app = typer.Typer(no_args_is_help=True, help="Releases of the native package against what is recorded of them.")
 
@@ -28,28 +31,36 @@ def group() -> None:
 
 @app.command()
 def watch(
-    version: Annotated[str | None, typer.Option(help="A version in place of the newest release.")] = None,
+    version: Annotated[
+        list[str] | None, typer.Option(help="A version in place of the newest release; may be repeated.")
+    ] = None,
     runs: Annotated[int, typer.Option(min=1, help="How often the suite runs; runs that disagree settle nothing.")] = 2,
     setting: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the adapter; may be repeated.")] = None,
     report: Annotated[Path | None, typer.Option(help="Folder for the reports; default is a temporary one.")] = None,
+    jobs: Jobs = 1,
+    on: On = HERE,
 ) -> None:
-    """Install the newest native release, run the whole suite against it, and print what changed since the record."""
+    """Install native releases, run the whole suite against each, and print what changed since the record."""
     from ..adapters.versions import NotInstalled
     from ..native import watch as watching
 
     with mistakes_are_usage():
-        found = version or watching.newest()
-        before, was = watching.recorded(found)
+        versions = list(dict.fromkeys(version or [watching.newest()]))
+        was = {each: watching.recorded(each) for each in versions}
         folder = report or Path(tempfile.mkdtemp(prefix="memwal-watch-"))
-        reports = [folder / f"run-{number + 1}" for number in range(runs)]
+        wanted = [(each, folder / each / f"run-{number + 1}") for each in versions for number in range(runs)]
         try:
-            for each in reports:
-                watching.run(found, each, tuple(setting or ()))
+            for _ in parallel.each(partial(watching.run, settings=tuple(setting or ())), wanted, Workers(jobs, on)):
+                pass  # the reports are in their folders
         except NotInstalled as error:
             raise InvalidArgument(str(error)) from error
-        now = watching.of_runs(reports)
-        told = list(watching.changes(was, now["cases"]))
-    typer.echo("\n".join([*now["says"], *told]))
-    typer.echo(f"{watching.PACKAGE} {found} in {runs} runs, against the record of {before}: {len(told)} cases changed")
+        changed = 0
+        for each, (before, cases) in was.items():
+            now = watching.of_runs([file for name, file in wanted if name == each])
+            told = list(watching.changes(cases, now["cases"]))
+            typer.echo("\n".join([*now["says"], *told]))
+            counted = f"{len(told)} cases changed"
+            typer.echo(f"{watching.PACKAGE} {each} in {runs} runs, against the record of {before}: {counted}")
+            changed += len(told)
     typer.echo(f"reports: {folder}")
-    raise typer.Exit(1 if told else 0)
+    raise typer.Exit(1 if changed else 0)

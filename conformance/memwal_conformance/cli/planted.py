@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from memwal.cli.terminal import entries
 from memwal.errors import InvalidArgument, check_name
-from memwal_sim.cli.terminal import FOUND, Json, print_json, stdout
+from memwal_sim.cli.terminal import FOUND, Jobs, Json, On, print_json, stdout
+from memwal_sim.parallel import HERE, Workers
 
 from .clauses import usage
 
@@ -31,7 +32,6 @@ Kind = Annotated[
 Group = Annotated[list[str] | None, typer.Option(help="What breaks clauses of this group only; repeatable.")]
 Clause = Annotated[list[str] | None, typer.Option(help="What breaks this clause or note only; repeatable.")]
 Again = Annotated[bool, typer.Option("--again", help="Also those whose death is known and not stale.")]
-Jobs = Annotated[int, typer.Option(min=1, help="How many at a time.")]
 
 
 def commands(parent: typer.Typer) -> None:
@@ -93,6 +93,7 @@ def kill(
     survey: Annotated[bool, typer.Option("--survey", help="Try bugs with every case of the suite.")] = False,
     gate: Annotated[bool, typer.Option("--gate", help="Try bugs with every scenario at the gate.")] = False,
     jobs: Jobs = 1,
+    on: On = HERE,
     as_json: Json = False,
 ) -> None:
     """See what is planted die: ask whoever has to notice, where that is not known or stale, and keep what comes of it.
@@ -109,7 +110,7 @@ def kill(
         told, known, kept = list[killing.Attempt](), register(), deaths.deaths()
         seen: dict[deaths.Key, deaths.Death | None] = {}
         try:
-            for attempt in killing.attempts(wanted, jobs):
+            for attempt in killing.attempts(wanted, Workers(jobs, on)):
                 seen |= attempt.seen(kept)
                 told.append(attempt)
                 if not as_json:
@@ -174,11 +175,12 @@ def bugs(
     names: Names = None,
     kill_them: Annotated[bool, typer.Option("--kill", help="As `memwal conformance planted kill --kind bug`.")] = False,
     jobs: Jobs = 1,
+    on: On = HERE,
     as_json: Json = False,
 ) -> None:
     """List the planted bugs, or see each of them die: `memwal conformance planted --kind bug`."""
     if kill_them:
-        kill(names, kind=["bug"], again=True, jobs=jobs, as_json=as_json)
+        kill(names, kind=["bug"], again=True, jobs=jobs, on=on, as_json=as_json)
     else:
         list_(names, kind=["bug"], as_json=as_json)
 
@@ -189,10 +191,11 @@ def break_(
     clause: Clause = None,
     again: Again = False,
     jobs: Jobs = 1,
+    on: On = HERE,
     as_json: Json = False,
 ) -> None:
     """See each mutant die: `memwal conformance planted kill --kind mutant`."""
-    kill(names, kind=["mutant"], group=group, clause=clause, again=again, jobs=jobs, as_json=as_json)
+    kill(names, kind=["mutant"], group=group, clause=clause, again=again, jobs=jobs, on=on, as_json=as_json)
 
 
 def _chosen(

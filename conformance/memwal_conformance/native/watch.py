@@ -50,11 +50,12 @@ def _numbers(version: str) -> list[int]:
     return [int(number) for number in re.findall(r"[0-9]+", version)]
 
 
-def run(version: str, report: Path, settings: tuple[str, ...] = ()) -> None:
-    """The whole suite of revision R against a version, with every table behind the gate; ``report`` takes its report.
+def run(wanted: tuple[str, Path], settings: tuple[str, ...] = ()) -> None:
+    """The whole suite of revision R against a version, with every table behind the gate; and where its report goes.
 
     Raises `versions.NotInstalled`, and `InvalidArgument` if the run leaves no report.
     """
+    version, report = wanted
     versions.command(version)
     options = ["--memwal-adapter", versions.NAME, "--native-version", version, "--memwal-gate"]
     options += ["--memwal-report", str(report), *(part for one in settings for part in ("--memwal-setting", one))]

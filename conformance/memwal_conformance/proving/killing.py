@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from memwal_sim import bugs, parallel
 from memwal_sim.evidence import kills
+from memwal_sim.parallel import ALONE, Workers
 
 from . import broken_survey, deaths
 from .deaths import Death, Key
@@ -62,10 +63,10 @@ def asked(
     return found
 
 
-def attempts(wanted: Sequence[tuple[Planted, Collection[str]]], jobs: int = 1) -> Iterator[Attempt]:
+def attempts(wanted: Sequence[tuple[Planted, Collection[str]]], workers: Workers = ALONE) -> Iterator[Attempt]:
     """What becomes of each, as they end. Raises `InvalidArgument` for a mutant that does not apply."""
     mutants = [planted.thing for planted, _ in wanted if isinstance(planted.thing, Mutant)]
-    for trial in trials(mutants, jobs):
+    for trial in trials(mutants, workers):
         yield Attempt(
             planted=trial.mutant.name,
             asked=(f"test {trial.mutant.test}",),
@@ -75,7 +76,7 @@ def attempts(wanted: Sequence[tuple[Planted, Collection[str]]], jobs: int = 1) -
             seconds=trial.seconds,
         )
     others = [(planted.name, tuple(killers)) for planted, killers in wanted if planted.kind != "mutant"]
-    for _, attempt in parallel.each(attempt_of, others, jobs):
+    for _, attempt in parallel.each(attempt_of, others, workers):
         yield attempt
 
 

@@ -16,9 +16,12 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from memwal.errors import InvalidArgument
+from memwal_sim import parallel
+from memwal_sim.parallel import ALONE, Workers
 
 from ..registry.clauses import ROOT, entries
 from .chances import Chance
@@ -82,30 +85,55 @@ def tried(
     minutes: float,
     budget_s: float = BUDGET_S,
     root: Path = ROOT,
+    workers: Workers = ALONE,
 ) -> Iterator[TriedMutant]:
-    """What becomes of each mutant, one after another, until the time is over; at once for ``known`` ones that died.
+    """What becomes of each mutant, until the time is over; first of all of ``known`` ones that died.
 
     Raises `InvalidArgument` at the end if a test that noticed one fails without any, too.
     """
-    until, noticing = time.monotonic() + minutes * 60, set[str]()
-    watched = {each: table.watchers(each.change.file, each.block, budget_s) for each in chosen}
-    files = {test.partition("::")[0] for tests, _ in watched.values() for test in tests}
-    with copy_of_the_checkout(root) as copy, warm(copy, sorted(files), *WITHOUT_LONG) as trying:
-        for chance, (tests, whole) in watched.items():
-            before = known.get(chance.digest(root))
-            if before is not None and before.noticed and before.test in table.seconds:
-                found = before
-            elif time.monotonic() < until:
-                called = bool(table.entered(chance.change.file, chance.block))
-                ran = _ran(chance, copy, tests, trying if called else None, SLOWER * budget_s)
-                found = _seen(chance, copy, tests, ran, whole=whole)
-            else:
-                continue
-            noticing |= {found.test} - {""}
-            yield found
-        again = run(copy, sorted(noticing), SLOWER * budget_s, *WITHOUT_LONG) if noticing else None
-    if again is not None and again.verdict != "survived":
+    until, noticing, left = time.time() + minutes * 60, set[str](), list[_DueMutant]()
+    for chance in chosen:
+        before = known.get(chance.digest(root))
+        if before is not None and before.noticed and before.test in table.seconds:
+            noticing.add(before.test)
+            yield before
+        else:
+            tests, whole = table.watchers(chance.change.file, chance.block, budget_s)
+            called = bool(table.entered(chance.change.file, chance.block))
+            left.append(_DueMutant(chance, tuple(tests), whole, called))
+    work = partial(_of_share, root=root, until=until, max_s=SLOWER * budget_s)
+    for found in parallel.in_shares(work, left, workers) if minutes > 0 else ():
+        noticing |= {found.test} - {""}
+        yield found
+    if not noticing:
+        return
+    with copy_of_the_checkout(root) as copy:
+        again = run(copy, sorted(noticing), SLOWER * budget_s, *WITHOUT_LONG)
+    if again.verdict != "survived":
         raise InvalidArgument(f"{again.test or 'pytest'}: fails without a mutant, too: {again.message}")
+
+
+@dataclass(frozen=True, slots=True)
+class _DueMutant:
+    """A mutant that is to be tried, and who looks at it."""
+
+    chance: Chance
+    tests: tuple[str, ...]
+    whole: bool
+    """Whether these are all."""
+    called: bool
+    """Whether it is in what is called, and not in what an import runs."""
+
+
+def _of_share(share: Sequence[_DueMutant], root: Path, until: float, max_s: float) -> Iterator[TriedMutant]:
+    """What becomes of each, one after another, in one copy of the checkout, until the clock says ``until``."""
+    files = {test.partition("::")[0] for each in share for test in each.tests}
+    with copy_of_the_checkout(root) as copy, warm(copy, sorted(files), *WITHOUT_LONG) as trying:
+        for each in share:
+            if time.time() >= until:
+                break
+            ran = _ran(each.chance, copy, each.tests, trying if each.called else None, max_s)
+            yield _seen(each.chance, copy, each.tests, ran, whole=each.whole)
 
 
 def _ran(chance: Chance, copy: Path, tests: Sequence[str], trying: Trying | None, max_s: float) -> Ran:

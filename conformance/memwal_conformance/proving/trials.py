@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import re
 import shutil
 import signal
@@ -19,13 +18,15 @@ import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from memwal.errors import InvalidArgument
+from memwal_sim import parallel
+from memwal_sim.parallel import ALONE, Workers
 
 from ..registry.clauses import ROOT
 from .deaths import Death, digest
@@ -77,37 +78,29 @@ class Trial:
         return Death(planted=self.mutant.name, killer=killer, digest=self.digest, said=self.message)
 
 
-def trials(chosen: Sequence[Mutant], jobs: int = 1, root: Path = ROOT, max_s: float = TRIAL_MAX_S) -> Iterator[Trial]:
+def trials(
+    chosen: Sequence[Mutant], workers: Workers = ALONE, root: Path = ROOT, max_s: float = TRIAL_MAX_S
+) -> Iterator[Trial]:
     """The trial of each mutant of the checkout at ``root``, as they end; each takes ``max_s`` at most.
 
     Raises `InvalidArgument` for a mutant that does not apply, and for tests that fail without any.
     """
     for mutant in chosen:
         _digest(mutant, root)
-    if not chosen:
-        return
+    by_test = sorted(chosen, key=lambda mutant: mutant.test)
+    yield from parallel.in_shares(partial(_tried, root=root, max_s=max_s), by_test, workers)
+
+
+def _tried(chosen: Sequence[Mutant], root: Path, max_s: float) -> Iterator[Trial]:
+    """The same, in one copy of the checkout."""
     tests = sorted({mutant.test for mutant in chosen})
-    files = sorted({test.partition("::")[0] for test in tests})
-    with ExitStack() as stack:
-        pool = stack.enter_context(ThreadPoolExecutor(jobs))
-        copies = [stack.enter_context(copy_of_the_checkout(root)) for _ in range(min(jobs, len(chosen)))]
-        halves = [tests[number :: len(copies)] for number in range(len(copies))]
-        for ran in pool.map(lambda copy, some: run(copy, some, max_s * len(tests)) if some else None, copies, halves):
-            if ran is not None and ran.verdict != "survived":
-                raise InvalidArgument(f"a test does not pass without a mutant: {ran.message}")
-        idle: queue.SimpleQueue[tuple[Path, Trying]] = queue.SimpleQueue()
-        for copy in copies:
-            idle.put((copy, stack.enter_context(warm(copy, files))))
-
-        def one(mutant: Mutant) -> Trial:
-            copy, trying = idle.get()
-            try:
-                return _trial(mutant, copy, trying, max_s)
-            finally:
-                idle.put((copy, trying))
-
-        for done in as_completed([pool.submit(one, mutant) for mutant in chosen]):
-            yield done.result()
+    with copy_of_the_checkout(root) as copy:
+        ran = run(copy, tests, max_s * len(tests))
+        if ran.verdict != "survived":
+            raise InvalidArgument(f"a test does not pass without a mutant: {ran.message}")
+        with warm(copy, sorted({test.partition("::")[0] for test in tests})) as trying:
+            for mutant in chosen:
+                yield _trial(mutant, copy, trying, max_s)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from memwal_conformance.proving.mutants import Mutant, SourceChange
 from memwal_conformance.proving.planted import of_mutant
 from memwal_conformance.proving.trials import trials
 from memwal_conformance.registry import clauses as registry
+from memwal_sim.parallel import Workers
 
 TOY = """\
 LIMIT = 3
@@ -188,7 +189,7 @@ def test_a_trial_tells_killed_survived_broken_and_too_long(root: Path) -> None:
         mutant(test="test_in_a_scene", name="no_scene"),
         mutant(test="test_at_length", name="for_ever"),
     ]
-    found = {trial.mutant.name: trial for trial in trials(chosen, jobs=2, root=root, max_s=15)}
+    found = {trial.mutant.name: trial for trial in trials(chosen, Workers(2), root=root, max_s=15)}
     assert {name: trial.verdict for name, trial in found.items()} == {
         "noticed": "killed",
         "not_looked_at": "survived",

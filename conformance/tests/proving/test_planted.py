@@ -21,6 +21,7 @@ from memwal_conformance.proving.planted import Planted, of_mutant, register
 from memwal_conformance.proving.trials import Trial
 from memwal_conformance.registry import clauses as registry
 from memwal_sim.evidence.kills import Noticed
+from memwal_sim.parallel import ALONE, Workers
 from typer.testing import CliRunner
 
 KNOWN = register()
@@ -290,8 +291,8 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> dict[deaths.Key, Death | None]:
     }
     kept: dict[deaths.Key, Death | None] = {}
 
-    def trials(chosen: list[Mutant], jobs: int) -> Iterator[Trial]:
-        assert jobs == 1
+    def trials(chosen: list[Mutant], workers: Workers) -> Iterator[Trial]:
+        assert workers == ALONE
         for each in chosen:
             verdict = "survived" if each.name == "third" else "killed"
             yield Trial(mutant=each, verdict=verdict, message="assert 1 == 2", seconds=0.5, digest=f"d {each.name}")

@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 from memwal.errors import InvalidArgument
 
-from .terminal import FOUND, counting, exploring_shown, mistakes_are_usage, stderr, stdout
+from ..parallel import HERE, Workers
+from .terminal import FOUND, Jobs, On, counting, exploring_shown, mistakes_are_usage, stderr, stdout
 
 
 def commands(app: typer.Typer) -> None:
@@ -25,7 +26,8 @@ def certify(
     names: Annotated[list[str] | None, typer.Argument(help="Scenarios; all if none is named.")] = None,
     *,
     check: Annotated[bool, typer.Option(help="Write nothing; fail if a certificate differs from the file.")] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="Scenarios that are explored at the same time.")] = 1,
+    jobs: Jobs = 1,
+    on: On = HERE,
 ) -> None:
     """Explore scenarios under every revision, and write what was covered to faults/certificates.json.
 
@@ -42,7 +44,7 @@ def certify(
         kept = {key: each for key, each in before.items() if key[0] in scenarios.known()}
         found = {}
         with counting("exploring", len(keys), quiet=False) as done:
-            for key, each in certificates.renewed(keys, jobs):
+            for key, each in certificates.renewed(keys, Workers(jobs, on)):
                 found[key] = each
                 if not check:  # at once: who stops this loses nothing that is done
                     (folder / certificates.FILE).write_text(certificates.dumps({**kept, **found}), "utf-8")
@@ -60,7 +62,8 @@ def certify(
 
 def coverage(
     out: Annotated[Path, typer.Option(help="Where to write the matrix, as Markdown.")] = Path("coverage.md"),
-    jobs: Annotated[int, typer.Option(min=1, help="Scenarios that are explored at the same time.")] = 1,
+    jobs: Jobs = 1,
+    on: On = HERE,
 ) -> None:
     """Explore every scenario with one fault, and write which outcomes requests have had at which places."""
     from ..evidence import coverage as covering
@@ -68,7 +71,7 @@ def coverage(
 
     with mistakes_are_usage():
         with counting("exploring", len(scenarios.known()), quiet=False) as done:
-            found = covering.matrix(jobs, done)
+            found = covering.matrix(Workers(jobs, on), done)
         out.write_text(covering.render(found), "utf-8")
     for site, fate in found.dark():
         stdout.print(f"dark: {site.function} {site.operation} {fate.label}", markup=False)
@@ -77,7 +80,8 @@ def coverage(
 def write_gallery(
     check: Annotated[bool, typer.Option(help="Write nothing; fail if the file is not up to date.")] = False,
     renew: Annotated[bool, typer.Option(help="First record all faults again, as the engine is now.")] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="Faults that are recorded at the same time.")] = 1,
+    jobs: Jobs = 1,
+    on: On = HERE,
 ) -> None:
     """Write faults/INDEX.md from the recorded faults and planted bugs."""
     from .. import places
@@ -86,7 +90,7 @@ def write_gallery(
     with mistakes_are_usage():
         folder = places.faults()
         if renew:
-            _record_all_again(folder, jobs)
+            _record_all_again(folder, Workers(jobs, on))
         text = gallery.render(folder)
         target = folder / gallery.INDEX
         if not check:
@@ -98,14 +102,14 @@ def write_gallery(
         raise typer.Exit(FOUND)
 
 
-def _record_all_again(folder: Path, jobs: int) -> None:
+def _record_all_again(folder: Path, workers: Workers) -> None:
     """Record a shortest history of every planted bug, whatever else is recorded, and all that is told."""
     from .. import parallel
     from ..evidence import examples, recorded
 
     of_bugs = recorded.wanted(folder)
     with counting("recording", len(of_bugs), quiet=False) as done:
-        for name, _ in parallel.each(recorded.record_named, sorted(of_bugs), jobs):
+        for name, _ in parallel.each(recorded.record_named, sorted(of_bugs), workers):
             done(name)
     told = {folder / file for file in examples.written(folder)}
     for path in sorted(set((folder / "recorded").rglob("*.jsonl")) - set(of_bugs.values()) - told):

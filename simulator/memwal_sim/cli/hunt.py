@@ -8,14 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from memwal.errors import InvalidArgument
 from rich.table import Table
 
+from ..parallel import ALONE, HERE, Workers
 from .terminal import (
     FOUND,
+    Jobs,
     Json,
+    On,
     mistakes_are_usage,
     print_json,
     print_steps,
@@ -71,6 +75,8 @@ def hunt(
     record: Annotated[Path | None, typer.Option(help="Write the history that was found to this file.")] = None,
     title: Annotated[str, typer.Option(help="Title of the recorded history.")] = "",
     description: Annotated[str, typer.Option(help="What it shows, in plain words.")] = "",
+    jobs: Jobs = 1,
+    on: On = HERE,
     as_json: Json = False,
 ) -> None:
     """Run SCENARIO under random schedules, one by one, until something is violated. Nothing found proves nothing."""
@@ -78,6 +84,7 @@ def hunt(
     from ..exploring.exploration import Bounds
     from ..scenarios import scenario as scenarios
     from ..strategies.hunting import hunt as carry_out
+    from ..strategies.hunting import hunt_by
     from ..traces.study import Study
     from ..traces.trace import dumps
 
@@ -92,17 +99,15 @@ def hunt(
             only=oracle,
         )
         with _shown(f"hunting in {scenario}", quiet=as_json) as progress:
-            found = carry_out(
-                study,
-                strategy,
-                seed=seed,
-                runs_max=runs,
-                seconds_max=seconds_max,
-                depth=depth,
-                progress=progress,
-                title=title,
-                description=description,
-            )
+            told: dict[str, Any] = {"title": title, "description": description, "progress": progress}
+            told |= {"seed": seed, "runs_max": runs, "depth": depth}
+            workers = Workers(jobs, on)
+            if workers == ALONE:
+                found = carry_out(study, strategy, seconds_max=seconds_max, **told)
+            elif seconds_max is None:
+                found = hunt_by(workers, study, strategy, **told)
+            else:
+                raise InvalidArgument("--seconds-max is for one process: with --jobs and --on, name --runs")
         if record is not None and found.trace is not None:
             record.write_text(dumps(found.trace), "utf-8")
     if as_json:

@@ -9,7 +9,8 @@ import json
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,9 @@ from memwal.errors import InvalidArgument, check_name
 from rich.markup import escape
 from rich.table import Table
 
-from .terminal import FOUND, Json, mistakes_are_usage, print_json, stderr, stdout
+from .. import parallel
+from ..parallel import ALONE, HERE, Workers
+from .terminal import FOUND, Jobs, Json, On, counting, mistakes_are_usage, print_json, stderr, stdout
 
 if TYPE_CHECKING:
     from ..soak.run import Follow, Result
@@ -69,6 +72,9 @@ def soak(
         Path | None, typer.Option(help="Run again what this result or failure file holds, and compare.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for result.json, report.html and failure.json.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="So many runs, with this seed and the next ones.")] = 1,
+    jobs: Jobs = 1,
+    on: On = HERE,
     as_json: Json = False,
 ) -> None:
     """Let the engine run in virtual time, on a store with latency and faults, while oracles watch every step."""
@@ -89,20 +95,38 @@ def soak(
             if days is not None:
                 chosen["duration_ms"] = int(days * 86_400_000)
             settings = changed(named(preset), chosen)
-        if out is not None:
-            out.mkdir(parents=True, exist_ok=True)
-        with _followed(settings) as follow:
-            result = run_soak(settings, prices=prices, follow=follow)
-        failure = _write(result, out)
-    _print(result, as_json=as_json)
-    if failure is not None:
-        stderr.print(
-            f"run it again with: memwal explore soak --again {shlex.quote(str(failure))}", soft_wrap=True, markup=False
-        )
-    repeated = expected is None or expected == result.digest
+        if expected is not None and seeds > 1:
+            raise InvalidArgument("--again runs one soak, and --seeds several: name one of them")
+        workers = Workers(jobs, on)
+        several = [replace(settings, seed=settings.seed + number) for number in range(seeds)]
+        work = partial(run_soak, prices=prices)
+        if seeds == 1 and workers == ALONE:
+            with _followed(settings) as follow:
+                results = [run_soak(settings, prices=prices, follow=follow)]
+        else:
+            with counting("soaking", seeds, quiet=as_json) as done:
+                results = []
+                for each, result in parallel.each(work, several, workers):
+                    results.append(result)
+                    done(f"seed {each.seed}")
+        results.sort(key=lambda result: result.settings.seed)
+        failures = [
+            _write(result, out if seeds == 1 or out is None else out / f"seed-{result.settings.seed}")
+            for result in results
+        ]
+    if as_json and seeds > 1:
+        print_json([_short(result) for result in results])
+    else:
+        for result in results:
+            _print(result, as_json=as_json)
+    for failure in filter(None, failures):
+        again_with = f"memwal explore soak --again {shlex.quote(str(failure))}"
+        stderr.print(f"run it again with: {again_with}", soft_wrap=True, markup=False)
+    digest = results[0].digest
+    repeated = expected is None or expected == digest
     if not repeated:
-        stderr.print(f"[bold yellow]another run:[/] its digest is {result.digest}, and {expected} was recorded")
-    if result.violation is not None or not repeated:
+        stderr.print(f"[bold yellow]another run:[/] its digest is {digest}, and {expected} was recorded")
+    if any(result.violation is not None for result in results) or not repeated:
         raise typer.Exit(FOUND)
 
 
@@ -152,6 +176,7 @@ def _write(result: Result, out: Path | None) -> Path | None:
     if out is not None:
         from ..soak.page import render
 
+        out.mkdir(parents=True, exist_ok=True)
         (out / "result.json").write_text(_json(content), "utf-8")
         (out / "report.html").write_text(render(content), "utf-8")
     if result.violation is None:
@@ -166,12 +191,16 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
 
 
+def _short(result: Result) -> dict[str, Any]:
+    return {name: value for name, value in result.as_dict().items() if name not in ("series", "last_requests")}
+
+
 def _print(result: Result, *, as_json: bool) -> None:
     from ..soak.page import figures_of, verdict_of
 
     content = result.as_dict()
     if as_json:
-        print_json({k: v for k, v in content.items() if k not in ("series", "last_requests")})
+        print_json(_short(result))
         return
     grid = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     grid.add_row("virtual time", f"{result.virtual_ms / 86_400_000:.2f} days in {result.wall_s:.1f} s")

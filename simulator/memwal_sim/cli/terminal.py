@@ -25,6 +25,14 @@ stdout = Console()
 stderr = Console(stderr=True)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Jobs = Annotated[int, typer.Option(min=1, help="How many at a time, each in a process of its own.")]
+On = Annotated[
+    str,
+    typer.Option(
+        help="here, or spark: the session that there is, that spark-submit or SPARK_REMOTE name, or all cores of this "
+        "machine; --jobs is for here."
+    ),
+]
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from memwal.revisions import REVISIONS
 
 from .. import parallel
 from ..exploring.exploration import Bounds
+from ..parallel import Workers
 from ..scenarios import scenario as scenarios
 from ..scenarios.scenario import Scenario
 from ..traces.study import Study, StudyResult, carry_out
@@ -57,9 +58,9 @@ def load(folder: Path) -> Mapping[Key, dict[str, Any]]:
     return {(each["scenario"], each["revision"]): each for each in known}
 
 
-def renewed(wanted: Sequence[Key], jobs: int) -> Iterator[tuple[Key, dict[str, Any]]]:
-    """The certificates of ``wanted`` anew, ``jobs`` at a time, each as soon as it is there."""
-    return parallel.each(certificate, wanted, jobs)
+def renewed(wanted: Sequence[Key], workers: Workers) -> Iterator[tuple[Key, dict[str, Any]]]:
+    """The certificates of ``wanted`` anew, by ``workers``, each as soon as it is there."""
+    return parallel.each(certificate, wanted, workers)
 
 
 def dumps(certificates: Mapping[Key, dict[str, Any]]) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from .. import parallel
 from ..exploring.exploration import Bounds, Site
 from ..outcomes import FAULTS, Fate
+from ..parallel import Workers
 from ..scenarios import scenario as scenarios
 from ..traces.study import Study, carry_out
 
@@ -63,10 +64,10 @@ def covered(name: str) -> Sites:
     return carry_out(Study(scenario=scenario, revision=REVISION, bounds=bounds)).run.sites
 
 
-def matrix(jobs: int, done: Callable[[object], None]) -> Matrix:
-    """The matrix over all scenarios, ``jobs`` at a time; ``done`` is told of each."""
+def matrix(workers: Workers, done: Callable[[object], None]) -> Matrix:
+    """The matrix over all scenarios, by ``workers``; ``done`` is told of each."""
     cells: dict[Site, dict[Fate, set[str]]] = {}
-    for name, sites in parallel.each(covered, sorted(scenarios.known()), jobs):
+    for name, sites in parallel.each(covered, sorted(scenarios.known()), workers):
         for site, fates in sites.items():
             for fate in fates:
                 cells.setdefault(site, {}).setdefault(fate, set()).add(name)

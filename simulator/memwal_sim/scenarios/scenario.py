@@ -68,6 +68,10 @@ class Scenario:
     hazards: tuple[str, ...] = ()
     """Ambiguities whose hazard it can show, as AMB numbers."""
 
+    def __reduce__(self) -> tuple[Callable[[str], Scenario], tuple[str]]:
+        """Another process finds it by its name."""
+        return find, (self.name,)
+
 
 AREAS = ("writers", "putters", "jobs", "commits", "specs", "columns", "index", "late", "first_seconds")
 """Files of ``data/scenarios``, and the module `commits`, whose scenarios are made by code."""

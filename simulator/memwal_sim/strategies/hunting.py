@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any
 
 from memwal.errors import InvalidArgument, check_name
 from memwal.violations import Violation
 
+from .. import parallel
 from ..bugs import planted
 from ..exploring.exploration import Move, memory_mib
 from ..exploring.unfolding import Unfolding
+from ..parallel import Workers
 from ..traces.recording import record
 from ..traces.shrinking import Shrunk, shrink
 from ..traces.study import Study, header
@@ -32,6 +36,8 @@ NAMES = (*RANDOM, HYPOTHESIS)
 """All strategies."""
 RUNS_MAX = 10_000
 DEPTH = 3
+PART_RUNS = 500
+"""Runs that one of several makes at once."""
 
 _REPORT_EVERY = 256
 
@@ -127,7 +133,8 @@ class _Tally:
     started: float = field(default_factory=time.monotonic)
     runs: int = 0
     steps: int = 0
-    schedules: set[int] = field(default_factory=set)
+    schedules: set[bytes] = field(default_factory=set)
+    """The first bytes of a digest of each; its moves may be many."""
     seconds: float = 0.0
     limit: str | None = None
 
@@ -136,7 +143,7 @@ class _Tally:
         self.runs += 1
         self.seconds = time.monotonic() - self.started
         self.steps += len(walk.keys)
-        self.schedules.add(hash(walk.keys))
+        self.schedules.add(blake2b(walk.keys, digest_size=8).digest())
         if walk.violation is not None:
             return True
         if self.runs >= self.runs_max:
@@ -174,21 +181,11 @@ def hunt(
     found small.
     Raises `InvalidArgument` for an unknown strategy, a depth below 1, or a bound on preemptions, which is not kept.
     """
-    check_name("strategy", strategy, NAMES)
-    if depth < 1 or runs_max < 1:
-        raise InvalidArgument("a hunt needs one run and a depth of 1 at least")
-    if study.bounds.preemptions is not None:
-        raise InvalidArgument("random schedules keep no bound on preemptions")
+    _check(study, strategy, depth, runs_max)
     with planted(study.bugs):
-        tally = _Tally(study, runs_max, seconds_max, progress)
-        world = study.world()
-        unfolding = Unfolding(world, study.bounds.kinds, study.only)
-        terms = Terms(unfolding=unfolding, faults=study.bounds.faults, steps=usual_length(world), depth=depth)
-        if strategy == HYPOTHESIS:
-            walk = search(terms, seed, runs_max, tally.add)
-            tally.limit = None if walk is not None else tally.limit or f"{tally.runs:,} runs: no others are left"
-        else:
-            walk = _first_violation(RANDOM[strategy], terms, seed, tally)
+        tally, unfolding, terms, walk = _searched(
+            study, strategy, seed, depth, _Tally(study, runs_max, seconds_max, progress)
+        )
         moves = () if walk is None else unfolding.moves(walk.keys)
         shrunk, found = None, None if walk is None else walk.violation
         if shrinking and found is not None:
@@ -215,6 +212,29 @@ def hunt(
     )
 
 
+def _check(study: Study, strategy: str, depth: int, runs_max: int) -> None:
+    check_name("strategy", strategy, NAMES)
+    if depth < 1 or runs_max < 1:
+        raise InvalidArgument("a hunt needs one run and a depth of 1 at least")
+    if study.bounds.preemptions is not None:
+        raise InvalidArgument("random schedules keep no bound on preemptions")
+
+
+def _searched(
+    study: Study, strategy: str, seed: int, depth: int, tally: _Tally
+) -> tuple[_Tally, Unfolding, Terms, Walk | None]:
+    """Runs until one violates something or ``tally`` says that it is enough; the run that did."""
+    world = study.world()
+    unfolding = Unfolding(world, study.bounds.kinds, study.only)
+    terms = Terms(unfolding=unfolding, faults=study.bounds.faults, steps=usual_length(world), depth=depth)
+    if strategy == HYPOTHESIS:
+        walk = search(terms, seed, tally.runs_max, tally.add)
+        tally.limit = None if walk is not None else tally.limit or f"{tally.runs:,} runs: no others are left"
+    else:
+        walk = _first_violation(RANDOM[strategy], terms, seed, tally)
+    return tally, unfolding, terms, walk
+
+
 def _first_violation(strategy: Strategy, terms: Terms, seed: int, tally: _Tally) -> Walk | None:
     """The first run that violates something, of those with the seeds from ``seed`` on."""
     run = strategy(terms)
@@ -223,3 +243,77 @@ def _first_violation(strategy: Strategy, terms: Terms, seed: int, tally: _Tally)
         if tally.add(walk):
             return walk if walk.violation is not None else None
         terms.unfolding.trim()
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What came of some of the runs."""
+
+    runs: int
+    steps: int
+    states: int
+    schedules: frozenset[bytes]
+    limit: str | None
+    """None: the last of these runs violates something."""
+    whole: bool
+    """Whether all runs were made, and none violates anything."""
+
+
+def _part(first: int, *, study: Study, strategy: str, depth: int, end: int) -> _Part:
+    with planted(study.bugs):
+        tally = _Tally(study, min(PART_RUNS, end - first), None, None)
+        _, unfolding, _, walk = _searched(study, strategy, first, depth, tally)
+    whole = walk is None and tally.runs == tally.runs_max
+    return _Part(tally.runs, tally.steps, len(unfolding), frozenset(tally.schedules), tally.limit, whole)
+
+
+def hunt_by(
+    workers: Workers,
+    study: Study,
+    strategy: str,
+    *,
+    seed: int = 0,
+    runs_max: int = RUNS_MAX,
+    depth: int = DEPTH,
+    progress: Callable[[HuntProgress], None] | None = None,
+    title: str = "",
+    description: str = "",
+) -> Hunt:
+    """The same hunt, by several: of all runs that violate something the first by its seed is the one that is found.
+
+    Only `Hunt.states` differs: of those who searched, it is the most that one of them knew. Raises `InvalidArgument` as
+    `hunt` does, and for hypothesis, whose runs depend on one another.
+    """
+    _check(study, strategy, depth, runs_max)
+    check_name("strategy of several", strategy, tuple(RANDOM))
+    began, end, parts = time.monotonic(), seed + runs_max, dict[int, _Part]()
+    firsts = range(seed, end, PART_RUNS)
+    work = partial(_part, study=study, strategy=strategy, depth=depth, end=end)
+    for first, part in parallel.each(work, firsts, workers):
+        parts[first] = part
+        stopped = min((at for at, each in parts.items() if not each.whole), default=end)
+        seconds = time.monotonic() - began
+        if progress is not None:
+            runs, distinct = sum(each.runs for each in parts.values()), len(_schedules(parts.values()))
+            progress(HuntProgress(runs=runs, distinct=distinct, seconds=seconds))
+        if all(at in parts for at in firsts if at <= stopped):
+            break
+    counted = [parts[at] for at in firsts if at <= stopped]
+    last = counted[-1]
+    own = seed if last.limit else max(at for at in firsts if at <= stopped) + last.runs - 1
+    found = hunt(study, strategy, seed=own, runs_max=1, depth=depth, title=title, description=description)
+    runs = sum(each.runs for each in counted)
+    return replace(
+        found,
+        seed=seed,
+        runs=runs,
+        distinct=len(_schedules(counted)),
+        steps=sum(each.steps for each in counted),
+        states=max(each.states for each in counted),
+        seconds=seconds,
+        limit=last.limit and (f"{runs:,} runs" if runs == runs_max else last.limit),
+    )
+
+
+def _schedules(parts: Iterable[_Part]) -> frozenset[bytes]:
+    return frozenset[bytes]().union(*(part.schedules for part in parts))

@@ -1,0 +1,82 @@
+"""Campaigns on Spark: what comes of the work is what comes of it here, also where a worker dies."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from memwal.cli.main import app
+from memwal.errors import InvalidArgument
+from memwal_sim.evidence import certificates
+from memwal_sim.parallel import Workers, each, in_shares
+from typer.testing import CliRunner
+
+if TYPE_CHECKING:
+    pass
+
+pytestmark = pytest.mark.usefixtures("spark")
+SPARK = Workers(on="spark")
+
+
+def test_a_certificate_made_on_spark_is_the_one_made_here() -> None:
+    keys = [("one_writer", "B"), ("one_writer", "A")]
+    assert dict(certificates.renewed(keys, SPARK)) == {key: certificates.certificate(key) for key in keys}
+
+
+def test_a_hunt_on_spark_finds_what_the_hunt_here_finds() -> None:
+    words = [
+        "explore",
+        "hunt",
+        "two_writers",
+        "--bug",
+        "plain_wal_put",
+        "--strategy",
+        "pct",
+        "--runs",
+        "1200",
+        "--json",
+    ]
+    here, there = (json.loads(CliRunner().invoke(app, [*words, *more]).stdout) for more in ([], ["--on", "spark"]))
+    assert here["violation"] is not None
+    differ = {name for name in here if here[name] != there[name]}
+    assert differ <= {"seconds", "rate", "states"}
+
+
+def test_a_worker_that_dies_is_replaced_and_the_rest_is_done(tmp_path: Path) -> None:
+    def work(thing: int) -> int:
+        died = tmp_path / str(thing)
+        if thing == 2 and not died.exists():
+            died.touch()
+            os._exit(1)
+        return thing * thing
+
+    assert dict(each(work, [1, 2, 3], SPARK)) == {1: 1, 2: 4, 3: 9}
+    assert (tmp_path / "2").exists()
+
+
+def test_what_the_work_raises_comes_back_as_it_is(tmp_path: Path) -> None:
+    def work(thing: int) -> int:
+        with (tmp_path / "tries").open("a") as file:
+            file.write(".")
+        raise InvalidArgument(f"{thing} is refused", clause="WAL-001")
+
+    with pytest.raises(InvalidArgument, match="1 is refused") as refused:
+        dict(each(work, [1], SPARK))
+    assert refused.value.clause == "WAL-001"
+    assert (tmp_path / "tries").read_text() == "."
+
+
+def test_shares_give_what_the_whole_gives() -> None:
+    def doubled(things: list[int]) -> list[int]:
+        return [2 * thing for thing in things]
+
+    assert sorted(in_shares(doubled, list(range(40)), SPARK)) == [2 * number for number in range(40)]
+    assert list(in_shares(doubled, [], SPARK)) == []
+
+
+def test_a_place_that_nobody_brings_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(InvalidArgument, match=r"'spakr'.*here.*spark"):
+        Workers(on="spakr")
