@@ -57,6 +57,10 @@ def validate(
     seed: Annotated[
         int, typer.Option(help="Makes the log of --preset, draws --flights, and chooses the tasks that fail.")
     ] = 0,
+    writer: Annotated[
+        str | None,
+        typer.Option(help="Another implementation writes: native, reference, or the command of an adapter."),
+    ] = None,
     fault: Annotated[bool, typer.Option(help="Let tasks fail on purpose and be retried.")] = True,
     again: Annotated[bool, typer.Option("--again", help="Only compare the table of an earlier run.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
@@ -78,7 +82,7 @@ def validate(
     try:
         own = {"key": key, "sequence": sequence, "delete": delete, "batch": batch, "region_by": region_by}
         chosen = _log(log, {**own, "format": format}, preset, rows, flights)
-        wanted = job.Job(out=out, revision=revision, regions=regions, log=chosen, fault=fault, seed=seed)
+        wanted = job.Job(out=out, revision=revision, regions=regions, log=chosen, fault=fault, seed=seed, writer=writer)
         with plain_errors():
             found = job.compare_again(wanted, progress) if again else job.validate(wanted, progress)
     except (InvalidArgument, AnalysisException) as mistake:

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 FORMAT = "memwal_with_faults"
-PLAN, WATCH = "plannedFaults", "watchedRows"
-"""Options of this format beside those of `memwal`, as JSON: the plan, and what `memwal_spark.watching` notes."""
+PLAN, WATCH, FOREIGN = "plannedFaults", "watchedRows", "foreignWriter"
+"""Options of this format beside those of `memwal`, as JSON: the plan, what `memwal_spark.watching` notes, and which
+other implementation writes (`memwal_spark.foreign`)."""
 
 Kind = Literal["raise", "kill"]
 
@@ -188,12 +189,18 @@ class SourceWithFaults(DataSource):  # type: ignore[misc] # pyspark's own types 
 
     def writer(self, schema: StructType, overwrite: bool) -> WriterWithFaults:
         """The writer of `memwal` with the options `PLAN` and `WATCH` around it; without `WATCH` nothing is noted."""
+        from .foreign import ForeignWriter
+        from .foreign_task import ForeignDataWriter
         from .source import MemWalWriter
 
-        own = (PLAN.lower(), WATCH.lower())
+        own = (PLAN.lower(), WATCH.lower(), FOREIGN.lower())
         options = {name: value for name, value in self.options.items() if name.lower() not in own}
         plan = [Fault(**fault) for fault in json.loads(self.options[PLAN])]
-        inner = MemWalWriter(options, schema, overwrite=overwrite)
+        foreign = self.options.get(FOREIGN)
+        if foreign is None:
+            inner = MemWalWriter(options, schema, overwrite=overwrite)
+        else:
+            inner = ForeignDataWriter(options, schema, ForeignWriter(**json.loads(foreign)))
         watched = self.options.get(WATCH)
         rows = None if watched is None else WatchedRows(**json.loads(watched))
         return WriterWithFaults(inner, plan, for_writing(options).place, rows)

@@ -56,6 +56,11 @@ class Folder:
         return self.root / "notes"
 
     @property
+    def acknowledged(self) -> Path:
+        """Folder of what another implementation has acknowledged as a writer, claim by claim."""
+        return self.root / "acknowledged"
+
+    @property
     def history(self) -> Path:
         """Their histories."""
         return self.root / "history.jsonl"
@@ -85,6 +90,7 @@ class Folder:
         Raises InvalidArgument, and removes nothing, if something has one of our names and no earlier run is to blame.
         """
         mine: tuple[Path, ...] = (self.table, self.event_log, self.evidence, self._readings, self.written, self.notes)
+        mine += (self.acknowledged,)
         mine += (self.log, self.log_facts, self.watched, self.history, self.report_json, self.report_html)
         foreign = [path.name for path in mine if path.exists()]
         if foreign and not self._mark.is_file():
@@ -96,7 +102,7 @@ class Folder:
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
-        for path in (self.evidence, self.written, self.notes):
+        for path in (self.evidence, self.written, self.notes, self.acknowledged):
             path.mkdir(parents=True, exist_ok=True)
         self._mark.touch()
 

@@ -17,6 +17,7 @@ WRITE = "write through Spark"
 BEFORE = "merged read, before the last merge"
 AFTER = "merged read through Spark"
 BASE = "base table by pylance"
+ITS_OWN = "merged read by the writer's own reader"
 """Names of the phases whose rates the short forms of the report show."""
 
 WRONG, UNPROVED = 1, 4
@@ -78,6 +79,30 @@ class VerifyResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedPhase:
+    """What was said of another implementation after a phase: by the suite's judge, who reads bytes, or by the job."""
+
+    when: str
+    findings: tuple[str, ...]
+    """Each begins with the clauses that are broken, where any is known."""
+    choices: tuple[str, ...] = ()
+    """What the texts leave open, each with the number of its note."""
+    looked_at: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterReport:
+    """Another implementation that wrote."""
+
+    name: str
+    version: str
+    command: str
+    helped: tuple[str, ...]
+    """What its adapter, and this job, did for it."""
+    phases: tuple[JudgedPhase, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobReport:
     """Everything that the job found."""
 
@@ -100,6 +125,8 @@ class JobReport:
     beside: BesideReport | None = None
     verified: tuple[VerifyResult, ...] = ()
     history: HistoryReport | None = None
+    writer: WriterReport | None = None
+    """None if the engine itself wrote."""
     unmerged_scanned: int | None = None
     """Generations that the first scan merged in memory."""
     collected: int | None = None
@@ -118,6 +145,8 @@ class JobReport:
         """What is not as it has to be."""
         found = [comparison.summary for comparison in self.comparisons if not comparison.ok]
         found += [f"{v.when}: {len(v.findings)} findings, {v.findings[0]}" for v in self.verified if v.findings]
+        judged = self.writer.phases if self.writer is not None else ()
+        found += [finding for phase in judged for finding in phase.findings]
         if self.history is not None and self.history.conflicts:
             found.append(f"impossible history: {self.history.conflicts[0]}")
         return tuple(found) if self.comparisons else (*found, "nothing was compared")

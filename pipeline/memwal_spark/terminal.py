@@ -35,6 +35,13 @@ def show(report: JobReport, console: Console) -> None:
         console.print(f"{_mark(not history.conflicts)} {text}", highlight=False)
         for conflict in history.conflicts[:CONFLICTS]:
             console.print(f"    {escape(conflict)}", highlight=False)
+    if report.writer is not None:
+        console.print(f"writer: {escape(report.writer.name)} {escape(report.writer.version)}", highlight=False)
+        for phase in report.writer.phases:
+            told = f"judged, {phase.when}: {len(phase.findings)} findings, {phase.looked_at:,} things looked at"
+            console.print(f"{_mark(not phase.findings)} {escape(told)}", highlight=False)
+            for said in (*phase.findings, *(f"open in the texts: {choice}" for choice in phase.choices)):
+                console.print(f"    {escape(said)}", highlight=False)
     for proof in report.faults:
         console.print(f"{_mark(proof.happened)} {escape(proof.summary)}", highlight=False)
     console.print(f"[bold {'green' if report.verdict == 'ok' else 'red'}]verdict: {escape(report.verdict)}")

@@ -27,12 +27,13 @@ from .beside import Beside, BesideBuilder, BesideCollector, BesideLooker, Beside
 from .change_log import ChangeLog
 from .faults import Proof
 from .folder import Folder
+from .foreign_run import OwnWriter, working_writer
 from .logs import AnyLog, Flights
 from .memory import PeakMemory
 from .merging import BackgroundMerger, MergerProgress
 from .oracle import Fingerprint, OracleComparison
 from .progress import PhaseProgress, RunningPhase
-from .report import AFTER, BASE, BEFORE, WRITE, JobReport, MergerReport, RegionResult, VerifyResult
+from .report import AFTER, BASE, BEFORE, ITS_OWN, WRITE, JobReport, MergerReport, RegionResult, VerifyResult
 from .watching import KeyReader
 from .writing import LogWrites
 
@@ -51,6 +52,8 @@ class Job:
     fault: bool = True
     seed: int = 0
     cores: int = 2
+    writer: str | None = None
+    """An adapter that writes in place of the engine: `foreign.SHIPPED`, or a command."""
 
     def __post_init__(self) -> None:
         check_name("revision", self.revision, REVISIONS)
@@ -111,36 +114,38 @@ def _started(job: Job, progress: PhaseProgress, event_log: Path | None) -> Itera
 def _run(
     job: Job, folder: Folder, log: ChangeLog, progress: PhaseProgress, spark: SparkSession, memory: PeakMemory
 ) -> JobReport:
+    writer = working_writer(job.writer, job.revision, folder, log, progress)
     with progress.phase("create the table"):
         memwal.create(folder.table, log.schema, primary_key=log.key, revision=job.revision, spec=_spec(job, log))
         indexed = make_index(folder.table)
+        writer.prepare([{"bucket": number} for number in range(job.regions)])
+    writer.ask_regions()
     with progress.phase("plan the jobs and their faults"):
-        writes = LogWrites.plan_for(spark, folder, log, regions=job.regions, seed=job.seed, fault=job.fault)
+        writes = LogWrites.plan_for(
+            spark, folder, log, regions=job.regions, seed=job.seed, fault=job.fault, writer=writer.foreign
+        )
     with progress.phase(WRITE) as phase:
         phase.rows = log.rows
-        merged, beside, reads, seen = _write(writes, spark, phase, indexed=indexed is not None)
+        merged, beside, reads, seen = _write(writes, spark, phase, writer, indexed=indexed is not None)
+    writer.judge("when Spark has written")
+    writer.overtake()
     with progress.phase("flush what is left in the WAL"):
-        _flush_all(folder)
+        writer.flush()
+    writer.judge("when all is flushed")
     unmerged = _unmerged(folder)
-    with progress.phase(BEFORE) as phase:
-        rows = readings.engine_read(folder)
-        phase.rows = rows.num_rows
-    readings.store(rows, folder, BEFORE)
-    del rows
+    first = _first_reads(folder, log, writer, progress)
     summary = readings.answer(spark, folder, log, progress)
     # Before anything is merged or collected, so that every place of a key that differs can still be told.
-    before = readings.compare_all(spark, folder, log, summary, [BEFORE], progress)
+    before = readings.compare_all(spark, folder, log, summary, first, progress)
     with progress.phase("verify, before the last merge"):
         verified = [_found("while Spark wrote", seen), _verified(spark, folder, "before the last merge")]
     with progress.phase("check the histories of watched keys"):
         seen_by_readers = watching.check(watching.history(folder.notes, reads), folder.history)
-    with progress.phase("merge the rest") as phase:
-        phase.rows = memwal.open(folder.table).merge().rows
-    with progress.phase("collect garbage"):
-        collection = memwal.open(folder.table).gc(retain_versions=1)
+    collected = beside.collected + _merge_and_collect(folder, writer, progress)
     comparisons = before + _read_and_compare(spark, folder, log, summary, progress)
     with progress.phase("verify, in the end"):
         verified.append(_verified(spark, folder, "in the end"))
+    writer.judge("in the end")
     proofs: tuple[Proof, ...] = ()
     if writes.plan:
         with progress.phase("look the planned faults up"):
@@ -163,10 +168,38 @@ def _run(
         verified=tuple(verified),
         history=seen_by_readers,
         unmerged_scanned=unmerged,
-        collected=beside.collected + sum(decision.kind == "generation" for decision in collection.collected),
+        writer=writer.report(),
+        collected=collected,
         peak_memory_bytes=memory.peak_bytes,
         versions=_versions(spark),
     )
+
+
+def _first_reads(folder: Folder, log: ChangeLog, writer: OwnWriter, progress: PhaseProgress) -> list[str]:
+    """Read the table before the last merge, with the engine and with the writer's own reader; names of the readings."""
+    names = [BEFORE]
+    with progress.phase(BEFORE) as phase:
+        rows = log.schema.empty_table()
+        with writer.during(BEFORE):
+            rows = readings.engine_read(folder)
+        phase.rows = rows.num_rows
+    readings.store(rows, folder, BEFORE)
+    own = writer.read()
+    if own is not None:
+        readings.store(own, folder, ITS_OWN)
+        names.append(ITS_OWN)
+    return names
+
+
+def _merge_and_collect(folder: Folder, writer: OwnWriter, progress: PhaseProgress) -> int:
+    """Merge what is left and collect all that can be; returns the number of generations that were collected."""
+    with progress.phase("merge the rest") as phase, writer.during("merge"):
+        phase.rows = memwal.open(folder.table).merge().rows
+    writer.judge("when all is merged")
+    with progress.phase("collect garbage"), writer.during("collection"):
+        done = memwal.open(folder.table).gc(retain_versions=1)
+        return sum(decision.kind == "generation" for decision in done.collected)
+    return 0
 
 
 def _read_and_compare(
@@ -187,7 +220,7 @@ def _spec(job: Job, log: ChangeLog) -> SpecRequest:
 
 
 def _write(
-    writes: LogWrites, spark: SparkSession, phase: RunningPhase, *, indexed: bool
+    writes: LogWrites, spark: SparkSession, phase: RunningPhase, writer: OwnWriter, *, indexed: bool
 ) -> tuple[MergerProgress, BesideReport, list[dict[str, Any]], tuple[Violation, ...]]:
     """Run all jobs, while others merge, build, collect, look and read; returns also what was read and found."""
 
@@ -202,6 +235,7 @@ def _write(
         KeyReader(path, writes.rows),
     )
     with ExitStack() as stack:
+        stack.enter_context(writer.during(WRITE))
         merger = stack.enter_context(BackgroundMerger(str(path), tell))
         if indexed:
             stack.enter_context(Beside("index builder", builder.step, 0.5))
@@ -231,13 +265,6 @@ def _verified(spark: SparkSession, folder: Folder, when: str) -> VerifyResult:
 
 def _found(when: str, findings: Sequence[Violation], looked_at: Sequence[tuple[str, int]] = ()) -> VerifyResult:
     return VerifyResult(when=when, findings=tuple(map(str, findings)), looked_at=tuple(looked_at))
-
-
-def _flush_all(folder: Folder) -> None:
-    table = memwal.open(folder.table)
-    for region in table.regions():
-        with table.writer(region.region_id) as writer:
-            writer.flush()
 
 
 def _unmerged(folder: Folder) -> int:

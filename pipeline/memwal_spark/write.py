@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -88,7 +89,7 @@ class RegionTask:
         # Looked for without a claim first, so that an attempt that comes late does not fence, or fail, the job.
         if mark is not None and _marked(table.done(region), mark):
             return self._written(None, started, skipped=True)
-        with table.writer(region, sequence_by=self._options.sequence_by, late_rows=self._options.late_rows) as writer:
+        with self._open(table, region) as writer:
             if mark is not None and _marked(writer.done(), mark):
                 return self._written(None, started, skipped=True)
             self._put(table, writer, first)
@@ -97,6 +98,10 @@ class RegionTask:
             if mark is not None:
                 writer.finish(mark.application, mark.batch, mark.partitions[0])
         return self._written(writer, started)
+
+    def _open(self, table: Table, region: RegionId) -> AbstractContextManager[Writer]:
+        """Claim the region, for as long as the context is open."""
+        return table.writer(region, sequence_by=self._options.sequence_by, late_rows=self._options.late_rows)
 
     def write(self, table: Table, rows: pa.Table, mark: Mark) -> TaskWritten:
         """Put all of ``rows``, which are of one region and come in any order, and behind them the ``mark``.
@@ -109,7 +114,7 @@ class RegionTask:
         region = self._region(table, rows)
         if _marked(table.done(region), mark) and self._all_stored(table, rows):
             return self._written(None, started, skipped=True)
-        with table.writer(region, sequence_by=self._options.sequence_by, late_rows=self._options.late_rows) as writer:
+        with self._open(table, region) as writer:
             self._put(table, writer, rows)
             writer.finish(mark.application, mark.batch, mark.partitions[0])
             if writer.rows >= self._options.flush_rows or writer.entries >= self._options.flush_entries:

@@ -17,6 +17,7 @@ from . import faults, watching
 from .change_log import ChangeLog
 from .faults import Fault
 from .folder import Folder
+from .foreign import ForeignWriter
 from .options import TableOption
 from .route import region_of, route
 from .watching import WatchedRows
@@ -44,11 +45,21 @@ class LogWrites:
     plan: tuple[Fault, ...]
     struck: int
     """Number of the job for which the faults are planned."""
+    writer: ForeignWriter | None = None
+    """The implementation that writes; None: the engine."""
     group: str = field(default_factory=lambda: f"memwal spark validate {secrets.token_hex(4)}")
 
     @classmethod
     def plan_for(
-        cls, spark: SparkSession, folder: Folder, log: ChangeLog, *, regions: int, seed: int, fault: bool
+        cls,
+        spark: SparkSession,
+        folder: Folder,
+        log: ChangeLog,
+        *,
+        regions: int,
+        seed: int,
+        fault: bool,
+        writer: ForeignWriter | None = None,
     ) -> LogWrites:
         """Divide the stored log into jobs, and choose tasks that fail if ``fault``."""
         rows = spark.read.parquet(str(folder.log))
@@ -60,7 +71,7 @@ class LogWrites:
             counts = [_rows_of_regions(job, folder) for job in jobs]
             struck = max(range(len(jobs)), key=lambda number: max(counts[number].values(), default=0))
             plan = planned(seed, counts[struck] if counts else {}, flush_rows(log.rows, regions), folder)
-        return cls(folder=folder, log=log, regions=regions, jobs=jobs, plan=plan, struck=struck)
+        return cls(folder=folder, log=log, regions=regions, jobs=jobs, plan=plan, struck=struck, writer=writer)
 
     @property
     def rows(self) -> WatchedRows:
@@ -85,6 +96,7 @@ class LogWrites:
             "reportPath": str(self._written(number).resolve()),
             faults.PLAN: faults.plan_json(struck),
             faults.WATCH: json.dumps(asdict(self.rows)),
+            **({faults.FOREIGN: json.dumps(asdict(self.writer))} if self.writer is not None else {}),
             **({"deleteColumn": self.log.delete} if self.log.delete is not None else {}),
         }
         spark.dataSource.register(faults.SourceWithFaults)
@@ -111,7 +123,8 @@ class LogWrites:
         return found
 
     def _tasks(self, number: int) -> list[dict[str, Any]]:
-        tasks: list[dict[str, Any]] = json.loads(self._written(number).read_text())["tasks"]
+        written = self._written(number)
+        tasks: list[dict[str, Any]] = json.loads(written.read_text())["tasks"] if written.is_file() else []
         return tasks
 
     def _written(self, number: int) -> Any:

@@ -70,7 +70,11 @@ def claims() -> tuple[list[str], list[str], list[str]]:
     if MARK and COMPACTED:
         partial.append("merge.run")
     create = hasattr(lance.LanceDataset, "initialize_mem_wal")
-    return roles, partial, [*(["eval.region"] if EVALUATE else []), *(["table.create", "s3"] if create else [])]
+    return (
+        roles,
+        partial,
+        [*(["eval.region"] if EVALUATE else []), *(["table.create", "s3"] if create else []), "rows.ipc"],
+    )
 
 
 def without() -> list[str]:
@@ -102,6 +106,7 @@ def configure(state: NativeState, params: Json) -> Json:
         raise AdapterError("invalid_argument", f"the package writes revision R, not {params['revision']}")
     settings = dict(params["settings"])
     state.append_only = settings.pop("append_only", "off") == "on"
+    state.rows = cells.to_stream if params.get("rows") == "ipc" else cells.to_rows
     in_environment = settings.pop("environment", "off") == "on"
     state.storage = {name.removeprefix("storage."): value for name, value in settings.items()}
     if "storage" in params:

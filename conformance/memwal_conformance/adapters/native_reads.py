@@ -64,7 +64,7 @@ def reader_scan(state: NativeState, params: Json) -> Json:
         scanner = scanner.filter(" AND ".join(map(_sql, params["filter"])))
     if "limit" in params:
         scanner = scanner.limit(params["limit"])
-    return {"rows": cells.to_rows(scanner.to_table().select(params.get("columns", names)))}
+    return {"rows": state.rows(scanner.to_table().select(params.get("columns", names)))}
 
 
 def reader_search(state: NativeState, params: Json) -> Json:
@@ -74,7 +74,7 @@ def reader_search(state: NativeState, params: Json) -> Json:
     vector = pa.array([float(number) for number in params["vector"]], pa.float32())
     found = planner.plan_search(vector, k=params["k"]).to_table()
     told = {"distances": list(map(str, found[_DISTANCE].to_pylist()))} if _DISTANCE in found.column_names else {}
-    return {"rows": cells.to_rows(found.select([column.name for column in dataset.schema])), **told}
+    return {"rows": state.rows(found.select([column.name for column in dataset.schema])), **told}
 
 
 def reader_get(state: NativeState, params: Json) -> Json:
@@ -92,7 +92,7 @@ def reader_get(state: NativeState, params: Json) -> Json:
         wanted = arrays[0] if len(arrays) == 1 else pa.StructArray.from_arrays(arrays, names=keys.column_names)
         found.append(LOOKUP(dataset, snapshots(state, table)).plan_lookup(wanted).to_table())
     none = dataset.schema.empty_table()
-    return {"rows": cells.to_rows(pa.concat_tables([rows.select(names) for rows in (none, *found)]))}
+    return {"rows": state.rows(pa.concat_tables([rows.select(names) for rows in (none, *found)]))}
 
 
 def _is_key(one: pa.Table) -> str:

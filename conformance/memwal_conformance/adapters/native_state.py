@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import lance
 import pyarrow as pa
 
+from memwal_conformance import cells
 from memwal_conformance.adapters.native_store import TableStore
 from memwal_conformance.protocol import AdapterError, Json
 
@@ -36,6 +38,8 @@ class NativeState:
     writers: dict[str, NativeWriter] = field(default_factory=dict)
     readers: dict[str, Any] = field(default_factory=dict)
     """Handle -> URL of the table and the open dataset."""
+    rows: Callable[[pa.Table], cells.Rows] = cells.to_rows
+    """The form of rows in answers."""
     handles: int = 0
 
     def handle(self, kind: str) -> str:

@@ -94,7 +94,7 @@ def hello(_state: ReferenceState, _: Json) -> Json:
         "version": _version(),
         "revisions": list(REVISIONS),
         "roles": list(ROLES),
-        "capabilities": [*capabilities, "s3", "trace"],
+        "capabilities": [*capabilities, "s3", "trace", "rows.ipc"],
     }
 
 
@@ -111,6 +111,7 @@ def configure(state: ReferenceState, params: Json) -> Json:
     state.inline_regions = int(inline) if inline else None
     state.watch.tell = state.tell if params.get("trace", False) else None
     state.watch.left = 0
+    state.rows = cells.to_stream if params.get("rows") == "ipc" else cells.to_rows
     storage = params.get("storage")
     state.storage = None
     if storage is not None:
@@ -273,14 +274,14 @@ def reader_scan(state: ReferenceState, params: Json) -> Json:
         consistency=reader.consistency,
         writers=state.beside(params),
     )
-    return {"rows": cells.to_rows(rows)}
+    return {"rows": state.rows(rows)}
 
 
 def reader_get(state: ReferenceState, params: Json) -> Json:
     reader = state.reader(params)
     keys = cells.to_table(params["keys"])
     rows = reader.table.get(keys, params.get("columns"), writers=state.beside(params))
-    return {"rows": cells.to_rows(rows)}
+    return {"rows": state.rows(rows)}
 
 
 def reader_search(state: ReferenceState, params: Json) -> Json:
@@ -298,7 +299,7 @@ def reader_search(state: ReferenceState, params: Json) -> Json:
     else:
         vector = pa.array([float(number) for number in params["vector"]], pa.float32())
         rows = reader.table.search(vector, column, k, **shared)
-    return {"rows": cells.to_rows(rows.select(names))}
+    return {"rows": state.rows(rows.select(names))}
 
 
 MESSAGES: dict[str, Callable[[ReferenceState, Json], Json]] = {

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import memwal
+import pyarrow as pa
 from memwal.errors import InvalidArgument
 from memwal.revisions import REVISIONS, Revision
 
+from memwal_conformance import cells
 from memwal_conformance.adapters.watched import ProcessWatch
 from memwal_conformance.protocol import Json
 
@@ -35,6 +37,8 @@ class ReferenceState:
     """Storage options for URLs; None: paths only."""
     writers: dict[str, memwal.Writer] = field(default_factory=dict)
     readers: dict[str, Reader] = field(default_factory=dict)
+    rows: Callable[[pa.Table], cells.Rows] = cells.to_rows
+    """The form of rows in answers."""
     handles: int = 0
     watch: ProcessWatch = field(default_factory=ProcessWatch)
     tell: Callable[[Json], None] = lambda event: None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import typer
 
-from . import clauses, exploring, gate, matrix, mutate, native, notes, planted, vectors
+from . import clauses, exploring, gate, judging, matrix, mutate, native, notes, planted, vectors
 
 
 def commands(app: typer.Typer) -> None:
     """Add all of them to ``app``, in the order in which ``memwal --help`` shows them."""
-    for module in (clauses, notes, planted, matrix, gate, exploring, vectors, native):
+    for module in (clauses, notes, planted, judging, matrix, gate, exploring, vectors, native):
         module.commands(app)
     for older in ("break", "prove"):
         clauses.app.command(older, hidden=True)(planted.break_)

@@ -41,17 +41,16 @@ class CheckResult:
 
 def run(store: JudgedStore) -> list[CheckResult]:
     """All checks that the store's revision has."""
-    results = []
-    for check in CHECKS:
-        clauses = check.clauses.get(store.layout.revision, ())
-        if clauses:
-            seen = list(check.look(store))
-            faults = tuple(one for one in seen if isinstance(one, str))
-            choices = tuple(one for one in seen if isinstance(one, Choice))
-            results.append(
-                CheckResult(check=check.name, clauses=clauses, looked_at=len(seen), faults=faults, choices=choices)
-            )
-    return results
+    named = ((check, check.clauses.get(store.layout.revision, ())) for check in CHECKS)
+    return [result(check.name, clauses, check.look(store)) for check, clauses in named if clauses]
+
+
+def result(name: str, clauses: tuple[str, ...], seen: Seen) -> CheckResult:
+    """What a check has said, one by one, put together."""
+    told = list(seen)
+    faults = tuple(one for one in told if isinstance(one, str))
+    choices = tuple(one for one in told if isinstance(one, Choice))
+    return CheckResult(check=name, clauses=clauses, looked_at=len(told), faults=faults, choices=choices)
 
 
 def _everywhere(*clauses: str) -> dict[str, tuple[str, ...]]:

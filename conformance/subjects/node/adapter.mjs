@@ -12,6 +12,7 @@ import * as objects from "../../skeletons/node/objects.mjs";
 import { Refused } from "../../skeletons/node/refused.mjs";
 import { nameOf, regionValues } from "../../skeletons/node/values.mjs";
 import { Corrupt } from "../../skeletons/node/wire.mjs";
+import { decodedStream, encodedStream } from "./arrow.mjs";
 import { filterOf, mayHave } from "./bloom.mjs";
 import { DEVIATION } from "./deviations.mjs";
 import { kindOf } from "./kinds.mjs";
@@ -21,7 +22,7 @@ import { decodedEntry, encodedEntry, newestManifest, regionsOf } from "./regions
 import { storeOf } from "./store.mjs";
 import { Writer, newRegionId } from "./writer.mjs";
 
-const state = { storage: null, watch: { tell: null, crash: null }, open: new Map(), handles: 0 };
+const state = { ipc: false, storage: null, watch: { tell: null, crash: null }, open: new Map(), handles: 0 };
 const store = (table) => storeOf(table, state);
 const handle = (kind, thing) => {
   state.handles += 1;
@@ -35,8 +36,20 @@ const opened = (name) => {
 const bytes = (data) => Buffer.from(data, "base64");
 const base64 = (data) => ({ data: data.toString("base64") });
 
+/** Rows as cells, if they came as a stream. */
+function inCells(given) {
+  if (given.ipc === undefined) return given;
+  const { columns, batches } = decodedStream(bytes(given.ipc), true);
+  return { columns, rows: batches.flat() };
+}
+
+/** Rows of an answer, as a stream if that is how they are wanted. */
+const asWanted = (rows) =>
+  state.ipc ? { ipc: encodedStream(rows.columns, rows.rows.length ? [rows.rows] : [], {}).toString("base64") } : rows;
+
 /** Rows in the order of the table's columns; what the table does not take is refused. */
-function rowsFor(columns, given) {
+function rowsFor(columns, rows) {
+  const given = inCells(rows);
   const names = given.columns.map(({ name }) => name);
   const strange = names.find((name, i) => names.indexOf(name) !== i || !columns.some((column) => column.name === name));
   if (strange !== undefined) throw new Refused("invalid_argument", `the table has no place for the column ${strange}`);
@@ -48,7 +61,8 @@ function rowsFor(columns, given) {
   }));
 }
 
-async function create({ table, rows, primary_key: key }) {
+async function create({ table, rows: given, primary_key: key }) {
+  const rows = inCells(given);
   rows.columns.forEach(({ type }) => kindOf(type));
   for (const name of key) {
     const column = rows.columns.find((each) => each.name === name);
@@ -102,27 +116,27 @@ const MESSAGES = {
     roles: ["writer", "reader"],
     capabilities: [
       "eval.name", "eval.hash", "eval.region", "eval.decode", "eval.encode", "eval.bloom", "inspect", "table.create", "sync.crash",
-      "s3", "trace",
+      "s3", "trace", "rows.ipc",
     ],
     without: ["table.create region_fields", "table.create indexes", "writer.open values", "reader.search text"],
   }),
-  "configure": ({ revision, storage, trace }) => {
+  "configure": ({ revision, storage, trace, rows }) => {
     if (revision !== "B") throw new Refused("invalid_argument", `there is only revision B here, not ${revision}`);
-    Object.assign(state, { storage: storage ?? null, watch: { tell: trace ? tell : null, crash: null } });
+    Object.assign(state, { ipc: rows === "ipc", storage: storage ?? null, watch: { tell: trace ? tell : null, crash: null } });
     state.open.clear();
     return {};
   },
   "shutdown": () => ({}),
   "eval.name": ({ kind, number }) => ({ name: nameOf(kind, BigInt(number), "B") }),
   "eval.hash": (params) => ({ hash: params.function === "murmur3" ? hashOf(params.values[0], "B") : hashOfAll(params.values, "B") }),
-  "eval.region": ({ spec, field_ids: ids, rows }) => ({ values: regionValues(spec, ids, rows, "B") }),
+  "eval.region": ({ spec, field_ids: ids, rows }) => ({ values: regionValues(spec, ids, inCells(rows), "B") }),
   "eval.decode": ({ kind, data, path }) => ({ [kind]: DECODE[kind](bytes(data), path) }),
   "eval.encode": (params) => {
     const [[kind, view]] = Object.entries(params);
     return base64(ENCODE[kind](view));
   },
   "eval.bloom": ({ keys, data }) =>
-    data === undefined ? base64(filterOf(keys.rows)) : { perhaps: keys.rows.map((key) => mayHave(bytes(data), key)) },
+    data === undefined ? base64(filterOf(inCells(keys).rows)) : { perhaps: inCells(keys).rows.map((key) => mayHave(bytes(data), key)) },
   "inspect": inspect,
   "table.create": create,
   "sync.crash": ({ class: kind, moment, occurrence = 1 }) => {
@@ -152,18 +166,19 @@ const MESSAGES = {
   "reader.scan": async (params) => {
     const { table, found } = await newest(params);
     const rows = filtered(table.columns, [...found.values()], params.filter);
-    return { rows: shown(table, rows.slice(0, params.limit ?? rows.length), params.columns) };
+    return { rows: asWanted(shown(table, rows.slice(0, params.limit ?? rows.length), params.columns)) };
   },
   "reader.get": async (params) => {
     const { table, found } = await newest(params);
-    const place = table.key.map((name) => params.keys.columns.findIndex((column) => column.name === name));
-    const wanted = params.keys.rows.map((row) => JSON.stringify(place.map((i) => row[i].v)));
-    return { rows: shown(table, [...new Set(wanted)].filter((key) => found.has(key)).map((key) => found.get(key)), params.columns) };
+    const keys = inCells(params.keys);
+    const place = table.key.map((name) => keys.columns.findIndex((column) => column.name === name));
+    const wanted = [...new Set(keys.rows.map((row) => JSON.stringify(place.map((i) => row[i].v))))];
+    return { rows: asWanted(shown(table, wanted.filter((key) => found.has(key)).map((key) => found.get(key)), params.columns)) };
   },
   "reader.search": async (params) => {
     const { table, found } = await newest(params);
     const rows = filtered(table.columns, [...found.values()], params.filter);
-    return { rows: shown(table, nearest(table.columns, rows, params)) };
+    return { rows: asWanted(shown(table, nearest(table.columns, rows, params))) };
   },
 };
 

@@ -45,6 +45,7 @@ REFUSED = {
         ("one_writer --profile strikt", "strikt", "strict"),
         ("one_writer --reading claim_barier=false", "claim_barier", "claim_barrier"),
     ],
+    "judge": [(f"{ROOT} --key id --revision C", "C", None)],
     "model": [("from_put_to_bse", "from_put_to_bse", "from_put_to_base")],
     "prove": [
         ("--step merg", "merg", "merge"),
