@@ -54,14 +54,18 @@ def validate(
     regions: Annotated[int, typer.Option(min=1, help="Number of regions, and of Spark tasks that write.")] = 8,
     out: Annotated[Path, typer.Option(help="Folder for the table, the readings and the report.")] = OUT,
     flights: Annotated[int | None, typer.Option(min=1, help="Take that many flights only, drawn by --seed.")] = None,
-    seed: Annotated[
-        int, typer.Option(help="Makes the log of --preset, draws --flights, and chooses the tasks that fail.")
-    ] = 0,
+    seed: Annotated[int, typer.Option(help="Makes the log of --preset, draws --flights, and what faults strike.")] = 0,
     writer: Annotated[
         str | None,
         typer.Option(help="Another implementation writes: native, reference, or the command of an adapter."),
     ] = None,
-    fault: Annotated[bool, typer.Option(help="Let tasks fail on purpose and be retried.")] = True,
+    faults: Annotated[
+        str,
+        typer.Option(help="Faults that are planned: none, light, all, or kinds, comma-separated (docs/validate.md)."),
+    ] = "light",
+    fault_seed: Annotated[
+        int | None, typer.Option(help="Draws what the faults strike; the same as --seed if absent.")
+    ] = None,
     again: Annotated[bool, typer.Option("--again", help="Only compare the table of an earlier run.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
@@ -72,6 +76,7 @@ def validate(
     """
     from pyspark.errors import AnalysisException, PySparkException
 
+    from . import faults as kinds
     from . import validate as job
     from .errors import plain_errors
     from .progress import PhaseProgress
@@ -82,7 +87,16 @@ def validate(
     try:
         own = {"key": key, "sequence": sequence, "delete": delete, "batch": batch, "region_by": region_by}
         chosen = _log(log, {**own, "format": format}, preset, rows, flights)
-        wanted = job.Job(out=out, revision=revision, regions=regions, log=chosen, fault=fault, seed=seed, writer=writer)
+        wanted = job.Job(
+            out=out,
+            revision=revision,
+            regions=regions,
+            log=chosen,
+            seed=seed,
+            faults=kinds.chosen(faults),
+            fault_seed=seed if fault_seed is None else fault_seed,
+            writer=writer,
+        )
         with plain_errors():
             found = job.compare_again(wanted, progress) if again else job.validate(wanted, progress)
     except (InvalidArgument, AnalysisException) as mistake:

@@ -71,6 +71,21 @@ class Folder:
         return self.root / "faults"
 
     @property
+    def pieces(self) -> Path:
+        """What each job writes, where drivers of their own run them: folders of Parquet files."""
+        return self.root / "jobs"
+
+    @property
+    def writes(self) -> Path:
+        """What these drivers have to know; see `memwal_spark.writing.LogWrites`."""
+        return self.pieces / "writes.json"
+
+    @property
+    def cluster(self) -> Path:
+        """What the processes of the cluster write."""
+        return self.root / "cluster"
+
+    @property
     def report_json(self) -> Path:
         """The report as data."""
         return self.root / "report.json"
@@ -91,6 +106,7 @@ class Folder:
         """
         mine: tuple[Path, ...] = (self.table, self.event_log, self.evidence, self._readings, self.written, self.notes)
         mine += (self.acknowledged,)
+        mine += (self.pieces, self.cluster)
         mine += (self.log, self.log_facts, self.watched, self.history, self.report_json, self.report_html)
         foreign = [path.name for path in mine if path.exists()]
         if foreign and not self._mark.is_file():

@@ -64,6 +64,7 @@ WRITE_STREAM: Mapping[str, str] = {
     "flushEveryRows": "rows in a region's MemTable at which a batch ends with a flush; default 250000",
     "flushEveryEntries": "the same in WAL entries, which each batch reads again; default 500",
     "checkpointLocation": "Spark's own: folder of what the query has done",
+    "queryName": "Spark's own: name of the query",
 }
 """Options of ``df.writeStream``: name -> meaning."""
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from .beside import BesideReport
-from .faults import Proof
 from .oracle import OracleComparison
+from .proofs import Proof
 from .watching import HistoryReport
 
 WRITE = "write through Spark"
@@ -149,6 +149,7 @@ class JobReport:
         found += [finding for phase in judged for finding in phase.findings]
         if self.history is not None and self.history.conflicts:
             found.append(f"impossible history: {self.history.conflicts[0]}")
+        found += [proof.summary for proof in self.faults if proof.violated]
         return tuple(found) if self.comparisons else (*found, "nothing was compared")
 
     @property
@@ -195,10 +196,9 @@ class JobReport:
 def to_json(report: JobReport) -> dict[str, Any]:
     """The report as plain data, with the derived figures; the verdict comes first."""
     phases = [asdict(p) | {"rows_per_second": p.rows_per_second} for p in report.phases]
-    faults = [asdict(p) | {"happened": p.happened} for p in report.faults]
     comparisons = [asdict(c) | {"ok": c.ok} for c in report.comparisons]
     derived = {"seconds": report.seconds, "generations": report.generations, "problems": list(report.problems)}
-    plain = asdict(report) | {"phases": phases, "faults": faults, "comparisons": comparisons}
+    plain = asdict(report) | {"phases": phases, "comparisons": comparisons}
     return {"verdict": report.verdict, **derived, **plain}
 
 

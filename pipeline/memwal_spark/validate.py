@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 import memwal
 from memwal.errors import InvalidArgument, check_name
 from memwal.index.transforms import SpecRequest
+from memwal.region.sequences import LateRows
 from memwal.revisions import REVISIONS
 from memwal.violations import Violation
 
-from . import html, jobs, logs, readings, report, runtime, watching
+from . import drivers, html, jobs, logs, readings, report, runtime, watching
 from .beside import Beside, BesideBuilder, BesideCollector, BesideLooker, BesideReport, make_index
 from .change_log import ChangeLog
-from .faults import Proof
+from .faults import KINDS, LIGHT, needs_cluster
 from .folder import Folder
 from .foreign_run import OwnWriter, working_writer
 from .logs import AnyLog, Flights
@@ -33,6 +34,7 @@ from .memory import PeakMemory
 from .merging import BackgroundMerger, MergerProgress
 from .oracle import Fingerprint, OracleComparison
 from .progress import PhaseProgress, RunningPhase
+from .proofs import Proof, event_log, flush_event_log
 from .report import AFTER, BASE, BEFORE, ITS_OWN, WRITE, JobReport, MergerReport, RegionResult, VerifyResult
 from .watching import KeyReader
 from .writing import LogWrites
@@ -49,14 +51,24 @@ class Job:
     revision: str = "B"
     regions: int = 8
     log: AnyLog = Flights()
-    fault: bool = True
+    faults: tuple[str, ...] = LIGHT
+    """Kinds of `memwal_spark.faults`."""
     seed: int = 0
+    """Makes or draws the log."""
+    fault_seed: int = 0
+    """Draws what the faults strike."""
     cores: int = 2
     writer: str | None = None
     """An adapter that writes in place of the engine: `foreign.SHIPPED`, or a command."""
+    late_rows: LateRows = "drop"
+    """What tasks do with late rows; anything else is a plant, to see that this job notices."""
 
     def __post_init__(self) -> None:
         check_name("revision", self.revision, REVISIONS)
+        for kind in self.faults:
+            check_name("fault", kind, KINDS)
+        if self.writer is not None and "stream-restart" in self.faults:
+            raise InvalidArgument("[MEMWAL_OPTION] stream-restart: streams are the engine's own, so leave out --writer")
         if self.regions < 1:
             raise InvalidArgument(f"at least one region is needed, not {self.regions}")
 
@@ -122,7 +134,14 @@ def _run(
     writer.ask_regions()
     with progress.phase("plan the jobs and their faults"):
         writes = LogWrites.plan_for(
-            spark, folder, log, regions=job.regions, seed=job.seed, fault=job.fault, writer=writer.foreign
+            spark,
+            folder,
+            log,
+            regions=job.regions,
+            kinds=job.faults,
+            seed=job.fault_seed,
+            late_rows=job.late_rows,
+            writer=writer.foreign,
         )
     with progress.phase(WRITE) as phase:
         phase.rows = log.rows
@@ -149,7 +168,7 @@ def _run(
     proofs: tuple[Proof, ...] = ()
     if writes.plan:
         with progress.phase("look the planned faults up"):
-            proofs = writes.proofs(spark)
+            proofs = writes.proofs(_event_log(spark, folder, job))
     return JobReport(
         revision=job.revision,
         seed=job.seed,
@@ -202,6 +221,14 @@ def _merge_and_collect(folder: Folder, writer: OwnWriter, progress: PhaseProgres
     return 0
 
 
+def _event_log(spark: SparkSession, folder: Folder, job: Job) -> Path:
+    """Where Spark has told what became of the jobs: of drivers of their own, or of this session."""
+    if needs_cluster(job.faults):
+        return folder.event_log
+    flush_event_log(spark)
+    return event_log(spark)
+
+
 def _read_and_compare(
     spark: SparkSession, folder: Folder, log: ChangeLog, summary: Fingerprint, progress: PhaseProgress
 ) -> tuple[OracleComparison, ...]:
@@ -242,8 +269,11 @@ def _write(
         stack.enter_context(Beside("collector", collector.step, 0.5))
         stack.enter_context(Beside("invariants", looker.step, 2.0))
         stack.enter_context(Beside("reader", reader.step))
-        for number in range(len(writes.jobs)):
-            writes.run(spark, number)
+        if needs_cluster([fault.kind for fault in writes.plan]):
+            drivers.run_all(writes, phase.tell)
+        else:
+            for number in range(len(writes.jobs)):
+                writes.run(spark, number)
     beside = BesideReport(
         builds=builder.builds,
         collections=collector.passes,

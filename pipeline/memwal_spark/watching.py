@@ -11,13 +11,14 @@ one. Of a batch only the last row of a key is seen, so that only it is noted.
 from __future__ import annotations
 
 import json
+import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import memwal
 import pyarrow as pa
@@ -32,6 +33,8 @@ from .change_log import ChangeLog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+Done = TypeVar("Done")
 
 BUSY, OTHERS = 32, 32
 """Keys that are watched: those with the most rows, and some others."""
@@ -86,10 +89,10 @@ class WatchedRows:
     key: tuple[str, ...]
     sequence: str
 
-    def noted(self, batches: Iterator[pa.RecordBatch], attempt: str) -> Iterator[pa.RecordBatch]:
+    def noted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The ``batches`` as they are; their consumer asks for the next one when the last one is durable."""
         watched = pq.read_table(self.file)
-        with Path(self.folder, f"{attempt}.jsonl").open("a", buffering=1) as notes:
+        with self._notes() as notes:
             for batch in batches:
                 found = numbers(pa.Table.from_batches([batch]), watched, self.key, self.sequence)
                 if found:
@@ -97,6 +100,22 @@ class WatchedRows:
                 yield batch
                 if found:
                     notes.write(json.dumps({"durable": time.monotonic_ns()}) + "\n")
+
+    def noted_whole(self, batches: Iterator[pa.RecordBatch], write: Callable[[Iterator[pa.RecordBatch]], Done]) -> Done:
+        """``write`` the ``batches``, which are durable when it returns, and not before."""
+        held = [batch for batch in batches if batch.num_rows]
+        if not held:
+            return write(iter(held))
+        with self._notes() as notes:
+            found = numbers(pa.Table.from_batches(held), pq.read_table(self.file), self.key, self.sequence)
+            notes.write(json.dumps({"begun": time.monotonic_ns(), "rows": found}) + "\n")
+            done = write(iter(held))
+            notes.write(json.dumps({"durable": time.monotonic_ns()}) + "\n")
+        return done
+
+    def _notes(self) -> TextIO:
+        """A file of this attempt: numbers of attempts are unique in an application only."""
+        return Path(self.folder, f"{secrets.token_hex(8)}.jsonl").open("a", buffering=1)
 
 
 def numbers(rows: pa.Table, watched: pa.Table, key: Sequence[str], sequence: str) -> list[tuple[int, int]]:

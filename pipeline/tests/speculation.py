@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import memwal
 import pyarrow as pa
 from memwal.errors import MemwalError
-from memwal_spark import runtime, upserting
+from memwal_spark import cluster, runtime, upserting
 from memwal_spark.errors import said, sentence
-from memwal_spark.faults import flush_event_log
 from memwal_spark.oracle import last_rows
+from memwal_spark.proofs import flush_event_log
 from memwal_spark.route import route
 from memwal_spark.source import AnotherClaim, MemWalWriter
 from memwal_spark.write import RegionTask, TaskWritten
@@ -280,8 +280,6 @@ def right(done: Run) -> bool:
 
 def main() -> int:
     """Run what the command line says on a cluster; exit code 0 if each run was right."""
-    import cluster
-
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=1, help="of each way")
     parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=list(WAYS))

@@ -98,7 +98,7 @@ def test_a_log_of_ones_own_has_the_types_that_its_texts_have(spark: SparkSession
         tuple(row) for row in last_rows(stored, ["id"], "seq", delete="gone", beside=log.beside).collect()
     } == wanted
     memwal.create(folder.table, log.schema, primary_key=log.key, revision="R", spec=memwal.bucket("b", "id", 2))
-    writes = LogWrites.plan_for(spark, folder, log, regions=2, seed=0, fault=False)
+    writes = LogWrites.plan_for(spark, folder, log, regions=2)
     for number in range(2):
         writes.run(spark, number)
     rows = memwal.open(folder.table).scan().to_pylist()

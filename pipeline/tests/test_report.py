@@ -10,8 +10,9 @@ from io import StringIO
 from pathlib import Path
 
 from memwal_spark import html, report, terminal
-from memwal_spark.faults import Fault, Proof, TaskAttempt
+from memwal_spark.faults import Fault
 from memwal_spark.oracle import Difference, Fingerprint, OracleComparison
+from memwal_spark.proofs import Proof, TaskAttempt
 from memwal_spark.report import JobReport, MergerReport, Phase, RegionResult, VerifyResult
 from memwal_spark.watching import HistoryReport
 from rich.console import Console
@@ -34,12 +35,14 @@ CHANGED = replace(
     ),
 )
 PROOF = Proof(
-    fault=Fault(kind="raise", partition=2, rows=30, puts=3, evidence="e"),
+    fault=Fault(kind="task-error", job=0, partition=2, rows=30, puts=3, evidence="e"),
     attempts=(
         TaskAttempt(number=0, failed=True, seconds=1.0, reason="PlannedFault: planned"),
         TaskAttempt(number=1, failed=False, seconds=2.0, reason=""),
     ),
     generations=1,
+    happened=True,
+    facts=("attempt 0 failed (<planned>) and was retried",),
 )
 GOOD = JobReport(
     revision="B",
@@ -79,11 +82,15 @@ def test_equal_rows_with_unequal_fingerprints_are_not_ok() -> None:
 
 
 def test_a_planned_fault_that_did_not_happen_is_not_ok() -> None:
-    unharmed = replace(PROOF, attempts=(TaskAttempt(number=0, failed=False, seconds=1.0, reason=""),))
-    expected = "planned fault (raise, task 2, after 30 rows) did not happen: attempt 0 succeeded"
+    attempts = (TaskAttempt(number=0, failed=False, seconds=1.0, reason=""),)
+    unharmed = replace(PROOF, attempts=attempts, happened=False, facts=())
+    expected = "planned fault (task-error, job 0, task 2, after 30 rows) did not happen: attempt 0 succeeded"
     found = replace(GOOD, faults=(unharmed,))
     assert (found.verdict, found.exit_code) == (expected, 4)
     assert replace(found, comparisons=(CHANGED,)).exit_code == 1
+    put = replace(PROOF, violated=True, facts=("process 7 put 1.5 s after that, and was acknowledged",))
+    assert (replace(GOOD, faults=(put,)).verdict, replace(GOOD, faults=(put,)).exit_code) == (put.summary, 1)
+    assert "and was acknowledged" in put.summary
 
 
 def test_a_run_without_merges_or_without_unmerged_generations_or_without_comparisons_is_not_ok() -> None:

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import cluster
 import pytest
 import steps
+from memwal_spark import cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

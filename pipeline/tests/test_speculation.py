@@ -28,13 +28,14 @@ def test_a_copy_that_claims_after_the_original_and_is_killed_changes_no_row(tmp_
     found = tmp_path / "runs.jsonl"
     subprocess.run([sys.executable, speculation.__file__, "--json", str(found)], check=True, timeout=1700)
     runs = [json.loads(line) for line in found.read_text().splitlines()]
-    assert [(each["way"], each["happened"], each["differing"] > 0) for each in runs] == [
-        ("drop", "killed", False),
-        ("mark", "won", False),
-        ("keep", "killed", True),
-        ("call", "won", False),
+    assert [(each["way"], each["right"], each["differing"] > 0) for each in runs] == [
+        ("drop", True, False),
+        ("mark", True, False),
+        ("keep", True, True),
+        ("fail", True, False),
+        ("call", True, False),
     ]
-    dropped, marked, kept, called = ([*each["entries"]] for each in runs)
+    dropped, marked, kept, _, called = ([*each["entries"]] for each in runs)
     assert dropped[1] - dropped[0] == 1, "the barrier of the claim, and no entry of rows"
     assert marked[1] == marked[0]
     assert kept[1] - kept[0] == 2

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyspark
-from memwal_spark import java as javas
+
+from . import java as javas
 
 HOSTS = ("127.0.0.2", "127.0.0.3")
 LIFETIME_S = 900.0
@@ -40,6 +41,11 @@ class Cluster:
     """Its address: ``spark://127.0.0.1:…``."""
     folder: Path
     """What its processes write: ``master.log``, ``worker-….log``, folders of the executors."""
+
+    @property
+    def shuffled(self) -> Path:
+        """Folder of what tasks hand to each other, of all executors."""
+        return self.folder / "local"
 
     @property
     def conf(self) -> Mapping[str, str]:
@@ -85,6 +91,7 @@ def _daemon(name: str, arguments: Sequence[str], log: Path, host: str, lifetime_
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": host,
         "SPARK_NO_DAEMONIZE": "1",
+        "SPARK_LOCAL_DIRS": str(log.parent / "local"),
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC",
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
