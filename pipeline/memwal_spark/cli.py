@@ -29,6 +29,7 @@ def commands(app: typer.Typer) -> None:
 
 
 def validate(
+    context: typer.Context,
     log: Annotated[
         str | None, typer.Option(help="Your own change log: a file or folder of Parquet, JSON lines or CSV.")
     ] = None,
@@ -66,6 +67,10 @@ def validate(
     fault_seed: Annotated[
         int | None, typer.Option(help="Draws what the faults strike; the same as --seed if absent.")
     ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(help="The report.json of an earlier run, which is run again: same log, seeds and faults."),
+    ] = None,
     again: Annotated[bool, typer.Option("--again", help="Only compare the table of an earlier run.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
@@ -77,6 +82,7 @@ def validate(
     from pyspark.errors import AnalysisException, PySparkException
 
     from . import faults as kinds
+    from . import replaying
     from . import validate as job
     from .errors import plain_errors
     from .progress import PhaseProgress
@@ -86,19 +92,23 @@ def validate(
     progress = PhaseProgress(Console(stderr=True))
     try:
         own = {"key": key, "sequence": sequence, "delete": delete, "batch": batch, "region_by": region_by}
-        chosen = _log(log, {**own, "format": format}, preset, rows, flights)
-        wanted = job.Job(
-            out=out,
-            revision=revision,
-            regions=regions,
-            log=chosen,
-            seed=seed,
-            faults=kinds.chosen(faults),
-            fault_seed=seed if fault_seed is None else fault_seed,
-            writer=writer,
-        )
+        replayed = None
+        if replay is not None:
+            _alone(context, "replay", "out", "as_json")
+            wanted, replayed = replaying.load(replay, out)
+        else:
+            wanted = job.Job(
+                out=out,
+                revision=revision,
+                regions=regions,
+                log=_log(log, {**own, "format": format}, preset, rows, flights),
+                seed=seed,
+                faults=kinds.chosen(faults),
+                fault_seed=seed if fault_seed is None else fault_seed,
+                writer=writer,
+            )
         with plain_errors():
-            found = job.compare_again(wanted, progress) if again else job.validate(wanted, progress)
+            found = job.compare_again(wanted, progress) if again else job.validate(wanted, progress, replayed)
     except (InvalidArgument, AnalysisException) as mistake:
         typer.echo(str(mistake), err=True)
         raise typer.Exit(2) from mistake
@@ -113,6 +123,19 @@ def validate(
         console.print(f"report: {escape(str(out / 'report.html'))}", highlight=False)
     if found.exit_code:
         raise typer.Exit(found.exit_code)
+
+
+def _alone(context: typer.Context, option: str, *beside: str) -> None:
+    """Raises InvalidArgument if options are given that ``option`` does not go together with."""
+    given = [name for name in context.params if _is_given(context, name) and name not in (option, *beside)]
+    if given:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise InvalidArgument(f"[MEMWAL_OPTION] {names}: not with --{option}, whose report says all that")
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name not in ("DEFAULT", "DEFAULT_MAP")
 
 
 def _log(

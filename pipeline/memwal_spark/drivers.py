@@ -122,7 +122,7 @@ def _stream(spark: SparkSession, writes: LogWrites, fault: Fault) -> str:
     folder, number = writes.folder, fault.job
     files, checkpoint = folder.pieces / f"{number}-files", folder.pieces / f"{number}-checkpoint"
     job = writes.jobs[number]
-    job.repartitionByRange(fault.rows, writes.log.sequence).write.parquet(str(files))
+    job.repartitionByRange(fault.rows, f"`{writes.log.sequence}`").write.parquet(str(files))
     spark.dataSource.register(SourceWithFaults)
 
     def query() -> None:

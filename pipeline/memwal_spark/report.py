@@ -134,6 +134,8 @@ class JobReport:
     peak_memory_bytes: int = 0
     """Largest resident memory of driver, JVM and Python workers together."""
     versions: dict[str, str] = field(default_factory=dict)
+    job: dict[str, Any] = field(default_factory=dict)
+    """What was asked for, as `memwal_spark.replaying` reads it; empty if the job only compared."""
 
     @property
     def problems(self) -> tuple[str, ...]:

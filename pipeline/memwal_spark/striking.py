@@ -129,7 +129,7 @@ class WriterWithFaults(DataSourceArrowWriter):  # type: ignore[misc] # pyspark's
         blow: Blow | None = None
         for fault in self._strikes.faults:
             if fault.partition == task.partitionId():
-                blow = Blow(fault, self._strikes, self._place)
+                blow = Blow(fault, self._strikes, self._place, task.attemptNumber())
                 iterator = blow.given(iterator)
         if self._rows is not None:
             iterator = self._rows.noted(iterator)
@@ -178,10 +178,11 @@ class StreamWriterWithNotes(DataSourceStreamArrowWriter):  # type: ignore[misc] 
 class Blow:
     """One fault, in one attempt of its task."""
 
-    def __init__(self, fault: Fault, strikes: Strikes, place: TableOption) -> None:
+    def __init__(self, fault: Fault, strikes: Strikes, place: TableOption, attempt: int = 0) -> None:
         self._fault, self._strikes, self._place = fault, strikes, place
         self._evidence = Path(fault.evidence)
-        self._first = self._is_first()
+        # A copy may be here before its original, whose process is slow to start.
+        self._first = attempt == 0 if fault.kind in ("copy-wins", "original-wins") else self._is_first()
         self._orphaned = False
 
     def _is_first(self) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,12 +29,13 @@ from .change_log import ChangeLog
 from .faults import KINDS, LIGHT, needs_cluster
 from .folder import Folder
 from .foreign_run import OwnWriter, working_writer
-from .logs import AnyLog, Flights
+from .logs import AnyLog, Flights, OwnLog
 from .memory import PeakMemory
 from .merging import BackgroundMerger, MergerProgress
 from .oracle import Fingerprint, OracleComparison
 from .progress import PhaseProgress, RunningPhase
 from .proofs import Proof, event_log, flush_event_log
+from .replaying import Replayed, hash_of, recipe
 from .report import AFTER, BASE, BEFORE, ITS_OWN, WRITE, JobReport, MergerReport, RegionResult, VerifyResult
 from .watching import KeyReader
 from .writing import LogWrites
@@ -67,16 +68,21 @@ class Job:
         check_name("revision", self.revision, REVISIONS)
         for kind in self.faults:
             check_name("fault", kind, KINDS)
+        if isinstance(self.log, OwnLog) and self.log.delete is not None and not REVISIONS[self.revision].tombstones:
+            raise InvalidArgument(
+                f"[MEMWAL_NO_DELETES] --delete needs a revision that has deletes, R, and this is {self.revision}"
+            )
         if self.writer is not None and "stream-restart" in self.faults:
             raise InvalidArgument("[MEMWAL_OPTION] stream-restart: streams are the engine's own, so leave out --writer")
         if self.regions < 1:
             raise InvalidArgument(f"at least one region is needed, not {self.regions}")
 
 
-def validate(job: Job, progress: PhaseProgress) -> JobReport:
+def validate(job: Job, progress: PhaseProgress, replayed: Replayed | None = None) -> JobReport:
     """Run the whole job in ``job.out``, whose earlier results it replaces; writes report.json and report.html there.
 
     A session that is running already is used, and has to keep an event log; else one is started and stopped.
+    ``replayed``: what the job is held to if it is run again; raises InvalidArgument where data or faults differ.
     """
     folder = Folder(job.out.resolve())
     folder.clear()
@@ -85,7 +91,11 @@ def validate(job: Job, progress: PhaseProgress) -> JobReport:
             log = logs.make(job.log, spark, job.seed, folder.log)
             log.store(folder.log_facts)
             phase.rows = log.rows
-        found = _run(job, folder, log, progress, spark, memory)
+            log_hash = hash_of(spark.read.parquet(str(folder.log)))
+            if replayed is not None:
+                replayed.check_log(log_hash)
+        found = _run(job, folder, log, progress, spark, memory, replayed)
+        found = replace(found, job=recipe(job, log_hash))
     _store(found, folder)
     return found
 
@@ -124,7 +134,13 @@ def _started(job: Job, progress: PhaseProgress, event_log: Path | None) -> Itera
 
 
 def _run(
-    job: Job, folder: Folder, log: ChangeLog, progress: PhaseProgress, spark: SparkSession, memory: PeakMemory
+    job: Job,
+    folder: Folder,
+    log: ChangeLog,
+    progress: PhaseProgress,
+    spark: SparkSession,
+    memory: PeakMemory,
+    replayed: Replayed | None,
 ) -> JobReport:
     writer = working_writer(job.writer, job.revision, folder, log, progress)
     with progress.phase("create the table"):
@@ -143,6 +159,8 @@ def _run(
             late_rows=job.late_rows,
             writer=writer.foreign,
         )
+        if replayed is not None:
+            replayed.check_faults(writes.plan)
     with progress.phase(WRITE) as phase:
         phase.rows = log.rows
         merged, beside, reads, seen = _write(writes, spark, phase, writer, indexed=indexed is not None)

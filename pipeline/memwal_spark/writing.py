@@ -205,9 +205,9 @@ def _stored(
 ) -> list[DataFrame]:
     """Store ``needed`` jobs or more, each a part of one of ``jobs`` with the same range of sequences."""
     of_each = -(-needed // len(jobs))
-    part = reduce(
-        add, (sf.when(sf.col(log.sequence) >= end, 1).otherwise(0) for end in _quantiles(folder, log, of_each))
-    )
+    sequence = sf.col(f"`{log.sequence}`")
+    above = [sf.when(sequence >= end, 1).otherwise(0) for end in _quantiles(folder, log, of_each)]
+    part = reduce(add, above, sf.lit(0))
     numbered = [job.withColumn(_JOB, sf.lit(number * of_each) + part) for number, job in enumerate(jobs)]
     reduce(DataFrame.unionByName, numbered).write.partitionBy(_JOB).parquet(str(folder.pieces))
     empty = jobs[0].limit(0)

@@ -134,6 +134,8 @@ def test_a_log_without_one_answer_is_refused(
         ("--key id --region-by id", "--key, --region-by: only with --log"),
         ("--log a.csv --key id", "--log needs --key and --sequence"),
         ("--preset late --rows 5", "100 rows or more"),
+        ("--log a.csv --key id --sequence seq --delete gone", "[MEMWAL_NO_DELETES] --delete needs a revision"),
+        ("--preset late --writer native --faults all", "stream-restart: streams are the engine's own"),
     ],
 )
 def test_options_that_name_no_log_or_two_are_refused(

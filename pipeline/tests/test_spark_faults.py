@@ -91,9 +91,9 @@ def batches(*sizes: int) -> list[pa.RecordBatch]:
     ]
 
 
-def blow(tmp_path: Path, kind: str = "task-error", **strikes: Any) -> Blow:
+def blow(tmp_path: Path, kind: str = "task-error", attempt: int = 0, **strikes: Any) -> Blow:
     where = TableOption(path=str(tmp_path / "t")) if (tmp_path / "t").exists() else place(tmp_path)
-    return Blow(fault(tmp_path, kind), Strikes(**strikes), where)
+    return Blow(fault(tmp_path, kind), Strikes(**strikes), where, attempt)
 
 
 @pytest.mark.parametrize("sizes", [(10,), (4, 4), (1, 1, 1, 1, 1, 1, 1), (6,)])
@@ -147,19 +147,19 @@ def test_a_copy_waits_until_the_original_stands_still_and_then_gives_all(
     monkeypatch.setattr(striking, "WAIT_S", 0.01)
     with pytest.raises(PlannedFault, match="nobody has killed"):
         list(blow(tmp_path, "copy-wins").given(iter(batches(10))))
-    assert [part.num_rows for part in blow(tmp_path, "copy-wins").given(iter(batches(10)))] == [10]
+    assert [part.num_rows for part in blow(tmp_path, "copy-wins", 1).given(iter(batches(10)))] == [10]
 
 
 def test_a_copy_that_is_to_lose_gives_its_rows_when_the_original_has_put_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(striking, "WAIT_S", 0.01)
-    original = blow(tmp_path, "original-wins")
+    copy, original = blow(tmp_path, "original-wins", 1), blow(tmp_path, "original-wins")
     assert [part.num_rows for part in original.given(iter(batches(10)))] == [10]
     assert not (tmp_path / "evidence.json").exists()
     done = original.written(lambda: SimpleNamespace(rows=10))  # type: ignore[arg-type,return-value]
     assert (done.rows, (tmp_path / "evidence.json").exists()) == (10, True)
-    given = blow(tmp_path, "original-wins").given(iter(batches(10)))
+    given = copy.given(iter(batches(10)))
     assert [next(given)["id"].to_pylist() for _ in range(3)] == [[0, 1], [2, 3], [4, 5]]
     assert not (tmp_path / "evidence.copy").exists()
     with pytest.raises(PlannedFault, match="nobody has killed"):
