@@ -182,8 +182,9 @@ async def _moment(table: Io) -> Moment:
     regions = []
     for folder in await table.list_folders(paths.MEM_WAL):
         names = await table.list(f"{paths.MEM_WAL}/{folder}/manifest")
-        regions.append((folder, max((v for n in names if (v := paths.manifest_version(n)) is not None), default=0)))
-    return (await naming.listing(table)).versions[-1:], tuple(regions)
+        regions.append((folder, tuple(v for n in names if (v := paths.manifest_version(n)) is not None)))
+    # All of them, not the newest alone: a collector takes old ones between their listing and their reading.
+    return (await naming.listing(table)).versions, tuple(regions)
 
 
 async def _revision(table: Io, state: TableState | None, ledger: FindingsLedger) -> Revision | None:

@@ -487,6 +487,19 @@ def test_generations_with_any_float_equal_their_wal(wide: float | None) -> None:
     assert verify(store).clean
 
 
+def test_a_version_that_is_collected_between_its_listing_and_its_reading_is_no_finding(tmp_path: Path) -> None:
+    table = memwal.create(tmp_path / "t", SCHEMA, primary_key=["id"])
+    collected: list[str] = []
+
+    def collect(event: str, fields: dict[str, Any]) -> None:
+        if "table_version" in fields and not collected:
+            collected.extend(decision.kind for decision in table.gc(retain_versions=1).collected)
+
+    report = memwal.verify(tmp_path / "t", listener=collect)
+    assert "version" in collected
+    assert (report.findings, report.moved) == ((), False)
+
+
 def test_progress_is_told_to_the_listener(tmp_path: Path) -> None:
     told: list[str] = []
     memwal.create(tmp_path / "t", SCHEMA, primary_key=["id"])
