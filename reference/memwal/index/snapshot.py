@@ -74,27 +74,28 @@ async def load(table: Io, state: TableState) -> tuple[RegionRow, ...]:
     Raises `ArtifactError` if the file is not there, or if the rows are not as many as the index says.
     """
     details, revision = state.mem_wal, state.revision
-    if details.inline_snapshots:
-        path, inline = state.path, details.inline_snapshots
-
-        async def decoded() -> tuple[RegionRow, ...]:
-            return snapshot_file.decode(inline, details, revision, path)
-
-        what = ("region snapshot", path, revision.name, details.specs, inline)
-        rows = await remembered(table, what, decoded, lambda _: 4 * len(inline))
-    elif is_external(details, revision):
+    path, inline, name = state.path, details.inline_snapshots, ""
+    if is_external(details, revision):
         entry = state.mem_wal_entry
         assert entry is not None
         name = external(entry.uuid.uuid)
         path = table.path(name)
+    elif not inline:
+        return ()
+    size_bytes = 0
+
+    async def decoded() -> tuple[RegionRow, ...]:
+        nonlocal size_bytes
         try:
-            data = await table.get(name)
+            data = inline or await table.get(name)
         except NotFound:
             reason = f"the index counts {details.num_regions} regions, and this file is not there"
             raise ArtifactError("SNAP-013", path, reason) from None
-        rows = snapshot_file.decode(data, details, revision, path)
-    else:
-        return ()
+        size_bytes = 4 * len(data)
+        return snapshot_file.decode(data, details, revision, path)
+
+    what = ("region snapshot", path, revision.name, details.specs, inline)
+    rows = await remembered(table, what, decoded, lambda _: size_bytes)
     if revision.snapshot_files and len(rows) != details.num_regions:
         reason = f"the index counts {details.num_regions} regions, and the snapshot has {len(rows)} rows"
         raise ArtifactError("INDEX-012", path, reason)

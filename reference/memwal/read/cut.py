@@ -26,7 +26,7 @@ from ..region.recovery import replay_start
 from ..table.state import TableState, load
 from .fragments import restricted
 from .merging import Hiding
-from .pruning import narrowed
+from .pruning import narrowed, that_may_match
 from .query import Query
 from .scan import arranged
 from .sources import unmerged
@@ -93,7 +93,7 @@ async def planned(io: Io, asked: Query, condition: object, count: int | None) ->
         cut = await _cut(io, chosen)
         return _divided(cut, chosen.base, asked, condition, count)
 
-    return await over(io, asked.version, body)
+    return await over(io, asked.version, body, found=that_may_match(io, asked.predicate))
 
 
 async def planned_again(io: Io, named: Mapping[str, Any], asked: Query) -> tuple[Split, ...]:

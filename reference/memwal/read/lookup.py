@@ -51,15 +51,13 @@ async def lookup(
     Raises as `memwal.read.view.over` does, and `InvalidArgument` for columns that are not there.
     """
     known: dict[TableVersion, Mapping[RegionId, RegionRow]] = {}
-    pruned: dict[str, int] = {}
 
-    async def asked(base: TableState) -> Mapping[RegionId, RegionManifest]:
+    async def asked(base: TableState) -> tuple[Mapping[RegionId, RegionManifest], int]:
         # PLAN-016, the region of the key: the manifests of others are not looked at. Values of a region never change.
         known[base.version] = await registered(io, base, live=True)
         among = await regions.folders(io)
         asked_for = targets(base, known[base.version], among, keys)
-        pruned["regions_pruned"] = len(among) - len(asked_for)
-        return await regions.discover(io, base.revision, asked_for)
+        return await regions.discover(io, base.revision, asked_for), len(among) - len(asked_for)
 
     async def body(view: View) -> tuple[pa.Table, CoalesceFirst]:
         names = query.names(view.base)
@@ -68,7 +66,7 @@ async def lookup(
             known[view.base.version] = await registered(io, view.base, live=view.live)
         planned = plan(view.base, known[view.base.version], collect(io, view, query.memory), keys, names)
         if query.watched:
-            watched(planned, pruned)
+            watched(planned, {"regions_pruned": view.passed_by} if view.live else {})
         found = await planned.find(keys) if run else keys.slice(0, 0)
         return live(found, view.base, names), planned
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from ..clauses import implements
 from ..codec.index_details import RegionSpec
+from ..codec.region_manifest import RegionManifest
 from ..effects import Io
 from ..errors import InvalidArgument
 from ..ids import RegionId
@@ -26,7 +27,7 @@ from ..table.state import TableState
 from .fragments import holding, restricted
 from .sources import MemoryView, unmerged
 from .values import Predicate
-from .view import View
+from .view import Found, View, every
 
 Mask = npt.NDArray[np.bool_]
 """One truth value per key. Shape (rows,)."""
@@ -39,6 +40,25 @@ async def kept(io: Io, view: View, among: Collection[RegionId], predicate: Predi
         return frozenset(among)
     known = await registered(io, view.base, live=view.live)
     return frozenset(region for region in among if _may_match(view.base, known.get(region), predicate))
+
+
+def that_may_match(io: Io, predicate: Predicate) -> Found | None:
+    """What finds the manifests that a strong read with ``predicate`` needs; None: all.
+
+    The values of a region never change, so that one that cannot match now has nothing of the answer later either.
+    """
+    if not predicate:
+        return None
+
+    async def found(base: TableState) -> tuple[Mapping[RegionId, RegionManifest], int]:
+        if not base.mem_wal.specs:
+            return await every(io, base)
+        among = await regions.folders(io)
+        known = await registered(io, base, live=True)
+        stay = [region for region in among if _may_match(base, known.get(region), predicate)]
+        return await regions.discover(io, base.revision, stay), len(among) - len(stay)
+
+    return found
 
 
 async def narrowed(
@@ -63,7 +83,7 @@ def left_out(view: View, chosen: View) -> dict[str, int]:
         return sum(len(unmerged(each, of.base.mem_wal.progress(region))) for region, each in of.manifests.items())
 
     return {
-        "regions_pruned": len(view.manifests) - len(chosen.manifests),
+        "regions_pruned": view.passed_by + len(view.manifests) - len(chosen.manifests),
         "generations_pruned": generations(view) - generations(chosen),
         "fragments_pruned": len(view.base.fragments) - len(chosen.base.fragments),
     }

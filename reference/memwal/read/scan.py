@@ -21,7 +21,7 @@ from .indexed_scan import FreshRows
 from .merging import Deduplicate, Filtering, Hiding, Scan, Union
 from .nodes import watched
 from .parts import collect
-from .pruning import left_out, narrowed
+from .pruning import left_out, narrowed, that_may_match
 from .query import Query
 from .sources import MemoryView
 from .view import Raced, ReadRaced, View, eventual_view, over, strong_view, too_late
@@ -92,7 +92,7 @@ async def query(io: Io, asked: Query, *, run: bool = True) -> tuple[pa.Table, De
         shape = pa.schema([origin.field_of(view.base, each) for each in asked.names(view.base)]).remove_metadata()
         return pa.concat_tables([shape.empty_table(), *(rows.replace_schema_metadata(None) for rows in parts)]), planned
 
-    return await over(io, asked.version, body)
+    return await over(io, asked.version, body, found=that_may_match(io, asked.predicate))
 
 
 async def _bounded(planned: Deduplicate | FreshRows, asked: Query) -> list[pa.Table]:
@@ -133,7 +133,7 @@ async def stream(io: Io, asked: Query) -> AsyncIterator[pa.Table]:
         rows = (await plan(io, view, asked)).stream()
         return await _some(rows), rows
 
-    part, rest = await over(io, asked.version, begun)
+    part, rest = await over(io, asked.version, begun, found=that_may_match(io, asked.predicate))
     try:
         while part is not None:
             yield part

@@ -69,10 +69,10 @@ async def stored_sequences(
         oldest_first = [cellwise.under(part, shape) for part in reversed(parts)]
         return pa.concat_tables([shape.empty_table(), *oldest_first])
 
-    async def own(base: TableState) -> dict[RegionId, RegionManifest]:
+    async def own(base: TableState) -> tuple[dict[RegionId, RegionManifest], int]:
         folder = manifests.folder(io, memory.region_id)
         found = await manifests.latest(folder, base.revision, collected=base.collects_manifests)
-        return {} if found is None else {memory.region_id: found}
+        return ({} if found is None else {memory.region_id: found}), 0
 
     return await over(io, None, body, found=own)
 

@@ -20,8 +20,11 @@ from ..table.state import TableState, latest, load
 
 T = TypeVar("T")
 
-Found = Callable[[TableState], Awaitable[Mapping[RegionId, RegionManifest]]]
-"""The newest manifests of some regions of a table, of which a base version is given that is not newer than they."""
+Found = Callable[[TableState], Awaitable[tuple[Mapping[RegionId, RegionManifest], int]]]
+"""The newest manifests of some regions of a table, and how many others there are, whose manifests were not read.
+
+It is given a base version that is not newer than they.
+"""
 
 ATTEMPTS = 20
 """How often a read starts again because the table moved under it."""
@@ -51,6 +54,8 @@ class View:
     """Whether the states are the regions' newest, so that what is in their WAL or memory belongs to the view."""
     ends: Mapping[RegionId, WalPosition] = field(default_factory=dict)
     """By region, the first position of its WAL that does not belong to the view; of others, where it ends when read."""
+    passed_by: int = 0
+    """Regions whose manifests were not read, since they hold nothing of what is asked for."""
 
 
 @implements("READ-008", "AMB-101", "AMB-103")
@@ -64,15 +69,20 @@ async def strong_view(io: Io, found: Found | None = None) -> View:
     for attempt in range(ATTEMPTS):
         await _paused(io, attempt)
         base = await latest(io)
-        live = await (regions.discover(io, base.revision) if found is None else found(base))
+        live, others = await (every(io, base) if found is None else found(base))
         # AMB-101, loading order: a base that is newer than the regions has at least what they do not list any more.
         if io.interpretation.regions_before_base:
             base = await latest(io)
         details = base.mem_wal
         if not io.interpretation.regions_before_base or all(_complete(m, details.progress(r)) for r, m in live.items()):
-            return View(base=base, manifests=live, live=True)
+            return View(base=base, manifests=live, live=True, passed_by=others)
         await io.note("read_again", reason="a generation is neither listed nor merged in the base version")
     raise ReadRaced(path=io.root, attempts=ATTEMPTS)
+
+
+async def every(io: Io, base: TableState) -> tuple[Mapping[RegionId, RegionManifest], int]:
+    """The newest manifests of all regions."""
+    return await regions.discover(io, base.revision), 0
 
 
 def _complete(manifest: RegionManifest, progress: Generation) -> bool:

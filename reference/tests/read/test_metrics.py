@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import memwal
@@ -37,8 +38,15 @@ class Counting(LocalStore):
 
     requests = bytes_given = 0
 
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.manifests: set[str] = set()
+        """Folders of manifests that were looked at."""
+
     def perform(self, request: StoreRequest[Any]) -> Any:
         self.requests += 1
+        if "/manifest/" in getattr(request, "path", ""):
+            self.manifests.add(request.path.partition("/manifest/")[0])  # type: ignore[attr-defined]
         reply = super().perform(request)
         self.bytes_given += len(reply) if isinstance(request, Get) else 0
         return reply
@@ -60,6 +68,14 @@ def nodes(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield tree
     for below in tree["inputs"]:
         yield from nodes(below)
+
+
+def _manifests_of(table: memwal.Table, store: Counting, wanted: str) -> set[str]:
+    store.manifests.clear()
+    table.scan(filter=wanted)
+    assert list(table.batches(filter=wanted))
+    table.plan_read(filter=wanted)
+    return set(store.manifests)
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -89,7 +105,9 @@ def test_a_node_counts_what_it_gives_and_reads_and_the_top_what_was_left_out(bas
     assert [each["output_rows"] for each in of_sources] == [299, 0, 5, 0, 5]
     assert [each["rows_scanned"] for each in of_sources] == [300, 0, 5, 0, 5]
     pruned = json.loads(table.explain(filter="id = 1", analyse=True, form="json"))["plan"]["metrics"]
-    assert (pruned["regions_pruned"], pruned["generations_pruned"]) == (1, 1)
+    assert (pruned["regions_pruned"], pruned["generations_pruned"]) == (1, 0), "what is not read has no generations"
+    asked_of = {wanted: _manifests_of(table, store, wanted) for wanted in ("id = 1", "id <> 1")}
+    assert [len(folders) for folders in asked_of.values()] == [1, 2]
     lookup = json.loads(table.explain(**QUERIES["lookup"] | {"keys": one(1)}, analyse=True, form="json"))["plan"]
     assert lookup["metrics"]["regions_pruned"] == 1
     knn = json.loads(table.explain(**QUERIES["vector"], analyse=True, form="json"))["plan"]
