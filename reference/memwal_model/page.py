@@ -142,7 +142,7 @@ def _histories() -> Iterator[str]:
         yield from _history(history)
     yield "\n### Without an assumption\n"
     yield "Where one assumption is dropped, these histories break a statement. With it the same history stops"
-    yield "earlier, or breaks nothing. What the engine does under each reading is in [planted.md](planted.md#readings).\n"
+    yield "earlier, or breaks nothing. What the engine does under each reading: [planted.md](planted.md#readings).\n"
     for history in HAZARDS:
         yield from _history(history)
 
