@@ -8,7 +8,12 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from .pictures import lag_of, lanes_of
 from .report import JobReport, region_label, to_json
+
+WIDTHS = (360, 960)
+"""Of the pictures: one is shown on a telephone, one elsewhere."""
+AMPLIFIED = {"wal": "WAL", "generations": "Generations", "base": "Base table", "beside": "Manifests, indexes"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +45,27 @@ def render(report: JobReport) -> str:
         region_label=region_label,
         phase_bars=_bars([(p.name, p.seconds, f"{p.seconds:.1f} s") for p in report.phases]),
         region_bars=_bars([(region_label(r.values), float(r.rows), f"{r.rows:,}") for r in report.regions]),
+        lanes=[lanes_of(report, width) for width in WIDTHS] if report.timeline else [],
+        lag=[lag_of(report.timeline, width) for width in WIDTHS] if report.timeline else [],
+        amplification=_amplification(report),
         facts=_facts(report),
         json=to_json(report),
+    )
+
+
+def _amplification(report: JobReport) -> list[Bar]:
+    if report.timeline is None:
+        return []
+    found = report.timeline.bytes
+    return _bars(
+        [
+            (
+                text,
+                float(getattr(found, name)),
+                f"{found.times(name):.2f} times, {getattr(found, name) / 2**20:,.1f} MiB",
+            )
+            for name, text in AMPLIFIED.items()
+        ]
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
 import memwal
 from memwal.errors import Conflict
+from memwal.ids import Generation, RegionId
 
 from .beside import Beside
 
@@ -27,12 +28,18 @@ class MergerProgress:
 class BackgroundMerger:
     """Context manager: merges every flushed generation of the table at ``path`` from a thread of its own.
 
-    ``tell`` receives the progress after each pass that merged something. Errors: as `Beside` has them.
+    ``tell`` receives the progress after each pass that merged something, ``note`` what was merged. Errors: as `Beside`
+    has them.
     """
 
-    def __init__(self, path: str, tell: Callable[[MergerProgress], None]) -> None:
+    def __init__(
+        self,
+        path: str,
+        tell: Callable[[MergerProgress], None],
+        note: Callable[[Sequence[tuple[RegionId, Generation]]], None] = lambda _: None,
+    ) -> None:
         self._path = path
-        self._tell = tell
+        self._tell, self._note = tell, note
         self._merged = MergerProgress(passes=0, generations=0, rows=0, conflicts=0)
         self._beside = Beside("merger", self._pass)
 
@@ -60,6 +67,7 @@ class BackgroundMerger:
             generations, rows, conflicts = 0, 0, 1
         else:
             generations, rows, conflicts = len(report.merged), report.rows, 0
+            self._note(report.merged)
         self._merged = MergerProgress(
             passes=before.passes + 1,
             generations=before.generations + generations,

@@ -92,9 +92,18 @@ def prove(
 
     ``group``: name of the group of a job, by its number. ``tasks``: what the tasks of a job that succeeded reported.
     """
-    logs = [file for file in sorted(event_log.iterdir()) if file.is_file() and not file.name.startswith(".")]
+    logs = _logs(event_log)
     read = {job: [_application(file, group(job)) for file in logs] for job in {fault.job for fault in faults}}
     return tuple(_proof(fault, read[fault.job], tasks(fault.job)) for fault in faults)
+
+
+def attempts(event_log: Path, group: str) -> list[tuple[int, TaskAttempt]]:
+    """Partition and attempt of each task that wrote in a job, whatever became of it."""
+    return [each for file in _logs(event_log) for each in _application(file, group).attempts]
+
+
+def _logs(event_log: Path) -> list[Path]:
+    return [file for file in sorted(event_log.iterdir()) if file.is_file() and not file.name.startswith(".")]
 
 
 def _proof(fault: Fault, applications: Sequence[Application], written: Sequence[Mapping[str, Any]]) -> Proof:
@@ -104,7 +113,7 @@ def _proof(fault: Fault, applications: Sequence[Application], written: Sequence[
     attempts.sort(key=lambda attempt: (attempt.begun_ms, attempt.number))
     regions = {task["partition"]: task["region_id"] for task in written}
     generations = _generations_left(fault, regions.get(fault.partition))
-    seen = Seen(fault=fault, attempts=attempts, applications=applications)
+    seen = StruckTask(fault=fault, attempts=attempts, applications=applications)
     facts = _CHECKS[fault.kind](seen)
     told = tuple(facts) if facts else ()
     unflushed = fault.kind not in ("original-wins", "stream-restart") and not generations
@@ -126,7 +135,7 @@ def _generations_left(fault: Fault, region: str | None) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class StruckTask:
     """What is looked at for one fault."""
 
     fault: Fault
@@ -149,8 +158,8 @@ class Seen:
         return told
 
 
-def _failed_first(words: str) -> Callable[[Seen], list[str]]:
-    def check(seen: Seen) -> list[str]:
+def _failed_first(words: str) -> Callable[[StruckTask], list[str]]:
+    def check(seen: StruckTask) -> list[str]:
         if not seen.attempts:
             return []
         first, *later = seen.attempts
@@ -160,7 +169,7 @@ def _failed_first(words: str) -> Callable[[Seen], list[str]]:
     return check
 
 
-def _lost(seen: Seen) -> tuple[str, int, str] | None:
+def _lost(seen: StruckTask) -> tuple[str, int, str] | None:
     """The executor that the struck attempt lost, when it was removed (ms), and why; None unless the task ended well."""
     lost = [a for a in seen.attempts if a.why == "ExecutorLostFailure"]
     if not lost or seen.last is None:
@@ -169,19 +178,19 @@ def _lost(seen: Seen) -> tuple[str, int, str] | None:
     return next((removed for removed in gone if removed[0] == lost[0].executor), None)
 
 
-def _executor_killed(seen: Seen) -> list[str]:
+def _executor_killed(seen: StruckTask) -> list[str]:
     lost = _lost(seen)
     return [] if lost is None else [f"executor {lost[0]} was removed ({lost[2]}), and its task was run again"]
 
 
-def _stage_retried(seen: Seen) -> list[str]:
+def _stage_retried(seen: StruckTask) -> list[str]:
     unfetched = [a for app in seen.applications for _, a in app.attempts if a.why == "FetchFailed"]
     if not unfetched or seen.last is None or seen.last.stage[1] < 1:
         return []
     return [f"{len(unfetched)} tasks ended with FetchFailed, and attempt {seen.last.stage[1]} of the stage finished it"]
 
 
-def _copy_won(seen: Seen) -> list[str]:
+def _copy_won(seen: StruckTask) -> list[str]:
     copies = [a for a in seen.attempts if a.speculative and a.why == "Success"]
     killed = [a for a in seen.attempts if not a.speculative and a.why == "TaskKilled"]
     if not copies or not killed:
@@ -189,7 +198,7 @@ def _copy_won(seen: Seen) -> list[str]:
     return [f"the speculative attempt {copies[0].number} succeeded, and the original was killed ({killed[0].reason})"]
 
 
-def _original_won(seen: Seen) -> list[str]:
+def _original_won(seen: StruckTask) -> list[str]:
     killed = [a for a in seen.attempts if a.speculative and a.why == "TaskKilled"]
     won = [a for a in seen.attempts if not a.speculative and a.why == "Success"]
     if not killed or not won or not Path(seen.fault.evidence).with_suffix(".copy").exists():
@@ -197,7 +206,7 @@ def _original_won(seen: Seen) -> list[str]:
     return [f"the speculative attempt {killed[0].number} claimed the region and was killed ({killed[0].reason})"]
 
 
-def _driver_killed(seen: Seen) -> list[str]:
+def _driver_killed(seen: StruckTask) -> list[str]:
     there = [app for app in seen.applications if app.jobs]
     if len(there) < 2 or not Path(seen.fault.evidence).is_file():
         return []
@@ -207,7 +216,7 @@ def _driver_killed(seen: Seen) -> list[str]:
     return [f"application {first.name} never ended its job, and {last.name} ran it again"]
 
 
-def _orphaned(seen: Seen) -> list[str]:
+def _orphaned(seen: StruckTask) -> list[str]:
     lost, told = _lost(seen), seen.orphan
     if lost is None or told.get("outcome", NOBODY) == NOBODY or told["at"] * 1000 < lost[1]:
         return []
@@ -216,7 +225,7 @@ def _orphaned(seen: Seen) -> list[str]:
     return [*_executor_killed(seen), f"process {told['pid']} put {late:.1f} s after that, and was {said}"]
 
 
-def _restarted(seen: Seen) -> list[str]:
+def _restarted(seen: StruckTask) -> list[str]:
     batches = [b for app in seen.applications for b in app.batches if b[2]]
     runs = list(dict.fromkeys(run for run, _, _ in batches))
     if len(runs) < 2:
@@ -228,7 +237,7 @@ def _restarted(seen: Seen) -> list[str]:
     return [f"the query did the batches {sorted(before)}, was cut, and did {again} again"]
 
 
-_CHECKS: Mapping[str, Callable[[Seen], list[str]]] = {
+_CHECKS: Mapping[str, Callable[[StruckTask], list[str]]] = {
     "task-error": _failed_first(PlannedFault.__name__),
     "worker-kill": _failed_first("Python worker exited unexpectedly"),
     "executor-kill": _executor_killed,

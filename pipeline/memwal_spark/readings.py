@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -71,8 +71,12 @@ def compare_all(
     summary: oracle.Fingerprint,
     names: Sequence[str],
     progress: PhaseProgress,
+    claimed: Callable[[], tracing.Tasks] = dict,
 ) -> tuple[oracle.OracleComparison, ...]:
-    """Compare each stored reading with the `answer`, whose ``summary`` is given."""
+    """Compare each stored reading with the `answer`, whose ``summary`` is given.
+
+    ``claimed``: who claimed which epoch, beside those who told it in a report; asked if something differs.
+    """
     log = spark.read.parquet(str(folder.log))
     expected = spark.read.parquet(_oracle(folder))
     found = []
@@ -87,19 +91,23 @@ def compare_all(
                     key=facts.key,
                     sequence=facts.sequence,
                     expected_fingerprint=summary,
-                    places=partial(_places, spark, folder, facts),
+                    places=partial(_places, spark, folder, facts, claimed),
                 )
             )
     return tuple(found)
 
 
 def _places(
-    spark: SparkSession, folder: Folder, facts: ChangeLog, keys: Sequence[dict[str, Any]]
+    spark: SparkSession,
+    folder: Folder,
+    facts: ChangeLog,
+    claimed: Callable[[], tracing.Tasks],
+    keys: Sequence[dict[str, Any]],
 ) -> list[tuple[str, ...]]:
     """Where the table has rows of each key, and which tasks wrote them."""
     reports = [json.loads(file.read_text()) for file in folder.reports]
     wanted = pa.Table.from_pylist(list(keys), schema=pa.schema([facts.schema.field(name) for name in facts.key]))
-    done = tracing.why(spark, str(folder.table), wanted, written=tracing.tasks_of(reports))
+    done = tracing.why(spark, str(folder.table), wanted, written={**claimed(), **tracing.tasks_of(reports)})
     failed = tuple(f"{task.item}: {task.error}" for task in done.failed)
     return [(*tracing.lines(history), *failed) for history in done.histories]
 

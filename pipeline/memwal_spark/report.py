@@ -11,6 +11,7 @@ from typing import Any
 from .beside import BesideReport
 from .oracle import OracleComparison
 from .proofs import Proof
+from .timeline import Timeline
 from .watching import HistoryReport
 
 WRITE = "write through Spark"
@@ -127,6 +128,7 @@ class JobReport:
     history: HistoryReport | None = None
     writer: WriterReport | None = None
     """None if the engine itself wrote."""
+    timeline: Timeline | None = None
     unmerged_scanned: int | None = None
     """Generations that the first scan merged in memory."""
     collected: int | None = None

@@ -23,7 +23,7 @@ from memwal.region.sequences import LateRows
 from memwal.revisions import REVISIONS
 from memwal.violations import Violation
 
-from . import drivers, html, jobs, logs, readings, report, runtime, watching
+from . import drivers, html, jobs, logs, readings, report, runtime, timeline, watching
 from .beside import Beside, BesideBuilder, BesideCollector, BesideLooker, BesideReport, make_index
 from .change_log import ChangeLog
 from .faults import KINDS, LIGHT, needs_cluster
@@ -37,6 +37,7 @@ from .progress import PhaseProgress, RunningPhase
 from .proofs import Proof, event_log, flush_event_log
 from .replaying import Replayed, hash_of, recipe
 from .report import AFTER, BASE, BEFORE, ITS_OWN, WRITE, JobReport, MergerReport, RegionResult, VerifyResult
+from .timeline import FileRecorder, Timeline
 from .watching import KeyReader
 from .writing import LogWrites
 
@@ -148,22 +149,11 @@ def _run(
         indexed = make_index(folder.table)
         writer.prepare([{"bucket": number} for number in range(job.regions)])
     writer.ask_regions()
-    with progress.phase("plan the jobs and their faults"):
-        writes = LogWrites.plan_for(
-            spark,
-            folder,
-            log,
-            regions=job.regions,
-            kinds=job.faults,
-            seed=job.fault_seed,
-            late_rows=job.late_rows,
-            writer=writer.foreign,
-        )
-        if replayed is not None:
-            replayed.check_faults(writes.plan)
+    writes = _plan(job, folder, log, writer, spark, replayed)
+    recorder = FileRecorder(folder.table)
     with progress.phase(WRITE) as phase:
         phase.rows = log.rows
-        merged, beside, reads, seen = _write(writes, spark, phase, writer, indexed=indexed is not None)
+        merged, beside, reads, seen = _write(writes, spark, phase, writer, recorder, indexed=indexed is not None)
     writer.judge("when Spark has written")
     writer.overtake()
     with progress.phase("flush what is left in the WAL"):
@@ -173,20 +163,17 @@ def _run(
     first = _first_reads(folder, log, writer, progress)
     summary = readings.answer(spark, folder, log, progress)
     # Before anything is merged or collected, so that every place of a key that differs can still be told.
-    before = readings.compare_all(spark, folder, log, summary, first, progress)
+    before = readings.compare_all(spark, folder, log, summary, first, progress, lambda: _claims(writes, spark, job))
     with progress.phase("verify, before the last merge"):
         verified = [_found("while Spark wrote", seen), _verified(spark, folder, "before the last merge")]
     with progress.phase("check the histories of watched keys"):
         seen_by_readers = watching.check(watching.history(folder.notes, reads), folder.history)
-    collected = beside.collected + _merge_and_collect(folder, writer, progress)
+    collected = beside.collected + _merge_and_collect(folder, writer, recorder, progress)
     comparisons = before + _read_and_compare(spark, folder, log, summary, progress)
     with progress.phase("verify, in the end"):
         verified.append(_verified(spark, folder, "in the end"))
     writer.judge("in the end")
-    proofs: tuple[Proof, ...] = ()
-    if writes.plan:
-        with progress.phase("look the planned faults up"):
-            proofs = writes.proofs(_event_log(spark, folder, job))
+    proofs, history = _looked_up(writes, recorder, _event_log(spark, folder, job), writer)
     return JobReport(
         revision=job.revision,
         seed=job.seed,
@@ -205,11 +192,41 @@ def _run(
         verified=tuple(verified),
         history=seen_by_readers,
         unmerged_scanned=unmerged,
+        timeline=history,
         writer=writer.report(),
         collected=collected,
         peak_memory_bytes=memory.peak_bytes,
         versions=_versions(spark),
     )
+
+
+def _plan(
+    job: Job, folder: Folder, log: ChangeLog, writer: OwnWriter, spark: SparkSession, replayed: Replayed | None
+) -> LogWrites:
+    with writer.progress.phase("plan the jobs and their faults"):
+        writes = LogWrites.plan_for(
+            spark, folder, log, regions=job.regions, writer=writer.foreign,
+            kinds=job.faults, seed=job.fault_seed, late_rows=job.late_rows,
+        )  # fmt: skip
+        if replayed is not None:
+            replayed.check_faults(writes.plan)
+        return writes
+
+
+def _looked_up(
+    writes: LogWrites, recorder: FileRecorder, told: Path, writer: OwnWriter
+) -> tuple[tuple[Proof, ...], Timeline | None]:
+    """What Spark's event log proves of the faults, and when all happened; the latter None if it cannot be told."""
+    history: Timeline | None = None
+    with writer.progress.phase("look up faults, and what happened when"):
+        proofs = writes.proofs(told) if writes.plan else ()
+        with writer.during("timeline"):
+            history = timeline.drawn(recorder, writes.log, writes.folder.log, writes.runs(told))
+    return proofs, history
+
+
+def _claims(writes: LogWrites, spark: SparkSession, job: Job) -> dict[tuple[str, int], str]:
+    return timeline.claimants(writes.runs(_event_log(spark, writes.folder, job)), writes.folder.table)
 
 
 def _first_reads(folder: Folder, log: ChangeLog, writer: OwnWriter, progress: PhaseProgress) -> list[str]:
@@ -228,10 +245,11 @@ def _first_reads(folder: Folder, log: ChangeLog, writer: OwnWriter, progress: Ph
     return names
 
 
-def _merge_and_collect(folder: Folder, writer: OwnWriter, progress: PhaseProgress) -> int:
+def _merge_and_collect(folder: Folder, writer: OwnWriter, recorder: FileRecorder, progress: PhaseProgress) -> int:
     """Merge what is left and collect all that can be; returns the number of generations that were collected."""
     with progress.phase("merge the rest") as phase, writer.during("merge"):
         phase.rows = memwal.open(folder.table).merge().rows
+    recorder.step()
     writer.judge("when all is merged")
     with progress.phase("collect garbage"), writer.during("collection"):
         done = memwal.open(folder.table).gc(retain_versions=1)
@@ -265,7 +283,13 @@ def _spec(job: Job, log: ChangeLog) -> SpecRequest:
 
 
 def _write(
-    writes: LogWrites, spark: SparkSession, phase: RunningPhase, writer: OwnWriter, *, indexed: bool
+    writes: LogWrites,
+    spark: SparkSession,
+    phase: RunningPhase,
+    writer: OwnWriter,
+    recorder: FileRecorder,
+    *,
+    indexed: bool,
 ) -> tuple[MergerProgress, BesideReport, list[dict[str, Any]], tuple[Violation, ...]]:
     """Run all jobs, while others merge, build, collect, look and read; returns also what was read and found."""
 
@@ -281,10 +305,11 @@ def _write(
     )
     with ExitStack() as stack:
         stack.enter_context(writer.during(WRITE))
-        merger = stack.enter_context(BackgroundMerger(str(path), tell))
+        merger = stack.enter_context(BackgroundMerger(str(path), tell, recorder.merged))
         if indexed:
             stack.enter_context(Beside("index builder", builder.step, 0.5))
         stack.enter_context(Beside("collector", collector.step, 0.5))
+        stack.enter_context(Beside("recorder", recorder.step, 1.0))
         stack.enter_context(Beside("invariants", looker.step, 2.0))
         stack.enter_context(Beside("reader", reader.step))
         if needs_cluster([fault.kind for fault in writes.plan]):

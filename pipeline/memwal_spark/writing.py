@@ -26,6 +26,7 @@ from .faults import Fault
 from .folder import Folder
 from .foreign import ForeignWriter
 from .options import TableOption
+from .proofs import TaskAttempt
 from .route import region_of, route
 from .striking import FOREIGN, FORMAT, STRIKES, WATCH, SourceWithFaults, Strikes
 from .watching import WatchedRows
@@ -180,6 +181,15 @@ class LogWrites:
                 if task["region_id"] is not None:
                     found[task["region_id"]].append({"job": number, **task})
         return found
+
+    def runs(self, event_log: Path) -> list[tuple[str, int, int, TaskAttempt]]:
+        """Region (empty if no attempt of its task has told), job, task and attempt, of all that wrote."""
+        regions = {(each["job"], each["partition"]): name for name, tasks in self.tasks().items() for each in tasks}
+        return [
+            (regions.get((number, task), ""), number, task, attempt)
+            for number in range(len(self.jobs))
+            for task, attempt in proofs.attempts(event_log, self.group_of(number))
+        ]
 
     def _tasks(self, number: int) -> list[dict[str, Any]]:
         file = self.written(number)

@@ -9,11 +9,20 @@ from html.parser import HTMLParser
 from io import StringIO
 from pathlib import Path
 
-from memwal_spark import html, report, terminal
+from memwal_spark import html, pictures, report, terminal
 from memwal_spark.faults import Fault
 from memwal_spark.oracle import Difference, Fingerprint, OracleComparison
 from memwal_spark.proofs import Proof, TaskAttempt
-from memwal_spark.report import JobReport, MergerReport, Phase, RegionResult, VerifyResult
+from memwal_spark.report import (
+    JobReport,
+    JudgedPhase,
+    MergerReport,
+    Phase,
+    RegionResult,
+    VerifyResult,
+    WriterReport,
+)
+from memwal_spark.timeline import Amplification, AttemptSpan, LagPoint, RegionEvent, Timeline
 from memwal_spark.watching import HistoryReport
 from rich.console import Console
 
@@ -58,6 +67,19 @@ GOOD = JobReport(
         RegionResult(
             region_id="0f", values={"bucket": "1"}, rows=9, puts=3, epoch=2, generations=4, merged=4, attempts=2
         ),
+    ),
+    timeline=Timeline(
+        seconds=9.5,
+        attempts=(
+            AttemptSpan(region="0f", job=0, task=1, attempt=0, begun=0, ended=4, failed=True, reason="<killed>"),
+            AttemptSpan(region="0f", job=0, task=1, attempt=1, begun=5, ended=9.5, failed=False, reason=""),
+        ),
+        events=tuple(
+            RegionEvent(kind=kind, region="0f", at=float(at), number=at)
+            for at, kind in enumerate(("claim", "flush", "merge"), 1)
+        ),
+        lag=(LagPoint(at=0, rows=0), LagPoint(at=2, rows=1500), LagPoint(at=9.5, rows=20)),
+        bytes=Amplification(rows=100, wal=150, generations=120, base=200, beside=30),
     ),
     meanwhile=MergerReport(passes=5, generations=3, rows=6, conflicts=0),
     unmerged_scanned=1,
@@ -161,8 +183,36 @@ def test_the_page_refers_to_nothing_outside_itself_and_has_charts_and_both_colou
     assert not {"script", "link", "img", "iframe"} & set(parsed.tags)
     assert "url(" not in text
     assert "@import" not in text
-    assert parsed.tags.count("svg") == 2
+    assert parsed.tags.count("svg") == 4 + 2 * 5  # the signs; each picture for telephones, and for others
     assert "prefers-color-scheme: dark" in text
+
+
+def test_the_page_shows_when_attempts_claims_flushes_merges_and_faults_were() -> None:
+    text, _ = page(GOOD)
+    assert "job 0, task 1, attempt 0, 0.0 to 4.0 s: &lt;killed&gt;" in text
+    for told in ("1.0 s: claim of epoch 1", "2.0 s: flush of generation 2", "3.0 s: merge of generation 3"):
+        assert text.count(told) == 2
+    assert "at most 1,500 rows" in text
+    assert "1.50 times" in text
+    drawn = pictures.lanes_of(GOOD, 960)
+    assert [(lane.label, lane.x) for lane in drawn.lanes] == [("bucket=1", 112.0)]
+    second = [shape for shape in drawn.shapes if shape.kind == "attempt"]
+    assert [(round(shape.x), round(shape.width)) for shape in second] == [(557, 393)]
+    assert GOOD.timeline is not None
+    assert [tick.text for tick in pictures.lag_of(GOOD.timeline, 360).ticks] == ["0 s", "2 s", "4 s", "6 s", "8 s"]
+
+
+def test_another_implementation_is_told_with_what_was_found_of_it() -> None:
+    told = JudgedPhase(when="in the end", findings=("WAL-001: <lost>",), choices=("AMB-11: no mark",), looked_at=1234)
+    writer = WriterReport(name="pylance", version="14", command="cmd", helped=("merges",), phases=(told,))
+    bad = replace(GOOD, writer=writer)
+    assert (bad.exit_code, bad.verdict) == (1, "WAL-001: <lost>")
+    assert "WAL-001: &lt;lost&gt;<br>" in page(bad)[0]
+    assert "open in the texts: AMB-11: no mark" in page(bad)[0]
+    output = StringIO()
+    terminal.show(bad, Console(file=output, width=200))
+    assert "BAD judged, in the end: 1 findings, 1,234 things looked at" in output.getvalue()
+    assert json.loads(json.dumps(report.to_json(bad)))["writer"]["phases"][0]["findings"] == ["WAL-001: <lost>"]
 
 
 def test_the_page_shows_differences_escaped_and_with_their_history() -> None:
@@ -175,9 +225,9 @@ def test_the_page_shows_differences_escaped_and_with_their_history() -> None:
 
 
 def test_the_page_of_a_mere_comparison_has_no_regions_and_no_faults() -> None:
-    text, parsed = page(replace(GOOD, faults=(), regions=(), meanwhile=None, unmerged_scanned=None))
+    text, parsed = page(replace(GOOD, faults=(), regions=(), meanwhile=None, unmerged_scanned=None, timeline=None))
     assert "Planned faults" not in text
-    assert parsed.tags.count("svg") == 1
+    assert parsed.tags.count("svg") == 2
 
 
 def test_the_terminal_names_the_exact_row_that_differs() -> None:

@@ -202,7 +202,7 @@ def test_an_orphan_outlives_its_executor_and_puts_when_another_has_claimed(tmp_p
     executor = subprocess.Popen([sys.executable, "-W", "ignore", "-c", program, str(evidence), where.path])
     assert executor.wait(60) == -signal.SIGKILL
     with memwal.open(where.path).writer(values={"b": 0}) if claimed else nullcontext():
-        seen = proofs.Seen(fault=fault(tmp_path, "orphan"), attempts=(), applications=())
+        seen = proofs.StruckTask(fault=fault(tmp_path, "orphan"), attempts=(), applications=())
         told = seen.orphan
     assert ("epoch_local=2, epoch_stored=3" in told["outcome"]) if claimed else (told["outcome"] == striking.NOBODY)
     assert told["pid"] not in (os.getpid(), executor.pid)
