@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -94,7 +94,7 @@ class _Performing:
                 if self.remembering is not None:
                     self.remembering.pause()
             case RandomHex(digits):
-                return secrets.token_hex((digits + 1) // 2)[:digits]
+                return os.urandom((digits + 1) // 2).hex()[:digits]
             case Note(event, fields):
                 self.listener(event, dict(fields))
             case _:

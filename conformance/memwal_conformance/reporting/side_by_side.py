@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from memwal.errors import InvalidArgument, check_name
+from memwal.words import counted
 
 from ..verdicts import MEANING, Verdict
 from .markdown import cell as escaped
@@ -162,7 +163,7 @@ def _verdict(cell: CaseCell | None) -> str:
 
 def _left_out(found: Sequence[CaseRow], shown: Sequence[CaseRow]) -> str:
     if len(found) == len(shown):
-        return f"{len(found)} cases."
+        return f"{counted(len(found), 'case')}."
     alike = [row for row in found if row.calm]
     passed = sum(1 for row in alike if row.cells[0] is not None and row.cells[0].verdict is Verdict.PASS)
     return (

@@ -8,17 +8,18 @@ from pathlib import Path
 
 from ..drive import Listener, _no_listener
 from ..ids import TableVersion
-from ..revision_0 import entries
+from ..jobs.defaults import ENTRY_NAMES
 from ..revision_0 import migrate as migrating
 from ..revision_0.migrate import MovedMemWal
 from ..revisions import Revision
 from ..stores import ManifestStore
 from ..stores.base import Store
 from ..table import state
+from ..words import counted, grid
 from .place import PROFILE, Profile, find, found, named_revision
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class MigrationReport:
     """What one call of `migrate` did, or would do."""
 
@@ -35,12 +36,30 @@ class MigrationReport:
     left: tuple[str, ...]
     """WAL folders that the newest version does not name any more. Older versions do, and nothing here deletes them."""
 
+    @property
+    def summary(self) -> str:
+        """One line."""
+        verb = "would merge" if self.dry_run else "merged"
+        return f"{verb} {counted(len(self.moved), 'MemWAL')} with {counted(sum(one.rows for one in self.moved), 'row')}"
+
+    @property
+    def outcome(self) -> str:
+        """What the table is afterwards, in one line."""
+        if self.dry_run:
+            return f"would enable revision {self.revision} on version {self.version}; nothing was changed"
+        return f"the table is of revision {self.revision} now, version {self.version}"
+
+    def __repr__(self) -> str:
+        rows = [(one.region, one.generation, one.state.name, one.entries, one.rows) for one in self.moved]
+        table = [grid(("region", "generation", "state before", "entries", "rows"), rows)] if rows else []
+        return "\n".join([self.summary, *table, self.outcome])
+
 
 def migrate(
     url: str | Path,
     *,
     revision: str | Revision = "B",
-    entry_names: str = entries.PATTERN,
+    entry_names: str = ENTRY_NAMES,
     dry_run: bool = False,
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,

@@ -14,10 +14,11 @@ from ..jobs.repair import RepairStep
 from ..revisions import Revision
 from ..stores import ManifestStore
 from ..stores.base import Store
+from ..words import counted, grid
 from .place import PROFILE, Place, Profile, find, found, named_revision
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RepairReport:
     """What one call of `repair` did, and what it left."""
 
@@ -25,6 +26,17 @@ class RepairReport:
     left: tuple[Violation, ...]
     """Findings that no step is about."""
     dry_run: bool
+
+    @property
+    def summary(self) -> str:
+        """One line."""
+        verb = "would change" if self.dry_run else "changed"
+        return f"{verb} {counted(len(self.changed), 'object')}; {counted(len(self.left), 'finding')} left"
+
+    def __repr__(self) -> str:
+        rows: list[tuple[str, ...]] = [(step.kind, step.path, step.reason) for step in self.steps]
+        rows += [(found.severity, found.path, f"{found.reason}; {self.advice(found)}") for found in self.left]
+        return "\n".join([self.summary, *([grid(("what", "path", "why"), rows)] if rows else [])])
 
     @property
     def changed(self) -> tuple[RepairStep, ...]:

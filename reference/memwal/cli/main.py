@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from gc import set_threshold
 from typing import Annotated
 
 import typer
@@ -60,9 +61,21 @@ for module in (write, look, scan, merge, catch_up, gc, verify, repair, specs, mi
     module.register(app)
 
 
+class _NoFrames:
+    """Keeps pandas out of the engine's commands: PyArrow loads it with its first array, which takes 0.2 s."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("commands of `memwal table` make no frames", name=name)
+
+
 def main() -> None:
     """Run the command line; exit codes are those of `memwal.cli.endings`, and 130 when interrupted."""
-    guard.enter(groups.command_of(sys.argv[1:]), tell)
+    set_threshold(100_000)  # what is imported lives as long as the process: looking for garbage in it takes a tenth
+    command = groups.command_of(sys.argv[1:])
+    if command in {each.name or getattr(each.callback, "__name__", "") for each in app.registered_commands}:
+        sys.meta_path.insert(0, _NoFrames())
+    guard.enter(command, tell)
     try:
         app()
     except SystemExit as end:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from memwal.cli.terminal import AsJson, ManifestStore, Place, out, progress
+from memwal.jobs.defaults import ENTRY_NAMES
 
 if TYPE_CHECKING:
     from memwal.api.migrating import MigrationReport
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
-    from memwal.revision_0.entries import PATTERN
 
     @app.command()
     def migrate(
@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
         revision: Annotated[str, typer.Option(help="The revision to migrate to: A, B or R.")] = "B",
         entry_names: Annotated[
             str, typer.Option(help="Name of an entry's file in its WAL, {id} for the number ({id:020d}: 20 digits).")
-        ] = PATTERN,
+        ] = ENTRY_NAMES,
         dry_run: Annotated[
             bool, typer.Option("--dry-run", help="Read all that would be merged, and change nothing.")
         ] = False,
@@ -76,8 +76,6 @@ def _as_json(report: MigrationReport) -> dict[str, object]:
 
 
 def _print(report: MigrationReport, out: Console) -> None:
-    verb = "would merge" if report.dry_run else "merged"
-
     def line(text: str) -> None:
         out.print(text, soft_wrap=True, highlight=False, markup=False)
 
@@ -86,13 +84,10 @@ def _print(report: MigrationReport, out: Console) -> None:
         for one in report.moved:
             grid.add_row(one.region, str(one.generation), one.state.name, str(one.entries), str(one.rows))
         out.print(grid)
-    line(f"{verb} {len(report.moved)} MemWALs with {sum(one.rows for one in report.moved)} rows")
+    line(report.summary)
     if report.rewritten:
         does = "would write" if report.dry_run else "wrote"
         line(f"{does} all rows anew, in data files of version 2.1; indexes over columns have to be made again")
-    if report.dry_run:
-        line(f"would enable revision {report.revision} on version {report.version}; nothing was changed")
-    else:
-        line(f"the table is of revision {report.revision} now, version {report.version}")
+    line(report.outcome)
     for folder in report.left:
         line(f"left: {folder}, which only older table versions name")

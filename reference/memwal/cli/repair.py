@@ -66,5 +66,4 @@ def _print(report: RepairReport, out: Console) -> None:
     for found in report.left:
         line(f"left {found.severity} {found.path}: {found.reason} [{found.oracle}, {found.clause}]", "yellow")
         line(f"    {report.advice(found)}")
-    verb = "would change" if report.dry_run else "changed"
-    line(f"{verb} {len(report.changed)} objects; {len(report.left)} findings are left")
+    line(report.summary)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,13 +20,8 @@ SHAPES = "FIELD=TRANSFORM(COLUMN, …[, NUMBER]) or FIELD=expression(COLUMN, …
 """How a field of a new spec is written."""
 
 _FIELD = re.compile(r"\s*([A-Za-z0-9_]+)\s*=\s*([a-z_]+)\s*\(([^:]*)(?::(.*))?\)\s*", re.DOTALL)
-_OF_ONE_COLUMN: dict[str, Callable[[str, str], SpecRequest]] = {
-    "identity": memwal.identity,
-    "year": memwal.year,
-    "month": memwal.month,
-    "day": memwal.day,
-    "hour": memwal.hour,
-}
+_OF_ONE_COLUMN = ("identity", "year", "month", "day", "hour")
+"""Functions of `memwal` that take a name and a column."""
 
 
 def register(app: typer.Typer) -> None:
@@ -76,7 +70,8 @@ def parsed(text: str) -> SpecRequest:
     if transform == "expression" and sql is not None:
         return memwal.expression(name, sql.strip(), arguments)
     if sql is None and transform in _OF_ONE_COLUMN and len(arguments) == 1:
-        return _OF_ONE_COLUMN[transform](name, arguments[0])
+        made: SpecRequest = getattr(memwal, transform)(name, arguments[0])
+        return made
     if sql is None and transform in ("bucket", "truncate") and len(arguments) > 1 and arguments[-1].isdecimal():
         columns, number = arguments[:-1], int(arguments[-1])
         if transform == "bucket":

@@ -82,6 +82,7 @@ def finding_as_json(found: Violation) -> Found:
 
 def show(found: Found, out: Console) -> None:
     """The report for people."""
+    from memwal.invariants.report import looked
 
     def line(text: str, style: str = "") -> None:
         out.print(text, style=style, soft_wrap=True, highlight=False, markup=False)
@@ -98,7 +99,7 @@ def show(found: Found, out: Console) -> None:
         line("MemWAL is not enabled on this table, or its index cannot be read: only the table itself was checked")
     if found["moved"]:
         line("the table kept changing while it was looked at: findings may come from two moments", "yellow")
-    looked_at = ", ".join(f"{number} {name}" for name, number in found["looked_at"].items())
+    looked_at = looked(found["looked_at"].items())
     version = f"version {found['version']}, " if found["version"] is not None else ""
     line(f"{version}revision {found['revision'] or 'unknown'}: looked at {looked_at or 'nothing'}")
     for one in found["unlooked"]:

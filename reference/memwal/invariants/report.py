@@ -8,12 +8,18 @@ from dataclasses import dataclass, field
 
 from ..ids import TableVersion
 from ..violations import Violation
+from ..words import counted, grid
 
 FINDINGS_MAX = 100
 """Findings of one invariant that are kept; the rest is counted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def looked(at: Iterable[tuple[str, int]]) -> str:
+    """How many things of each kind were looked at, in words."""
+    return ", ".join(counted(number, "WAL entry" if kind == "WAL entries" else kind[:-1], kind) for kind, number in at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Report:
     """What `verify` found. ``findings`` empty: every invariant that was looked at holds."""
 
@@ -38,6 +44,16 @@ class Report:
 
     unlooked: tuple[tuple[str, str], ...] = ()
     """What could not be looked at, a region or the base table, and with what that failed; `memwal.verify` raises it."""
+
+    def __repr__(self) -> str:
+        looked_at = looked(self.looked_at)
+        found = "clean" if self.clean else counted(len(self.findings), "finding")
+        rows = [(one.severity, one.path, f"{one.reason} [{one.oracle}, {one.clause}]") for one in self.findings]
+        lines = [f"{found}; revision {self.revision or 'unknown'}, looked at {looked_at or 'nothing'}"]
+        lines += [grid(("severity", "path", "what"), rows)] if rows else []
+        lines += [f"… and {more:,} more of {name}" for name, more in self.suppressed]
+        lines += [f"not looked at: {what}: {error}" for what, error in self.unlooked]
+        return "\n".join([*lines, *(f"not checked: {note}" for note in self.notes)])
 
     @property
     def clean(self) -> bool:

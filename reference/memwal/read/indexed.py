@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .. import words
 from ..clauses import implements
 from ..codec.pb.lance import table_pb2
 from ..effects import Io
@@ -55,7 +56,7 @@ class Coverage:
         """How plans say it."""
         via = [f"gen={each.merged[0].generation} index" if each.merged else "index" for each in self.answered]
         if self.scanned is None or self.scanned:
-            via.append("scan" if self.scanned is None else f"scan of {len(self.scanned)} fragments")
+            via.append("scan" if self.scanned is None else f"scan of {words.counted(len(self.scanned), 'fragment')}")
         return "+".join(via) or "nothing"
 
 

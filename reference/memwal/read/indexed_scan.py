@@ -21,6 +21,7 @@ from ..metrics import Metrics, metered_stream
 from ..seen import Seen
 from ..table.late import RowChoice, Stage
 from ..table.state import TableState
+from ..words import counted
 from . import scalar_index
 from .answers import Ask, IndexAnswer, answer
 from .asking import OfBase, of_generation, of_memtable
@@ -91,7 +92,7 @@ class ScalarIndexScan:
             elif fragment is not None:
                 async for found in self.part.stream(names, fragment, matching):
                     yield found
-        self.outcome = f"{len(known)} rows given, {read} read, {len(scanned)} fragments scanned"
+        self.outcome = f"{counted(len(known), 'row')} given, {read} read, {counted(len(scanned), 'fragment')} scanned"
         self.metrics.counts |= {"rows_of_index": len(known), "rows_scanned": read, "fragments_scanned": len(scanned)}
 
 
@@ -160,7 +161,7 @@ class FreshRows:
                 given = live(cellwise.where(found, ~stale), self.base, self.columns)
                 rows += given.num_rows
                 yield given
-        self.outcome = f"{rows} rows, {dropped} stale"
+        self.outcome = f"{counted(rows, 'row')}, {dropped} stale"
 
 
 @implements("PLAN-033", "AMB-99")

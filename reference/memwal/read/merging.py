@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from .. import words
 from ..clauses import implements
 from ..errors import EngineBug
 from ..keys import Mask
@@ -102,7 +103,7 @@ class Scan:
             async for found in self.part.stream(self.columns, fragment, counting):
                 yield found
             kept = f", {wanted} wanted" if self.filtering.condition is not None else ""
-            self.outcome = f"{rows} rows of {fragments} fragments{kept}"
+            self.outcome = f"{words.counted(rows, 'row')} of {words.counted(fragments, 'fragment')}{kept}"
             self.metrics.counts |= {"fragments_scanned": fragments, "rows_scanned": rows}
 
 
@@ -182,7 +183,7 @@ class Deduplicate:
                 async for batch in scan.stream(self._choice(seen, of_base=scan is self.union.base)):
                     found = batch.select(list(self.columns)) if self.deletes else live(batch, self.base, self.columns)
                     rows += found.num_rows
-                    self.outcome = f"{rows} rows"
+                    self.outcome = words.counted(rows, "row")
                     yield found
             if seen is not above:
                 above.join(seen)

@@ -26,6 +26,7 @@ from ..region.rows import TOMBSTONE
 from ..table.read import ROW_ADDRESS
 from ..table.reuse import Addresses
 from ..table.state import TableState
+from ..words import counted
 from .origin import field_of
 from .parts import Part
 from .values import Predicate, Values, comparable
@@ -146,7 +147,7 @@ class TakeLast:
         rows = pa.concat_tables(found) if found else keys.slice(0, 0)
         if rows.num_rows > keys.num_rows:
             raise EngineBug(f"{self.part.name} gave {rows.num_rows} rows for {keys.num_rows} keys")
-        self.outcome = f"{rows.num_rows} rows of {self.fragments_read} fragments"
+        self.outcome = f"{counted(rows.num_rows, 'row')} of {counted(self.fragments_read, 'fragment')}"
         self.metrics.counts["fragments_scanned"] = self.fragments_read
         return rows
 
@@ -240,7 +241,7 @@ class CoalesceFirst:
             if here.num_rows:
                 found.append(here)
                 left[own[KeySet(here.select(list(self.key))).mask(wanted)]] = False
-        self.outcome = f"{np.count_nonzero(~left)} of {keys.num_rows} keys"
+        self.outcome = f"{np.count_nonzero(~left)} of {counted(keys.num_rows, 'key')}"
         return pa.concat_tables(found, promote_options="default") if found else keys.slice(0, 0)
 
 

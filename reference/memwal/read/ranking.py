@@ -23,6 +23,7 @@ from ..keys import KeySet, Mask, last_of_each
 from ..metrics import Metrics, metered, within
 from ..table.read import ROW_ADDRESS
 from ..table.reuse import Addresses
+from ..words import counted
 from .filters import RowFilter
 from .nodes import PlanNode
 from .origin import field_of
@@ -338,7 +339,7 @@ class GlobalLimit:
             order = np.argsort(-values if sort.greatest else values, kind="stable")[: self.k]
             worst = float(values[order[-1]]) if len(order) == self.k else None
         assert rows is not None  # there is the base table
-        self.outcome = f"{len(order)} rows"
+        self.outcome = counted(len(order), "row")
         return cellwise.at(rows, order)
 
 

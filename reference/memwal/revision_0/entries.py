@@ -15,10 +15,8 @@ from ..clauses import implements
 from ..codec import data_file, ipc
 from ..effects import Io
 from ..errors import AlreadyExists, ArtifactError, InvalidArgument, NotFound
+from ..jobs.defaults import ENTRY_NAMES
 from .records import MemWal
-
-PATTERN = "{id}.arrow"
-"""Name of an entry's file in the WAL's folder."""
 
 
 def folder(table: Io, location: str) -> Io:
@@ -68,14 +66,14 @@ async def store(wal: Io, entry: int, rows: pa.Table) -> int:
     data = encode(rows)
     while True:
         try:
-            await confirm.create(wal, PATTERN.format(id=entry), data)
+            await confirm.create(wal, ENTRY_NAMES.format(id=entry), data)
             return entry
         except AlreadyExists:
             entry += 1
 
 
 @implements("LEGACY-004", "LEGACY-023", "AMB-133")
-async def replay(table: Io, record: MemWal, pattern: str = PATTERN) -> Sequence[pa.Table]:
+async def replay(table: Io, record: MemWal, pattern: str = ENTRY_NAMES) -> Sequence[pa.Table]:
     """Rows of the entries that the record lists, in order of their ids; others in the folder are holes."""
     wal = folder(table, record.wal_location)
     found = []

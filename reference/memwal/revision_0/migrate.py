@@ -19,6 +19,7 @@ from ..effects import Io
 from ..errors import InvalidArgument
 from ..ids import Generation, TableVersion
 from ..index import mem_wal
+from ..jobs.defaults import ENTRY_NAMES
 from ..keys import last_of_each, newest
 from ..revisions import CONFIG_MANIFEST_COLLECTION, CONFIG_REVISION, CONFIG_WAL_COLLECTION, Revision
 from ..table import door, read, schema
@@ -61,7 +62,7 @@ class MigrationPlan:
 
 
 @implements("AMB-04", "AMB-135")
-async def plan(io: Io, revision: Revision, *, pattern: str = entries.PATTERN) -> MigrationPlan:
+async def plan(io: Io, revision: Revision, *, pattern: str = ENTRY_NAMES) -> MigrationPlan:
     """Look at everything that a migration to ``revision`` reads, and change nothing.
 
     Raises `InvalidArgument` for a table that cannot be migrated, and says why; `ArtifactError` for an entry that is
@@ -82,7 +83,7 @@ async def plan(io: Io, revision: Revision, *, pattern: str = entries.PATTERN) ->
 
 
 async def migrate(
-    io: Io, revision: Revision, *, pattern: str = entries.PATTERN, dry_run: bool = False
+    io: Io, revision: Revision, *, pattern: str = ENTRY_NAMES, dry_run: bool = False
 ) -> tuple[MovedMemWal, ...]:
     """`plan` a migration, and unless it is a ``dry_run`` `carry_out` it; returns what was, or would be, merged."""
     planned = await plan(io, revision, pattern=pattern)
@@ -91,7 +92,7 @@ async def migrate(
 
 @implements("AMB-135", "AMB-132", "AMB-133", "LEGACY-020")
 async def carry_out(
-    io: Io, revision: Revision, planned: MigrationPlan, *, pattern: str = entries.PATTERN
+    io: Io, revision: Revision, planned: MigrationPlan, *, pattern: str = ENTRY_NAMES
 ) -> tuple[MovedMemWal, ...]:
     """Merge every MemWAL that is not merged, region by region and generation by generation, and enable ``revision``.
 

@@ -342,7 +342,7 @@ def test_a_lookup_goes_from_the_newest_source_to_the_one_that_has_the_key_and_re
         )
         assert values(table.get(key, writers=[writer])) == {(1, "flushed", 1)}
     assert told.splitlines() == [
-        "CoalesceFirstExec: return_first_non_null  [1 of 1 keys]",
+        "CoalesceFirstExec: return_first_non_null  [1 of 1 key]",
         "  BloomFilterGuardExec: bf[region r[gen=2]]  [negative]",
         "    TakeLastExec: region r[gen=2], filter=[id = target]  [skipped]",
         "  BloomFilterGuardExec: bf[region r[gen=1]]  [positive]",

@@ -50,6 +50,8 @@ def test_a_whole_table_has_no_findings_and_everything_in_it_was_looked_at(revisi
     looked_at = dict(report.looked_at)
     entries = 16 if revision == "B" else 14
     assert looked_at.pop("files") > 8
+    assert repr(report).startswith(f"clean; revision {revision}, looked at ")
+    assert repr(replace(report, looked_at=(("WAL entries", 1), ("rows", 2)))).endswith("looked at 1 WAL entry, 2 rows")
     assert looked_at == {
         "table versions": 8,
         "snapshots": 7,

@@ -65,6 +65,7 @@ def test_a_table_without_mem_wal_is_left_as_it_is(tmp_path: Path) -> None:
     lance.write_dataset(pa.table({"id": [1]}), str(tmp_path / "t"))
     report = memwal.repair(tmp_path / "t")
     assert (report.steps, report.left) == ((), ())
+    assert repr(report) == "changed 0 objects; 0 findings left"
 
 
 # The hint

@@ -110,14 +110,14 @@ def test_an_analysed_plan_of_a_scan_says_what_became_of_each_node(reference: Sce
     assert plan.splitlines()[:3] == [
         "DeduplicateExec: partition_by=[id], order_by=[_gen DESC, _rowaddr DESC]  [4 rows]",
         "  UnionExec",
-        f"    ScanExec: base_table[gen=-1], {newest}  [6 rows of 1 fragments, 0 wanted]",
+        f"    ScanExec: base_table[gen=-1], {newest}  [6 rows of 1 fragment, 0 wanted]",
     ]
     assert sorted(line.strip() for line in plan.splitlines()[3:]) == [
         f"ScanExec: A[gen=1], {newest}  [3 rows of 2 fragments, 1 wanted]",
-        f"ScanExec: A[gen=2], {newest}  [1 rows of 1 fragments, 1 wanted]",
+        f"ScanExec: A[gen=2], {newest}  [1 row of 1 fragment, 1 wanted]",
         f"ScanExec: B[gen=1], {newest}  [3 rows of 2 fragments, 1 wanted]",
-        f"ScanExec: B[gen=2], {newest}  [1 rows of 1 fragments, 0 wanted]",
-        f"ScanExec: B[gen=3], {newest}  [1 rows of 1 fragments, 1 wanted]",
+        f"ScanExec: B[gen=2], {newest}  [1 row of 1 fragment, 0 wanted]",
+        f"ScanExec: B[gen=3], {newest}  [1 row of 1 fragment, 1 wanted]",
     ]
 
 
@@ -337,9 +337,9 @@ def test_a_lookup_goes_from_the_newest_generation_to_the_base_and_stops_where_it
     first, second, third, _ = reference.keys_b
     assert [reference.get(key) for key in reference.keys_b] == [["b3"], ["b old"], ["base"], []]
     assert reference.lookup(first).splitlines() == [
-        "CoalesceFirstExec: return_first_non_null  [1 of 1 keys]",
+        "CoalesceFirstExec: return_first_non_null  [1 of 1 key]",
         "  BloomFilterGuardExec: bf[B[gen=3]]  [positive]",
-        "    TakeLastExec: B[gen=3], filter=[id = target]  [1 rows of 1 fragments]",
+        "    TakeLastExec: B[gen=3], filter=[id = target]  [1 row of 1 fragment]",
         "  BloomFilterGuardExec: bf[B[gen=2]]  [not asked]",
         "    TakeLastExec: B[gen=2], filter=[id = target]  [not read]",
         "  BloomFilterGuardExec: bf[B[gen=1]]  [not asked]",
@@ -347,7 +347,7 @@ def test_a_lookup_goes_from_the_newest_generation_to_the_base_and_stops_where_it
         "  TakeLastExec: base_table[gen=-1], filter=[id = target]  [not read]",
     ]
     assert "TakeLastExec: base_table[gen=-1], filter=[id = target]  [not read]" in reference.lookup(second)
-    assert "TakeLastExec: base_table[gen=-1], filter=[id = target]  [1 rows" in reference.lookup(third)
+    assert "TakeLastExec: base_table[gen=-1], filter=[id = target]  [1 row" in reference.lookup(third)
     assert reference.read_of("t/data/", second) == []
     assert reference.read_of("t/data/", third) != []
 
@@ -609,7 +609,7 @@ def test_take_last_and_scans_read_only_the_fragments_that_a_native_btree_over_th
     assert drive(node.find(one(150)), store).column("v").to_pylist() == ["v100"]
     assert node.fragments_read == 2, "the one without cover, and the one that the index names"
     by_index = made.explain(filter="id = 150", analyse=True)
-    assert "base_table[gen=-1], columns=[id], via=index [by_id]  [1 rows given, 101 read, 1 fragments" in by_index
+    assert "base_table[gen=-1], columns=[id], via=index [by_id]  [1 row given, 101 read, 1 fragment" in by_index
     assert made.scan(filter="id = 150").column("v").to_pylist() == ["v100"]
     assert made.scan(filter="id IN (50, 350)").num_rows == 2
     assert "fragments=" not in made.explain(filter="v = 'v100'")

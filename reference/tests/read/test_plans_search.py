@@ -161,7 +161,7 @@ def test_each_generation_is_answered_by_the_index_that_catch_up_progress_says(ba
         assert sorted(ids(table.search_text("cow", "text"))) == [1, 2]
         assert ids(table.search(QUERY, "vf", 2)) == [2, 1]
         table.base.append(rows([500], vectors=[NEAR], texts=["cow"]))
-        assert "via=index+gen=1 index+scan of 1 fragments" in table.explain(vector=QUERY, column="vf", k=2)
+        assert "via=index+gen=1 index+scan of 1 fragment" in table.explain(vector=QUERY, column="vf", k=2)
         assert sorted(ids(table.search(QUERY, "vf", 3))) == [1, 2, 500]
         table.catch_up()
         assert via()[0] == "index"

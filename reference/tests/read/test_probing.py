@@ -120,7 +120,7 @@ def same(answer: list[tuple[float, int]], expected: list[tuple[float, int]]) -> 
 def test_a_search_of_all_partitions_ranks_all_rows_by_the_code_of_the_index(places: dict[str, Path], kind: str) -> None:
     table = memwal.open(places[kind])
     plan = table.explain(vector=CENTRES[0], column="v")
-    assert "base_table[gen=-1], k=10, via=index+gen=2 index+scan of 1 fragments" in plan
+    assert "base_table[gen=-1], k=10, via=index+gen=2 index+scan of 1 fragment" in plan
     for query in (vectors([24])[0], CENTRES[3] + 1):
         for k, kept in ((10, None), (200, None), (30, "even = false")):
             expected = ranking(table, query, kept)[:k]

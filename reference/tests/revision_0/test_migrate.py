@@ -449,6 +449,9 @@ def test_the_command_says_what_it_would_do_then_does_it_and_then_refuses(folder:
     assert dry.exit_code == 0, dry.output
     said = json.loads(dry.output)
     assert folder.files() == before
+    table = repr(memwal.migrate(place, dry_run=True)).splitlines()
+    assert (table[0], table[-1][:29]) == ("would merge 4 MemWALs with 7 rows", "would enable revision B on ve")
+    assert [line.split()[:3] for line in table[2:4]] == [["north", "1", "FLUSHED"], ["north", "2", "SEALED"]]
     assert {key: said[key] for key in ("dry_run", "revision", "version_before", "version")} == {
         "dry_run": True, "revision": "B", "version_before": said["version"], "version": said["version"],
     }  # fmt: skip

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from memwal.errors import InvalidArgument
+from memwal.words import counted
 from rich.markup import escape
 
 from .terminal import Json, mistakes_are_usage, stdout
@@ -57,7 +58,7 @@ def check_history(
         shown = [_as_dict(key, each) for key, each in found.items()]
         typer.echo(json.dumps({"operations": len(operations), "keys": len(keys), "conflicts": shown}, indent=2))
     else:
-        _print(found, f"{len(operations)} operations on {len(keys)} keys")
+        _print(found, f"{counted(len(operations), 'operation')} on {counted(len(keys), 'key')}")
     if found:
         raise typer.Exit(IMPOSSIBLE)
 

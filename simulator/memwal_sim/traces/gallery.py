@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
+from memwal.words import counted
+
 from ..bugs import Bug, load
 from ..traces.trace import Trace
 from ..traces.trace import load as load_trace
@@ -54,7 +56,8 @@ def _recorded(folder: Path, traces: Iterable[tuple[Path, Trace]]) -> list[str]:
             f"### {header.title}",
             "",
             f"[`{where}`]({where}): scenario `{header.scenario}`, revision {header.revision}, "
-            f"profile {header.profile}{readings}{bugs}; {len(trace.steps)} steps, {header.faults} faults{broken}.",
+            f"profile {header.profile}{readings}{bugs}; {counted(len(trace.steps), 'step')}, "
+            f"{counted(header.faults, 'fault')}{broken}.",
             "",
             *([header.description, ""] if header.description else []),
         ]
