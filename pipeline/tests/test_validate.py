@@ -98,7 +98,7 @@ def test_a_fault_that_finds_too_few_rows_to_strike_makes_the_run_fail(
     found: JobReport, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unharmed = Proof(fault=found.faults[0].fault, attempts=(), generations=0, happened=False)
-    monkeypatch.setattr(validate, "validate", lambda job, progress: _with(found, unharmed))
+    monkeypatch.setattr(validate, "validate", lambda *_: _with(found, unharmed))
     code, shown = invoke("validate", "--out", str(out))
     assert code == 4
     assert "did not happen: no attempt" in shown
