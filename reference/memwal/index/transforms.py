@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -236,31 +236,30 @@ def _one_of_two(field: RegionField) -> str:
 
 @implements("PLAN-005", "PLAN-006", "PLAN-007", "AMB-53", "AMB-57", "AMB-66", "AMB-114")
 def may_match(
-    spec: RegionSpec,
-    values: Mapping[str, object],
-    predicate: Predicate,
-    *,
-    schema: pa.Schema,
-    fields: Fields,
-    revision: Revision,
-) -> bool:
-    """Whether a region with these region values may hold a row that satisfies ``predicate``.
+    spec: RegionSpec, predicate: Predicate, *, schema: pa.Schema, fields: Fields, revision: Revision
+) -> Callable[[Mapping[str, object]], bool]:
+    """What says of region values whether a region with them may hold a row that satisfies ``predicate``.
 
     False is a proof: some region field has another value for every combination of allowed source values. Whatever is
-    not known keeps the region: a field id that ``values`` lacks (a value None is a known NULL), a column that
+    not known keeps the region: a field id that the values lack (a value None is a known NULL), a column that
     ``predicate`` or the schema lacks, a value that is not exactly one of the column's type, a hash profile that a spec
     of revision A or B does not record, a transform or an expression that this reader does not compute.
     """
-    for field in spec.fields:
-        own = values.get(field.field_id, _UNKNOWN)
-        if own is _UNKNOWN or exact([own], result_types.parse(field.result_type)) is None:
-            continue
-        if _is_left_out(field, own, predicate, schema, fields, revision):
-            return False
-        possible = _possible_keys(field, predicate, schema, fields, revision)
-        if possible is not None and values_key({field.field_id: own}) not in possible:
-            return False
-    return True
+    possible = {field: _possible_keys(field, predicate, schema, fields, revision) for field in spec.fields}
+    kinds = {field: result_types.parse(field.result_type) for field in spec.fields}
+
+    def match(values: Mapping[str, object]) -> bool:
+        for field, keys in possible.items():
+            own = values.get(field.field_id, _UNKNOWN)
+            if own is _UNKNOWN or exact([own], kinds[field]) is None:
+                continue
+            if _is_left_out(field, own, predicate, schema, fields, revision):
+                return False
+            if keys is not None and values_key({field.field_id: own}) not in keys:
+                return False
+        return True
+
+    return match
 
 
 def _is_left_out(

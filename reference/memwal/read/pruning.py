@@ -39,7 +39,7 @@ async def kept(io: Io, view: View, among: Collection[RegionId], predicate: Predi
     if not predicate or not view.base.mem_wal.specs or not among:
         return frozenset(among)
     known = await registered(io, view.base, live=view.live)
-    return frozenset(region for region in among if _may_match(view.base, known.get(region), predicate))
+    return _matching(view.base, known, among, predicate)
 
 
 def that_may_match(io: Io, predicate: Predicate) -> Found | None:
@@ -55,7 +55,7 @@ def that_may_match(io: Io, predicate: Predicate) -> Found | None:
             return await every(io, base)
         among = await regions.folders(io)
         known = await registered(io, base, live=True)
-        stay = [region for region in among if _may_match(base, known.get(region), predicate)]
+        stay = _matching(base, known, among, predicate)
         return await regions.discover(io, base.revision, stay), len(among) - len(stay)
 
     return found
@@ -89,14 +89,23 @@ def left_out(view: View, chosen: View) -> dict[str, int]:
     }
 
 
-def _may_match(base: TableState, row: RegionRow | None, predicate: Predicate) -> bool:
-    spec = regions.spec_of(base.mem_wal, row.spec_id) if row is not None else None
-    # AMB-114, pruning: a region goes only where its values are known and cannot match. A manual one has none.
-    if row is None or spec is None:
-        return True
-    return transforms.may_match(
-        spec, dict(row.values), predicate, schema=base.schema, fields=_names(base), revision=base.revision
-    )
+def _matching(
+    base: TableState, known: Mapping[RegionId, RegionRow], among: Collection[RegionId], predicate: Predicate
+) -> frozenset[RegionId]:
+    """Those of ``among`` that may match."""
+    judges = {
+        spec.spec_id: transforms.may_match(
+            spec, predicate, schema=base.schema, fields=_names(base), revision=base.revision
+        )
+        for spec in base.mem_wal.specs
+    }
+
+    def stays(row: RegionRow | None) -> bool:
+        # AMB-114, pruning: a region goes only where its values are known and cannot match. A manual one has none.
+        judge = judges.get(row.spec_id) if row is not None else None
+        return row is None or judge is None or judge(dict(row.values))
+
+    return frozenset(region for region in among if stays(known.get(region)))
 
 
 @implements("PLAN-016", "AMB-54", "AMB-56")

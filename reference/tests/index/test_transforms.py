@@ -678,7 +678,7 @@ def test_pruning_never_drops_a_region_that_holds_a_matching_row(name: str, ids: 
 
 def may_match(made: RegionSpec, region: dict[str, Any], predicate: Any, revision: Revision = B) -> bool:
     fields = names_of(ROWS.schema)
-    return transforms.may_match(made, region, predicate, schema=ROWS.schema, fields=fields, revision=revision)
+    return transforms.may_match(made, predicate, schema=ROWS.schema, fields=fields, revision=revision)(region)
 
 
 def test_a_key_selects_its_bucket_and_excludes_the_others() -> None:
