@@ -75,7 +75,7 @@ LIVES = (
         words="Rows are put, flushed, read, merged, indexed, and what nothing needs any more is collected.",
         told="own w1, open_without_barrier w1, put w1 1, put w1 2, raise_hint 1, flushed w1 1 2, put w1 3,"
         "begin_read r, read_regions r, read_base r, read_generation r 1, read_entry r, read_end r, succeed r,"
-        "merged m1 1, indexed, load b, commit_snapshot b, expire 1, doom 1, unlist 1 1, delete_files 1,"
+        "merged m1 1, indexed, load b, gather b, commit_snapshot b, expire 1, doom 1, unlist 1 1, delete_files 1,"
         "delete_entry 1, delete_entry 2, delete_manifests 3, restore 3",
     ),
     MachineHistory(
@@ -166,6 +166,12 @@ HAZARDS = (
         f"{_PUT} flush w1 1 1, own w2, list_generation w1",
     ),
     _without(
+        "stored_epoch_is_kept",
+        "A builder that read the manifest before a claim undoes the claim.",
+        "epoch_never_falls",
+        f"read_manifest w2, {_PUT} raise_hint_on_old_manifest w2 1",
+    ),
+    _without(
         "guard_collected_versions",
         "A claim that waited long creates a version that was collected.",
         "one_owner",
@@ -197,6 +203,12 @@ HAZARDS = (
         f"{_FLUSHED} merged m1 1, expire 1, doom 1",
     ),
     _without(
+        "snapshot_uuid_per_build",
+        "A build writes its snapshot to the file of a committed version.",
+        "snapshot_stays",
+        "own w1, load b, gather b, overwrite_snapshot b",
+    ),
+    _without(
         "contiguous_merge",
         "A generation is skipped: its keys are in no table version.",
         "base_has_newest",
@@ -207,6 +219,18 @@ HAZARDS = (
         "Two mergers merge the same generation.",
         "merged_once_and_in_order",
         f"{_FLUSHED} prepare_merge m1 1, prepare_merge m2 1, merge m1, merge m2",
+    ),
+    _without(
+        "restore_of_retained",
+        "A version is restored whose progress is below what was collected.",
+        "acknowledged_is_in_reach",
+        f"{_FLUSHED} {_COLLECTED} delete_files 1, restore 1",
+    ),
+    _without(
+        "keep_for_retained",
+        "A generation is collected that an older retained version has not merged.",
+        "collected_is_merged",
+        f"{_FLUSHED} merged m1 1, indexed, doom 1",
     ),
     _without(
         "orphans_by_generation",

@@ -1,4 +1,4 @@
-"""What holds in every state of the machine, and what no step ever does.
+"""What holds in every state of the machine; `rules` says what no step ever does.
 
 The theorems are what users are promised. The other invariants say why they hold: together they are inductive, each step
 keeps all of them, for any number of processes, entries, generations and versions.
@@ -34,10 +34,13 @@ from .state import (
     flush_from,
     flush_to,
     flushing,
+    gathered_current,
+    gathered_epoch,
+    gathered_from,
+    gathered_listed,
     has,
     has_base,
     has_regions,
-    hint,
     holds,
     kept,
     kept_from,
@@ -59,6 +62,10 @@ from .state import (
     restored,
     retained,
     sent,
+    snap_current,
+    snap_epoch,
+    snap_from,
+    snap_listed,
     start,
     tail,
     took,
@@ -66,7 +73,7 @@ from .state import (
     whole,
     written,
 )  # fmt: skip
-from .terms import Term, after, forall, ite, variable
+from .terms import Term, forall, ite
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,6 +173,23 @@ _theorem(
     ))),
 )  # fmt: skip
 _theorem(
+    "snapshot_is_of_the_past", "Nothing in a region snapshot is ahead of the manifest, and it lists what there was.",
+    lambda t, g: _exists(t) >> (
+        (snap_epoch(t) <= epoch) & (snap_from(t) <= start) & (snap_current(t) <= current)
+        & (snap_listed(t, g) >> ((g >= 1) & (g < snap_current(t))))
+    ),
+)  # fmt: skip
+_theorem(
+    "snapshot_can_be_read", "While a version is retained, each generation that its snapshot adds to it is whole.",
+    lambda t, g: (retained(t) & snap_listed(t, g) & (progress(t) < g)) >> (listed(g) & files(g)),
+)  # fmt: skip
+_theorem(
+    "eventual_read_sees_its_snapshot", "An eventual read has all that was flushed before its snapshot.",
+    lambda t, p, x: (_exists(t) & acked(p, x) & (p < snap_from(t))) >> (
+        (kept(p) == x) & ((cover(p) <= progress(t)) | snap_listed(t, cover(p)))
+    ),
+)  # fmt: skip
+_theorem(
     "strong_read_sees_all", "A strong read that succeeds has seen all that was acknowledged when it began.",
     lambda r, p, x: (done(r) & before(r, p, x)) >> ite(
         p < read_from(r),
@@ -207,10 +231,6 @@ _because(
     lambda w, p: (_passed(w, p) & (bottom <= p)) >> (entry(p) & (written(p) <= mine(w))),
 )  # fmt: skip
 _because(
-    "memory", "A writer holds every entry from where its next generation begins to its next position.",
-    lambda w, p: (_passed(w, p) & (begins(w) <= p)) >> ((holds(w, p) >= 1) & (holds(w, p) <= mine(w))),
-)  # fmt: skip
-_because(
     "memory_is_stored", "What it holds is what stands there, as long as that was not collected.",
     lambda w, p: (_passed(w, p) & (begins(w) <= p) & (bottom <= p)) >> (holds(w, p) == written(p)),
 )  # fmt: skip
@@ -238,10 +258,6 @@ _because(
     ),
 )  # fmt: skip
 _because(
-    "fenced", "No older writer goes past its successor's barrier, as long as that stands: there its put collides.",
-    lambda w, v: (opened(w) & (mine(v) > 0) & (mine(v) < mine(w)) & (bottom <= barrier(w))) >> (at(v) <= barrier(w)),
-)  # fmt: skip
-_because(
     "acknowledged", "An acknowledged entry stands in the WAL tail, or a generation has its rows.",
     lambda p, x: acked(p, x) >> (
         (p >= first) & (x <= epoch) & ite(p < start, kept(p) == x, _stands(p, x))
@@ -250,10 +266,6 @@ _because(
 _because(
     "acknowledged_by_its_writer", "A writer has gone past what it acknowledged.",
     lambda w, p: ((mine(w) > 0) & acked(p, mine(w))) >> (opened(w) & (p < at(w))),
-)  # fmt: skip
-_because(
-    "owner_is_last", "The open owner has gone past all that anybody acknowledged.",
-    lambda w, p, x: (opened(w) & _owner(w) & acked(p, x)) >> (p < at(w)),
 )  # fmt: skip
 
 # ---- Why: generations
@@ -271,10 +283,6 @@ _because(
     lambda g: ((listed(g) | doomed(g)) >> ((g >= 1) & (g < current)))
     & (((g >= 1) & (g < current)) >> (listed(g) | doomed(g))),
 )  # fmt: skip
-_because(
-    "collected_is_unlisted", "A WAL entry goes after the generation that covers it.",
-    lambda p: ((first <= p) & (p < bottom)) >> ~listed(cover(p)),
-)  # fmt: skip
 
 # ---- Why: the base table
 
@@ -289,6 +297,24 @@ _because(
 )  # fmt: skip
 _because("prepared", "A merger prepares what was listed.", lambda m: (merging(m) >= 0) & (merging(m) < current))
 _because("loads", "A builder has loaded a version that there is.", lambda b: (loaded(b) >= 0) & (loaded(b) <= newest))
+_because(
+    "snapshots_are_cuts", "A snapshot and its version have every generation below the one that was current.",
+    lambda t, g, p: _exists(t) >> (
+        (((g >= 1) & (g < snap_current(t))) >> ((g <= progress(t)) | snap_listed(t, g)))
+        & ((_flushed(p) & (p < snap_from(t))) >> (cover(p) < snap_current(t)))
+    ),
+)  # fmt: skip
+_because(
+    "gathers", "What a builder has read of the region was so, and all that is not merged is in it.",
+    lambda b, g, p: (gathered_current(b) > 0) >> (
+        (gathered_epoch(b) <= epoch) & (gathered_from(b) <= start) & (gathered_current(b) <= current)
+        & (gathered_listed(b, g) >> ((g >= 1) & (g < gathered_current(b))))
+        & ((_flushed(p) & (p < gathered_from(b))) >> (cover(p) < gathered_current(b)))
+        & (((loaded(b) >= restored) & (g >= 1) & (g < gathered_current(b))) >> (
+            (g <= progress(newest)) | gathered_listed(b, g)
+        ))
+    ),
+)  # fmt: skip
 
 # ---- Why: readers
 
@@ -319,11 +345,6 @@ _because(
     lambda r, g: (has_base(r) & (g > read_progress(r)) & (g < read_current(r))) >> read_listed(r, g),
 )  # fmt: skip
 _because(
-    "read_takes_listed", "It takes what was listed, and if it succeeds, all that it needs.",
-    lambda r, g: (took(r, g) >> (has_regions(r) & read_listed(r, g)))
-    & ((done(r) & (g > read_progress(r)) & (g < read_current(r))) >> took(r, g)),
-)  # fmt: skip
-_because(
     "read_tail", "What it has read of the tail stands there, as long as that was not collected.",
     lambda r, p: (
         has_regions(r) & ~by_memory(r) & (read_from(r) <= p) & (p < next_entry(r)) & (bottom <= p)
@@ -345,45 +366,3 @@ _because(
     "read_memory_was_whole", "What was taken from the owner's memory is the whole tail, whatever comes later.",
     lambda r, p, x: (by_memory(r) & has_regions(r) & (p >= read_from(r)) & before(r, p, x)) >> (tail(r, p) == x),
 )  # fmt: skip
-
-# ---- What no step does
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Rule:
-    """A statement about a step and the states before and after it."""
-
-    name: str
-    words: str
-    holds: Term
-    only: str = ""
-    """The only step that is judged; empty: all of them. Its parameters are free in ``holds``."""
-    but: str = ""
-    """The step that may break it."""
-
-    def judges(self, step: str) -> bool:
-        """Whether the rule says anything of that step."""
-        return step != self.but and self.only in ("", step)
-
-
-RULES = {
-    rule.name: rule
-    for rule in (
-        Rule("epoch_never_falls", "The stored epoch never falls.", epoch <= after(epoch)),
-        Rule("pointer_never_falls", "The replay pointer never falls.", pointer <= after(pointer)),
-        Rule("generation_never_falls", "The current generation never falls.", current <= after(current)),
-        Rule("hint_never_falls", "The last-seen hint never falls.", hint <= after(hint)),
-        Rule(
-            "progress_never_falls", "Merge progress never falls, but by a Restore.",
-            progress(newest) <= after(progress(newest)), but="restore",
-        ),
-        Rule(
-            "merged_once_and_in_order", "A merge raises the progress by one generation.",
-            after(progress(newest)) == progress(newest) + 1, only="merge",
-        ),
-        Rule(
-            "collected_is_covered", "A generation is collected only if every maintained index covers it.",
-            forall(lambda i: variable("g") <= covered(newest, i)), only="doom",
-        ),
-    )
-}  # fmt: skip

@@ -8,8 +8,9 @@ from pathlib import Path
 from . import state
 from .form import Action, Update
 from .histories import HAZARDS, LIVES, MachineHistory, run
-from .invariants import INVARIANTS, RULES
+from .invariants import INVARIANTS
 from .machine import ACTIONS, ASSUMPTIONS, FIELDS
+from .rules import RULES
 from .terms import TRUE
 from .text import PLAIN, parts
 
@@ -32,6 +33,9 @@ ever.
     memwal explore model from_put_to_base # one history, step by step
     memwal explore model TRACE            # a recorded fault as steps of the machine, up to where it breaks off
     memwal explore model --tla            # the machine as a TLA+ module; --quint for Quint
+
+`quint typecheck` 0.33.1 takes the Quint module (23 November 2026; its `antlr4ts` has to be 0.5.0-alpha.4). A TLA+ grammar
+(`tree-sitter-tlaplus`) takes the TLA+ module, which a test holds; TLC and SANY were not to be had.
 
 ```mermaid
 flowchart LR
@@ -56,8 +60,9 @@ its sender has crashed.
 
 **What it leaves out.** Bytes, schemas, hashing and Bloom filters (they are about one file, not about steps); time,
 which no safety statement may lean on; several region specs and several regions (every statement is about one
-region); region snapshots and eventual reads; deletes, which are rows like others until they are merged. Progress
-("a merge ends") is not stated: only that nothing wrong happens.
+region); deletes, which are rows like others until they are merged. Progress ("a merge ends") is not stated: only that
+nothing wrong happens. An eventual read takes one table version and its region snapshot, so what it is promised is said
+of these (`snapshot_can_be_read`, `eventual_read_sees_its_snapshot`) and it needs no steps of its own.
 """
 
 

@@ -26,6 +26,7 @@ own_claim_needs_confirmation = assumption("own_claim_needs_confirmation", "AMB-2
 reverify_each_attempt = assumption(
     "reverify_each_attempt", "AMB-29", "each commit compares the epoch with its own basis"
 )
+stored_epoch_is_kept = assumption("stored_epoch_is_kept", "AMB-33", "who holds no claim writes the stored epoch again")
 guard_collected_versions = assumption("guard_collected_versions", "AMB-30", "a freed manifest number proves nothing")
 flush_in_order = assumption("flush_in_order", "AMB-41", "a generation begins where the one before it ends")
 rebase_index_fields = assumption("rebase_index_fields", "AMB-69", "a builder keeps the merge progress that it finds")
@@ -35,8 +36,11 @@ credit_indexed_version = assumption(
 absence_needs_coverage = assumption(
     "absence_needs_coverage", "AMB-71", "no catch-up entry means that nothing is covered"
 )
+snapshot_uuid_per_build = assumption("snapshot_uuid_per_build", "AMB-76", "no build changes an earlier snapshot")
 contiguous_merge = assumption("contiguous_merge", "AMB-81", "a merge takes the generation after the progress")
 progress_in_conflict = assumption("progress_in_conflict", "AMB-84", "two merges of one region conflict")
+restore_of_retained = assumption("restore_of_retained", "AMB-87", "only a retained version is restored")
+keep_for_retained = assumption("keep_for_retained", "AMB-91", "what a retained version has not merged is kept")
 orphans_by_generation = assumption(
     "orphans_by_generation", "AMB-94", "a folder is left over once its number is used up"
 )
@@ -99,8 +103,16 @@ progress = field("progress", "t", Sort.GENERATION, "merge progress in version t"
 base = field("base", "tk", Sort.POSITION, "position of the row of key k in version t; -1: none", -1)
 covered = field("covered", "ti", Sort.GENERATION, "index i in version t covers what was merged up to here")
 caught_up = field("caught_up", "ti", Sort.GENERATION, "its catch-up entry says so; 0: there is none")
+snap_epoch = field("snap_epoch", "t", Sort.EPOCH, "the epoch in its region snapshot")
+snap_from = field("snap_from", "t", Sort.POSITION, "where the WAL tail began then")
+snap_current = field("snap_current", "t", Sort.GENERATION, "the next generation then; 0: there is no snapshot")
+snap_listed = field("snap_listed", "tg", Sort.BOOL, "the snapshot in version t lists generation g")
 merging = field("merging", "m", Sort.GENERATION, "the generation that a merger has prepared; 0: none")
 loaded = field("loaded", "b", Sort.TABLE, "the version that a builder has loaded; 0: none")
+gathered_epoch = field("gathered_epoch", "b", Sort.EPOCH, "the epoch that it has read of the region since")
+gathered_from = field("gathered_from", "b", Sort.POSITION, "where the WAL tail began then")
+gathered_current = field("gathered_current", "b", Sort.GENERATION, "the next generation then; 0: not read yet")
+gathered_listed = field("gathered_listed", "bg", Sort.BOOL, "the generations listed then")
 
 # ---- What each reader has read
 

@@ -10,8 +10,9 @@ from functools import cache
 from typing import Any
 
 from .form import Action
-from .invariants import INVARIANTS, RULES
+from .invariants import INVARIANTS
 from .machine import ACTIONS, ASSUMPTIONS, FIELDS, INITIAL
+from .rules import RULES
 from .terms import Sort, Term
 
 State = Mapping[str, Mapping[tuple[Any, ...], Any]]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from .form import Changes, action, everywhere
+from .form import Changes, Update, action, everywhere, without
 from .state import (
     absence_needs_coverage,
     base,
@@ -18,10 +18,16 @@ from .state import (
     current,
     doomed,
     entry,
+    epoch,
     files,
     first,
     flushing,
+    gathered_current,
+    gathered_epoch,
+    gathered_from,
+    gathered_listed,
     has,
+    keep_for_retained,
     kept,
     kept_from,
     listed,
@@ -33,33 +39,33 @@ from .state import (
     progress,
     progress_in_conflict,
     rebase_index_fields,
+    restore_of_retained,
     restored,
     retained,
+    snap_current,
+    snap_epoch,
+    snap_from,
+    snap_listed,
     start,
     version,
     whole,
     written,
 )
-from .terms import FALSE, TRUE, Field, Term, forall, greatest, ite
+from .terms import FALSE, TRUE, Field, Sort, Term, forall, greatest, ite, variable
+
+VERSIONED = (progress, base, covered, caught_up, snap_epoch, snap_from, snap_current, snap_listed)
+"""What each version of the base table has."""
+_OVER = {Sort.KEY: "k", Sort.INDEX: "j", Sort.GENERATION: "h"}
 
 
-def next_version(
-    progress_is: Term | None = None,
-    base_is: Callable[[Term], Term] | None = None,
-    like: Term = newest,
-    index_is: Callable[[Field, Term], Term] | None = None,
-) -> Changes:
-    """A commit to the base table: the next version is like ``like`` but for what is given."""
-    new = newest + 1
-    indexed = index_is or (lambda field, j: field(like, j))
-    return (
-        (newest, new),
-        (retained(new), TRUE),
-        (progress(new), progress(like) if progress_is is None else progress_is),
-        everywhere(lambda k: (base(new, k), base(like, k) if base_is is None else base_is(k))),
-        everywhere(lambda j: (covered(new, j), indexed(covered, j))),
-        everywhere(lambda j: (caught_up(new, j), indexed(caught_up, j))),
-    )
+def next_version(changed: Mapping[Field, Callable[..., Term]], like: Term = newest) -> Changes:
+    """A commit to the base table: the next version is like ``like`` but for what is ``changed``."""
+    new, updates = newest + 1, list[Update]()
+    for field in VERSIONED:
+        bound = tuple(variable(_OVER[sort]) for sort in field.over[1:])
+        value = changed[field](*bound) if field in changed else field(like, *bound)
+        updates.append(Update(field, (new, *bound), bound, value))
+    return (newest, new), (retained(new), TRUE), *updates
 
 
 # ---- Generations are merged
@@ -82,38 +88,64 @@ def merge(m: Term) -> Changes:
         found = greatest(lambda p: (first <= p) & (p < start) & (cover(p) == g) & (kept(p) > 0) & has(p, kept(p), k))
         return ite(found >= 0, found, base(newest, k))
 
-    return (g > 0) & (follows | ~progress_in_conflict), *next_version(progress_is=g, base_is=of_key), (merging(m), 0)
+    return (
+        (g > 0) & (follows | ~progress_in_conflict),
+        *next_version({progress: lambda: g, base: of_key}),
+        (merging(m), 0),
+    )
 
 
 @action
 def load(b: Term) -> Changes:
     """A builder, of an index or of a region snapshot, loads the newest table version."""
-    return TRUE, (loaded(b), newest)
+    return TRUE, (loaded(b), newest), (gathered_current(b), 0)
+
+
+@action
+def gather(b: Term) -> Changes:
+    """After that it reads the region manifest, for a snapshot."""
+    region = (gathered_epoch(b), epoch), (gathered_from(b), start), (gathered_current(b), current)
+    return loaded(b) > 0, *region, everywhere(lambda g: (gathered_listed(b, g), listed(g)))
 
 
 @action
 def commit_snapshot(b: Term) -> Changes:
-    """Any commit that merges nothing: a region snapshot, a compaction, rows of others."""
+    """Any commit that merges nothing: a region snapshot, never an older one; a compaction, rows of others."""
+    fresh = (gathered_current(b) > 0) & (gathered_current(b) >= snap_current(newest))
     found = ite(rebase_index_fields, progress(newest), progress(loaded(b)))
-    return (loaded(b) > 0) & (loaded(b) >= restored), *next_version(progress_is=found), (loaded(b), 0)
+    changed: dict[Field, Callable[..., Term]] = {
+        progress: lambda: found,
+        snap_epoch: lambda: ite(fresh, gathered_epoch(b), snap_epoch(newest)),
+        snap_from: lambda: ite(fresh, gathered_from(b), snap_from(newest)),
+        snap_current: lambda: ite(fresh, gathered_current(b), snap_current(newest)),
+        snap_listed: lambda g: ite(fresh, gathered_listed(b, g), snap_listed(newest, g)),
+    }
+    return (loaded(b) > 0) & (loaded(b) >= restored), *next_version(changed), (loaded(b), 0)
+
+
+@without("snapshot_uuid_per_build")
+def overwrite_snapshot(b: Term) -> Changes:
+    """A build writes to the file that the newest version refers to."""
+    return gathered_current(b) > 0, (snap_current(newest), gathered_current(b))
 
 
 @action
 def catch_up(b: Term, i: Term) -> Changes:
     """An index is committed, and credited with the progress of the version that it was built from."""
-    reached = {covered: progress(loaded(b)), caught_up: progress(ite(credit_indexed_version, loaded(b), newest))}
+    credit = progress(ite(credit_indexed_version, loaded(b), newest))
 
-    def index_is(field: Field, other: Term) -> Term:
-        more = (other == i) & (field(newest, other) < reached[field])
-        return ite(more, reached[field], field(newest, other))
+    def raised(field: Field, to: Term) -> Callable[[Term], Term]:
+        return lambda j: ite((j == i) & (field(newest, j) < to), to, field(newest, j))
 
-    return (loaded(b) > 0) & (loaded(b) >= restored), *next_version(index_is=index_is), (loaded(b), 0)
+    changed = {covered: raised(covered, progress(loaded(b))), caught_up: raised(caught_up, credit)}
+    return (loaded(b) > 0) & (loaded(b) >= restored), *next_version(changed), (loaded(b), 0)
 
 
 @action
 def restore(t: Term) -> Changes:
     """The newest version becomes like a retained one, progress and all."""
-    return retained(t) & (t < newest), *next_version(like=t), (restored, newest + 1)
+    free = (retained(t) | ~restore_of_retained) & (t >= 1) & (t < newest)
+    return free, *next_version({}, like=t), (restored, newest + 1)
 
 
 @action
@@ -129,7 +161,7 @@ def expire(t: Term) -> Changes:
 def doom(g: Term) -> Changes:
     """A collector finds a generation that every retained version has merged, and every maintained index covers."""
     said = forall(lambda i: (g <= caught_up(newest, i)) | (~absence_needs_coverage & (caught_up(newest, i) == 0)))
-    merged = forall(lambda t: retained(t) >> (g <= progress(t)))
+    merged = forall(lambda t: (retained(t) & (keep_for_retained | (t == newest))) >> (g <= progress(t)))
     return (g >= 1) & (g < current) & said & merged, (doomed(g), TRUE)
 
 

@@ -238,3 +238,9 @@ def learn_of_listing(w: Term) -> Changes:
 def raise_hint(p: Term) -> Changes:
     """A reader or an index builder raises the last-seen hint, and changes nothing else."""
     return entry(p) & (hint < p), (hint, p), (version, version + 1)
+
+
+@without("stored_epoch_is_kept")
+def raise_hint_on_old_manifest(w: Term, p: Term) -> Changes:
+    """It writes the epoch of the manifest that it read first, not the stored one."""
+    return read(w) & entry(p) & (hint < p), (hint, p), (version, version + 1), (epoch, basis_epoch(w))

@@ -90,8 +90,9 @@ def model(
     `docs/model.md` explains all of it.
     """
     from memwal_model import text
-    from memwal_model.invariants import INVARIANTS, RULES
+    from memwal_model.invariants import INVARIANTS
     from memwal_model.machine import ACTIONS
+    from memwal_model.rules import RULES
 
     from ..traces.telling import tell
 

@@ -1,0 +1,56 @@
+"""What no step of the machine ever does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .state import covered, current, epoch, hint, newest, pointer, progress, snap_current
+from .terms import Term, after, forall, variable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rule:
+    """A statement about a step and the states before and after it."""
+
+    name: str
+    words: str
+    holds: Term
+    only: str = ""
+    """The only step that is judged; empty: all of them. Its parameters are free in ``holds``."""
+    but: str = ""
+    """The step that may break it."""
+
+    def judges(self, step: str) -> bool:
+        """Whether the rule says anything of that step."""
+        return step != self.but and self.only in ("", step)
+
+
+RULES = {
+    rule.name: rule
+    for rule in (
+        Rule("epoch_never_falls", "The stored epoch never falls.", epoch <= after(epoch)),
+        Rule("pointer_never_falls", "The replay pointer never falls.", pointer <= after(pointer)),
+        Rule("generation_never_falls", "The current generation never falls.", current <= after(current)),
+        Rule("hint_never_falls", "The last-seen hint never falls.", hint <= after(hint)),
+        Rule(
+            "progress_never_falls", "Merge progress never falls, but by a Restore.",
+            progress(newest) <= after(progress(newest)), but="restore",
+        ),
+        Rule(
+            "snapshot_stays", "The region snapshot of a table version never changes.",
+            forall(lambda t: ((t >= 1) & (t <= newest)) >> (after(snap_current(t)) == snap_current(t))),
+        ),
+        Rule(
+            "snapshot_never_falls", "A newer version has no older snapshot, but by a Restore.",
+            snap_current(newest) <= after(snap_current(newest)), but="restore",
+        ),
+        Rule(
+            "merged_once_and_in_order", "A merge raises the progress by one generation.",
+            after(progress(newest)) == progress(newest) + 1, only="merge",
+        ),
+        Rule(
+            "collected_is_covered", "A generation is collected only if every maintained index covers it.",
+            forall(lambda i: variable("g") <= covered(newest, i)), only="doom",
+        ),
+    )
+}  # fmt: skip
