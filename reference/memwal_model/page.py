@@ -34,8 +34,8 @@ ever.
     memwal explore model TRACE            # a recorded fault as steps of the machine, up to where it breaks off
     memwal explore model --tla            # the machine as a TLA+ module; --quint for Quint
 
-`quint typecheck` 0.33.1 takes the Quint module (23 November 2026; its `antlr4ts` has to be 0.5.0-alpha.4). A TLA+ grammar
-(`tree-sitter-tlaplus`) takes the TLA+ module, which a test holds; TLC and SANY were not to be had.
+`quint typecheck` 0.33.1 takes the Quint module (23 November 2026; its `antlr4ts` has to be 0.5.0-alpha.4). A test holds
+that the TLA+ grammar `tree-sitter-tlaplus` takes the TLA+ module; TLC and SANY were not to be had.
 
 ```mermaid
 flowchart LR
