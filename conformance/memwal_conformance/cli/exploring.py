@@ -84,8 +84,7 @@ def explore(
         notebook.save(out, exploration.covered)
         if hello.implementation == reproducing.PACKAGE:
             for found in notebook.findings:
-                shown = reproducing.write(found, out, harnesses[0].settings, native_version)
-                found.alone = {True: "shows it", False: "does not show it", None: "there is none"}[shown]
+                found.alone = reproducing.write(found, out, harnesses[0].settings, native_version)
             notebook.save(out, exploration.covered)
     if as_json:
         typer.echo((out / findings.FILE).read_text("utf-8"), nl=False)

@@ -39,20 +39,35 @@ def text_of(found: ForeignFinding, settings: Mapping[str, str]) -> str | None:
     return whole.replace(_PLACE, f"FINDING: dict[str, Any] = {pprint.pformat(about, width=110, sort_dicts=False)}", 1)
 
 
-def write(found: ForeignFinding, folder: Path, settings: Mapping[str, str], version: str | None) -> bool | None:
-    """Write the file below ``folder`` and run it; whether it shows the finding, None if there is no file.
+LOOKED_FOR = ("rows", "structure", "recovery")
+"""Oracles whose symptoms such a file may see: in rows, in generations, in what a new writer recovers."""
+
+
+def write(found: ForeignFinding, folder: Path, settings: Mapping[str, str], version: str | None) -> str:
+    """Write the file below ``folder`` and run it; whether it shows the finding, and if not, why.
 
     ``version``: of the package, in an environment of its own; None: the one of this interpreter.
     """
     text = text_of(found, settings)
     if text is None:
-        return None
+        return "there is none"
     file = folder / f"{found.number:02}.py"
     file.write_text(text, encoding="utf-8")
     python = sys.executable if version is None else str(interpreter(version))
     try:
         done = subprocess.run([python, str(file)], capture_output=True, text=True, timeout=_LIMIT_S, check=False)
     except subprocess.TimeoutExpired:
-        return False
+        return f"does not show it: it did not end in {_LIMIT_S} s"
     file.with_suffix(".txt").write_text(done.stdout + done.stderr, encoding="utf-8")
-    return done.returncode == 1 and "Traceback" not in done.stderr
+    return judged(found.oracle, done.returncode, done.stderr)
+
+
+def judged(oracle: str, status: int, errors: str) -> str:
+    """What a run of the file says about a finding of ``oracle``."""
+    if "Traceback" in errors or status not in (0, 1):
+        return f"does not show it: it ended with {(errors.splitlines() or [f'status {status}'])[-1]}"
+    if status == 1:
+        return "shows it"
+    if oracle not in LOOKED_FOR:
+        return f"does not show it: it looks for rows and generations, and this was seen by {oracle}"
+    return "does not show it: it tried a few times, and timing differs from that of the gate"

@@ -206,6 +206,20 @@ def test_a_finding_without_an_order_becomes_one_file_that_needs_none_of_our_code
     assert reproducing.text_of(found, {}) is None
 
 
+@pytest.mark.parametrize(
+    ("oracle", "status", "errors", "says"),
+    [
+        ("rows", 1, "", "shows it"),
+        ("rows", 0, "", "does not show it: it tried a few times, and timing differs from that of the gate"),
+        ("machine", 0, "", "does not show it: it looks for rows and generations, and this was seen by machine"),
+        ("rows", 1, "Traceback\nKeyError: 'x'\n", "does not show it: it ended with KeyError: 'x'"),
+        ("rows", -9, "", "does not show it: it ended with status -9"),
+    ],
+)
+def test_a_finding_says_why_its_file_does_not_show_it(oracle: str, status: int, errors: str, says: str) -> None:
+    assert reproducing.judged(oracle, status, errors) == says
+
+
 @pytest.mark.parametrize("text", ["", "[]", json.dumps({"format": 99})])
 def test_what_is_no_findings_file_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / findings.FILE).write_text(text, "utf-8")
