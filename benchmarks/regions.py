@@ -120,7 +120,7 @@ def metadata(regions: int) -> dict[str, object]:
         path = Path(folder) / "t"
         table = memwal.create(path, rows(np.arange(100_000), "base"), primary_key=["id"],
                               spec=memwal.bucket("b", "id", regions))  # fmt: skip
-        table.register_regions([{"b": number} for number in range(regions)])
+        named = table.register_regions([{"b": number} for number in range(regions)])
         found: dict[str, object] = {"regions": regions}
 
         def measure(name: str, work: Callable[[], T]) -> T:
@@ -130,8 +130,8 @@ def metadata(regions: int) -> dict[str, object]:
             return done
 
         def claim() -> None:
-            for number in range(regions):
-                table.writer(values={"b": number}, background=False).close()
+            for region in named:
+                table.writer(region, background=False).close()
 
         measure("claim all", claim)
         fresh = measure("open", lambda: memwal.open(path))

@@ -13,6 +13,7 @@ from typing import Any
 
 from memwal.errors import InvalidArgument, check_name
 from memwal.index.snapshot import INLINE_REGIONS
+from memwal.jobs.defaults import COMMIT_EVERY
 from memwal.revisions import REVISIONS
 
 from . import costs
@@ -25,6 +26,8 @@ from .sizes import entry_bytes, index_sizes
 DAY_S = 86_400
 SCALES = (10, 1_000, 100_000)
 """Numbers of regions that a report shows."""
+_FEW = 1e-3
+"""Regions; fewer than so many are none."""
 PAGE_NAMES = 1_000
 """Names in one page of a listing; each further page is a request."""
 
@@ -41,6 +44,8 @@ class Load:
     """Rows of a MemTable when it is flushed."""
     merge_every_s: float = 600.0
     """Every so often one merger goes through all regions."""
+    commit_every: float = float(COMMIT_EVERY)
+    """Most regions whose generations it merges in one commit."""
     snapshot_every_s: float = 900.0
     collect_every_s: float = 3600.0
     strong_reads_per_s: float = 0.01
@@ -66,7 +71,15 @@ class Load:
             value = getattr(self, one.name)
             if one.type == "float" and (not math.isfinite(value) or value < 0):
                 raise InvalidArgument(f"{one.name} is {value}, and has to be a number that is not negative")
-        for name in ("regions", "flush_rows", "merge_every_s", "snapshot_every_s", "collect_every_s", "row_bytes"):
+        for name in (
+            "regions",
+            "flush_rows",
+            "merge_every_s",
+            "commit_every",
+            "snapshot_every_s",
+            "collect_every_s",
+            "row_bytes",
+        ):
             if getattr(self, name) <= 0:
                 raise InvalidArgument(f"{name} is {getattr(self, name)}, and has to be above 0")
         check_name("revision", self.revision, REVISIONS)
@@ -82,6 +95,27 @@ class Load:
     def entries_per_flush(self) -> float:
         """WAL entries of one MemTable."""
         return self.puts_per_s / self.flushes_per_s if self.flushes_per_s else 0.0
+
+    @property
+    def commits_per_pass(self) -> float:
+        """Commits of one pass of the merger: each has the next generation of some regions.
+
+        Flushes fall on the regions at random (Poisson), so that some have several generations and others none.
+        """
+        each = self.flushes_per_s * self.merge_every_s / self.regions
+        chance, found, number = math.exp(-each), 0.0, 1
+        having = self.regions * (1 - chance)
+        while having >= _FEW:
+            found += max(having / self.commit_every, min(having, 1.0))
+            chance *= each / number
+            number += 1
+            having -= self.regions * chance
+        return found
+
+    @property
+    def commits_per_s(self) -> float:
+        """Table versions a second: those of mergers, and one per snapshot."""
+        return self.commits_per_pass / self.merge_every_s + 1 / self.snapshot_every_s
 
     @property
     def inline(self) -> bool:
@@ -163,8 +197,8 @@ class Capacity:
         return line.each * line.per_day * self.load.latency_ms / 1000 / DAY_S
 
     def commits_per_s(self) -> float:
-        """Table versions a second: one per merged generation and snapshot."""
-        return self.load.flushes_per_s + 1 / self.load.snapshot_every_s
+        """Table versions a second."""
+        return self.load.commits_per_s
 
     def as_dict(self) -> dict[str, Any]:
         """JSON object of everything."""
@@ -208,8 +242,7 @@ def load_of(result: Result) -> Load:
         return every_ms / 1000 if every_ms else math.inf
 
     merge_every_s = every_s(settings.merge_every_ms) / settings.mergers
-    commits_per_s = puts_per_s / settings.flush_entries + 1 / every_s(settings.snapshot_every_ms)
-    return Load(
+    load = Load(
         regions=settings.regions,
         puts_per_s=puts_per_s,
         rows_per_s=puts_per_s * settings.rows_per_put,
@@ -223,12 +256,13 @@ def load_of(result: Result) -> Load:
         claims_per_day=writers / settings.regions / seconds * DAY_S,
         fragments=sum(row["fragments"] for row in samples) / len(samples),
         deletion_files=sum(row["deletion files"] for row in samples) / len(samples),
-        versions_kept=settings.retain_versions + commits_per_s * settings.grace_ms / 1000,
+        commit_every=float(settings.commit_every),
         table_gb=0.0,
         latency_ms=settings.latency_ms,
         revision=settings.revision,
         collection=settings.wal_collection and settings.manifest_collection,
     )
+    return replace(load, versions_kept=settings.retain_versions + load.commits_per_s * settings.grace_ms / 1000)
 
 
 def predict(load: Load, prices: Prices | None = None) -> Capacity:
@@ -255,7 +289,7 @@ def factors(load: Load) -> dict[str, tuple[float, dict[str, float]]]:
     regions, flushes = float(load.regions), load.flushes_per_s
     tail = regions * load.entries_per_flush / 2
     waiting = flushes * load.merge_every_s
-    merged = _touched(regions, waiting)
+    merges = load.commits_per_pass
     puts_between = load.puts_per_s * load.snapshot_every_s
     dirty = _touched(regions, puts_between)
     between = load.collect_every_s
@@ -264,7 +298,7 @@ def factors(load: Load) -> dict[str, tuple[float, dict[str, float]]]:
     newer = _moved(put_s, (load.snapshot_every_s, max(between, flush_s)))
     lagging = flushes * _longer(load.merge_every_s, load.snapshot_every_s)
     generations = flushes * between
-    commits = (flushes + 1 / load.snapshot_every_s) * between
+    commits = load.commits_per_s * between
     refreshed = dirty * between / load.snapshot_every_s
     claims = load.claims_per_day * regions
     flushed_regions = _touched(regions, generations)
@@ -278,9 +312,9 @@ def factors(load: Load) -> dict[str, tuple[float, dict[str, float]]]:
             {
                 "regions": regions,
                 "generations": waiting,
-                "regions merged": merged,
-                "regions merged x fragments": merged * load.fragments,
-                "regions merged x fragments that lose rows": merged * load.fragments,
+                "commits": merges,
+                "commits x fragments": merges * load.fragments,
+                "fragments that lose rows": load.fragments if merges else 0.0,
             },
         ),
         SNAPSHOT: (
@@ -308,7 +342,7 @@ def factors(load: Load) -> dict[str, tuple[float, dict[str, float]]]:
                 "manifests collected": generations + flushed_regions + refreshed + claims * between / DAY_S,
                 "versions kept": load.versions_kept,
                 "versions collected": commits,
-                "files collected": 2 * generations + commits,
+                "files collected": 2 * merges * between / load.merge_every_s + commits,
             },
         ),
     }
@@ -357,15 +391,15 @@ def _with_bytes(found: Capacity, line: LoadLine) -> LoadLine:
     up = {
         PUT: entry_bytes(REVISIONS[load.revision]) + per_put * rows,
         FLUSH: per_flush * rows,
-        MERGE: waiting * (per_flush * rows + version),
+        MERGE: waiting * per_flush * rows + load.commits_per_pass * version,
         SNAPSHOT: version + 2 * found.details_bytes + snapshot,
     }
     down = {
         CLAIM: tail / load.regions,
-        MERGE: (load.regions + waiting) * version + waiting * per_flush * rows,
+        MERGE: load.commits_per_pass * version + waiting * per_flush * rows,
         SNAPSHOT: 2 * version + snapshot,
         STRONG: base + tail + 2 * version,
         EVENTUAL: base + version + snapshot,
-        COLLECT: (load.versions_kept + load.flushes_per_s * load.collect_every_s) * version,
+        COLLECT: (load.versions_kept + load.commits_per_s * load.collect_every_s) * version,
     }
     return replace(line, bytes_up=up.get(line.operation, 0.0), bytes_down=down.get(line.operation, 0.0))

@@ -209,29 +209,21 @@ class _Life:
         }
 
     def merge(self) -> None:
-        known = self.factors()
-        seen: Counter[str] = Counter()
-        passes = visited = struck = 0
-        for region in sorted(self.counted.run(regions.discover(self.io, self.settings.revision_()))):
-            seen += self.counted.seen
-            before = self.views.table().fragments
-            merged = self.counted.run(merger.merge_region(self.io, region))
-            if merged:
-                left = {fragment.SerializeToString() for fragment in self.views.table().fragments}
-                passes += 1
-                visited += len(before)
-                struck += sum(fragment.SerializeToString() not in left for fragment in before)
-            seen += self.counted.seen
-            self.counted.seen.clear()
-        self.counted.seen = seen
+        known, before = self.factors(), self.views.table().fragments
+        found = sorted(self.counted.run(regions.discover(self.io, self.settings.revision_())))
+        seen = self.counted.seen.copy()
+        merged, _ = self.counted.run(merger.merge_regions(self.io, found, commit_every=self.settings.commit_every))
+        self.counted.seen += seen
+        left = {fragment.SerializeToString() for fragment in self.views.table().fragments}
+        commits = max((each.commit for each in merged), default=0)
         self.note(
             MERGE,
             {
                 "regions": known["regions"],
                 "generations": known["generations"],
-                "regions merged": passes,
-                "regions merged x fragments": visited,
-                "regions merged x fragments that lose rows": struck,
+                "commits": commits,
+                "commits x fragments": commits * len(before),
+                "fragments that lose rows": sum(fragment.SerializeToString() not in left for fragment in before),
             },
         )
 
@@ -332,6 +324,7 @@ def measured(revision: str, *, collection: bool, inline: bool) -> dict[str, Cost
             revision=revision,
             regions=count,
             keys=12 * count,
+            commit_every=2,
             wal_collection=collection,
             manifest_collection=collection,
         )

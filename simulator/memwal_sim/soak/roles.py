@@ -103,9 +103,9 @@ def repeat(world: SoakWorld, role: str, every_ms: int, job: Job, *, name: str = 
 
 
 async def merge_all(world: SoakWorld) -> None:
-    """Merge every region, as `memwal.Table.merge` does."""
-    for region in sorted(await regions.discover(world.io, world.settings.revision_())):
-        await merger.merge_region(world.io, region)
+    """Merge all regions, in common commits, as `memwal.Table.merge` does."""
+    found = sorted(await regions.discover(world.io, world.settings.revision_()))
+    await merger.merge_regions(world.io, found, commit_every=world.settings.commit_every)
 
 
 async def build_snapshot(world: SoakWorld) -> None:

@@ -10,6 +10,7 @@ from memwal.effects import Io
 from memwal.errors import InvalidArgument, check_name
 from memwal.ids import Milliseconds
 from memwal.jobs.collector import Policy
+from memwal.jobs.defaults import COMMIT_EVERY
 from memwal.revisions import Interpretation, Revision
 
 from .. import bugs as planting
@@ -56,6 +57,8 @@ class SoakSettings:
     merge_every_ms: int = 10 * MINUTE
     mergers: int = 2
     """Mergers that look at all regions, each in its own time."""
+    commit_every: int = COMMIT_EVERY
+    """Most regions that share a commit of a merger."""
     snapshot_every_ms: int = 15 * MINUTE
     index_every_ms: int = 0
     """How often the index builder runs; with 0 the table has no index."""
