@@ -9,6 +9,7 @@
 - `following`: a stream of what changes
 - `errors`: sentences of errors, on both sides of Spark
 - `source`, `write`, `read`, `options`, `place`: what the data source ``memwal`` is made of
+- `settling`: what a Python worker is spared between two tasks
 - `jobs`: write, merge, catch-up, gc and verify, as functions, as commands and for ``spark-submit``
 - `tables`: regions, generations, WAL entries and marks as tables
 - `page`: the tables of options and columns in ``docs/spark.md``

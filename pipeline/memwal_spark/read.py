@@ -6,7 +6,6 @@ of the regions (`memwal.Table.plan_read`). A task reads its share and the keys a
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -22,6 +21,7 @@ from pyspark.sql.types import StructType
 
 from .options import ReadOptions
 from .place import open_table
+from .settling import settle
 from .tables import TABLES, ListedRegion, regions, rows
 
 BATCH_ROWS = 65_536
@@ -78,9 +78,7 @@ def read_part(options: ReadOptions, schema: StructType, part: ReadPartition) -> 
             yield from rows.cast(wanted).to_batches(max_chunksize=BATCH_ROWS)
     except CutGone as gone:
         raise InvalidArgument(f"[MEMWAL_CUT_GONE] {gone}") from gone
-    if not gc.get_freeze_count():
-        # Spark collects garbage after each task, and looks at every object of all modules each time: not any more.
-        gc.freeze()
+    settle()
 
 
 class RegionsPartition(InputPartition):  # type: ignore[misc] # pyspark's own types are not read

@@ -23,6 +23,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from .errors import sentences
 from .options import TableOption
 from .place import field_names, open_table
+from .settling import settle
 from .values import as_text
 
 if TYPE_CHECKING:
@@ -142,6 +143,7 @@ def _engine_region(table: Table, sources: Sequence[str]) -> Column:
         with sentences():
             rows = pa.table(list(columns), names=schema.names).cast(schema)
             values = transforms.evaluate(spec, rows, names, revision=revision)
+        settle()
         return values.column(0).combine_chunks() if as_bucket else as_text(values)
 
     return sf.arrow_udf(region, "int" if as_bucket else "string")(*sources)

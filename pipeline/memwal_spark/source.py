@@ -26,6 +26,7 @@ from .options import WriteOptions, for_reading, for_writing
 from .place import open_table
 from .read import ReadPartition, RegionsPartition, list_part, plan, plan_listing, read_part, spark_schema
 from .route import bucket_count
+from .settling import settle
 from .write import RegionTask, TaskWritten
 
 if TYPE_CHECKING:
@@ -51,7 +52,9 @@ class MemWalWriter(DataSourceArrowWriter):  # type: ignore[misc] # pyspark's own
     @sentences()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task; see `memwal_spark.write`."""
-        return RegionTask(self._options).run(iterator)
+        done = RegionTask(self._options).run(iterator)
+        settle()
+        return done
 
     @sentences()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:

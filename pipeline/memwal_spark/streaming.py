@@ -26,6 +26,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from .options import STORAGE_PREFIX, TableOption, WriteOptions, for_writing_streams
 from .place import open_table
 from .route import route, sources_of
+from .settling import settle
 from .source import AnotherClaim, check, other_claims
 from .write import ROUTE, RegionTask, TaskWritten, check_given, check_regions, context
 
@@ -67,7 +68,9 @@ class MemWalStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc] # p
         mark = _mark(task, self._options)
         check_given(table, rows, self._options.sequence_by)
         shares = _by_region(table, rows, self._options)
-        return BatchPart(tuple(RegionTask(self._options).write(table, share, mark) for share in shares))
+        done = BatchPart(tuple(RegionTask(self._options).write(table, share, mark) for share in shares))
+        settle()
+        return done
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Every task has succeeded; all rows are durable already.

@@ -23,6 +23,7 @@ from .errors import plain_errors, sentences
 from .options import STORAGE_PREFIX, for_writing
 from .place import open_table
 from .route import route
+from .settling import settle
 from .source import AnotherClaim, check, other_claims
 from .write import CALL, RegionTask, TaskWritten
 
@@ -116,6 +117,7 @@ def upsert(
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with sentences():
             done = RegionTask(options).run(batches)
+        settle()
         yield pa.RecordBatch.from_pydict({_DONE: [json.dumps(asdict(done))]})
 
     with plain_errors():

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from memwal.errors import MemwalError
 
+from ..settling import settle
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -88,6 +90,7 @@ def spread_groups(
     def tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             rows = [row for number in batch["id"].to_pylist() for row in _attempted(named[number], work)]
+            settle()
             yield pa.RecordBatch.from_pylist(
                 rows, pa.schema([("item", pa.string()), ("done", pa.string()), ("error", pa.string())])
             )
