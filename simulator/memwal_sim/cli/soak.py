@@ -234,7 +234,8 @@ def capacity(
     as_json: Json = False,
 ) -> None:
     """Say what an object store would see of a table under a steady load: requests, bytes, money."""
-    from ..soak.capacity import SCALES, Load, predict
+    from ..soak.capacity import SCALES, predict
+    from ..soak.loads import Load
     from ..soak.prices import parse_prices
 
     with mistakes_are_usage():

@@ -8,8 +8,9 @@ import pytest
 from memwal.errors import InvalidArgument
 from memwal.revisions import A, B, R
 from memwal_sim.soak import costs
-from memwal_sim.soak.capacity import Capacity, Load, load_of, predict
+from memwal_sim.soak.capacity import Capacity, predict
 from memwal_sim.soak.costs import CLAIM, COLLECT, EVENTUAL, FLUSH, MERGE, PUT, SNAPSHOT, STRONG, Cost, Observation, fit
+from memwal_sim.soak.loads import Load, load_of
 from memwal_sim.soak.prices import Prices, parse_prices
 from memwal_sim.soak.run import soak
 from memwal_sim.soak.settings import HOUR, MINUTE, SECOND, SoakSettings

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 import typer
 from memwal_sim.cli.soak import commands
-from memwal_sim.soak.capacity import Load
+from memwal_sim.soak.loads import Load
 from memwal_sim.soak.prices import Prices
 from memwal_sim.soak.settings import SoakSettings
 from typer.testing import CliRunner
