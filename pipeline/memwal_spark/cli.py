@@ -83,8 +83,9 @@ def validate(
 
     from . import faults as kinds
     from . import replaying
-    from . import validate as job
+    from . import validate as running
     from .errors import plain_errors
+    from .job import Job
     from .progress import PhaseProgress
     from .report import to_json
     from .terminal import show
@@ -97,7 +98,7 @@ def validate(
             _alone(context, "replay", "out", "as_json")
             wanted, replayed = replaying.load(replay, out)
         else:
-            wanted = job.Job(
+            wanted = Job(
                 out=out,
                 revision=revision,
                 regions=regions,
@@ -108,7 +109,7 @@ def validate(
                 writer=writer,
             )
         with plain_errors():
-            found = job.compare_again(wanted, progress) if again else job.validate(wanted, progress, replayed)
+            found = running.compare_again(wanted, progress) if again else running.validate(wanted, progress, replayed)
     except (InvalidArgument, AnalysisException) as mistake:
         typer.echo(str(mistake), err=True)
         raise typer.Exit(2) from mistake

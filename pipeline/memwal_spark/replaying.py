@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from memwal.errors import InvalidArgument
 from pyspark.sql import functions as sf
 
+from .job import Job
 from .logs import AnyLog, Flights, Made, OwnLog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from .faults import Fault
-    from .validate import Job
 
 FORMAT = 1
 LOGS: Mapping[str, Callable[..., AnyLog]] = {"flights": Flights, "preset": Made, "own": OwnLog}
@@ -35,7 +35,7 @@ TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replayed:
+class ReplayedJob:
     """What a job is held to that is run again."""
 
     report: Path
@@ -75,13 +75,11 @@ def recipe(job: Job, log_hash: str) -> dict[str, Any]:
     return {"format": FORMAT, "log": {"kind": kind, **log}, "log_hash": log_hash, **asked, "faults": list(job.faults)}
 
 
-def load(report: Path, out: Path) -> tuple[Job, Replayed]:
+def load(report: Path, out: Path) -> tuple[Job, ReplayedJob]:
     """The job of a ``report`` (its JSON), to be run again in ``out``; and what it is held to.
 
     Raises InvalidArgument for a file that is no report, or one of a job that cannot be run again.
     """
-    from .validate import Job
-
     told = _report(report)
     asked = told.get("job")
     if not isinstance(asked, dict):
@@ -100,7 +98,7 @@ def load(report: Path, out: Path) -> tuple[Job, Replayed]:
         drawn = tuple(
             {name: value for name, value in proof["fault"].items() if name != "evidence"} for proof in told["faults"]
         )
-        return job, Replayed(report=report, log_hash=str(asked["log_hash"]), faults=drawn)
+        return job, ReplayedJob(report=report, log_hash=str(asked["log_hash"]), faults=drawn)
     except (KeyError, TypeError, AttributeError, ValueError) as wrong:
         raise InvalidArgument(f"[MEMWAL_REPORT] {report}: job: {type(wrong).__name__} {wrong}") from wrong
 

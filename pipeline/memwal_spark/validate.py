@@ -11,31 +11,29 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import memwal
-from memwal.errors import InvalidArgument, check_name
+from memwal.errors import InvalidArgument
 from memwal.index.transforms import SpecRequest
-from memwal.region.sequences import LateRows
-from memwal.revisions import REVISIONS
 from memwal.violations import Violation
 
 from . import drivers, html, jobs, logs, readings, report, runtime, timeline, watching
 from .beside import Beside, BesideBuilder, BesideCollector, BesideLooker, BesideReport, make_index
 from .change_log import ChangeLog
-from .faults import KINDS, LIGHT, needs_cluster
+from .faults import needs_cluster
 from .folder import Folder
 from .foreign_run import OwnWriter, working_writer
-from .logs import AnyLog, Flights, OwnLog
+from .job import Job
 from .memory import PeakMemory
 from .merging import BackgroundMerger, MergerProgress
 from .oracle import Fingerprint, OracleComparison
 from .progress import PhaseProgress, RunningPhase
 from .proofs import Proof, event_log, flush_event_log
-from .replaying import Replayed, hash_of, recipe
+from .replaying import ReplayedJob, hash_of, recipe
 from .report import AFTER, BASE, BEFORE, ITS_OWN, WRITE, JobReport, MergerReport, RegionResult, VerifyResult
 from .timeline import FileRecorder, Timeline
 from .watching import KeyReader
@@ -45,41 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """What is to be validated."""
-
-    out: Path
-    revision: str = "B"
-    regions: int = 8
-    log: AnyLog = Flights()
-    faults: tuple[str, ...] = LIGHT
-    """Kinds of `memwal_spark.faults`."""
-    seed: int = 0
-    """Makes or draws the log."""
-    fault_seed: int = 0
-    """Draws what the faults strike."""
-    cores: int = 2
-    writer: str | None = None
-    """An adapter that writes in place of the engine: `foreign.SHIPPED`, or a command."""
-    late_rows: LateRows = "drop"
-    """What tasks do with late rows; anything else is a plant, to see that this job notices."""
-
-    def __post_init__(self) -> None:
-        check_name("revision", self.revision, REVISIONS)
-        for kind in self.faults:
-            check_name("fault", kind, KINDS)
-        if isinstance(self.log, OwnLog) and self.log.delete is not None and not REVISIONS[self.revision].tombstones:
-            raise InvalidArgument(
-                f"[MEMWAL_NO_DELETES] --delete needs a revision that has deletes, R, and this is {self.revision}"
-            )
-        if self.writer is not None and "stream-restart" in self.faults:
-            raise InvalidArgument("[MEMWAL_OPTION] stream-restart: streams are the engine's own, so leave out --writer")
-        if self.regions < 1:
-            raise InvalidArgument(f"at least one region is needed, not {self.regions}")
-
-
-def validate(job: Job, progress: PhaseProgress, replayed: Replayed | None = None) -> JobReport:
+def validate(job: Job, progress: PhaseProgress, replayed: ReplayedJob | None = None) -> JobReport:
     """Run the whole job in ``job.out``, whose earlier results it replaces; writes report.json and report.html there.
 
     A session that is running already is used, and has to keep an event log; else one is started and stopped.
@@ -141,7 +105,7 @@ def _run(
     progress: PhaseProgress,
     spark: SparkSession,
     memory: PeakMemory,
-    replayed: Replayed | None,
+    replayed: ReplayedJob | None,
 ) -> JobReport:
     writer = working_writer(job.writer, job.revision, folder, log, progress)
     with progress.phase("create the table"):
@@ -201,7 +165,7 @@ def _run(
 
 
 def _plan(
-    job: Job, folder: Folder, log: ChangeLog, writer: OwnWriter, spark: SparkSession, replayed: Replayed | None
+    job: Job, folder: Folder, log: ChangeLog, writer: OwnWriter, spark: SparkSession, replayed: ReplayedJob | None
 ) -> LogWrites:
     with writer.progress.phase("plan the jobs and their faults"):
         writes = LogWrites.plan_for(

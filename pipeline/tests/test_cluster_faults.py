@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from memwal_spark import faults, validate
+from memwal_spark.job import Job
 from memwal_spark.logs import Made
 from memwal_spark.progress import PhaseProgress
 from memwal_spark.report import JobReport
-from memwal_spark.validate import Job
 from rich.console import Console
 
 if TYPE_CHECKING:

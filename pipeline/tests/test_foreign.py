@@ -21,10 +21,10 @@ from memwal_spark.folder import Folder
 from memwal_spark.foreign import ForeignFailed, ForeignProcess, ForeignWriter
 from memwal_spark.foreign_run import ForeignRun, working_writer
 from memwal_spark.foreign_task import ForeignRegionWriter
+from memwal_spark.job import Job
 from memwal_spark.logs import Flights
 from memwal_spark.options import TableOption
 from memwal_spark.progress import PhaseProgress
-from memwal_spark.validate import Job
 from rich.console import Console
 
 BROKEN = f"{sys.executable} -m memwal_conformance.proving.broken"

@@ -11,8 +11,8 @@ import pytest
 import typer
 from memwal.errors import InvalidArgument
 from memwal_spark import cli, faults, replaying
+from memwal_spark.job import Job
 from memwal_spark.logs import AnyLog, Flights, Made, OwnLog
-from memwal_spark.validate import Job
 from typer.testing import CliRunner
 
 PLAN = faults.planned(("task-error", "orphan"), 7, [{0: 90, 1: 95}] * 2, 20, Path("evidence"))

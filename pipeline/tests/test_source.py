@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import memwal
 import pyarrow as pa
 import pytest
-from memwal_spark import faults
+from memwal_spark import striking
 from memwal_spark.faults import Fault
 from memwal_spark.route import route
 from pyspark.errors import AnalysisException, PySparkException
@@ -95,19 +95,19 @@ def test_the_report_says_what_each_task_wrote(spark: SparkSession, tmp_path: Pat
         assert task["generations"] == region.manifest.generation_current - 1 == 1
 
 
-@pytest.mark.parametrize("kind", ["raise", "kill"])
+@pytest.mark.parametrize("kind", ["task-error", "worker-kill"])
 def test_a_task_that_fails_after_durable_puts_is_retried_under_a_higher_epoch(
-    spark: SparkSession, tmp_path: Path, kind: faults.Kind
+    spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
-    spark.dataSource.register(faults.SourceWithFaults)
+    spark.dataSource.register(striking.SourceWithFaults)
     table = bucketed(tmp_path / "t")
     evidence = tmp_path / "evidence.json"
-    fault = Fault(kind=kind, partition=2, rows=30, puts=3, evidence=str(evidence))
+    fault = Fault(kind=kind, job=0, partition=2, rows=30, puts=3, evidence=str(evidence))
     save(
         route(events(spark), table, sequence_by="seq"),
         tmp_path / "t",
-        faults.FORMAT,
-        plannedFaults=faults.plan_json([fault]),
+        striking.FORMAT,
+        plannedFaults=striking.Strikes(faults=(fault,)).to_json(),
         flushEveryRows=20,
         reportPath=tmp_path / "report.json",
     )

@@ -11,11 +11,11 @@ import pytest
 import typer
 from memwal_spark import cli, flights, validate
 from memwal_spark.folder import Folder
+from memwal_spark.job import Job
 from memwal_spark.logs import Flights
 from memwal_spark.progress import PhaseProgress
 from memwal_spark.proofs import Proof
 from memwal_spark.report import AFTER, BASE, BEFORE, JobReport
-from memwal_spark.validate import Job
 from rich.console import Console
 from typer.testing import CliRunner
 
