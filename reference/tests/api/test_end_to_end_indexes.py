@@ -233,7 +233,7 @@ def test_an_index_without_an_entry_counts_as_caught_up_as_the_texts_have_it(plac
     flush(table, rows([3]))
     table.maintain([])  # no merge makes an entry
     table.merge()
-    assert ways(place, "literal")[0] == "base_table -1: index+scan of 1 fragments"
+    assert ways(place, "literal")[0] == "base_table -1: index+scan of 1 fragment"
     assert ways(place) == ["base_table -1: index+gen=1 index"]  # AMB-71: what the index does not cover counts
     made = {"num_partitions": len(CENTROIDS), "ivf_centroids": CENTROIDS, "replace": True}
     lance.dataset(place).create_index("vf", "IVF_FLAT", name="flat", metric="l2", **made)

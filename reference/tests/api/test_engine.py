@@ -321,9 +321,9 @@ def test_a_plan_has_the_base_once_and_each_generation_and_memtable_under_its_num
     assert told.splitlines() == [
         "DeduplicateExec: partition_by=[id], order_by=[_gen DESC, _rowaddr DESC]  [3 rows]",
         "  UnionExec",
-        "    ScanExec: base_table[gen=-1]  [2 rows of 1 fragments]",
-        "    ScanExec: region r[gen=2]  [1 rows of 1 fragments]",
-        "    ScanExec: region r[gen=1]  [1 rows of 1 fragments]",
+        "    ScanExec: base_table[gen=-1]  [2 rows of 1 fragment]",
+        "    ScanExec: region r[gen=2]  [1 row of 1 fragment]",
+        "    ScanExec: region r[gen=1]  [1 row of 1 fragment]",
     ]
 
 
@@ -346,7 +346,7 @@ def test_a_lookup_goes_from_the_newest_source_to_the_one_that_has_the_key_and_re
         "  BloomFilterGuardExec: bf[region r[gen=2]]  [negative]",
         "    TakeLastExec: region r[gen=2], filter=[id = target]  [skipped]",
         "  BloomFilterGuardExec: bf[region r[gen=1]]  [positive]",
-        "    TakeLastExec: region r[gen=1], filter=[id = target]  [1 rows of 1 fragments]",
+        "    TakeLastExec: region r[gen=1], filter=[id = target]  [1 row of 1 fragment]",
         "  TakeLastExec: base_table[gen=-1], filter=[id = target]  [not read]",
     ]
 

@@ -41,6 +41,8 @@ OUTER = {
 _HEAD = """\
 # Which types columns may have
 
+This page lists the types that columns, keys and region values may have.
+
 A table takes a type if every value of it comes back: from the WAL, from a writer's memory, from what the next writer
 recovers, from generations, from the base table after merges and compaction, through filters and lookups, and through
 pylance's reader, under revisions A, B and R. `reference/tests/api/test_nested_values.py` holds that, cell by cell. Any

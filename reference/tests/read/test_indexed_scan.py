@@ -234,7 +234,7 @@ def test_generations_in_the_gap_answer_for_the_rows_that_the_base_index_lacks(tm
     assert set(table.scan(["id"], "n = 7").column("id").to_pylist()) == before | {1_000, 1_001, 1_002}
     shutil.rmtree(next((tmp_path / "t" / "_mem_wal").glob("*/*_gen_1")))
     base, *_ = nodes(table, "n = 7")
-    assert base.endswith("1 fragments scanned]"), "without the generation its rows are looked at one by one"
+    assert base.endswith("1 fragment scanned]"), "without the generation its rows are looked at one by one"
     assert set(table.scan(["id"], "n = 7").column("id").to_pylist()) == before | {1_000, 1_001, 1_002}
 
 
