@@ -183,8 +183,23 @@ def words_of(group: typer.core.TyperGroup, before: tuple[str, ...] = ()) -> list
     return found
 
 
-SLOW = {"gate", "soak-processes", "mutate", "kill", "watch", "certify", "coverage", "hunt", "soak", "prove", "draw"}
-"""Commands that serve, or work for minutes, when they are called rightly."""
+SLOW = frozenset(
+    [
+        "gate",
+        "soak-processes",
+        "mutate",
+        "kill",
+        "watch",
+        "certify",
+        "coverage",
+        "gallery",
+        "hunt",
+        "soak",
+        "prove",
+        "draw",
+    ]
+)
+"""Commands that serve, work for minutes, or write into the clone (`docs gallery`), when they are called rightly."""
 
 
 def fuzzed(count: int, seed: int) -> list[list[str]]:
