@@ -37,17 +37,19 @@ def batch(*rows: tuple[int, int]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([{"id": key, "seq": seq} for key, seq in rows], schema=SCHEMA)
 
 
-def lines(rows: WatchedRows, attempt: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in Path(rows.folder, f"{attempt}.jsonl").read_text().splitlines()]
+def lines(rows: WatchedRows) -> list[dict[str, Any]]:
+    """What the one attempt that wrote has noted."""
+    (file,) = Path(rows.folder).glob("*.jsonl")
+    return [json.loads(line) for line in file.read_text().splitlines()]
 
 
 def test_an_attempt_notes_the_last_row_of_each_key_of_a_batch_and_when_it_is_durable(rows: WatchedRows) -> None:
-    asked: Iterator[pa.RecordBatch] = rows.noted(iter([batch((7, 10), (8, 20), (7, 30)), batch((7, 31))]), "0")
+    asked: Iterator[pa.RecordBatch] = rows.noted(iter([batch((7, 10), (8, 20), (7, 30)), batch((7, 31))]))
     assert next(asked).num_rows == 3
-    (begun,) = lines(rows, "0")
+    (begun,) = lines(rows)
     assert begun["rows"] == [[1, 2], [2, 1]]
     next(asked)
-    durable, unknown = lines(rows, "0")[1:]
+    durable, unknown = lines(rows)[1:]
     assert durable["durable"] > begun["begun"]
     assert unknown["rows"] == [[1, NOBODYS]]
 

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 from memwal.errors import InvalidArgument
+from memwal.words import counted
 from memwal_sim import parallel
 from memwal_sim.cli.terminal import Jobs, On, mistakes_are_usage
 from memwal_sim.parallel import HERE, Workers
@@ -59,8 +60,8 @@ def watch(
             now = watching.of_runs([file for name, file in wanted if name == each])
             told = list(watching.changes(cases, now["cases"]))
             typer.echo("\n".join([*now["says"], *told]))
-            counted = f"{len(told)} cases changed"
-            typer.echo(f"{watching.PACKAGE} {each} in {runs} runs, against the record of {before}: {counted}")
+            line = f"{watching.PACKAGE} {each} in {counted(runs, 'run')}, against the record of {before}"
+            typer.echo(f"{line}: {counted(len(told), 'case')} changed")
             changed += len(told)
     typer.echo(f"reports: {folder}")
     raise typer.Exit(1 if changed else 0)

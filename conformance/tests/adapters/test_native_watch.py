@@ -63,15 +63,20 @@ def test_the_command_prints_what_changed_and_ends_with_one(
 ) -> None:
     ran: list[tuple[str, Path]] = []
     monkeypatch.setattr(watch, "recorded", lambda version: ("14.0.2", {"a": "PASS"}))
-    monkeypatch.setattr(watch, "run", lambda version, report, settings: ran.append((version, report)))
+    monkeypatch.setattr(watch, "run", lambda wanted, settings: ran.append(wanted))
     monkeypatch.setattr(watch, "of_runs", lambda reports: {"says": ["The sentence."], "cases": {"a": "UNSUPPORTED"}})
-    told = CliRunner().invoke(app, ["native", "watch", "--version", "15.0.0", "--report", str(tmp_path)])
-    assert (told.exit_code, told.stdout.splitlines()[:3]) == (
+    told = CliRunner().invoke(
+        app, ["native", "watch", *("--version", "15.0.0"), *("--version", "16.0.0"), "--report", str(tmp_path)]
+    )
+    assert (told.exit_code, told.stdout.splitlines()[:6]) == (
         1,
         [
             "The sentence.",
             "a: PASS -> UNSUPPORTED",
-            "pylance 15.0.0 in 2 runs, against the record of 14.0.2: 1 cases changed",
+            "pylance 15.0.0 in 2 runs, against the record of 14.0.2: 1 case changed",
+            "The sentence.",
+            "a: PASS -> UNSUPPORTED",
+            "pylance 16.0.0 in 2 runs, against the record of 14.0.2: 1 case changed",
         ],
     )
-    assert ran == [("15.0.0", tmp_path / "run-1"), ("15.0.0", tmp_path / "run-2")]
+    assert ran == [(each, tmp_path / each / f"run-{number}") for each in ("15.0.0", "16.0.0") for number in (1, 2)]

@@ -244,7 +244,7 @@ def stored(folder: Path, *operations: Operation) -> str:
 
 def test_the_command_says_that_a_history_is_possible(tmp_path: Path) -> None:
     path = stored(tmp_path, write("a", 0, 1), read("a", 2, 3))
-    assert call("check-history", path)[:2] == (0, "possible: 2 operations on 1 keys\n")
+    assert call("check-history", path)[:2] == (0, "possible: 2 operations on 1 key\n")
     assert json.loads(call("check-history", path, "--json")[1]) == {"operations": 2, "keys": 1, "conflicts": []}
 
 
