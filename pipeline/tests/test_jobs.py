@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 from memwal.errors import InvalidArgument
+from memwal.index import discovery
 from memwal.jobs import collector
 from memwal_spark import java, jobs
 from memwal_spark.errors import said
@@ -27,6 +28,7 @@ from memwal_spark.jobs.collecting import _finished
 from memwal_spark.jobs.commands import commands
 from memwal_spark.jobs.fitting import fitted
 from memwal_spark.jobs.sessions import has_master
+from memwal_spark.jobs.spread import JobDone, TaskDone
 from memwal_spark.jobs.upkeep import _shares
 from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -112,6 +114,35 @@ def test_regions_of_one_task_share_a_commit_and_one_fragment(spark: SparkSession
     ] * 3
     table = memwal.open(tmp_path / "t")
     assert table.version - before == len(table._state.fragments) == min(3, spark.sparkContext.defaultParallelism)
+
+
+def test_the_tasks_of_a_snapshot_together_store_what_one_process_stores(spark: SparkSession, tmp_path: Path) -> None:
+    flushed(tmp_path / "one", range(30)).snapshot()
+    flushed(tmp_path / "t", range(30))
+    assert jobs.snapshot(spark, str(tmp_path / "t")).total("regions") == 3
+
+    def rows(name: str) -> list[tuple[object, int, int]]:
+        table = memwal.open(tmp_path / name)
+        found = [(row.values, row.manifest) for row in table._run(discovery.known(table._io, table._state))]
+        return sorted((values, own.version, len(own.flushed)) for values, own in found if own is not None)
+
+    assert rows("t") == rows("one")
+    table = memwal.open(tmp_path / "t")
+    version, region = table.version, table.regions()[0].region_id
+    for manifest in (tmp_path / "t" / "_mem_wal" / region / "manifest").glob("*.binpb"):
+        manifest.write_bytes(b"?")
+    failed = command("snapshot", str(tmp_path / "t"), "--whole")
+    assert failed.exit_code == 1
+    assert region in failed.stderr
+    assert memwal.open(tmp_path / "t").version == version
+
+
+def test_a_region_with_far_more_rows_than_the_others_is_told() -> None:
+    rows = {"a": 10, "b": 12, "c": 170, "d": 8, "e": 0}
+    tasks = tuple(TaskDone(item=name, found={"rows": count}, error=None) for name, count in rows.items())
+    (hot,) = JobDone(tasks=(*tasks, TaskDone(item="f", found=None, error="?"))).hot
+    assert (hot.region, hot.rows, round(hot.times, 1)) == ("c", 170, 15.5)
+    assert JobDone(tasks=tasks[2:]).hot == ()
 
 
 @pytest.mark.parametrize(
@@ -297,7 +328,7 @@ def test_the_commands_of_the_page_do_what_it_says(spark: SparkSession, tmp_path:
         for line in block.splitlines()
     ]
     words = [line[2:] for line in typed if line[:2] == ["memwal", "spark"]]
-    assert [line[0] for line in words] == ["write", "merge", "catch-up", "gc", "verify", "why", "write"]
+    assert [line[0] for line in words] == ["write", "merge", "catch-up", "snapshot", "gc", "verify", "why", "write"]
     assert [line[0] for line in typed if line[0] != "memwal"] == ["spark-submit"]
     places = {name: tmp_path / name for name in ("the/table", "changes.csv", "log.json")}
     bucketed(places["the/table"], revision="R")
@@ -313,7 +344,7 @@ def test_the_commands_of_the_page_do_what_it_says(spark: SparkSession, tmp_path:
 
 
 @pytest.mark.parametrize(
-    "words", [["merge"], ["catch-up"], ["gc"], ["verify"], ["write", "in.csv", "--sequence-by", "seq"]]
+    "words", [["merge"], ["catch-up"], ["snapshot"], ["gc"], ["verify"], ["write", "in.csv", "--sequence-by", "seq"]]
 )
 def test_a_table_that_is_not_there_ends_a_job_with_2(spark: SparkSession, tmp_path: Path, words: list[str]) -> None:
     name, *rest = words

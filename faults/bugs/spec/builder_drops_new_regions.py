@@ -7,12 +7,12 @@ from memwal.table.state import TableState
 from memwal_sim.bugs import Bug
 
 
-async def _build(io: Io, *, inline_most: int | None = None) -> TableState:
+async def _build(io: Io, *, inline_most: int | None = None, whole: bool = False) -> TableState:
     """In place of building the region snapshot."""
 
     async def derive(state: TableState, details: IndexDetails) -> snapshot.StoredSnapshot:
-        _, live = await regions._scan(io, state)
-        return await snapshot.store(io, state, details, live, most=inline_most)
+        live = await regions.scan(io, state, await regions.folders(io), whole=whole)
+        return await snapshot.store(io, state, details, live.rows, most=inline_most)
 
     return await mem_wal.change(io, derive)
 

@@ -15,6 +15,7 @@ from memwal.cli import gc_options
 from memwal.cli import verify as verify_words
 from memwal.errors import InvalidArgument, MemwalError, check_name
 from memwal.jobs.defaults import COMMIT_EVERY, COMPACT_OVER, RETAIN_MANIFESTS
+from memwal.words import counted
 from rich.console import Console
 
 if TYPE_CHECKING:
@@ -35,12 +36,13 @@ Storage = Annotated[
     list[str] | None, typer.Option(metavar="NAME=VALUE", help="Option of the object store; may be repeated.")
 ]
 
+HOT_PAGE = "docs/scale.md, Hot regions"
 ENDS = "Exit code 0: done; 1: a task or the job failed, and what the others did stays; 2: usage, or no such table."
 
 
 def commands(app: typer.Typer) -> None:
     """Add the jobs to ``app``."""
-    for command in (write, merge, catch_up, gc, verify, why):
+    for command in (write, merge, catch_up, snapshot, gc, verify, why):
         app.command(command.__name__.replace("_", "-"), epilog=ENDS)(command)
 
 
@@ -193,6 +195,29 @@ def catch_up(
     _show(_with_progress("catching up", job), "index", line, as_json=as_json)
 
 
+def snapshot(
+    table: Place,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Read every manifest, also those that have not changed since the last one.")
+    ] = False,
+    master: Master = None,
+    storage: Storage = None,
+    as_json: AsJson = False,
+) -> None:
+    """Rebuild the region snapshot that eventual reads use; Spark tasks share the regions."""
+
+    def job(tell: Tell) -> JobDone:
+        from . import sessions, upkeep
+
+        with sessions.started("memwal spark snapshot", master) as spark:
+            return upkeep.snapshot(spark, table, whole=whole, storage=_options(storage), tell=tell)
+
+    def line(item: str, found: dict[str, Any]) -> str:
+        return f"task {item}: {counted(found['regions'], 'region')}"
+
+    _show(_with_progress("building the snapshot", job), "task", line, as_json=as_json)
+
+
 def gc(
     table: Place,
     retain_versions: gc_options.RetainVersions = None,
@@ -330,13 +355,16 @@ def _show(done: JobDone, kind: str, line: Callable[[str, dict[str, Any]], str], 
     """Print a line for each task, or JSON; end the command with 1 if one failed."""
     if as_json:
         tasks = [{kind: task.item, **(task.found or {}), "error": task.error} for task in done.tasks]
-        typer.echo(json.dumps({"failed": len(done.failed), "tasks": tasks}, indent=2))
+        hot = {"hot": [asdict(each) for each in done.hot]} if kind == "region" else {}
+        typer.echo(json.dumps({"failed": len(done.failed), "tasks": tasks, **hot}, indent=2))
     else:
         for task in done.tasks:
             if task.found is not None:
                 typer.echo(line(task.item, task.found))
         if not done.tasks:
             typer.echo("nothing to do")
+        for each in done.hot:
+            typer.echo(f"hot: {each.region} had {each.times:.1f} times the rows of the median region ({HOT_PAGE})")
         if done.compacted:
             typer.echo(f"{done.compacted} small fragments of the base rewritten as fewer")
     _end(done, kind)

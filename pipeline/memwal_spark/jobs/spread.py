@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import pickle
+import statistics
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,6 +32,11 @@ TABLE = "the table"
 FAILURES = (MemwalError, pa.ArrowException)
 """What ends the work on one thing, and not the job."""
 
+HOT_TIMES = 4.0
+"""A region is hot with at least so many times the rows of the median region that had some."""
+HOT_AMONG = 4
+"""Fewest regions with rows that are compared."""
+
 _RESULT = "item string, done string, error string"
 _LOOK_S = 0.5
 
@@ -45,6 +53,16 @@ class TaskDone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hot:
+    """A region with far more rows than the others of its job."""
+
+    region: str
+    rows: int
+    times: float
+    """Its rows by those of the median region."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobDone:
     """What a job did, task by task."""
 
@@ -56,6 +74,16 @@ class JobDone:
     def failed(self) -> tuple[TaskDone, ...]:
         """The tasks that ended with an error; the others are done all the same."""
         return tuple(task for task in self.tasks if task.error is not None)
+
+    @property
+    def hot(self) -> tuple[Hot, ...]:
+        """Regions of a merge with far more rows than the others, those with the most first."""
+        rows = {task.item: int(task.found["rows"]) for task in self.tasks if task.found and task.found.get("rows")}
+        if len(rows) < HOT_AMONG:
+            return ()
+        median = statistics.median(rows.values())
+        found = [Hot(region=region, rows=count, times=count / median) for region, count in rows.items()]
+        return tuple(sorted((one for one in found if one.times >= HOT_TIMES), key=lambda one: -one.rows))
 
     def total(self, name: str) -> int:
         """Sum of the number ``name`` over the tasks that did their work."""
@@ -117,6 +145,16 @@ def _row(item: str, done: dict[str, Any] | Exception) -> dict[str, str | None]:
     if not isinstance(done, Exception):
         return {"item": item, "done": json.dumps(done), "error": None}
     return {"item": item, "done": None, "error": told(done)}
+
+
+def as_text(value: object) -> str:
+    """A value of the engine's as a text that JSON can have."""
+    return base64.b64encode(pickle.dumps(value)).decode()
+
+
+def as_value(text: str) -> Any:
+    """The value of an `as_text` that a task of the same job wrote."""
+    return pickle.loads(base64.b64decode(text))  # noqa: S301
 
 
 def told(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Merge by region, and catch-up by index: what keeps a table small and its reads fast, in Spark's tasks.
+"""Merge and snapshot by region, and catch-up by index: what keeps a table small and its reads fast, in Spark's tasks.
 
 The driver only looks which regions have something to merge, or which indexes there are. Tasks commit to the same table:
 one that loses a version to another carries its commit over, or begins it again, as any two mergers do.
@@ -9,19 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memwal.errors import InvalidArgument, check_name
+from memwal.index import discovery
+from memwal.index import regions as building
+from memwal.index.regions import Scanned
 from memwal.jobs.defaults import COMMIT_EVERY, COMPACT_OVER
 from memwal.jobs.merger import Merged
 from memwal.table import coverage
 
 from ..options import TableOption
 from ..place import open_table
-from .spread import FAILURES, JobDone, Tell, spread, spread_groups
+from .spread import FAILURES, JobDone, Tell, as_text, as_value, spread, spread_groups
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+Name = TypeVar("Name", bound=str)
 
 
 def merge(
@@ -98,7 +103,7 @@ def merge(
     return JobDone(tasks=tasks, compacted=open_table(place)._compacted(compact_over) if merged else 0)
 
 
-def _shares(regions: Sequence[str], commit_every: int, slots: int) -> list[Sequence[str]]:
+def _shares(regions: Sequence[Name], commit_every: int, slots: int) -> list[Sequence[Name]]:
     """The regions of each task: one for each slot of the cluster, or as many as no task is larger than a commit."""
     count = max(min(slots, len(regions)), -(-len(regions) // commit_every))
     return [regions[number::count] for number in range(count)]
@@ -108,6 +113,39 @@ def _slots(spark: SparkSession) -> int:
     """Tasks that the cluster runs at once; 1 where the session does not say, as one of Spark Connect."""
     context = getattr(spark, "_sc", None)
     return int(context.defaultParallelism) if context is not None else 1
+
+
+def snapshot(
+    spark: SparkSession,
+    path: str,
+    *,
+    whole: bool = False,
+    storage: Mapping[str, str] | None = None,
+    tell: Tell | None = None,
+) -> JobDone:
+    """Rebuild the region snapshot that eventual reads use; tasks share the regions, and the driver commits.
+
+    ``whole``: read every manifest, also those that have not changed since the last snapshot. A task says ``regions``
+    (how many it found). If one fails nothing is committed: a snapshot is of all regions. Raises InvalidArgument if
+    there is no table.
+    """
+    place = TableOption(path=path, storage=dict(storage or {}))
+    table = open_table(place)
+    named = table._run(discovery.folders(table._io))
+    shares = {str(number): share for number, share in enumerate(_shares(named, len(named) or 1, _slots(spark)))}
+
+    def work(number: str) -> dict[str, Any]:
+        there = open_table(place)
+        scanned = there._run(building.scan(there._io, there._state, shares[number], whole=whole))
+        return {"regions": len(scanned.rows), "scanned": as_text(scanned)}
+
+    tasks = spread(spark, list(shares), work, tell)
+    found: list[Scanned] = [as_value(task.found.pop("scanned")) for task in tasks if task.found is not None]
+    if found and len(found) == len(tasks):
+        rows = tuple(row for scanned in found for row in scanned.rows)
+        together = Scanned(started=min(scanned.started for scanned in found), rows=rows)
+        table._run(building.build_snapshot(table._io, scanned=together))
+    return JobDone(tasks=tasks)
 
 
 def catch_up(

@@ -7,8 +7,6 @@ after the other, so that both say the same.
 
 from __future__ import annotations
 
-import base64
-import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -18,7 +16,7 @@ from memwal.drive import _no_listener
 from memwal.errors import InvalidArgument, NotFound
 from memwal.invariants import Report, runner
 
-from .spread import TABLE, JobDone, Tell, spread
+from .spread import TABLE, JobDone, Tell, as_text, as_value, spread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +65,7 @@ def _looked(
     def look(name: str) -> dict[str, Any]:
         there = _place(path, options)
         looked = there.run(runner.look_at(there.io, begun, regions[name]))
-        return {"findings": len(looked.ledger.findings), "looked": _text(looked)}
+        return {"findings": len(looked.ledger.findings), "looked": as_text(looked)}
 
     tasks = spread(spark, list(regions), look, tell)
     every = [task.found["looked"] for task in tasks if task.found is not None]
@@ -75,15 +73,15 @@ def _looked(
 
     def finish(_: str) -> dict[str, Any]:
         there = _place(path, options)
-        report = there.run(runner.finish(there.io, begun, [_value(text) for text in every], failed))
-        return {"findings": len(report.findings), "report": _text(report)}
+        report = there.run(runner.finish(there.io, begun, [as_value(text) for text in every], failed))
+        return {"findings": len(report.findings), "report": as_text(report)}
 
     (last,) = spread(spark, [TABLE], finish, tell)
     if last.found is not None:
-        report = _value(last.found["report"])
+        report = as_value(last.found["report"])
     else:
         unlooked = [*failed.items(), (TABLE, str(last.error))]
-        report = runner.without_base(_place(path, options).io, begun, [_value(text) for text in every], unlooked)
+        report = runner.without_base(_place(path, options).io, begun, [as_value(text) for text in every], unlooked)
     told = tuple(
         task if task.found is None else replace(task, found={"findings": task.found["findings"]})
         for task in (*tasks, last)
@@ -93,13 +91,3 @@ def _looked(
 
 def _place(path: str, options: Mapping[str, str]) -> Place:
     return find(path, options or None, None, _no_listener, PROFILE)
-
-
-def _text(value: object) -> str:
-    """A value of the engine's as a text that JSON can have."""
-    return base64.b64encode(pickle.dumps(value)).decode()
-
-
-def _value(text: str) -> Any:
-    """The value of a `_text` that a task of the same job wrote."""
-    return pickle.loads(base64.b64decode(text))  # noqa: S301

@@ -274,7 +274,7 @@ class Regions(Queries):
 
     def _unregistered_native(self, region: RegionId) -> RegionRow:
         """A shard that the native writer created: its manifest names the spec, and nobody registered it (R)."""
-        manifest = self._run(regions.discover(self._io, self.revision)).get(region)
+        manifest = self._run(regions.discover(self._io, self.revision, {region})).get(region)
         if manifest is None:
             raise InvalidArgument(f"region {region} is not registered", clause="AMB-52")
         (row,) = self._run(regions.unregistered(self._io, self._state, {region: manifest}))

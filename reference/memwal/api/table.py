@@ -190,14 +190,16 @@ class Table(Regions):
         self._check_not_pinned()
         self._state = self._run(maintaining.maintain(self._io, names))
 
-    def snapshot(self, *, inline_most: int | None = None) -> int:
+    def snapshot(self, *, inline_most: int | None = None, whole: bool = False) -> int:
         """Rebuild the region snapshot that eventual reads use; returns the number of regions in it.
 
+        Manifests that have not changed since the last snapshot are not read again, unless ``whole``: that repairs a
+        snapshot that another program wrote wrongly.
         ``inline_most``: most regions whose snapshot is kept inside the index; more go into a file (A, B). None: as
         the table says, 100 unless its config has ``memwal.inline_regions``.
         """
         self._check_not_pinned()
-        self._state = self._run(regions.build_snapshot(self._io, inline_most=inline_most))
+        self._state = self._run(regions.build_snapshot(self._io, inline_most=inline_most, whole=whole))
         return len(self._run(regions.known(self._io, self._state)))
 
     def gc(

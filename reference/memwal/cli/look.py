@@ -196,9 +196,16 @@ def _print_once(opened: memwal.Table, table: str) -> None:
     say(_summary(list(waiting.values()), table))
 
 
-def snapshot(table: Place, manifest_store: ManifestStore = None, as_json: AsJson = False) -> None:
+def snapshot(
+    table: Place,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Read every manifest, also those that have not changed since the last one.")
+    ] = False,
+    manifest_store: ManifestStore = None,
+    as_json: AsJson = False,
+) -> None:
     """Rebuild the region snapshot that eventual reads use."""
-    regions = memwal.open(table, manifest_store=manifest_store, listener=progress).snapshot()
+    regions = memwal.open(table, manifest_store=manifest_store, listener=progress).snapshot(whole=whole)
     if as_json:
         print_json({"regions": regions})
     else:

@@ -6,6 +6,7 @@ Source: MemWAL revision A, "MemWAL Index Builder"; AMB-36, 53, 54, 75, 103, 143.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 from .. import paths
 from ..clauses import implements
@@ -49,16 +50,23 @@ async def folders(io: Io) -> tuple[RegionId, ...]:
 
 @implements("SNAP-018", "AMB-36", "AMB-103", "AMB-143")
 async def discover(
-    io: Io, revision: Revision, among: Collection[RegionId] | None = None
+    io: Io,
+    revision: Revision,
+    among: Collection[RegionId] | None = None,
+    *,
+    read: Mapping[RegionId, RegionManifest] = MappingProxyType({}),
 ) -> dict[RegionId, RegionManifest]:
     """The regions ``among`` that have a manifest; None: all, by listing. Folders without one are ignored and noted.
 
-    Raises `ArtifactError` for a region that has data and no manifest.
+    ``read``: manifests that the caller has; one that is still the newest is not read again. Raises
+    `ArtifactError` for a region that has data and no manifest.
     """
     found: dict[RegionId, RegionManifest] = {}
     for region in await folders(io) if among is None else among:
         below = manifests.folder(io, region)
-        manifest = await manifests.latest(below, revision)
+        manifest = read.get(region)
+        if manifest is None or not await manifests.is_newest(below, manifest.version):
+            manifest = await manifests.latest(below, revision)
         if manifest is not None:
             found[region] = manifest
         else:

@@ -5,7 +5,8 @@ Source: MemWAL revision A, "MemWAL Index Builder"; AMB-33, 53, 69, 74, 75.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from .. import paths
 from ..clauses import implements
@@ -13,7 +14,7 @@ from ..codec.index_details import IndexDetails
 from ..codec.region_manifest import RegionManifest
 from ..effects import Io
 from ..errors import NotFound
-from ..ids import Milliseconds, WalPosition
+from ..ids import Milliseconds, RegionId, WalPosition
 from ..region import manifest as manifests
 from ..region import transitions
 from ..region.recovery import replay_start
@@ -25,6 +26,7 @@ from .snapshot import RegionRow, StoredSnapshot, Written
 
 __all__ = [
     "Registered",
+    "Scanned",
     "active_spec",
     "build_snapshot",
     "discover",
@@ -32,6 +34,7 @@ __all__ = [
     "known",
     "register",
     "register_all",
+    "scan",
     "spec_of",
     "the_manual_region",
     "unregistered",
@@ -42,25 +45,27 @@ __all__ = [
     "INDEX-022", "SNAP-016", "SNAP-017", "SNAP-019", "SNAP-020", "SNAP-021", "SNAP-022", "SNAP-023", "SNAP-024",
     "SNAP-026", "AMB-53", "AMB-69", "AMB-74", "AMB-75",
 )  # fmt: skip
-async def build_snapshot(io: Io, *, inline_most: int | None = None) -> TableState:
+async def build_snapshot(
+    io: Io, *, inline_most: int | None = None, whole: bool = False, scanned: Scanned | None = None
+) -> TableState:
     """Rebuild the region snapshot from the manifests, and refresh their last-seen hints on the way.
 
     Owns only the snapshot fields: configuration, merge progress and catch-up come from the version that the commit is
     built on, and so do regions that were registered meanwhile. Regions are scanned once; after a conflict only the
     commit is made anew. The time stamp is taken before the first manifest is read. ``inline_most``: most regions whose
-    snapshot is inline; None: as the table says.
+    snapshot is inline; None: as the table says. ``whole``: read every manifest, also those whose version the snapshot
+    has. ``scanned``: what `scan` found, instead of scanning.
     """
-    scanned: list[tuple[Milliseconds, tuple[RegionRow, ...]]] = []
     written = Written()
 
     async def derive(state: TableState, details: IndexDetails) -> StoredSnapshot:
-        if not scanned:
-            scanned.append(await _scan(io, state))
-        ((started, live),) = scanned
+        nonlocal scanned
+        if scanned is None:
+            scanned = await scan(io, state, await folders(io), whole=whole)
         rows = {row.region_id: row for row in await known(io, state)}
-        for row in live:
+        for row in scanned.rows:
             rows[row.region_id] = _newer(rows.get(row.region_id), row)
-        stamped = replace(details, snapshot_ts_ms=max(started, details.snapshot_ts_ms))
+        stamped = replace(details, snapshot_ts_ms=max(scanned.started, details.snapshot_ts_ms))
         return await snapshot.store(
             io,
             state,
@@ -73,17 +78,32 @@ async def build_snapshot(io: Io, *, inline_most: int | None = None) -> TableStat
     return await mem_wal.change(io, derive)
 
 
-async def _scan(io: Io, state: TableState) -> tuple[Milliseconds, tuple[RegionRow, ...]]:
-    """Time before the scan, and a row per region as its manifest says now."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scanned:
+    """What a builder found of regions."""
+
+    started: Milliseconds
+    """Time before the first manifest was read."""
+    rows: tuple[RegionRow, ...]
+
+
+@implements("SNAP-019", "SNAP-020", "SNAP-021")
+async def scan(io: Io, state: TableState, among: Collection[RegionId], *, whole: bool = False) -> Scanned:
+    """A row for each of the regions ``among`` that has a manifest, as that says now; their last-seen hints are raised.
+
+    A manifest version never changes. So the one that the snapshot of ``state`` has is not read again while it is the
+    newest, unless ``whole``.
+    """
     started = await io.now()
-    live = await discover(io, state.revision)
+    rows = {row.region_id: row for row in await known(io, state)}
+    read = {region: row.manifest for region, row in rows.items() if row.manifest is not None and not whole}
+    live = await discover(io, state.revision, among, read=read)
     for region, manifest in live.items():
         live[region] = await _refreshed(manifests.folder(io, region), manifest, state)
-    rows = {row.region_id: row for row in await known(io, state)}
     lost = {region: manifest for region, manifest in live.items() if not _is_known(rows.get(region))}
     found = {row.region_id: row for row in await unregistered(io, state, lost)}
     kept = {region: replace(rows[region], manifest=live[region]) for region in live if region not in found}
-    return started, tuple({**kept, **found}.values())
+    return Scanned(started=started, rows=tuple({**kept, **found}.values()))
 
 
 def _is_known(row: RegionRow | None) -> bool:
@@ -99,7 +119,8 @@ def _newer(registered: RegionRow | None, scanned: RegionRow) -> RegionRow:
     """
     if registered is None:
         return scanned
-    found = [manifest for manifest in (registered.manifest, scanned.manifest) if manifest is not None]
+    # Of one version the one that was read from the manifest: the other came from whoever built the last snapshot.
+    found = [manifest for manifest in (scanned.manifest, registered.manifest) if manifest is not None]
     newest = max(found, key=lambda manifest: manifest.version, default=None)
     return replace(registered if _is_known(registered) else scanned, manifest=newest)
 

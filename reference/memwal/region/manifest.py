@@ -1,8 +1,8 @@
 """Region manifest versions: finding the newest, and creating the next.
 
 Requests in the undisturbed case. `latest`: the hint, the version that it names, and a HEAD of the version above; where
-versions may have been collected a HEAD of the version below too. `advance`: those, the conditional put, and the put of
-the hint; where versions may be collected a LIST between the two puts.
+versions may have been collected a HEAD of the version below too. `is_newest`: two HEADs. `advance`: those of `latest`,
+the conditional put, and the put of the hint; where versions may be collected a LIST between the two puts.
 
 Source: MemWAL revisions A and B, "Region Manifest Versioning".
 """
@@ -76,6 +76,19 @@ async def latest(io: Io, revision: Revision, *, collected: bool = True) -> Regio
     guarded = collected and lists and io.interpretation.guard_collected_versions
     found = await _climbed(io, start or ManifestVersion(1), revision, guarded) if start or not lists else None
     return await newest_listed(io, revision) if found is None and lists else found
+
+
+@implements("MANIFEST-030", "MANIFEST-031", "AMB-30")
+async def is_newest(io: Io, version: ManifestVersion) -> bool:
+    """Whether ``version``, which was the newest once, still is: `latest` without the hint and without the manifest.
+
+    Nothing follows it, and the version below is there, so that the block which ends with it was not collected. False
+    also where that cannot be said so. Version 1 has none below it: that takes a listing.
+    """
+    if version == 1:
+        return await _is_newest(io, version)
+    follows = version < UINT64_MAX and await _exists(io, ManifestVersion(version + 1))
+    return not follows and await _exists(io, ManifestVersion(version - 1))
 
 
 async def hinted(io: Io) -> ManifestVersion | None:

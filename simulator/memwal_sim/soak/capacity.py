@@ -166,7 +166,6 @@ def factors(load: Load) -> dict[str, tuple[float, dict[str, float]]]:
     newer = _moved(put_s, (load.snapshot_every_s, max(between, flush_s)))
     lagging = flushes * _longer(load.merge_every_s, load.snapshot_every_s)
     generations = flushes * between
-    commits = load.commits_per_s * between
     refreshed = dirty * between / load.snapshot_every_s
     claims = load.claims_per_day * regions
     flushed_regions = _touched(regions, generations)
@@ -192,6 +191,7 @@ def factors(load: Load) -> dict[str, tuple[float, dict[str, float]]]:
                 "unseen entries": min(puts_between, tail),
                 "regions with unseen entries": dirty,
                 "regions with a hint in their tail": regions * max(0.0, 1 - load.snapshot_every_s / flush_s),
+                "regions with a newer manifest": _changed(load, flushed_regions / between),
             },
         ),
         STRONG: (
@@ -209,11 +209,17 @@ def factors(load: Load) -> dict[str, tuple[float, dict[str, float]]]:
                 "WAL entries collected": load.puts_per_s * between,
                 "manifests collected": generations + flushed_regions + refreshed + claims * between / DAY_S,
                 "versions kept": load.versions_kept,
-                "versions collected": commits,
-                "files collected": 2 * merges * between / load.merge_every_s + commits,
+                "versions collected": load.commits_per_s * between,
+                "files collected": 2 * merges * between / load.merge_every_s + load.commits_per_s * between,
             },
         ),
     }
+
+
+def _changed(load: Load, collected_per_s: float) -> float:
+    """Regions whose manifest changed since the last snapshot: by flushes, claims, and collections of generations."""
+    changes = load.flushes_per_s + collected_per_s + load.claims_per_day * load.regions / DAY_S
+    return _touched(load.regions, changes * load.snapshot_every_s)
 
 
 def _moved(put_s: float, every_s: Sequence[float]) -> float:

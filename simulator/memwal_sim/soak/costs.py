@@ -229,9 +229,13 @@ class _Life:
 
     def snapshot(self) -> None:
         known = self.factors()
+        stored = self.counted.run(regions.known(self.io, self.views.table()))
+        kept = {row.region_id: row.manifest.version for row in stored if row.manifest is not None}
+        live = [found for row in self.table.rows if (found := self.views.region(row.region_id)) is not None]
+        newer = sum(found.version > kept.get(found.region_id, 0) for found in live)
         self.counted.run(regions.build_snapshot(self.io))
         names = ("regions", "unseen entries", "regions with unseen entries", "regions with a hint in their tail")
-        self.note(SNAPSHOT, {name: known[name] for name in names})
+        self.note(SNAPSHOT, {**{name: known[name] for name in names}, "regions with a newer manifest": newer})
 
     def read(self) -> None:
         known = self.factors()

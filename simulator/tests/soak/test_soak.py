@@ -146,10 +146,10 @@ def test_the_last_look_finds_a_generation_whose_bloom_filter_denies_its_keys() -
 
 
 def test_a_crash_of_engine_code_is_a_finding_and_names_the_process() -> None:
-    async def divide(*_args: object) -> None:
+    async def divide(*_args: object, **_named: object) -> None:
         raise ZeroDivisionError("planted")
 
-    with planted([planting(index_DOT_regions___scan=divide)]):
+    with planted([planting(index_DOT_regions__scan=divide)]):
         result = soak(BASE)
     assert broken(result) == ("no process breaks", "ENGINE")
     assert result.violation is not None
