@@ -7,11 +7,13 @@ from memwal.table.state import TableState
 from memwal_sim.bugs import Bug
 
 
-async def _build(io: Io, *, inline_most: int | None = None, whole: bool = False) -> TableState:
+async def _build(
+    io: Io, *, inline_most: int | None = None, whole: bool = False, scanned: regions.Scanned | None = None
+) -> TableState:
     """In place of building the region snapshot."""
 
     async def derive(state: TableState, details: IndexDetails) -> snapshot.StoredSnapshot:
-        live = await regions.scan(io, state, await regions.folders(io), whole=whole)
+        live = scanned or await regions.scan(io, state, await regions.folders(io), whole=whole)
         return await snapshot.store(io, state, details, live.rows, most=inline_most)
 
     return await mem_wal.change(io, derive)

@@ -64,9 +64,7 @@ async def discover(
     found: dict[RegionId, RegionManifest] = {}
     for region in await folders(io) if among is None else among:
         below = manifests.folder(io, region)
-        manifest = read.get(region)
-        if manifest is None or not await manifests.is_newest(below, manifest.version):
-            manifest = await manifests.latest(below, revision)
+        manifest = await manifests.latest(below, revision, read=read.get(region))
         if manifest is not None:
             found[region] = manifest
         else:

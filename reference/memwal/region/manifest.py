@@ -1,8 +1,9 @@
 """Region manifest versions: finding the newest, and creating the next.
 
 Requests in the undisturbed case. `latest`: the hint, the version that it names, and a HEAD of the version above; where
-versions may have been collected a HEAD of the version below too. `is_newest`: two HEADs. `advance`: those of `latest`,
-the conditional put, and the put of the hint; where versions may be collected a LIST between the two puts.
+versions may have been collected a HEAD of the version below too. These two HEADs are all for who has read the newest
+version before. `advance`: those of `latest`, the conditional put, and the put of the hint; where versions may be
+collected a LIST between the two puts.
 
 Source: MemWAL revisions A and B, "Region Manifest Versioning".
 """
@@ -58,37 +59,27 @@ def folder(table: Io, region: RegionId) -> Io:
     "MANIFEST-001", "MANIFEST-029", "MANIFEST-030", "MANIFEST-031", "MANIFEST-032", "MANIFEST-033", "FENCE-004",
     "AMB-30", "AMB-31", "AMB-32",
 )  # fmt: skip
-async def latest(io: Io, revision: Revision, *, collected: bool = True) -> RegionManifest | None:
+async def latest(
+    io: Io, revision: Revision, *, collected: bool = True, read: RegionManifest | None = None
+) -> RegionManifest | None:
     """The newest manifest of the region at ``io``, or None if the region has none.
 
-    Starts at the hint (or at 1) and probes upward until a version is missing. Lists only where the first probe fails,
-    where the hint is damaged, or where what was found may be a stale copy of a collected version: then the version
-    below it is gone. So a hint that is ahead, behind, missing or rolled back never makes a region look new or old.
+    Starts at the hint (or at 1), or at ``read``, which the caller has read before, and probes upward until a version
+    is missing. Lists only where the first probe fails, where the hint is damaged, or where what was found may be a
+    stale copy of a collected version: then the version below it is gone. So a hint that is ahead, behind, missing or
+    rolled back never makes a region look new or old.
 
     ``collected``: whether versions may have been deleted, by whomever. Only who knows that none ever was saves the
     question. What is left open then takes three faults at once: stale copies of two neighbours, and a hint that was
     rolled back to the upper one; nothing can be committed on top of it, since `advance` lists.
     """
-    # MANIFEST-029, where to start: the hint, or version 1.
-    start = await hinted(io)
+    # MANIFEST-029, where to start: the hint, or version 1. A version that was read is as good: none ever changes.
+    start = read.version if read is not None else await hinted(io)
     lists = io.interpretation.list_when_hint_fails
     # AMB-30, numbers are freed by collection: only then can a version be a stale copy.
     guarded = collected and lists and io.interpretation.guard_collected_versions
-    found = await _climbed(io, start or ManifestVersion(1), revision, guarded) if start or not lists else None
+    found = await _climbed(io, start or ManifestVersion(1), revision, guarded, read) if start or not lists else None
     return await newest_listed(io, revision) if found is None and lists else found
-
-
-@implements("MANIFEST-030", "MANIFEST-031", "AMB-30")
-async def is_newest(io: Io, version: ManifestVersion) -> bool:
-    """Whether ``version``, which was the newest once, still is: `latest` without the hint and without the manifest.
-
-    Nothing follows it, and the version below is there, so that the block which ends with it was not collected. False
-    also where that cannot be said so. Version 1 has none below it: that takes a listing.
-    """
-    if version == 1:
-        return await _is_newest(io, version)
-    follows = version < UINT64_MAX and await _exists(io, ManifestVersion(version + 1))
-    return not follows and await _exists(io, ManifestVersion(version - 1))
 
 
 async def hinted(io: Io) -> ManifestVersion | None:
@@ -103,10 +94,12 @@ async def hinted(io: Io) -> ManifestVersion | None:
     return found
 
 
-async def _climbed(io: Io, start: ManifestVersion, revision: Revision, guarded: bool) -> RegionManifest | None:
+async def _climbed(
+    io: Io, start: ManifestVersion, revision: Revision, guarded: bool, read: RegionManifest | None
+) -> RegionManifest | None:
     """The last version from ``start`` on without a gap; None if there is none, or if it may be a stale copy."""
     try:
-        data = await io.get(paths.manifest(start))
+        data = await io.get(paths.manifest(start)) if read is None else b""
         top = start
         # MANIFEST-030, MANIFEST-031: upward until one is missing, whatever the hint says.
         while top < UINT64_MAX and await _exists(io, ManifestVersion(top + 1)):
@@ -114,6 +107,8 @@ async def _climbed(io: Io, start: ManifestVersion, revision: Revision, guarded: 
         # A version whose neighbour below is gone begins the block that was kept, or is a stale copy: list.
         if guarded and (top == 1 or not await _exists(io, ManifestVersion(top - 1))) and not await _is_newest(io, top):
             return None
+        if read is not None and top == start:
+            return read
         # MANIFEST-032, HEAD requests: what lies between the first and the last is not read.
         if top > start:
             data = await io.get(paths.manifest(top))
