@@ -4,7 +4,7 @@
 `memwal_spark.plain_errors` leaves of Spark's errors our sentence.
 
 - `runtime`, `java`: find a Java, start a local session, tell what is missing
-- `route`: put each region's rows into one Spark task, in order
+- `route`: put each region's rows into one Spark task, in order; `packing`: their way there, as Arrow bytes
 - `upserting`: both in one call; `streaming`: the same for a stream, and the sink beneath it
 - `following`: a stream of what changes
 - `errors`: sentences of errors, on both sides of Spark

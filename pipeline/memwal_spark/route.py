@@ -1,18 +1,20 @@
 """Put the rows of each region into one Spark task of their own, in sequence order.
 
-Which region a row belongs to is decided by the table's region spec. Where Spark can compute that natively it does: its
-``hash`` is Murmur3 with chained seeds, and one constant as first argument turns its seed 42 into the seed 0 of the
-specification. For every other spec the engine computes it, inside Spark, over Arrow batches.
+Which region a row belongs to is decided by the table's region spec. The engine computes it inside Spark, over Arrow
+batches, and rows go through the shuffle as Arrow bytes (`memwal_spark.packing`). Where rows are only counted, or come
+as a stream, Spark computes buckets itself if it can: its ``hash`` is Murmur3 with chained seeds, and one constant as
+first argument turns its seed 42 into the seed 0 of the specification.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from memwal import cellwise
 from memwal.errors import InvalidArgument
 from memwal.index import transforms
 from memwal.index.transform_table import HASH
@@ -22,6 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from .errors import sentences
 from .options import TableOption
+from .packing import PACKED, TASK, Packing, unpacked
 from .place import field_names, open_table
 from .settling import settle
 from .values import as_text
@@ -56,25 +59,46 @@ def route(
         table = TableOption(path=table)
     if isinstance(table, TableOption):
         table = open_table(table)
+    if df.isStreaming:
+        buckets = bucket_count(table)
+        numbered = df.withColumn(_REGION, _region(df, table, sequence_by, region_column))
+        return numbered.repartition(*([buckets] if buckets is not None else []), _REGION).drop(_REGION)
+    packed = gathered(df, table, sequence_by=sequence_by, region_column=region_column)
+
+    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from unpacked(batches, sequence_by)
+        settle()
+
+    return packed.mapInArrow(rows, df.schema)
+
+
+def gathered(df: DataFrame, table: Table, *, sequence_by: str, region_column: str | None) -> DataFrame:
+    """The rows of ``df``, packed, each region's in a partition of its own; `unpacked` gives them. See `route`."""
+    region, buckets = _region(df, table, sequence_by, region_column), bucket_count(table)
+    known = _distinct(df.select(region)) if buckets is None else ()
+    packing = Packing(
+        key=tuple(table.primary_key),
+        sequence_by=sequence_by,
+        values=None if table.spec is None else _values(table),
+        region_column=region_column,
+        buckets=buckets,
+        known=known,
+    )
+    tasks = max(1, len(known)) if buckets is None else buckets + _may_be_null(table)
+    return df.mapInArrow(packing.pack, PACKED).repartitionById(tasks, TASK)
+
+
+def _region(df: DataFrame, table: Table, sequence_by: str, region_column: str | None) -> Column:
+    """The region of each row; raises InvalidArgument where nothing says what it is."""
     _require(df, [sequence_by])
-    buckets = bucket_count(table)
     if table.spec is not None:
-        region = region_of(df, table)
-    elif region_column is not None:
-        _require(df, [region_column])
-        region = sf.col(region_column)
-    else:
+        return region_of(df, table)
+    if region_column is None:
         raise InvalidArgument(
             "[MEMWAL_NO_REGION_COLUMN] the table has no region spec: name the column with each row's region id"
         )
-    numbered = df.withColumn(_REGION, region)
-    if df.isStreaming:
-        return numbered.repartition(*([buckets] if buckets is not None else []), _REGION).drop(_REGION)
-    if buckets is None:
-        task, tasks = _dense(numbered)
-    else:
-        task, tasks = sf.coalesce(sf.col(_REGION), sf.lit(buckets)), buckets + _may_be_null(table)
-    return numbered.repartitionById(tasks, task).sortWithinPartitions(sequence_by).drop(_REGION)
+    _require(df, [region_column])
+    return sf.col(region_column)
 
 
 def bucket_count(table: Table) -> int | None:
@@ -131,27 +155,39 @@ def _native_bucket(table: Table, region: RegionField, buckets: int) -> Column | 
     return sf.when(~unknown, sf.abs(murmur.cast("bigint")) % buckets).cast("int")
 
 
-def _engine_region(table: Table, sources: Sequence[str]) -> Column:
-    """The region computed by the engine's own transforms, over Arrow batches in Spark's Python workers."""
+def _values(table: Table) -> Callable[[pa.Table], pa.Table]:
+    """What computes the region values of rows, in a worker of Spark's, which opens no table for it."""
     spec, revision = table.spec, table.revision
     assert spec is not None, "the caller has looked"
     names = field_names(table)
-    schema = pa.schema([pa.field(name, table.schema.field(name).type) for name in sources])
-    as_bucket = bucket_count(table) is not None
+    schema = pa.schema([pa.field(name, table.schema.field(name).type) for name in sources_of(table)])
+
+    def values(rows: pa.Table) -> pa.Table:
+        try:
+            sources = cellwise.converted(rows, schema)
+        except InvalidArgument as failure:
+            raise InvalidArgument(f"[MEMWAL_SCHEMA] the rows do not fit the table: {failure}") from failure
+        return transforms.evaluate(spec, sources, names, revision=revision)
+
+    return values
+
+
+def _engine_region(table: Table, sources: Sequence[str]) -> Column:
+    """The region computed by the engine's own transforms, over Arrow batches in Spark's Python workers."""
+    values, as_bucket = _values(table), bucket_count(table) is not None
 
     def region(*columns: pa.Array) -> pa.Array:
         with sentences():
-            rows = pa.table(list(columns), names=schema.names).cast(schema)
-            values = transforms.evaluate(spec, rows, names, revision=revision)
+            found = values(pa.table(list(columns), names=sources))
         settle()
-        return values.column(0).combine_chunks() if as_bucket else as_text(values)
+        return found.column(0).combine_chunks() if as_bucket else as_text(found)
 
     return sf.arrow_udf(region, "int" if as_bucket else "string")(*sources)
 
 
-def _dense(numbered: DataFrame) -> tuple[Column, int]:
-    """A number from 0 for each distinct region value, and how many there are."""
-    found = [row[0] for row in numbered.select(_REGION).distinct().limit(TASKS_MOST + 1).collect()]
+def _distinct(regions: DataFrame) -> tuple[str, ...]:
+    """The values of the only column of ``regions``."""
+    found = [row[0] for row in regions.distinct().limit(TASKS_MOST + 1).collect()]
     if None in found:
         raise InvalidArgument("[MEMWAL_NULL_REGION] some rows have no region id")
     if len(found) > TASKS_MOST:
@@ -159,8 +195,7 @@ def _dense(numbered: DataFrame) -> tuple[Column, int]:
             f"[MEMWAL_TOO_MANY_REGIONS] the rows have more than {TASKS_MOST} region values: use fewer buckets, or "
             "write in parts"
         )
-    known = sf.array(*(sf.lit(value) for value in sorted(found))) if found else sf.array(sf.lit(""))
-    return (sf.array_position(known, sf.col(_REGION)) - 1).cast("int"), max(1, len(found))
+    return tuple(sorted(found))
 
 
 def _require(df: DataFrame, columns: Sequence[str]) -> None:

@@ -66,7 +66,7 @@ class MemWalStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc] # p
             return BatchPart(())
         rows, table, task = pa.Table.from_batches(batches), open_table(self._options.place), context()
         mark = _mark(task, self._options)
-        check_given(table, rows, self._options.sequence_by)
+        check_given(table.primary_key, rows, self._options.sequence_by)
         shares = _by_region(table, rows, self._options)
         done = BatchPart(tuple(RegionTask(self._options).write(table, share, mark) for share in shares))
         settle()

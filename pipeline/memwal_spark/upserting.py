@@ -21,8 +21,9 @@ from memwal.region.sequences import LateRows
 
 from .errors import plain_errors, sentences
 from .options import STORAGE_PREFIX, for_writing
+from .packing import unpacked
 from .place import open_table
-from .route import route
+from .route import gathered
 from .settling import settle
 from .source import AnotherClaim, check, other_claims
 from .write import CALL, RegionTask, TaskWritten
@@ -116,13 +117,13 @@ def upsert(
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with sentences():
-            done = RegionTask(options).run(batches)
+            done = RegionTask(options).run(unpacked(batches, sequence_by))
         settle()
         yield pa.RecordBatch.from_pydict({_DONE: [json.dumps(asdict(done))]})
 
     with plain_errors():
-        routed = route(df, table, sequence_by=sequence_by, region_column=region_column)
-        found = [json.loads(row[_DONE]) for row in routed.mapInArrow(task, f"{_DONE} string").collect()]
+        packed = gathered(df, table, sequence_by=sequence_by, region_column=region_column)
+        found = [json.loads(row[_DONE]) for row in packed.mapInArrow(task, f"{_DONE} string").collect()]
     tasks = sorted(found, key=lambda each: each["partition"])
     others = other_claims(table, [TaskWritten(**each) for each in tasks])
     if others:

@@ -141,7 +141,7 @@ class RegionTask:
 
     def _region(self, table: Table, first: pa.Table) -> RegionId:
         column = self._options.region_column
-        check_given(table, first, self._options.sequence_by)
+        check_given(table.primary_key, first, self._options.sequence_by)
         if table.spec is not None:
             self._values = table.region_values(self._stored(table, first.slice(0, 1))).to_pylist()[0]
             return table.register_region(self._values)
@@ -153,7 +153,7 @@ class RegionTask:
         return _named(first[column])
 
     def _put(self, table: Table, writer: Writer, rows: pa.Table) -> None:
-        check_given(table, rows, self._options.sequence_by)
+        check_given(table.primary_key, rows, self._options.sequence_by)
         self._check_order(rows)
         self._check_region(writer, rows)
         given = rows.num_rows
@@ -261,9 +261,9 @@ def check_regions(regions: pa.ChunkedArray) -> None:
         raise InvalidArgument("[MEMWAL_NULL_REGION] some rows have no region id")
 
 
-def check_given(table: Table, rows: pa.Table, sequence_by: str) -> None:
+def check_given(key: Iterable[str], rows: pa.Table, sequence_by: str) -> None:
     """Refuse rows without a key or a sequence; a key that is NULL would seem to be of another region."""
-    for name in table.primary_key:
+    for name in key:
         if rows[name].null_count:
             raise InvalidArgument(f"[MEMWAL_NULL_KEY] key column {name} has NULLs")
     if rows[sequence_by].null_count:
