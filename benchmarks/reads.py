@@ -12,7 +12,8 @@ seconds after one turn that is not counted, and the ratio of CPU seconds to each
 and a lookup have to find equally many rows. "nothing kept": a table that was opened with ``remember_bytes=0``, which
 opens every file anew in each read. The folder is kept if it is named, and what is in it is read again. With
 ``--minutes`` the program ends after so many, with exit code 75, between two pieces of its work: a table's base, one of
-its generations, one measure. The same command goes on from there, and prints what was measured before from the folder.
+its generations, one measure. The same command continues from there, and prints what was measured before from the
+folder.
 """
 
 from __future__ import annotations
@@ -226,7 +227,7 @@ def measured(sides: Sides, rounds: int) -> dict[str, Any]:
             wall, cpu = time.perf_counter(), time.process_time()
             try:
                 found[name] = sides[name]()
-            except Exception as failure:  # noqa: BLE001 - a peer may fail, and the run goes on
+            except Exception as failure:  # noqa: BLE001 - a peer may fail, and the run continues
                 print(f"    {name}: {type(failure).__name__}: {str(failure)[:120]}", file=sys.stderr)
                 names.remove(name)
                 del taken[name]
@@ -328,7 +329,7 @@ def _check(name: str, told: Mapping[str, Any]) -> None:
 
 
 def _quiet(_said: str) -> None:
-    """Nobody listens."""
+    """There is no listener."""
 
 
 def _say(said: str) -> None:

@@ -24,7 +24,7 @@ GENERATION_PART = 400
 Values = Callable[[np.ndarray, np.random.Generator], dict[str, pa.Array]]
 
 Due = Callable[[], None]
-"""Called between pieces of work; it may end the program, and the next run goes on from there."""
+"""Called between pieces of work; it may end the program, and the next run continues from there."""
 
 
 def _plain(keys: np.ndarray, draw: np.random.Generator) -> dict[str, pa.Array]:

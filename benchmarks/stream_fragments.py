@@ -2,8 +2,8 @@
 
 ``python benchmarks/stream_fragments.py`` lets the tasks of the streaming sink write the 8,640 batches of a day with a
 trigger every 10 seconds, one after the other and without waiting, merges and collects once an hour, appends the same
-batches to a plain table, and counts. ``--folder FOLDER --minutes 8`` runs it in parts, each of which goes on where the
-last one ended.
+batches to a plain table, and counts. ``--folder FOLDER --minutes 8`` runs it in parts, each of which continues where
+the last one ended.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ def explored(world: World, seconds: float, *, reduce: bool) -> dict[str, Any]:
 
 
 def counted(world: World, seconds: float) -> dict[str, Any]:
-    """Schedules from the start to everybody's end, exactly; if time runs out: beginnings of ``depth`` steps."""
+    """Schedules from the start to every process's end, exactly; if time runs out: beginnings of ``depth`` steps."""
     unfolding = Unfolding(world)
     layer: dict[int, int] = {START: 1}
     schedules = depth = states = 0

@@ -155,7 +155,7 @@ async def collector(region: Region) -> None:
 
 
 def judge(objects: dict[str, Any], acknowledged: dict[str, str]) -> str:
-    """What is wrong with a store after a crash of everybody, or nothing: lost rows, or epochs that went back."""
+    """What is wrong with a store after a crash of every process, or nothing: lost rows, or epochs that went back."""
     versions = sorted(int(name.removeprefix(MANIFESTS)) for name in objects if name.startswith(MANIFESTS))
     epochs = [objects[f"{MANIFESTS}{version}"][0] for version in versions]
     if epochs != sorted(epochs):

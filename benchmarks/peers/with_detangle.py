@@ -24,7 +24,7 @@ STRATEGIES = ("random", "pct:3", "auto", "dfs:3")
 
 
 def world(bug: str) -> Callable[[], Coroutine[Any, Any, None]]:
-    """The test: everybody at once, then the verdict."""
+    """The test: every process at once, then the verdict."""
 
     async def everybody() -> None:
         store = MemoryStore()

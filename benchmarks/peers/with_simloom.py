@@ -28,7 +28,7 @@ SYSTEMATIC = "systematic:"
 
 
 def world(bug: str) -> Callable[[], Coroutine[Any, Any, None]]:
-    """The test: everybody at once, then the verdict."""
+    """The test: every process at once, then the verdict."""
 
     async def everybody() -> None:
         store = MemoryStore()

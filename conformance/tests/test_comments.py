@@ -46,7 +46,7 @@ def bare(source: str) -> list[str]:
 
 
 def unexplained(source: str) -> list[int]:
-    """Lines that go on with a loop and have no comment, there or on the line above."""
+    """Lines that continue with a loop and have no comment, there or on the line above."""
     said = comments(source)
     lines = [node.lineno for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Continue)]
     return sorted(line for line in lines if not {line, line - 1} & said.keys())

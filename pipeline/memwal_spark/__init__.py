@@ -39,7 +39,7 @@ __all__ = ["Upserted", "plain_errors", "upsert", "upsert_stream"]
 
 
 def __getattr__(name: str) -> Any:
-    """The names of `__all__`; Spark is imported no sooner than somebody asks for them."""
+    """The names of `__all__`; Spark is imported when the first of them is used."""
     if name not in _HOME:
         raise AttributeError(name)
     return getattr(import_module(f".{_HOME[name]}", __name__), name)

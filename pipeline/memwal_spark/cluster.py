@@ -21,7 +21,7 @@ from . import java as javas
 
 HOSTS = ("127.0.0.2", "127.0.0.3")
 LIFETIME_S = 900.0
-"""A cluster that nobody stops ends by itself."""
+"""A cluster that is not stopped ends by itself."""
 START_S = 120.0
 
 _GUARD = """

@@ -1,6 +1,6 @@
 """Errors that say our sentence first: ``[MEMWAL_…] what is wrong and what to do``.
 
-Spark runs a data source in processes of its own, and hands on what they raise as text inside of its own errors. Two
+Spark runs a data source in processes of its own, and passes on what they raise as text inside of its own errors. Two
 pieces keep the sentence in front. In those processes `sentences` gives every error of the engine a sentence of one line
 with its code, and hides the traceback. On the user's side `plain_errors` finds the sentence in what Spark raises, be it
 classic or Connect, and raises it alone.

@@ -214,8 +214,8 @@ def _with_changes(
 
 def _gone(gone: LogGone) -> str:
     return (
-        f"entry {gone.position} of region {gone.region} was collected before it was read; the WAL goes on at "
-        f"{gone.first}. {_AGAIN[0].upper()}{_AGAIN[1:]}, or set failOnDataLoss=false to go on there without the rows "
+        f"entry {gone.position} of region {gone.region} was collected before it was read; the WAL continues at "
+        f"{gone.first}. {_AGAIN[0].upper()}{_AGAIN[1:]}, or set failOnDataLoss=false to continue without the rows "
         "between. gc with a longer retain_age_ms keeps entries for streams that stand still"
     )
 

@@ -1,7 +1,7 @@
 """What a validation does when another implementation writes: it is asked, watched, overtaken and judged.
 
 The judge is the conformance suite's (``memwal conformance judge``), a program of its own: it reads the bytes with code
-that shares no line with the engine, and looks after each phase, when nobody else works on the table.
+that shares no line with the engine, and looks after each phase, when no other process works on the table.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class ForeignRun(OwnWriter):
 
     @contextmanager
     def during(self, when: str) -> Iterator[None]:
-        """What fails in the body is a finding: the job goes on, and the judge looks at what there is."""
+        """What fails in the body is a finding: the job continues, and the judge looks at what there is."""
         try:
             yield
         except ArtifactError as broken:

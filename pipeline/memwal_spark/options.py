@@ -50,9 +50,9 @@ FOLLOW: Mapping[str, str] = {
     "path": "folder or address of the table",
     "readChangeFeed": "true; required, since the columns of changes are more than the table's",
     "startingFrom": "snapshot (default: the rows that there are, then changes), earliest (the first entries that WALs "
-    "still have) or latest (changes from now on); a query that has a checkpoint goes on from there",
+    "still have) or latest (changes from now on); a query that has a checkpoint continues from there",
     "maxEntriesPerTrigger": "most WAL entries of one batch, of all regions together; default: all there are",
-    "failOnDataLoss": "true (default): fail if entries were collected before they were read; false: go on behind them",
+    "failOnDataLoss": "true (default): fail if entries were collected before they were read; false: skip them",
     "revision": "revision A, B or R that the table must have",
 }
 """Options of ``spark.readStream``: name -> meaning."""

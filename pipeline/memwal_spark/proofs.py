@@ -1,4 +1,4 @@
-"""Proofs from Spark's event logs that planned faults happened, and that Spark went on as it does in life."""
+"""Proofs from Spark's event logs that planned faults happened, and that Spark continued as it does in life."""
 
 from __future__ import annotations
 

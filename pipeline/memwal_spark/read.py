@@ -26,7 +26,7 @@ from .tables import TABLES, ListedRegion, regions, rows
 
 BATCH_ROWS = 65_536
 TASKS_MOST = 32
-"""Tasks among which the regions are divided that a table of `tables.TABLES` is about, where nobody says how many."""
+"""Tasks among which the regions are divided that a table of `tables.TABLES` is about, by default."""
 _HIDING = Hiding()
 """Of this worker: tasks of one read that it does one after another read the keys above the base once."""
 

@@ -42,7 +42,7 @@ def spark_read(spark: SparkSession, folder: Folder) -> int:
 
 
 def base_read(folder: Folder) -> int:
-    """Read the base table with pylance, which knows nothing of this engine; store the rows, return their number."""
+    """Read the base table with pylance, without this engine; store the rows, return their number."""
     import lance
 
     dataset = lance.dataset(str(folder.table))

@@ -60,8 +60,8 @@ class MemWalWriter(DataSourceArrowWriter):  # type: ignore[misc] # pyspark's own
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Every task has succeeded; all rows are durable already. Writes the report that was asked for.
 
-        Raises `AnotherClaim` if a region was claimed by somebody else since its task: a second attempt, or another job,
-        may have written there meanwhile.
+        Raises `AnotherClaim` if a region was claimed by another process since its task: a second attempt, or another
+        job, may have written there meanwhile.
         """
         written = [message for message in messages if isinstance(message, TaskWritten)]
         others = other_claims(open_table(self._options.place), written)

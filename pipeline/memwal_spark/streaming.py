@@ -75,8 +75,9 @@ class MemWalStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc] # p
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Every task has succeeded; all rows are durable already.
 
-        Raises `AnotherClaim` if somebody else has claimed a region since its task, and InvalidArgument if two tasks of
-        the batch had rows of one region: with late rows that are kept an older row may have won. The batch comes again.
+        Raises `AnotherClaim` if another process has claimed a region since its task, and InvalidArgument if two tasks
+        of the batch had rows of one region: with late rows that are kept an older row may have won. The batch comes
+        again.
         """
         written = [part for message in messages if isinstance(message, BatchPart) for part in message.regions]
         tasks = Counter(part.region_id for part in written if part.region_id is not None)

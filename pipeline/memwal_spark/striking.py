@@ -46,7 +46,7 @@ STRIKES, WATCH, FOREIGN, TASKS = "plannedFaults", "watchedRows", "foreignWriter"
 other implementation writes (`memwal_spark.foreign`); of a stream the file that receives what its tasks wrote."""
 ACKNOWLEDGED = "acknowledged"
 """What an orphan says of a put that it must not make."""
-NOBODY = "nobody has claimed the region"
+NOBODY = "the region was never claimed"
 """What an orphan says that had nobody to put after."""
 WAIT_S = 100.0
 """How long an attempt waits for another one."""
@@ -299,7 +299,7 @@ class Blow:
 
     def _sleep(self) -> None:
         time.sleep(WAIT_S)
-        raise PlannedFault(f"planned: nobody has killed partition {self._fault.partition}")
+        raise PlannedFault(f"planned: no kill reached partition {self._fault.partition}")
 
 
 def breaking(
@@ -334,7 +334,7 @@ def note_regions(evidence: Path, place: TableOption) -> None:
 
 
 def epoch_of(table: Table, region: str) -> int:
-    """The epoch of a region; 0 if nobody has claimed it."""
+    """The epoch of a region; 0 if it was never claimed."""
     found = [each.manifest for each in table.regions() if str(each.region_id) == region]
     return 0 if not found or found[0] is None else int(found[0].epoch)
 

@@ -155,7 +155,7 @@ TABLES: Mapping[str, ListedTable] = {
             "values": (pa.map_(pa.string(), pa.string()), "region value by field id, as text"),
             "manifest_version": (
                 pa.int64(),
-                "version of the newest manifest; NULL, as what follows, if nobody claimed",
+                "version of the newest manifest; NULL, like the columns below, if the region was never claimed",
             ),
             "epoch": (pa.int64(), "of the newest claim"),
             "generation_current": (pa.int64(), "generation that the next flush makes"),

@@ -1,7 +1,7 @@
 """What happened when: attempts of tasks, claims, flushes, merges; rows that wait for a merge; bytes that were written.
 
 Attempts are told by Spark's event log. Claims and flushes are the versions of the region manifests, with the times of
-their files, whoever wrote them; merges are told by the merger. All clocks are one, the machine's.
+their files, whichever process wrote them; merges are told by the merger. All clocks are one, the machine's.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def upsert(
     batch, from 0 on, that is written once (under ``spark.speculation`` a call without one is a batch of its own);
     ``storage``: options of the object store, which this process has to reach as the tasks do. Raises InvalidArgument
     before any task, `PySparkException` with our sentence for what failed in one (`memwal_spark.plain_errors`), and
-    `AnotherClaim` if a region was claimed by somebody else since its task.
+    `AnotherClaim` if a region was claimed by another process since its task.
     """
     given = {
         "path": path,
@@ -149,7 +149,7 @@ def batch_of(txn: tuple[str, int] | None, *, speculates: bool) -> tuple[str, int
 
 
 def _number_of_call() -> int:
-    """A number that no other call has, and that is higher than those of earlier calls while the clock goes on.
+    """A number that no other call has, and that is higher than those of earlier calls while the clock advances.
 
     A region keeps the highest one only. Where the clock goes back it may lose the mark of this call, and a copy of a
     task that comes late fails the job then, as it does without any mark.

@@ -212,7 +212,7 @@ def test_a_batch_fails_at_its_end_if_a_region_was_in_two_tasks_or_was_claimed_ag
 
 
 def test_output_mode_complete_and_failing_for_late_rows_are_refused(tmp_path: Path) -> None:
-    """Rows of a batch that comes again are late: a query that failed for them would never go on."""
+    """Rows of a batch that comes again are late: a query that failed for them would never continue."""
     one_bucket(tmp_path / "t")
     options = {"path": str(tmp_path / "t"), "sequenceBy": "seq"}
     with pytest.raises(InvalidArgument, match=r"\[MEMWAL_NO_OVERWRITE\].*outputMode\('append'\)"):

@@ -1,4 +1,4 @@
-"""What has to be certain before the protocol goes on: that a create succeeded, that an object is damaged or lost.
+"""What has to be certain before the protocol continues: that a create succeeded, that an object is damaged or lost.
 
 Conditional creates are only for objects whose bytes no other process can write: those with a fresh random part in name
 or content, and WAL entries, which carry the epoch of a confirmed claim. Then finding the own bytes after an unanswered
@@ -79,7 +79,7 @@ async def create(io: Io, name: str, data: bytes) -> None:
 
 
 async def create_fresh(io: Io, name: str, data: bytes) -> None:
-    """Create ``name``, which has a random part that nobody else can have chosen, until it is known to be there.
+    """Create ``name``, which has a random part that no other process can have chosen, until it is known to be there.
 
     Conditionally where the store can do that, so that a mistake about the name is noticed. Raises as `create` does.
     """
@@ -90,7 +90,7 @@ async def create_fresh(io: Io, name: str, data: bytes) -> None:
 
 
 async def create_unconditionally(io: Io, name: str, data: bytes) -> None:
-    """Put ``name``, whose name nobody else can have chosen; repeated until it is known to be there."""
+    """Put ``name``, whose name no other process can have chosen; repeated until it is known to be there."""
 
     async def attempt(_: bool) -> None:
         await io.put(name, data)
@@ -99,7 +99,7 @@ async def create_unconditionally(io: Io, name: str, data: bytes) -> None:
 
 
 async def copy(source: Io, target: Io, name: str) -> None:
-    """Copy ``name`` from one folder to another, where nobody else writes it; until it is known to be there.
+    """Copy ``name`` from one folder to another, where no other process writes it; until it is known to be there.
 
     Raises `NotFound`.
     """
@@ -123,7 +123,7 @@ async def delete(io: Io, name: str) -> None:
 
 
 async def rename(io: Io, source: str, target: str, data: bytes) -> None:
-    """Move ``source``, which holds ``data`` and is nobody else's, to ``target``, until the outcome is known.
+    """Move ``source``, which holds ``data`` and is no other process's, to ``target``, until the outcome is known.
 
     Raises `AlreadyExists` if the target is another's, and as `_until_known` does.
     """
@@ -139,7 +139,7 @@ async def rename(io: Io, source: str, target: str, data: bytes) -> None:
 
 
 async def is_ours(io: Io, name: str, data: bytes) -> bool:
-    """Whether ``name`` is there and holds ``data``, bytes that nobody else can have written."""
+    """Whether ``name`` is there and holds ``data``, bytes that no other process can have written."""
     try:
         return await io.get(name) == data
     except NotFound:

@@ -41,7 +41,7 @@ LOOK_S = 1.0
 
 
 def _no_listener(event: str, fields: dict[str, object]) -> None:
-    """Nobody listens."""
+    """There is no listener."""
 
 
 def drive(
@@ -208,7 +208,7 @@ class Threads:
                 reply, failure = None, None
                 try:
                     reply = performing.perform(request)
-                except BaseException as raised:  # noqa: BLE001 - it is handed on to the coroutine
+                except BaseException as raised:  # noqa: BLE001 - it is passed on to the coroutine
                     failure = raised
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
@@ -226,7 +226,7 @@ class Threads:
         performing: _Performing,
         notes: list[Note],
     ) -> Any:
-        """Run to the next request during which others may go on; the caller holds ``changed``."""
+        """Run to the next request during which others may run; the caller holds ``changed``."""
         while True:
             try:
                 request = coroutine.throw(failure) if failure is not None else coroutine.send(reply)
@@ -248,7 +248,7 @@ class Threads:
                         reply = self._wait(request)
                     case _:
                         reply = performing.perform(request)
-            except BaseException as raised:  # noqa: BLE001 - it is handed on to the coroutine
+            except BaseException as raised:  # noqa: BLE001 - it is passed on to the coroutine
                 failure = raised
 
     def _spawn(self, start: Callable[[], Protocol[T]]) -> Task[T]:
@@ -262,7 +262,7 @@ class Threads:
         spawned = self._spawned[number]
         try:
             spawned.result = self.run(start())
-        except BaseException as failure:  # noqa: BLE001 - it is handed on, to the coroutine that joins
+        except BaseException as failure:  # noqa: BLE001 - it is passed on, to the coroutine that joins
             spawned.failure = failure
         with self.changed:
             spawned.ended = True
@@ -293,7 +293,7 @@ class Threads:
         return True
 
     def _sleep(self, timeout_s: float | None) -> None:
-        """Let others go on until one of them has made a step."""
+        """Let others run until one of them has made a step."""
         self._waiting += 1
         try:
             self.changed.wait(timeout_s)

@@ -5,7 +5,7 @@ Protocol code is ``async def`` code that touches the outside world only by await
 store, and resumes the coroutine with the reply or throws an `Outcome` into it.
 
 A process may be several coroutines (`Spawn`, `Join`) that share state in memory. Only one of them runs at a time, and
-another one goes on only where this one awaits a request to the store, a `Sleep`, a `Join` or an `Until` that does not
+another one continues only where this one awaits a request to the store, a `Sleep`, a `Join` or an `Until` that does not
 hold yet. So what stands between two such requests is one step, under every driver.
 
 `Io` is what protocol functions receive: a root folder inside the store and one method per request. It has no state
@@ -177,7 +177,7 @@ class Until(Request[bool]):
 
 
 async def until(holds: Callable[[], bool], timeout_ms: Milliseconds | None = None) -> bool:
-    """As `Until`; where it holds already nobody else goes on first."""
+    """As `Until`; where it holds already no other coroutine runs first."""
     return holds() or await Until(holds, timeout_ms)
 
 
@@ -289,7 +289,7 @@ class Io:
     """Absolute name of this folder for readers outside the engine, by which base paths of other tables in the same
     store are recognised; empty if there is none."""
     interpretation: Interpretation = field(kw_only=True)
-    """What the texts leave open, as everybody who works in this folder reads it."""
+    """What the texts leave open, as every process that works in this folder reads it."""
     remembers: bool = False
     """Whether the driver keeps what was made of objects (`remembered`)."""
 

@@ -103,9 +103,9 @@ class OutcomeUnknown(Outcome):
 
 
 class Unreachable(OutcomeUnknown):
-    """Nobody answered, a read or a change: the store cannot be reached, or did not answer in time.
+    """No answer came, to a read or a change: the store cannot be reached, or did not answer in time.
 
-    ``lasting``: nothing was answered for as long as the caller allows, so that nobody waits to try again.
+    ``lasting``: nothing was answered for as long as the caller allows, so that no retry is due.
     """
 
     def __init__(self, path: str, reason: str = "no answer", *, lasting: bool = False) -> None:
@@ -142,7 +142,7 @@ class Fenced(Outcome):
 
 
 class WriterStopped(Outcome):
-    """The writer stopped after an earlier failure; reopen the region to go on (AMB-21)."""
+    """The writer stopped after an earlier failure; reopen the region to continue (AMB-21)."""
 
     def __init__(self, region: RegionId, cause: str) -> None:
         super().__init__(region=region, cause=cause)

@@ -168,7 +168,7 @@ CONFIG_INLINE_REGIONS = "memwal.inline_regions"
 CONFIG_WAL_COLLECTION = "memwal.wal_collection"
 """Key of the table config: ``on`` lets the collector delete WAL files and makes writers verify each put (AMB-25)."""
 CONFIG_MANIFEST_COLLECTION = "memwal.manifest_collection"
-"""Key of the table config: ``on`` lets the collector delete old region manifest versions and makes everybody who
+"""Key of the table config: ``on`` lets the collector delete old region manifest versions and makes every process that
 commits one confirm it (AMB-30)."""
 CONFIG_COMMITS = "memwal.commits"
 """Key of the table config: ``external`` says that versions are created by an external manifest store, so that whoever
@@ -217,9 +217,9 @@ class Interpretation:
     drained_before_new_spec: bool = True
     """AMB-54: a new region spec needs all regions of older ones drained (literal: it governs at once)."""
     fence_before_new_spec: bool = True
-    """AMB-142: a change of specs fences the writers of older regions first (literal: they go on with theirs)."""
+    """AMB-142: a change of specs fences the writers of older regions first (literal: they continue with theirs)."""
     fence_before_new_columns: bool = True
-    """AMB-50: whoever adds or drops columns fences all writers first (literal: they go on with the columns that they
+    """AMB-50: whoever adds or drops columns fences all writers first (literal: they continue with the columns that they
     have read)."""
     list_when_hint_fails: bool = True
     """AMB-31: a hinted or first version that is missing makes readers list (literal: no region)."""

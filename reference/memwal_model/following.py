@@ -223,7 +223,7 @@ def _because(course: Course, step: Step) -> str:
         if course.of("entry", p):
             return f"an entry of epoch {course.of('written', p)} stands there"
         if not course.of("mine", w):
-            return f"nobody has claimed epoch {w[1:]}"
+            return f"no writer has claimed epoch {w[1:]}"
         at = course.of("at", w)
         stands = f"an entry of epoch {course.of('written', at)}" if course.of("entry", at) else "no entry"
         return f"{w} cannot have got past position {at}, where {stands} stands"

@@ -248,7 +248,7 @@ _because(
     ),
 )  # fmt: skip
 _because(
-    "flush_is_whole", "Nobody deletes the files of a generation that can still be listed.",
+    "flush_is_whole", "No process deletes the files of a generation that can still be listed.",
     lambda w: (flushing(w) & (number(w) == current)) >> whole(w),
 )  # fmt: skip
 _because(

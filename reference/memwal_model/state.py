@@ -50,13 +50,13 @@ skip_only_merged = assumption(
 regions_before_base = assumption("regions_before_base", "AMB-101", "region state is read first, the base after it")
 memory_of_the_owner = assumption("memory_of_the_owner", "AMB-140", "memory is believed of the newest epoch only")
 
-atomic_create = assumption("atomic_create", "", "creating an object that is there is refused, whoever asks")
+atomic_create = assumption("atomic_create", "", "creating an object that exists is refused, for every caller")
 nothing_lost = assumption("nothing_lost", "", "an object that was created is there until it is deleted")
 lists_all = assumption("lists_all", "", "a listing has all that was created before it began")
 
 # ---- The region manifest: the newest version
 
-epoch = field("epoch", "", Sort.EPOCH, "writer epoch; 0: nobody has claimed the region yet")()
+epoch = field("epoch", "", Sort.EPOCH, "writer epoch; 0: the region was never claimed")()
 version = field("version", "", Sort.MANIFEST, "number of the newest version")()
 kept_from = field("kept_from", "", Sort.MANIFEST, "lower versions may have been collected")()
 pointer = field("pointer", "", Sort.POSITION, "replay pointer: the last position that a generation covers")()

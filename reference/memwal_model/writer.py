@@ -66,7 +66,7 @@ def _owns(w: Term, claimed: Term) -> Changes:
 
 @action
 def create_region() -> Changes:
-    """The region is created under epoch 0, which is nobody's: its first claim makes the version after that."""
+    """The region is created under epoch 0, which belongs to no writer: its first claim makes the version after that."""
     return (epoch == 0) & (version == 0), (version, version + 1)
 
 
@@ -79,7 +79,7 @@ def claim(w: Term) -> Changes:
 
 @action
 def claim_of_nobody() -> Changes:
-    """A claim is carried out whose sender has crashed or gets no answer: nobody takes it for its own."""
+    """A claim is carried out whose sender has crashed or gets no answer: no writer owns it."""
     return TRUE, (epoch, epoch + 1), (version, version + 1)
 
 
@@ -182,7 +182,7 @@ def lose_entry(p: Term) -> Changes:
 
 @action
 def meet_taken(w: Term) -> Changes:
-    """Somebody else's entry stands at the next position: the writer was fenced."""
+    """Another process's entry stands at the next position: the writer was fenced."""
     return live(w) & opened(w) & entry(at(w)) & (written(at(w)) != mine(w)), (dead(w), TRUE)
 
 

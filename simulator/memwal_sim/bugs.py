@@ -39,7 +39,7 @@ class Bug:
     what: str
     """What the engine does wrong, in one sentence."""
     why: str
-    """What comes of it, and why somebody might write it."""
+    """What comes of it, and why an author might write it."""
     scenario: str
     """Scenario in which an exploration finds it."""
     oracle: str

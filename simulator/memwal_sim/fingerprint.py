@@ -1,4 +1,4 @@
-"""What a suspended coroutine will do next, as a value: two with equal fingerprints go on alike.
+"""What a suspended coroutine will do next, as a value: two with equal fingerprints continue alike.
 
 A fingerprint holds, for every frame from the protocol's outermost coroutine to the awaited request, the code and the
 place in it, all locals, and what is on the frame's stack (iterators of loops, contexts, exceptions being handled), down

@@ -44,9 +44,9 @@ class ChangeTold:
     change: StoreChange
     steps: tuple[Step, ...]
     stopped: Stopped | None = None
-    """Why the run breaks off here; None if it goes on."""
+    """Why the run breaks off here; None if it continues."""
     without: str = ""
-    """The reading that had to be dropped for the run to go on."""
+    """The reading that had to be dropped for the run to continue."""
 
     @property
     def note(self) -> str:

@@ -24,7 +24,7 @@ INSPECTION = "the store can be inspected"
 
 @dataclass(frozen=True, slots=True)
 class RecoveryResult:
-    """How recovery went on some contents."""
+    """The outcome of recovery on some contents."""
 
     end: Ended
     stuck: bool = False

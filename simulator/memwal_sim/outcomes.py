@@ -35,7 +35,7 @@ class Fate(IntEnum):
     STALE = 6
     """A read that is answered as if the last change had not been made yet, on a store that remembers it."""
     SWITCH = 7
-    """Not made now: another coroutine of the process that can go on, too, goes on instead."""
+    """Not made now: another coroutine of the process that can run, too, runs instead."""
 
     @property
     def label(self) -> str:
@@ -63,7 +63,7 @@ _OF_READING = (Fate.NORMAL, Fate.THROTTLED, Fate.STALE)
 def fates(request: StoreRequest[Any], allowed: frozenset[Fate], *, switches: bool = False) -> tuple[Fate, ...]:
     """The fates that ``request`` may meet when those ``allowed`` are: normal first, then in order of `Fate`.
 
-    ``switches``: another coroutine of its process can go on, too.
+    ``switches``: another coroutine of its process can run, too.
     """
     possible: tuple[Fate, ...] = _OF_MUTATING if isinstance(request, MUTATING) else _OF_READING
     if isinstance(request, GoOn):

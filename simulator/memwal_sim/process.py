@@ -3,8 +3,8 @@
 Time, randomness and sleep are functions of the process's name and of how often it asked, so that the same replies
 always lead to the same next request.
 
-A process of several coroutines is one history, too. Of those that can go on, the first is asked for its request, and
-`SWITCHED` is the reply that lets the next one go on instead; after each step the first one is asked again.
+A process of several coroutines is one history, too. Of those that can run, the first is asked for its request, and
+`SWITCHED` is the reply that lets the next one run instead; after each step the first one is asked again.
 What a coroutine waits for besides the store is the request `GO_ON`.
 """
 
@@ -146,7 +146,7 @@ class Running:
         self.pause: Pause = Ended()
         """The request that waits, or the end; replaced by `resume`."""
         self.switches = False
-        """Whether another coroutine can go on instead, by the reply `SWITCHED`; replaced by `resume`."""
+        """Whether another coroutine can run instead, by the reply `SWITCHED`; replaced by `resume`."""
         self._advance(self._all[0], None, None)
 
     def resume(self, reply: Reply) -> Pause:
@@ -182,7 +182,7 @@ class Running:
         return site.removeprefix("memwal.")
 
     def fingerprint(self, heard: Container[str] | None = None) -> bytes:
-        """16 bytes that are equal for processes that go on alike; raises `memwal_sim.fingerprint.Unknown`.
+        """16 bytes that are equal for processes that continue alike; raises `memwal_sim.fingerprint.Unknown`.
 
         ``heard``: the events of notes that anybody listens to; None: all.
         """
@@ -203,7 +203,7 @@ class Running:
             each.close()
 
     def _advance(self, current: _Coroutine, value: Any, error: Exception | None) -> None:
-        """Run ``current`` to its next request during which others may go on, or to its end."""
+        """Run ``current`` to its next request during which others may run, or to its end."""
         notes: tuple[Note, ...] = ()
         runs = current.begun()
         for _ in range(LOCAL_LIMIT):
@@ -231,7 +231,7 @@ class Running:
         self._stand(0)
 
     def _stand(self, first: int) -> None:
-        """Ask the first that can go on, from number ``first`` on."""
+        """Ask the first that can run, from number ``first`` on."""
         able = [number for number, each in enumerate(self._all) if number >= first and self._can_go_on(each)]
         broken = next(
             (each.error for each in self._all if each.error is not None and not _is_expected(each.error)), None
@@ -331,7 +331,7 @@ def _failure(error: Exception) -> Failure:
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """What a process did that ran to its end with nobody else and without faults."""
+    """What a process did that ran to its end alone and without faults."""
 
     contents: Contents
     end: Ended

@@ -33,7 +33,7 @@ settings.register_profile(
 def named() -> str:
     """The profile that the environment names, `SHORT` if it names none.
 
-    Raises `InvalidArgument` for a name that there is not.
+    Raises `InvalidArgument` for an unknown name.
     """
     name = os.environ.get(VARIABLE) or SHORT
     check_name(VARIABLE, name, (SHORT, LONG))

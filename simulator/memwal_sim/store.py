@@ -164,13 +164,13 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class GoOn(StoreRequest[None]):
-    """In place of a request: one of several coroutines of a process goes on that does not wait for the store."""
+    """In place of a request: one of several coroutines of a process runs that does not wait for the store."""
 
 
 GO_ON = GoOn("")
 """It touches nothing."""
 SWITCHED = Returned(("another coroutine goes on",))
-"""In place of a reply: nothing is performed, and another coroutine of the process goes on."""
+"""In place of a reply: nothing is performed, and another coroutine of the process runs."""
 
 Effect: TypeAlias = tuple[Contents, Reply]
 

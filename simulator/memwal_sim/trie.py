@@ -56,7 +56,7 @@ class Trie:
         self.sites: list[str] = []
         """Node -> the protocol function that makes the request."""
         self.switches: list[bool] = []
-        """Node -> whether another coroutine of the process can go on instead."""
+        """Node -> whether another coroutine of the process can run instead."""
         self.ends: dict[int, Ended] = {}
         """Node -> end, for nodes that have one."""
         self.edges: list[tuple[int, int]] = []

@@ -95,7 +95,7 @@ def _dropped(store: Any, region_id: str, bound: int) -> Sequence[tuple[int, str]
             changed = collecting.without(data, {number for number, _ in old}, after)
             obstore.put(store, f"{folder}/{artifacts.name_of(after, 'binpb')}", changed, mode="create")
         except exceptions.AlreadyExistsError:
-            continue  # somebody else committed: begin again with what is there now
+            continue  # another process committed: begin again with what is there now
         obstore.put(store, f"{folder}/version_hint.json", json.dumps({"version": after}).encode())
         return old
     raise AdapterError("conflict", f"{_ATTEMPTS} manifest versions of {region_id} were taken by others")

@@ -1,4 +1,4 @@
-"""``memwal conformance clauses``: the registry, what stands behind each clause, and whether it all holds.
+"""``memwal conformance clauses``: the registry, the evidence for each clause, and whether it all holds.
 
 Exit codes: 0 nothing wrong, 1 something does not hold, 2 usage.
 """
@@ -88,7 +88,7 @@ def list_(
 def show(
     clause: Annotated[str, typer.Argument(metavar="CLAUSE", help="Its id, such as FENCE-003.")], as_json: Json = False
 ) -> None:
-    """Show one clause and everything that stands behind it."""
+    """Show one clause and all the evidence for it."""
     from ..proving.remembering import coverage_kept
 
     _say_if_installed()

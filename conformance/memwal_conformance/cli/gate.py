@@ -82,7 +82,7 @@ def _say_hello(gate: Gate, actors: list[str], *, as_json: bool) -> None:
 
 
 def _follow(gate: Gate, seconds: float, *, as_json: bool) -> None:
-    """Print what happens until the time is over or somebody interrupts."""
+    """Print what happens until the time is over or Ctrl-C."""
     stopped, news, shown = threading.Event(), threading.Condition(), 0
     with _interrupted(stopped):
         over = threading.Timer(seconds, _stop, (stopped, news))

@@ -1,4 +1,4 @@
-"""``memwal conformance judge``: the suite's judge on a folder of anybody's.
+"""``memwal conformance judge``: the suite's judge on a folder of any other.
 
 Exit codes: 0 nothing is broken, 1 something is, 2 usage.
 """
@@ -32,7 +32,7 @@ def judge(
 ) -> None:
     """Look at the bytes of a table with code that shares no line with the engine, and hold them to the clauses.
 
-    Nobody else may change the table meanwhile.
+    No other process may change the table meanwhile.
     """
     from memwal.errors import check_name
 

@@ -38,7 +38,7 @@ def mutate(
 
     A change is tried with the tests that enter the block that it is in. Which they are is recorded when the command
     runs for the first time, which takes as long as the tests do, and then for files of tests that have changed
-    (out/mutate/entered). A pass that was ended goes on where it was; survivors are tried again. Needs a checkout.
+    (out/mutate/entered). A pass that was ended continues where it was; survivors are tried again. Needs a checkout.
     """
     from ..proving.chances import chosen
     from ..proving.passes import TriedMutant, explained, keep, kept, made, tried

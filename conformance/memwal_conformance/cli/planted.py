@@ -96,7 +96,7 @@ def kill(
     on: On = HERE,
     as_json: Json = False,
 ) -> None:
-    """See what is planted die: ask whoever has to notice, where that is not known or stale, and keep what comes of it.
+    """See what is planted die: run what has to notice it, where that is unknown or stale, and record the outcome.
 
     Needs a checkout, since mutants change its sources (in a copy) and its tests kill them. Exit code 1 if one survives.
     """
@@ -204,7 +204,7 @@ def _chosen(
     groups: Sequence[str] | None,
     clauses: Sequence[str] | None,
 ) -> list[Planted]:
-    """What is meant. Raises `InvalidArgument` for a name that there is not, and where nothing is left."""
+    """What is meant. Raises `InvalidArgument` for an unknown name, and where nothing is left."""
     from ..proving.planted import choose, register
     from ..registry.clauses import GROUPS
     from ..registry.clauses import clauses as registry

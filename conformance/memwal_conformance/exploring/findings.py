@@ -159,7 +159,7 @@ def sentence(head: Symptom, plan: Plan, lived: Lived) -> str:
         made = next((entry for entry in lived.log if entry.order == head.order), None)
         after = f", and a crash behind {made.operation} {made.name}" if made is not None else ", and a crash"
     what = "No request fails" if plan.hit == "no fault" else plan.words[:1].upper() + plan.words[1:]
-    seen = {"recovered": " for whoever recovers", "flushed": " after recovery and flush"}.get(head.where, "")
+    seen = {"recovered": " for the process that recovers", "flushed": " after recovery and flush"}.get(head.where, "")
     return f"{what}{after}: {head.detail.splitlines()[0]}{seen}."
 
 

@@ -67,13 +67,13 @@ def _changes(operation: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OrderMoment:
-    """A moment at which another actor might go on."""
+    """A moment at which another actor might run."""
 
     actor: str
-    """Who goes on if nobody interferes."""
+    """The actor that runs if the order is not changed."""
     others: tuple[str, ...]
     free: bool
-    """The one before has come to its end: whoever goes on interrupts nobody."""
+    """The previous actor has ended: the next one interrupts none."""
 
 
 @dataclass(slots=True)
@@ -147,7 +147,7 @@ class InOrder:
 
 def plan_of(switches: Mapping[int, str], rules: Plan | None = None) -> Plan:
     """The plan with these switches, and the rules of another plan."""
-    where = ", ".join(f"{actor} goes on at decision {number + 1}" for number, actor in sorted(switches.items()))
+    where = ", ".join(f"{actor} runs at decision {number + 1}" for number, actor in sorted(switches.items()))
     words = where or "one actor after another"
     if rules is None:
         return Plan(words=words, hit="order", switches=dict(switches))

@@ -69,7 +69,7 @@ class Plan:
     """Class and operation of what a fault meets, such as ``manifest CREATE``; ``order`` where there is no fault."""
     rules: tuple[FaultRule, ...] = ()
     switches: Mapping[int, str] | None = None
-    """Decision -> the actor that goes on there; None: the operations run one after another."""
+    """Decision -> the actor that continues there; None: the operations run one after another."""
     random: str = ""
     """Seed of a random order; empty: none."""
 

@@ -21,7 +21,7 @@ _GROUPS = frozenset(GROUP_OF.values())
 class Address:
     """Requests by who, what and where. Every field is a condition; its default is none.
 
-    Raises `InvalidArgument` for a class or an operation that there is not, so that a slip is no idle rule.
+    Raises `InvalidArgument` for an unknown class or operation, so that a slip is no idle rule.
     """
 
     actor: str = ANY

@@ -49,7 +49,7 @@ class CrashStates(Sequence[CrashState]):
         self._acknowledged.append((len(self._changes), Acknowledgement(actor, what)))
 
     def frozen(self) -> CrashStates:
-        """A copy that does not go on."""
+        """A copy that does not continue."""
         copy = CrashStates(self._start)
         copy._changes, copy._acknowledged = list(self._changes), list(self._acknowledged)
         return copy

@@ -55,7 +55,7 @@ class _ScheduledActor:
 
 
 class Schedule:
-    """Who may go on, and which request is carried out next.
+    """Which actor may run, and which request is carried out next.
 
     Construct it over a started gate, of which it becomes the hook. Requests that fit an address of ``gated`` are held;
     the others run free. Two actions move the world: `go` starts an actor's next operation, `release` lets one held

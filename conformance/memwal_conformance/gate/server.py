@@ -39,7 +39,7 @@ class Gate:
     request until `arm` is called.
     ``clock``: seconds since the Unix epoch, for dates in replies and for the age of signatures.
     ``drain``: called with an actor's name before a request of it is carried out, so that acknowledgements that it has
-    given elsewhere can be handed to `acknowledge` before the store goes on.
+    given elsewhere can be handed to `acknowledge` before the store continues.
     ``kill``: called with an actor's name by rules that kill. ``port``: 0 for any free one.
     ``looking``: how the User-Agent of an adapter's own look-ups begins; they are another actor's then, see `LOOKING`.
 

@@ -1,4 +1,4 @@
-"""docs/clauses.md: what stands behind each clause, as Markdown and as one self-contained page."""
+"""docs/clauses.md: the evidence for each clause, as Markdown and as one self-contained page."""
 
 from __future__ import annotations
 

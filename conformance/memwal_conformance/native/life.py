@@ -88,7 +88,7 @@ class Loss:
 
 @dataclass(slots=True)
 class _LifeWriter:
-    """The writer's side: goes on with a new claim after an error, as a service would."""
+    """The writer's side: continues with a new claim after an error, as a service would."""
 
     process: AdapterProcess
     table: str

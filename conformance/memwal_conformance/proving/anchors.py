@@ -6,7 +6,10 @@ and comments between them, and with or without the comma that a formatter puts b
 
 from __future__ import annotations
 
+import ast
 import re
+import textwrap
+from functools import cache
 
 _STRING = (
     r"""[rRbBfFuU]{0,2}(?:\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3}|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')"""
@@ -20,6 +23,21 @@ def without_comments(text: str) -> str:
     """Lines of Python without comments, and without lines that are blank then."""
     bare = _STRING_OR_COMMENT.sub(lambda found: found[1] or "", text)
     return "\n".join(line.rstrip() for line in bare.splitlines() if line.strip())
+
+
+@cache
+def without_prose(text: str) -> str:
+    """As `without_comments`, and without the docstrings of Python that can be parsed."""
+    try:
+        tree = ast.parse(textwrap.dedent(text))
+    except SyntaxError:
+        return without_comments(text)
+    lines = text.splitlines()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            for number in range(node.lineno - 1, node.end_lineno or node.lineno):
+                lines[number] = ""
+    return without_comments("\n".join(lines))
 
 
 def places(source: str, old: str) -> list[tuple[int, int]]:

@@ -1,9 +1,9 @@
 """Planted things behind the messages of an adapter: which cases of the suite notice them.
 
-A bug is put in the engine behind the reference adapter, in this process: nobody else may use the engine in it. Under
-the revision in which the simulator finds it, vectors and scenarios of the suite run against that adapter; what fails
-has noticed. A defect is run so with its own case, an invalid vector without anything: there the case has noticed if the
-reader of the engine did. At the gate the adapter is a process of its own, and pytest runs the scenarios there.
+A bug is put in the engine behind the reference adapter, in this process: no other process may use the engine in it.
+Under the revision in which the simulator finds it, vectors and scenarios of the suite run against that adapter; what
+fails has noticed. A defect is run so with its own case, an invalid vector without anything: there the case has noticed
+if the reader of the engine did. At the gate the adapter is a process of its own, and pytest runs the scenarios there.
 """
 
 from __future__ import annotations

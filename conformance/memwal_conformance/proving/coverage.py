@@ -1,4 +1,4 @@
-"""What stands behind each clause: code, tests, cases of the suite, and planted bugs that show that a test can fail.
+"""The evidence for each clause: code, tests, cases of the suite, and planted bugs that show that a test can fail.
 
 A clause is *mutation-checked* when something that breaks that very clause on purpose (`planted`) is known to be noticed
 (`deaths`): by its oracle, by a case of the suite for that clause, or by a test with the clause's marker. All are run
@@ -41,7 +41,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClauseCoverage:
-    """One clause with everything that stands behind it."""
+    """One clause with all the evidence for it."""
 
     clause: Clause
     status: str

@@ -2,7 +2,8 @@
 
 A death is good for what it stood on: the planted thing with the code that it changes, and what noticed it, which is a
 test with its helpers, a scenario of the explorer, or a case of the suite. It is stale when one of them has changed;
-comments do not count. Of a reading it is kept, too, that no oracle objects in a scenario: it lives there.
+comments and docstrings do not count. Of a reading it is kept, too, that no oracle objects in a scenario: it lives
+there.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from memwal.errors import InvalidArgument
 
 from ..registry.clauses import ROOT
-from .anchors import without_comments
+from .anchors import without_prose
 from .planted import Planted, stands_on
 
 FILE = Path("conformance/deaths.jsonl")
@@ -57,7 +58,7 @@ def digest(planted: Planted, killer: str, root: Path = ROOT) -> str:
         parts = (*planted.parts(root), *stands_on(killer, root))
     except InvalidArgument as error:
         raise InvalidArgument(f"{planted.file}: {planted.name}: {error}") from error
-    return hashlib.sha256("\0".join(map(without_comments, parts)).encode()).hexdigest()
+    return hashlib.sha256("\0".join(map(without_prose, parts)).encode()).hexdigest()
 
 
 def deaths(root: Path = ROOT) -> dict[Key, Death]:

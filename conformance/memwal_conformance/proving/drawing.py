@@ -41,7 +41,7 @@ class Drawn:
         each = self.planted
         about = f"{each.name}, which breaks {', '.join(each.clauses)}: {each.what}"
         if not self.cases:
-            return f"{about} Not shown: {each.unseen or 'nobody knows why'}"
+            return f"{about} Not shown: {each.unseen or 'the reason is not known'}"
         return f"{about} Shown for {', '.join(self.right) or 'other clauses only'}"
 
 

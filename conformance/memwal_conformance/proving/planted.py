@@ -37,7 +37,7 @@ KINDS = {
     "reading": "an open question of the texts, answered the dangerous way",
     "bug": "an error of the engine",
     "adapter": "an adapter that answers wrongly",
-    "vector": "bytes or a table that nobody may accept",
+    "vector": "bytes or a table that must be refused",
     "mutant": "a change of the source",
 }
 """Kind of a planted thing -> what it is."""

@@ -1,4 +1,4 @@
-"""What stands behind each clause, kept in ``out/`` until a file of the checkout changes: `coverages` takes ten seconds.
+"""The evidence for each clause, kept in ``out/`` until a file of the checkout changes: `coverages` takes ten seconds.
 
 For commands that show it. What checks it works it out anew.
 """

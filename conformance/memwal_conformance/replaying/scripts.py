@@ -101,7 +101,7 @@ def _open(name: str, writer: str) -> Doing:
 
 
 def _read(name: str, answer: str, word: str, writer: str, *, told_all: bool) -> Doing:
-    """``told_all``: nobody else puts. What others have put and not flushed a reader of the protocol may not see."""
+    """``told_all``: no other process puts. A reader of the protocol may miss what others have not flushed."""
     consistency = "eventual" if word == "read_eventually" else "strong"
     opened = _message(
         name, "reader.open", {"table": "$table", "consistency": consistency}, **{"as": f"{answer}_reader"}

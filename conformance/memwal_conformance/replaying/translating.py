@@ -1,7 +1,7 @@
 """A recorded fault as a scenario behind the gate: its operations as messages, its stops and faults as rules.
 
 A trace says in which order the processes of one implementation made their requests. Another one makes others. What is
-kept is where a process stands still while others go on, and what becomes of a change of the store: given by class and
+kept is where a process stands still while others run, and what becomes of a change of the store: given by class and
 name of what is about to be asked for, and counted from the beginning of the operation.
 """
 
@@ -217,7 +217,7 @@ def _rule(operation: _Operation, label: str, step: Step, do: str) -> None:
 
 
 def _optional(label: str) -> Json:
-    """An implementation that is right may not go on to where a stop or a crash was; a fault it has to meet."""
+    """An implementation that is right may not continue to where a stop or a crash was; a fault it has to meet."""
     return {} if label.startswith("fault") else {"optional": True}
 
 
@@ -264,7 +264,7 @@ def _begun(operation: _Operation) -> Iterator[Json]:
 
 
 def _afterwards(writers: Sequence[str]) -> list[Json]:
-    """What `memwal_sim.scenarios.survivor` does after a crash of everybody; no two of the writers have one epoch."""
+    """What `memwal_sim.scenarios.survivor` does after a crash of all; no two of the writers have one epoch."""
     epochs = [f"${name}.epoch" for name in (*writers, "survivor")]
     opened = {"table": "$table", "new_region_id": str(ground.REGION)}
     reading = {"table": "$table", "consistency": "strong"}

@@ -15,7 +15,7 @@ from .scenarios import SuiteScenario
 def addressed(described: Json, steps: Sequence[Step]) -> SuiteScenario:
     """The scenario that orders requests as ``steps`` does, the schedule of a race, with rules that hold requests.
 
-    Only where one actor stops in the middle of an operation and another one goes on is anything held.
+    Only where one actor stops in the middle of an operation and another one continues is anything held.
     """
     race = described["race"]["operations"]
     rules, holds = _holds(steps)

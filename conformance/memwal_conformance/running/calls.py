@@ -1,4 +1,4 @@
-"""One message under way to an adapter process, while others go on."""
+"""One message under way to an adapter process, while others run."""
 
 from __future__ import annotations
 

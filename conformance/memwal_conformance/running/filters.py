@@ -72,7 +72,7 @@ def _wrong(data: bytes, keys: Sequence[content.Key], columns: Sequence[Json], ad
     if lost:
         return f"denies the key {lost[0]}, which the generation has"
     if foreign and all(perhaps[len(keys) :]):
-        return f"denies none of {len(foreign)} keys that nobody wrote: it is no filter over the keys of its generation"
+        return f"denies none of {len(foreign)} keys that were never written: it does not filter its generation's keys"
     return None
 
 

@@ -1,7 +1,7 @@
 """What the gate saw, as a history of the abstract machine: the run of an implementation, or the request that ends it.
 
 Every request that changed the store is a step of the machine, or the run breaks off there. Where one reading of the
-texts has to be dropped for it to go on, that is an observation about the implementation, by the note of the reading.
+texts has to be dropped for it to continue, that is an observation about the implementation, by the note of the reading.
 """
 
 from __future__ import annotations

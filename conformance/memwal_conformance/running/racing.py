@@ -29,7 +29,7 @@ SETTLE_MS = 3.0
 SAMPLE = 100
 """Random orders where all are asked for."""
 _STAYS = 0.75
-"""Probability that a random order goes on with the actor that moved last."""
+"""Probability that a random order continues with the actor that moved last."""
 
 Choose = Callable[[Sequence[Step]], Step]
 

@@ -56,7 +56,7 @@ def table(gate: Gate, actor: str) -> Any:
 
 
 def opened(gate: Gate, actor: str) -> Any:
-    """A writer. It goes on in the background, and knocks at a closed gate for ever, unless it is closed."""
+    """A writer. It continues in the background, and knocks at a closed gate for ever, unless it is closed."""
     return table(gate, actor).mem_wal_writer(SHARD, **SETTINGS)
 
 

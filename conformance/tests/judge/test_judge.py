@@ -1,4 +1,4 @@
-"""The judge: it decodes what it should, refuses what it should, and knows nothing of the engine."""
+"""The judge: it decodes what it should, refuses what it should, and does not know the engine."""
 
 import base64
 import json

@@ -29,7 +29,7 @@ def test_a_planted_defect_fails_its_case_for_its_clause(name: str, tmp_path: Pat
     assert DEFECTS[name].clause in found.clauses, found
 
 
-# What a defect leaves open goes on writing in a thread of its own, and its store ends with the case.
+# What a defect leaves open continues writing in a thread of its own, and its store ends with the case.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("name", [name for name, defect in DEFECTS.items() if defect.replaced])
 def test_a_defect_of_the_engine_fails_its_case_for_its_clause(name: str, tmp_path: Path) -> None:

@@ -254,6 +254,9 @@ def test_a_change_is_found_whatever_comments_line_breaks_and_indentation_have_co
 def test_comments_are_left_out_and_strings_that_look_like_them_are_not() -> None:
     text = 'a = "# text"  # comment\n\n# comment\nb = """\n# text\n"""\n'
     assert anchors.without_comments(text) == 'a = "# text"\nb = """\n# text\n"""'
+    assert anchors.without_prose('    def a():\n        """What it does."""\n        return "what"\n') == (
+        '    def a():\n        return "what"'
+    )
 
 
 def test_a_death_is_stale_when_the_definition_or_the_test_has_changed_and_not_before(root: Path) -> None:

@@ -306,7 +306,7 @@ def registered(folder: Path) -> tuple[ClauseCoverage, ...]:
     return tuple(replace(each, **known.get(each.clause.id, {})) for each in plain)
 
 
-# What stands behind a clause --------------------------------------------------------------------------------------
+# The evidence for a clause --------------------------------------------------------------------------------------
 
 
 def test_a_test_is_end_to_end_if_it_uses_the_public_interface_and_nothing_else_of_the_engine(tmp_path: Path) -> None:

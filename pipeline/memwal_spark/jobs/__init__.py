@@ -22,7 +22,7 @@ __all__ = ["catch_up", "gc", "merge", "snapshot", "verify", "why", "write"]
 
 
 def __getattr__(name: str) -> Any:
-    """The jobs; Spark is imported no sooner than somebody asks for one."""
+    """The jobs; Spark is imported when the first of them is used."""
     if name not in __all__:
         raise AttributeError(name)
     from . import collecting, loading, tracing, upkeep, verifying

@@ -346,7 +346,7 @@ def _with_progress(what: str, job: Callable[[Tell], T]) -> T:
 
 @contextmanager
 def _busy(what: str) -> Iterator[Tell]:
-    """Show on standard error, to a person, that work goes on and how much of it is done."""
+    """Show on standard error, to a person, that work continues and how much of it is done."""
     with Console(stderr=True).status(what) as status:
         yield lambda done, count: status.update(f"{what}: {done} of {count} tasks done")
 

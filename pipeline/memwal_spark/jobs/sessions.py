@@ -1,4 +1,4 @@
-"""The session of a job: whoever started Spark chose its master; where nobody did, all cores of this machine."""
+"""The session of a job: the master that Spark was started with, or all cores of this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every invariant over a table: each region in a Spark task of its own, and what is of all of them in the last task.
+"""Every invariant over a table: each region in a Spark task of its own, and what concerns all regions in the last task.
 
 The driver reads the newest table version. Tasks look at one region each, with its rows; the last one looks at the base
 table, and compares keys of different regions. These are the engine's own three steps, which `memwal.verify` takes one

@@ -98,7 +98,7 @@ def enable(
 
     ``primary_key``: declared by the table's schema from now on; None: the schema declares one already. Its keys must be
     unique and not NULL (AMB-105). Other arguments and errors as for `create`. With ``manifest_store`` the
-    table is committed through it from now on: stop everybody who commits without it first.
+    table is committed through it from now on: stop every process that commits without it first.
     """
     place = find(url, storage_options, store, listener, profile, manifest_store)
     current = found(place, state.latest(place.io))

@@ -36,8 +36,8 @@ def inspect(
 
     ``version``, ``region``: of a table, look at these. ``limit``: most entries of each list, ``entries``: of a
     WAL, if not the same. Damage is part of what is
-    returned, and looking goes on behind it. Raises `NotFound` if nothing is there, `InvalidArgument` for a file of no
-    known kind and for a version or region that is not there.
+    returned, and the check continues with the rest. Raises `NotFound` if nothing is there, `InvalidArgument` for a file
+    of no known kind and for a version or region that is not there.
     """
     if limit < 1:
         raise InvalidArgument(f"a limit of {limit}: at least 1")

@@ -11,7 +11,7 @@ except ImportError:  # not on Windows
 
 
 SMALL_BYTES = 16 << 20
-"""What an answer takes that nobody asks the system for: asking takes longer than many a read."""
+"""The size of an answer that is not measured: measuring takes longer than many a read."""
 
 
 def exceeded(most: float | None, size_bytes: int) -> int | None:

@@ -69,7 +69,7 @@ def migrate(
 ) -> MigrationReport:
     """Merge everything that a MemWAL index of revision 0 lists, and put one of ``revision`` in its place.
 
-    Offline: stop the writers of revision 0 first. One that goes on is stopped by its next write, and one that takes a
+    Offline: stop the writers of revision 0 first. One that continues is stopped by its next write, and one that takes a
     region over meanwhile makes this call fail; then call it again. ``entry_names``: name of an entry's file in its WAL,
     with ``{id}`` for the number (``{id:020d}`` for 20 digits). ``dry_run``: read all that would be merged, and change
     nothing. ``manifest_store``: as for `open`.

@@ -26,7 +26,7 @@ T = TypeVar("T")
 Profile: TypeAlias = str | Interpretation
 """``strict``, ``literal``, or readings of one's own."""
 PROFILE = "strict"
-"""How the texts are read where nobody says it. Whoever opens a table decides; nothing below has a default."""
+"""How the texts are read by default. It is chosen when the table is opened; nothing below has a default."""
 
 
 def named_revision(name: str | Revision) -> Revision:

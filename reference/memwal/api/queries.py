@@ -1,4 +1,4 @@
-"""What can be asked of a table: scans, lookups, searches, and the plans of all of them."""
+"""What can be asked of a table: scans, lookups, searches, and their plans."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Queries:
-    """A table as far as it is read: at one version, or at whatever is newest when somebody asks."""
+    """A table as far as it is read: at one version, or at the newest version at the time of the call."""
 
     def __init__(self, place: Place, current: TableState, *, pinned: bool = False) -> None:
         self._place = place

@@ -81,7 +81,7 @@ class Regions(Queries):
     def register_region(self, values: Mapping[str, object] | None = None, *, beside_spec: bool = False) -> RegionId:
         """Get or create the region of ``values`` (by field id); None creates a new manual region, whatever there is.
 
-        A table with several manual regions needs somebody who decides which key is in which, always the same one.
+        In a table with several manual regions the caller decides which key is in which, always the same one.
         ``beside_spec``: allow a manual region in a table that has a region spec (AMB-56).
         """
         return self.register_regions([values], beside_spec=beside_spec)[0]
@@ -123,10 +123,10 @@ class Regions(Queries):
         several (see `register_region`), one has to be named. ``durable``, ``indexed``: defaults of `Writer.put`,
         independent of each other. ``limits``: when buffered rows are stored, when the MemTable is flushed, and when
         puts wait; ``memtable_rows`` and ``wal_buffer_rows`` change one limit each. ``background``: flush in a thread
-        while puts go on; without it every flush happens in the call that makes it due. ``sequence_by``: the column by
-        which rows of a key are ordered, whoever wrote them and when (AMB-148); a row that is not higher than what the
-        region has stored for its key is late, and ``late_rows`` says what becomes of it: ``drop``, ``keep`` or
-        ``fail``.
+        while puts continue; without it every flush happens in the call that makes it due. ``sequence_by``: the column
+        by which rows of a key are ordered, whichever process wrote them and when (AMB-148); a row that is not higher
+        than what the region has stored for its key is late, and ``late_rows`` says what becomes of it: ``drop``,
+        ``keep`` or ``fail``.
         """
         self._check_not_pinned()
         chosen = limits or Limits()
@@ -273,7 +273,7 @@ class Regions(Queries):
         return self._unregistered_native(wanted), False
 
     def _unregistered_native(self, region: RegionId) -> RegionRow:
-        """A shard that the native writer created: its manifest names the spec, and nobody registered it (R)."""
+        """A shard that the native writer created: its manifest names the spec, and it was never registered (R)."""
         manifest = self._run(regions.discover(self._io, self.revision, {region})).get(region)
         if manifest is None:
             raise InvalidArgument(f"region {region} is not registered", clause="AMB-52")

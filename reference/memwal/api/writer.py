@@ -25,7 +25,7 @@ class Writer:
     """An open writer of one region; a context manager that closes it. Safe to use from several threads.
 
     With a background, MemTable flushes and the WAL flushes of writes that are not durable run in a thread of their own,
-    which starts when there is something to do and ends when that is done; puts go on meanwhile, until the limits of
+    which starts when there is something to do and ends when that is done; puts continue meanwhile, until the limits of
     frozen MemTables or unflushed bytes are reached. Without one, the put that reaches a limit flushes.
 
     Each call runs a coroutine of `memwal.region.writer`, which decides everything; calls of several threads and the
@@ -80,7 +80,7 @@ class Writer:
 
     @property
     def entries(self) -> int:
-        """WAL entries of the active MemTable: what the next writer of the region reads again, if nobody flushes."""
+        """WAL entries of the active MemTable: what the next writer reads again, if it is not flushed before."""
         return len(self._writer.memtable.stored)
 
     @property
@@ -220,7 +220,7 @@ class Writer:
 
 
 def _held_indexes(memtable: MemTable, *, active: bool) -> HeldIndexes:
-    """What readers may use of the indexes while writes go on: arrays and a filter that only ever gain entries.
+    """What readers may use of the indexes while writes continue: arrays and a filter that only ever gain entries.
 
     Of a frozen MemTable, whose indexes belong to the flush, only the filter, once it has all keys.
     """

@@ -1,7 +1,7 @@
 """A command in a process of its own, since damage inside of a Lance file can end the process of the native reader.
 
 Where that happens the command starts again and is told which file it was: it then meets that file as one that cannot
-be read, and says so, or goes on with what does not need it. The process is a copy of this one, which has done nothing
+be read, and says so, or continues with what does not need it. The process is a copy of this one, which has done nothing
 yet, so that the guard costs a few milliseconds. Systems that cannot copy a process have no guard.
 """
 
@@ -24,7 +24,7 @@ _FORWARDED = (signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (
 
 
 def enter(command: str, tell: Callable[[str], None]) -> None:
-    """Go on in a process of its own if ``command`` is guarded; this one waits, and ends as that one does.
+    """Continue in a process of its own if ``command`` is guarded; this one waits, and ends as that one does.
 
     ``tell`` gets a line for each file that ended a process.
     """

@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
         limit: Annotated[int, typer.Option(min=1, help="Entries of each list to show.")] = 20,
         json_: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     ) -> None:
-        """Show what is in a table or in one of its files; reads no rows, and goes on behind damage.
+        """Show what is in a table or in one of its files; reads no rows, and continues behind damage.
 
         Exit code 0: shown; 1: something is damaged; 2: nothing is there, or nothing that is known.
         """

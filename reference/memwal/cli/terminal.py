@@ -55,7 +55,7 @@ class Progress:
         self.say(f"{event} {' '.join(f'{name}={value}' for name, value in fields.items())}")
 
     def say(self, text: str) -> None:
-        """Print ``text``, unless another line was printed a moment ago and nobody watches."""
+        """Print ``text``, unless another line was printed a moment ago and no terminal shows it."""
         now_s = time.monotonic()
         if not self._console.is_terminal and (self._told_s is None or now_s - self._told_s < QUIET_S):
             self._told_s = now_s if self._told_s is None else self._told_s

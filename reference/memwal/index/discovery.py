@@ -89,7 +89,7 @@ async def known(io: Io, state: TableState) -> tuple[RegionRow, ...]:
 
 @implements("AMB-53")
 async def unregistered(io: Io, state: TableState, live: Mapping[RegionId, RegionManifest]) -> tuple[RegionRow, ...]:
-    """Rows for regions that nobody registered: their values from the manifest (R) or from the first row they hold.
+    """Rows for regions that was never registered: their values from the manifest (R) or from the first row they hold.
 
     Native writers put rows of any value into the shard that they are told (R), so that one row says nothing there.
     """

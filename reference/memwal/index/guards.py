@@ -1,6 +1,6 @@
 """What regions forbid: checks for the operations that change a table as a whole or take columns from it.
 
-`memwal.table` knows nothing of regions and takes these as parameters: ``whole.restore(io, version, may_revert(io))``.
+`memwal.table` does not know regions and takes these as parameters: ``whole.restore(io, version, may_revert(io))``.
 Source: AMB-50, 55, 66, 87, 91, 129.
 """
 
@@ -60,7 +60,7 @@ def may_revert(io: Io) -> MayRevert:
 
 
 def same_ground(now: TableState, then: TableState) -> bool:
-    """Whether an open writer may go on when the table goes from one state to the other: same columns, key, specs."""
+    """Whether an open writer may continue when the table goes from one state to the other: same columns, key, specs."""
     return _columns(now) == _columns(then) and _configuration(now) == _configuration(then)
 
 

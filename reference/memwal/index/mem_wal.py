@@ -57,7 +57,7 @@ async def enable(io: Io, state: TableState, details: IndexDetails) -> TableState
 async def change(io: Io, derive: Change) -> TableState:
     """Commit what ``derive`` makes of the newest details; on a conflict it is asked again with newer ones.
 
-    ``derive`` changes only the fields that its caller owns, so that nobody's progress is lost.
+    ``derive`` changes only the fields that its caller owns, so that no progress of another process is lost.
     """
     first: list[IndexDetails | StoredSnapshot | None] = []
 

@@ -1,4 +1,4 @@
-"""Region values of a region that nobody registered, from the first row that it holds (AMB-53)."""
+"""Region values of a region that was never registered, from the first row that it holds (AMB-53)."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 They read through the same requests as everything else, so that they run on a real store, on a simulated one at any
 step, and on a folder that another implementation wrote. All are read-only.
 
-`verify` runs all of them over a table and goes on whatever it finds. `check` runs those that a simulation can afford
+`verify` runs all of them over a table and continues whatever it finds. `check` runs those that a simulation can afford
 in every state.
 """
 

@@ -41,7 +41,7 @@ def index_details_open(damaged: Iterable[Violation]) -> Iterator[Violation]:
 @invariant(
     "FORMAT-001",
     about="index",
-    remedy="Without a key rows cannot be merged. Declare the key in the schema before anybody writes.",
+    remedy="Without a key rows cannot be merged. Declare the key in the schema before the first write.",
 )
 def the_table_declares_a_key(state: TableState) -> Iterator[Violation]:
     """A table with MemWAL declares a primary key; only R allows tables that just grow."""

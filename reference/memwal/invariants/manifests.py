@@ -40,7 +40,7 @@ def manifest_versions_are_dense(view: RegionView, *, collected: bool) -> Iterato
     """Retained manifest versions form one block.
 
     Where old ones are ``collected``, a single one below it may be a stale copy: a process that was stalled created the
-    number again, and crashed before it found out. Everybody knows it by its missing successor.
+    number again, and crashed before it found out. Every reader knows it by its missing successor.
     """
     numbers = view.numbers
     for place, (a, b) in enumerate(zip(numbers, numbers[1:], strict=False)):
@@ -153,7 +153,7 @@ def each_manifest_step_has_a_trigger(a: RegionManifest, b: RegionManifest, path:
     remedy="No row depends on the hint. Find out which process wrote this version: it did not look at the one before.",
 )
 def the_last_seen_hint_never_falls(a: RegionManifest, b: RegionManifest, path: str) -> Iterator[Violation]:
-    """No version has a lower last-seen hint than the one before: whoever updates it may raise it."""
+    """No version has a lower last-seen hint than the one before: an update may only raise it."""
     before, after = a.position_last_seen, b.position_last_seen
     if after < before:
         yield objection(path, f"position_last_seen goes from {before} to {after} in version {b.version}")

@@ -28,8 +28,8 @@ _PARTS = frozenset(("manifest", "wal", QUARANTINE))
     "GEN-019",
     about="region",
     severity="warning",
-    remedy="Nobody looks into the folder. Move it out of the table, or name the region by a lower-case version 4 UUID "
-    "before anybody writes to it.",
+    remedy="The folder is never read. Move it out of the table, or name the region by a lower-case version 4 UUID "
+    "before the first write to it.",
 )
 def region_folders_are_region_ids(folders: Sequence[str], root: str) -> Iterator[Violation]:
     """Every folder under the MemWAL folder is named by a version 4 UUID in lower-case hyphenated form."""

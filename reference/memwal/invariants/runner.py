@@ -1,7 +1,7 @@
 """Running every invariant over a table: read only, and to the end whatever is found.
 
-Each damaged object becomes a finding, and looking goes on with the rest. A table that changed while it was looked at
-is looked at again if something was found, since the two moments may not fit.
+Each damaged object becomes a finding, and the check continues with the rest. A table that changed while it was looked
+at is looked at again if something was found, since the two moments may not fit.
 
 The steps are `begin`, `look_at` for each region, and `finish`. Whoever has several processes takes the regions side by
 side, and gets the same report.
@@ -174,7 +174,7 @@ async def unchanged(table: Io, begun: BegunReport) -> bool:
 
 
 def _looked_through(table: Io) -> Io:
-    """``table`` as it lies in the store, whoever decides about its commits."""
+    """``table`` as it lies in the store, whichever process decides about its commits."""
     return replace(table, commits=Commits.PUT, location="")
 
 

@@ -40,7 +40,7 @@ def snapshots_open(damaged: Iterable[Violation]) -> Iterator[Violation]:
     "MANIFEST-020",
     about="snapshot",
     remedy="Manifest versions were lost: the region has gone back to an older state. Restore them from a backup of the "
-    "store before anybody writes to the region.",
+    "store before the next write to the region.",
 )
 def snapshots_are_not_ahead(
     state: TableState, rows: Sequence[RegionRow], regions: Mapping[RegionId, RegionView]

@@ -1,7 +1,7 @@
 """What the invariants of one region look at: everything in its folder but rows, loaded as far as it can be.
 
-Objects that cannot be loaded are kept as `Violation`, so that looking goes on with the rest. Memory: a small record per
-object, and one object's content at a time.
+Objects that cannot be loaded are kept as `Violation`, so that the check continues with the rest. Memory: a small record
+per object, and one object's content at a time.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def wal_epochs_never_decrease(view: RegionView) -> Iterator[Violation]:
     "WAL-012",
     about="WAL",
     remedy="Two implementations of different revisions wrote into one region. Stop both; entries of the other suffix "
-    "are not replayed by this one, and somebody has to decide about their rows.",
+    "are not replayed by this one, and an operator has to decide about their rows.",
 )
 def wal_entries_have_one_suffix(view: RegionView) -> Iterator[Violation]:
     """All WAL entries of a region have the suffix of its revision."""

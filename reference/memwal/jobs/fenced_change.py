@@ -40,7 +40,7 @@ Settle = Callable[[Region, RegionManifest], Coroutine[Any, Any, None]]
 
 
 class ChangeLost(Outcome):
-    """Somebody opened a region, or made such a change, meanwhile; nothing was changed. Try again."""
+    """Another process opened a region, or made such a change, meanwhile; nothing was changed. Try again."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason=reason)
@@ -90,8 +90,8 @@ async def hold(
     """Claim each region of ``rows`` that has a manifest, and settle it; returns the epochs of the claims.
 
     A region without a manifest has no writer to fence; whoever claims it later sees the token. Sealed regions take no
-    claims. ``state`` was loaded after the token was put. Raises `ChangeLost` where somebody else claims one meanwhile,
-    or where the token is gone and what was found in a region does not fit ``state`` any more.
+    claims. ``state`` was loaded after the token was put. Raises `ChangeLost` where another process claims one
+    meanwhile, or where the token is gone and what was found in a region does not fit ``state`` any more.
     """
     epochs: dict[RegionId, Epoch] = {}
     for row in sorted(rows, key=lambda row: row.region_id):

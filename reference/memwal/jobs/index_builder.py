@@ -137,7 +137,7 @@ async def _check_models(io: Io, name: str, before: Segments, added: Segments) ->
 
 
 async def _store(io: Io, mirror: Mirror, extension: Extension) -> tuple[Segments, tuple[str, ...]]:
-    """Copy new index files from the mirror into the table, one at a time, under UUIDs that nobody else has."""
+    """Copy new index files from the mirror into the table, one at a time, under UUIDs that no other process has."""
     added, files = [], []
     for built in extension.added:
         entry = table_pb2.IndexMetadata()
@@ -198,7 +198,7 @@ async def _publish(io: Io, build: _Build) -> CaughtUp:
             if not await _still_right(io, build, base):
                 raise
             await io.note("credit_conflict", index=build.name, theirs=conflict.theirs)
-            # The credit conflicted and the index did not: the same build goes on top of the newest version.
+            # The credit conflicted and the index did not: the same build is put on top of the newest version.
             continue
         await io.note("caught_up", index=build.name, version=build.indexed.version)
         return _done(build, committed, committed=True)
@@ -236,7 +236,7 @@ async def _transaction(io: Io, build: _Build, base: TableState, details: IndexDe
 
 @implements("AMB-69", "AMB-70")
 async def _still_right(io: Io, build: _Build, newest: TableState) -> bool:
-    """Whether the build may go on top of ``newest``: every commit since the version it was built from allows that.
+    """Whether the build may be put on top of ``newest``: every commit since the version it was built from allows that.
 
     A commit that changed the index itself, rewrote fragments or indexed values, or cannot be told, means building anew.
     """

@@ -126,7 +126,7 @@ async def merge_regions(
     (AMB-150, one version for several regions); 1: none does.
 
     A commit counts when the newest version has its progress. A generation that another merger committed first is
-    skipped. One that cannot be opened stops its region: a merger never goes on to the next. Raises `Conflict` if
+    skipped. One that cannot be opened stops its region: a merger never continues with the next. Raises `Conflict` if
     the table cannot be merged into or changed too often, and the store's own outcomes; what was committed before that
     stays, and is in ``done``, which each commit is added to.
     """
@@ -135,7 +135,7 @@ async def merge_regions(
         try:
             await _step(io, run)
         except AlreadyMerged as merged:
-            # MERGE-011, MERGE-014: another has merged it; go on with what follows in the newest version.
+            # MERGE-011, MERGE-014: another has merged it; continue with what follows in the newest version.
             await io.note("merge_skipped", region=merged.region, generation=merged.generation)
             await _give_up(io, run)
         except Conflict as conflict:
@@ -243,7 +243,7 @@ async def _members(
 async def _fail(
     io: Io, state: TableState, run: _Run, members: Sequence[NextMerge | GroupMember], failure: Failure
 ) -> None:
-    """Go on without ``members``, whose commit cannot be prepared; with each by itself if they are several."""
+    """Continue without ``members``, whose commit cannot be prepared; with each by itself if they are several."""
     if isinstance(failure, Unmergeable):
         await _check_columns(io, state)
     await _give_up(io, run)
@@ -287,7 +287,7 @@ async def _owner(io: Io, state: TableState, manifest: RegionManifest, beside: Co
 
 
 async def _check_not_merged(io: Io, state: TableState, wanted: Sequence[tuple[RegionId, Generation]]) -> None:
-    """Raise `AlreadyMerged` if progress of a region went on since ``state``: then what is missing was collected."""
+    """Raise `AlreadyMerged` if progress of a region advanced since ``state``: then what is missing was collected."""
     newest = (await latest(io)).mem_wal
     for region, generation in wanted:
         if newest.progress(region) > state.mem_wal.progress(region):

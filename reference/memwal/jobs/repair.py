@@ -7,8 +7,8 @@ rows, under the same epoch. What lies before and behind it stays, and can be rea
 An unreadable entry at the end of a WAL is another matter.
 
 An unreadable entry is the end of a put on a store that does not create atomically, or damage. Its bytes are copied into
-the region's folder ``quarantine`` and its position gets a data-less entry, so that recovery can go on. Before that the
-region is claimed and a barrier is put behind the entry: from then on no earlier writer gets a put acknowledged, and
+the region's folder ``quarantine`` and its position gets a data-less entry, so that recovery can continue. Before that
+the region is claimed and a barrier is put behind the entry: from then on no earlier writer gets a put acknowledged, and
 nothing that one got acknowledged lies behind it. What no tool can know, and the operator has to: that no process is
 still writing the entry, and that its write was not acknowledged; if it was, its rows have to be written again.
 

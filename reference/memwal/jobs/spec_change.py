@@ -1,7 +1,7 @@
 """Changing the region specs of a table under running writers.
 
 A new spec sends keys to other regions, so that no row of theirs may still be on its way through the old ones (AMB-54),
-and no writer may go on with the spec that it has read (AMB-142): writers of older regions are held off, see
+and no writer may continue with the spec that it has read (AMB-142): writers of older regions are held off, see
 `memwal.jobs.fenced_change`.
 
 Source: MemWAL revisions A and B, "Region Spec".
@@ -184,7 +184,7 @@ async def admit(
     registered: bool = True,
     governed: bool = True,
 ) -> TableState | None:
-    """Let a writer go on that has just claimed the region of ``row``, with the specs and columns of what is returned.
+    """Let the writer that just claimed the region of ``row`` use the specs and columns of what is returned.
 
     The claim comes first: see `memwal.jobs.fenced_change`. Raises `InvalidArgument` if no spec wants the region; that
     question is not asked of a registered manual region, since a change of specs leaves it alone or is refused for it,

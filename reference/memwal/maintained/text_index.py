@@ -1,7 +1,7 @@
 """A full-text index over the rows of one MemTable: for each term the rows that have it, and where.
 
 It grows with the rows that are put, and by arrays: nothing of it changes any more once it is there, so that a reader
-takes the part of the rows that it knows of, while writes go on.
+takes the part of the rows that it knows of, while writes continue.
 Source: MemWAL revision A, "MemTable Indexing"; AMB-109, 110.
 """
 

@@ -32,7 +32,7 @@ from .view import ATTEMPTS, ReadRaced
 
 
 class LogGone(Outcome):
-    """An entry of a WAL that somebody wants to read was collected.
+    """An entry of a WAL that was asked for was collected.
 
     ``position``: of that entry; ``first``: of the first one that can be read, or where the next one will be.
     """
@@ -97,7 +97,7 @@ async def log_entries(io: Io, region: RegionId, start: WalPosition, end: WalPosi
     """The entries of ``region`` from ``start`` to before ``end``, which `log_ends` gave, that have rows; in order.
 
     Barriers and marks have none. Raises `LogGone` if one of them was collected, now or meanwhile, and `ArtifactError`
-    for damage: also for an entry of an epoch that nobody claimed, of which replay makes nothing either.
+    for damage: also for an entry of an epoch that was never claimed, of which replay makes nothing either.
     """
     base, folder = await latest(io), manifests.folder(io, region)
     manifest = await manifests.require(folder, base.revision)

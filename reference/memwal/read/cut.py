@@ -1,4 +1,4 @@
-"""A read that is planned once and done in parts, by whoever gets them: a cut through table and regions, and its splits.
+"""A read that is planned once and done in parts, by any process: a cut through table and regions, and its splits.
 
 A cut names everything that its rows come from: the table version, the region manifests, and where each WAL ended. A
 split is a share of the fragments of the base and of the regions; it can be pickled. The rows of all splits together are
@@ -34,7 +34,7 @@ from .tail import wal_end
 from .view import Raced, ReadRaced, View, over, too_late
 
 SPLIT_BYTES = 128 << 20
-"""Bytes of data files of the base for which one split is made, where nobody says how many."""
+"""Bytes of data files of the base for which one split is made, by default."""
 SPLIT_GENERATIONS = 8
 """Generations for which one split is made; their sizes are not known before they are opened."""
 _REMEDY = "plan the read again; gc with a longer grace_ms, or with retain_versions, keeps what planned reads need"

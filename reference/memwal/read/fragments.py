@@ -64,10 +64,10 @@ async def holding(
 async def holding_keys(io: Io, state: TableState, keys: pa.Table) -> dict[FragmentId, Addresses | None] | None:
     """As `holding`, for rows whose key may be among ``keys``; None where reading the key columns is not dearer.
 
-    No row with such a key is left out, whoever committed to the table. The entries of an index are part of the very
-    version that is asked, and each names the fragments that it covers: rows never change their place in a fragment,
-    appended, updated and compacted rows are in fragments that no entry names yet, and whoever replaces values of a
-    key column in place takes the fragment out of the entry. All other fragments are told as unknown. An index that
+    No row with such a key is left out, whichever process committed to the table. The entries of an index are part of
+    the very version that is asked, and each names the fragments that it covers: rows never change their place in a
+    fragment, appended, updated and compacted rows are in fragments that no entry names yet, and whoever replaces values
+    of a key column in place takes the fragment out of the entry. All other fragments are told as unknown. An index that
     cannot be read is none.
     """
     if keys.num_rows * ROWS_PER_KEY >= sum(fragment.physical_rows for fragment in state.fragments):

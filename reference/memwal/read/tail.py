@@ -1,4 +1,4 @@
-"""The WAL tail as a source: what a region's writer holds in memory, read from its WAL by anyone (AMB-141)."""
+"""The WAL tail as a source: what a region's writer holds in memory, read from its WAL by any process (AMB-141)."""
 
 from __future__ import annotations
 

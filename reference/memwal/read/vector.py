@@ -43,7 +43,7 @@ DISTANCE = "_distance"
 """Column of the answer: float32; the squared distance for l2, one less the product or the cosine for the others."""
 
 NPROBES = 20
-"""Partitions that are looked at where nobody says how many; as many as pylance looks at."""
+"""Partitions that are looked at by default; as many as pylance looks at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

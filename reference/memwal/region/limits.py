@@ -134,7 +134,7 @@ def memtable_due(
 
 
 def has_room(limits: Limits, *, frozen: int, size_bytes: int) -> bool:
-    """Whether a put may go on. ``frozen``: MemTables that wait for a flush; ``size_bytes``: of them and the active one.
+    """Whether a put may continue. ``frozen``: MemTables that wait for a flush; ``size_bytes``: with the active one.
 
     Without a frozen one there is always room: no flush could make any.
     """

@@ -53,7 +53,7 @@ async def read_entry(region: Io, position: WalPosition, revision: Revision, sche
 
     Raises `NotFound`, and `ArtifactError` for bytes that are no whole entry, by AMB-15, or whose epoch cannot be read:
     such an entry is neither skipped nor taken in part. It may be the end of a put on a store that does not create
-    atomically, and then only a person can say that nobody got an acknowledgement for it.
+    atomically, and then only a person can say that it was never acknowledged.
     """
     name = paths.wal(position, revision.wal_suffix)
     try:
@@ -92,7 +92,7 @@ class Recovered:
 
     @property
     def rows(self) -> int:
-        """Of all of them."""
+        """Of all replayed entries together."""
         return sum(memtable.rows for memtable in (*self.frozen, self.memtable))
 
 
@@ -100,8 +100,9 @@ class Recovered:
 async def recover(region: Region, manifest: RegionManifest) -> Recovered:
     """Rebuild the MemTables from the WAL and put the barrier at its end; ``manifest`` is the confirmed claim.
 
-    Raises `ArtifactError` for a damaged entry, a hole, an epoch that nobody claimed, or a WAL of another revision; then
-    nothing was written. `Fenced` if there is a newer claim: its owner may have flushed and collected what is missed.
+    Raises `ArtifactError` for a damaged entry, a hole, an epoch that was never claimed, or a WAL of another revision;
+    then nothing was written. `Fenced` if there is a newer claim: its owner may have flushed and collected what is
+    missed.
     """
     try:
         found = await _replayed(region, manifest)
@@ -157,7 +158,7 @@ async def _replayed(region: Region, manifest: RegionManifest) -> Recovered:
                 rows = region.rows.restored(entry.rows, region.io.path(name))
                 held = _Replayed(position, rows, region.rows.filled(entry.rows), entry.generation, entry.done)
         elif region.io.interpretation.stop_on_newer_epoch:
-            # AMB-26, an epoch that nobody claimed: there is no rule by which it could be left out.
+            # AMB-26, an epoch that was never claimed: there is no rule by which it could be left out.
             reason = f"written under epoch {entry.epoch}, and the region's newest epoch is {manifest.epoch}"
             raise ArtifactError("FENCE-015", region.io.path(name), reason)
         # WAL-019, the order of replay: from lower to higher positions, so that what is later is newer.

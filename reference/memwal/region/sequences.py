@@ -42,8 +42,8 @@ class SequenceBy:
 
     column: str
     late_rows: LateRows = "drop"
-    """``drop``: they are left out and counted. ``keep``: nobody looks, a later write wins. ``fail``: the whole write is
-    refused with `LateRow`, and nothing of it is written."""
+    """``drop``: they are left out and counted. ``keep``: no comparison, a later write wins. ``fail``: the whole write
+    is refused with `LateRow`, and nothing of it is written."""
 
 
 @dataclass(frozen=True, slots=True)

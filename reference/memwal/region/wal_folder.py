@@ -62,7 +62,7 @@ def check_first_position(manifest: RegionManifest, revision: Revision, root: str
 
     ``zero``, ``one``: whether there are entries at positions 0 and 1. Replay would miss entry 0 if the region counts
     from there and the revision does not, and take the WAL for empty the other way round. Once a generation was flushed
-    the replay pointer says where to go on.
+    the replay pointer says where to continue.
     """
     if not never_flushed(manifest, revision):
         return

@@ -70,7 +70,7 @@ class RegionWriter(WriterState):
         """As `put`, of rows that were validated."""
         ready = False
         while not ready:
-            # AMB-148, late rows: what is stored is read after the claim, when nobody else can write here.
+            # AMB-148, late rows: what is stored is read after the claim, when no other process can write here.
             if self.comparison is not None:
                 await self.comparison.ready(self.unflushed, rows)
             # AMB-41, flushes in order: what waits for them is bounded, so that puts wait too.
@@ -93,7 +93,7 @@ class RegionWriter(WriterState):
     async def _room(self) -> None:
         """Wait until nobody is sealing the MemTable, and frozen MemTables leave room for another write.
 
-        Without a background nobody else flushes what recovery found frozen: then that is done here.
+        Without a background no other process flushes what recovery found frozen: then that is done here.
         """
         # Whoever is woken looks again: others may have taken the room meanwhile.
         while not self.stopped and (self.sealing or not self.has_room()):
@@ -189,7 +189,7 @@ class RegionWriter(WriterState):
                 raise
             return False
         except AlreadyExists:
-            # Somebody else wrote here: the manifest tells whether a newer claim did, or something is wrong.
+            # Another process wrote here: the manifest tells whether a newer claim did, or something is wrong.
             stored = await manifests.require(io, self.region.revision)
             if not io.interpretation.stop_on_taken_position:
                 return False
@@ -212,7 +212,7 @@ class RegionWriter(WriterState):
             return await self._seal(trigger)
 
     async def freeze_if_due(self) -> None:
-        """As `freeze`, unless somebody else did it before this one's turn came, so that it is not due any more."""
+        """As `freeze`, unless another process did it before this one's turn came, so that it is not due any more."""
         async with self.storing:
             if (trigger := self.memtable_due(await self.now())) is not None:
                 await self._seal(trigger)

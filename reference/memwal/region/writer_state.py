@@ -40,8 +40,8 @@ class WriterState:
     position_next: WalPosition
     """Position of the next WAL entry. Changed by who has the ``storing`` turn."""
     background: bool = False
-    """Whether a coroutine of its own flushes MemTables, and the WAL where writes are not durable, while puts go on. It
-    ends where there is nothing to do. Without it, the put that reaches a limit flushes."""
+    """Whether a coroutine of its own flushes MemTables, and the WAL where writes are not durable, while puts continue.
+    It ends where there is nothing to do. Without it, the put that reaches a limit flushes."""
     frozen: tuple[MemTable, ...] = ()
     """Sealed MemTables, oldest first, all their rows in the WAL.
 
@@ -200,7 +200,7 @@ class WriterState:
         return self.clocks.deadline_ms(self.limits, self.memtable.waiting.rows, self.memtable.rows)
 
     def has_room(self) -> bool:
-        """Whether a put may go on, rather than wait until a frozen MemTable is flushed."""
+        """Whether a put may continue, rather than wait until a frozen MemTable is flushed."""
         if not self.frozen:
             return True
         frozen = [m for m in self.frozen if m.generation >= self.manifest.generation_current]

@@ -97,7 +97,7 @@ async def carry_out(
     """Merge every MemWAL that is not merged, region by region and generation by generation, and enable ``revision``.
 
     ``pattern``: name of an entry's file in its WAL, ``{id}`` for the number. Raises what `plan` raises, and
-    `OwnerChanged` if a writer of revision 0 takes a region meanwhile; then the next attempt goes on.
+    `OwnerChanged` if a writer of revision 0 takes a region meanwhile; then the next attempt continues.
     """
     owner = str(uuid.UUID(hex=await io.random_hex(32), version=4))
     if planned.rewritten:

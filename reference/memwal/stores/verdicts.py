@@ -23,7 +23,7 @@ class StoreVerdict(Enum):
     REFUSED = "refused for good, not applied"
     LATER = "refused for now, not applied"
     OPEN = "may have been applied, now or later, or not at all"
-    SILENT = "the same, and nobody answered"
+    SILENT = "the same, and no answer came"
 
 
 _BY_CLASS: dict[type[BaseException], StoreVerdict] = {

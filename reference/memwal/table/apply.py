@@ -61,7 +61,7 @@ def _delete(draft: Draft, transaction: Transaction) -> None:
 
 @implements("TXN-028", "FORMAT-033", "AMB-87")
 def _overwrite(draft: Draft, transaction: Transaction) -> None:
-    """Data, schema and indexes are replaced, but for the MemWAL index, whose configuration and progress go on.
+    """Data, schema and indexes are replaced, but for the MemWAL index, whose configuration and progress are kept.
 
     The message names config values to be set, so that other keys stay.
     """

@@ -38,7 +38,7 @@ MayChange = Callable[[TableState, Sequence[str]], Coroutine[Any, Any, Collection
 async def _no_mem_wal(state: TableState, names: Sequence[str]) -> Collection[int]:
     """Without a check columns come and go only where MemWAL is not enabled."""
     if state.mem_wal_entry is not None:
-        reason = f"MemWAL is enabled, and nobody has looked at its regions for {list(names)}"
+        reason = f"MemWAL is enabled, and its regions were not checked for {list(names)}"
         raise InvalidArgument(reason, clause="AMB-50")
     return ()
 

@@ -138,7 +138,7 @@ def _only_progress_conflicts(ours: Transaction, theirs: Transaction) -> bool:
 
 @implements("MERGE-010", "MERGE-011", "AMB-82", "AMB-84")
 def _check_progress(transaction: Transaction, winner: TableState, theirs: str, interpretation: Interpretation) -> None:
-    """Raise `AlreadyMerged` or a retryable `Conflict` unless ``winner`` has the progress that ours goes on from.
+    """Raise `AlreadyMerged` or a retryable `Conflict` unless ``winner`` has the progress that ours continues from.
 
     What counts is the version, not what its transaction says: other operations may have changed the MemWAL index too.
     """

@@ -2,7 +2,7 @@
 
 Schemas and rows that a caller hands over pass here before anything is stored, whoever the caller is. Later steps are
 the WAL, recovery, flush, merge, scan, filters, and other readers of the table. What one of them cannot carry would be
-acknowledged and then be in everybody's way, so that it is refused here, by name.
+acknowledged and then block every later step, so that it is refused here, by name.
 
 Source: MemWAL revision A, "Write Operations" ("validate"); AMB-136.
 """

@@ -20,7 +20,7 @@ class TableCommit:
 
     version: TableVersion
     committed_ms: Milliseconds | None
-    """Since 1970, in UTC, by the clock of whoever committed it; None where the version does not say."""
+    """Since 1970, in UTC, by the clock of its committer; None where the version does not say."""
     operation: str
     """Name of the transaction's operation, such as ``append``; empty where the version does not tell."""
     rows: int

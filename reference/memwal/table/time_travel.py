@@ -1,4 +1,4 @@
-"""Which version of a table somebody means who names a moment or a tag.
+"""Which version of a table a moment or a tag means.
 
 A version is of the moment that its committer's clock said, in milliseconds; a text without a time zone is in UTC.
 Source: MemWAL table documents, "Transaction Overview"; how a version is named is no part of the texts.
@@ -50,9 +50,9 @@ def moment_ms(timestamp: str | datetime) -> Milliseconds:
 
 
 async def _at(io: Io, wanted_ms: Milliseconds) -> TableState:
-    """The last version that is not later than ``wanted_ms``, by bisection: clocks of committers are taken to go on.
+    """The last version that is not later than ``wanted_ms``, by bisection: clocks of committers are assumed to advance.
 
-    Versions that do not say when they were made, and those that a collector takes meanwhile, are nobody's answer.
+    Versions that do not say when they were made, and those that a collector takes meanwhile, are left out.
     """
     held, low, found = list(await versions(io)), 0, None
     after_ms: Milliseconds | None = None

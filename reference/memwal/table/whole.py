@@ -35,7 +35,7 @@ MayRevert = Callable[[TableState, TableState], Coroutine[Any, Any, None]]
 async def _no_mem_wal(state: TableState) -> None:
     """Without a check only tables without MemWAL are changed as a whole."""
     if state.mem_wal_entry is not None:
-        raise InvalidArgument("MemWAL is enabled, and nobody has looked at its regions", clause="AMB-87")
+        raise InvalidArgument("MemWAL is enabled, and its regions were not checked", clause="AMB-87")
 
 
 async def _neither_mem_wal(now: TableState, then: TableState) -> None:
@@ -49,7 +49,7 @@ async def overwrite(
 ) -> TableState:
     """Replace all rows and the schema; ``config``: keys to be set, the others stay.
 
-    Where MemWAL is enabled the schema has to stay as it is, and its index goes on with configuration and progress.
+    Where MemWAL is enabled the schema has to stay as it is, and its index keeps configuration and progress.
     """
     check_schema(arrow(rows).schema)
     given = admitted(rows, rows.schema)

@@ -1,4 +1,4 @@
-"""The garbage collector beside everybody else: at every request of theirs, and at every request of its own."""
+"""The garbage collector beside every other process: at every request of theirs, and at every request of its own."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ def test_an_unanswered_request_is_made_again(revision: str, *, applied: bool) ->
 @pytest.mark.parametrize("nth", [1, 2])
 @pytest.mark.parametrize("revision", ALL)
 def test_an_entry_that_appears_behind_it_meanwhile_stops_the_repair_and_is_kept(revision: str, nth: int) -> None:
-    """A writer that nobody stopped goes on: on a store that does not create atomically it may believe in its entry."""
+    """A writer that still runs: on a store that does not create atomically it may believe in its entry."""
     scene = torn(revision)
     position = scene.positions[-1]
     before = scene.objects[scene.wal_path(position)]

@@ -98,7 +98,7 @@ def _merge_one(store: Ground, region: RegionId) -> None:
 
 
 class Scene:
-    """A table in a dictionary, and how to change its objects behind everybody's back."""
+    """A table in a dictionary, and how to change its objects behind every process's back."""
 
     def __init__(self, store: Ground, revision: str, regions: tuple[RegionId, ...]) -> None:
         self.store, self.objects = store, store.objects

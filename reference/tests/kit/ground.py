@@ -131,7 +131,7 @@ class Actor(Generic[T]):
         self._resume(None, None)
 
     def step(self) -> None:
-        """Perform the waiting request and go on to the next one."""
+        """Perform the waiting request and continue to the next one."""
         assert self.waiting is not None
         try:
             reply = self.ground.perform(self.waiting)

@@ -30,7 +30,7 @@ class Played:
 
     ground: Ground
     order: list[int]
-    """Which process went on, point by point."""
+    """Which process continued, point by point."""
     switches: int = 0
     """How often one was left before its end."""
     results: list[Any] = field(default_factory=list)

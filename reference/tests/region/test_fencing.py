@@ -186,7 +186,7 @@ def test_on_a_store_without_conditional_create_no_writer_opens_and_nothing_is_wr
 
 CLAIMERS = 3
 STEP, APPLIED, LOST, LATE, LAND, COLLECT = range(6)
-"""What a turn may do: step a claimer, leave its claim unanswered in three ways, or something that is nobody's turn."""
+"""What a turn may do: step a claimer, leave its claim unanswered in three ways, or something outside any turn."""
 
 
 def collect(ground: Ground, retain: int) -> None:

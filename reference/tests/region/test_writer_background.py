@@ -1,4 +1,4 @@
-"""A writer's background: a generation is written while puts go on, in order, within limits; nothing fails unheard.
+"""A writer's background: a generation is written while puts continue, in order, within limits; nothing fails unheard.
 
 No test waits for time to pass: a store holds chosen requests until the test lets them go, and says when one arrives.
 """

@@ -1,4 +1,4 @@
-"""What a writer does when something fails: it finds out, or it stops; it never guesses and never goes on."""
+"""What a writer does when something fails: it finds out, or it stops; it never guesses and never continues."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def test_a_migration_whose_requests_go_unanswered_goes_on(scene: Scene) -> None:
 @pytest.mark.parametrize("region", ["north", "east"])
 @pytest.mark.clause("LEGACY-019", "LEGACY-020", "LEGACY-022", "AMB-133", "AMB-135")
 def test_a_writer_that_claims_at_any_moment_loses_no_acknowledged_row(scene: Scene, region: str) -> None:
-    """It takes a region, or makes one, and writes; then the migration goes on, and is called again if that failed."""
+    """It takes a region, or makes one, and writes; then the migration continues, and is called again if that failed."""
     objects, expected = scene
     outcomes = set()
     for at in range(0, 1000, 2):

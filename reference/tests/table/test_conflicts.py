@@ -197,7 +197,7 @@ def test_an_unknown_operation_and_a_missing_transaction_are_incompatible_with_ev
 
 
 def race(folder: Folder, ours: Protocol[Any], theirs: Callable[[Folder], object]) -> Any:
-    """Run ``ours`` up to the creation of its version, let ``theirs`` commit, and go on."""
+    """Run ``ours`` up to the creation of its version, let ``theirs`` commit, and continue."""
     done = False
 
     class Racing:

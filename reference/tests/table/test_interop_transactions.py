@@ -181,7 +181,7 @@ def _engine_meets_pylance(folder: Folder, place: str, number: int) -> None:
 
 
 def _pylance_meets_engine(folder: Folder, place: str, number: int) -> None:
-    """Pylance goes on from a version that the engine has replaced meanwhile."""
+    """Pylance continues from a version that the engine has replaced meanwhile."""
     stale = lance.dataset(place)
     ours = [
         lambda: write.append(T, rows(30_000 + number)),

@@ -1,4 +1,4 @@
-"""Operations on the whole table where MemWAL is enabled: what regions forbid, and what goes on."""
+"""Operations on the whole table where MemWAL is enabled: what regions forbid, and what continues."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def explore(
     ] = None,
     preemptions: Annotated[
         int | None,
-        typer.Option(min=-1, help="Times that a process is left that could go on; -1: no bound. Default: as listed."),
+        typer.Option(min=-1, help="Times that a running process is interrupted; -1: no bound. Default: as listed."),
     ] = None,
     reduce: Annotated[
         bool,
@@ -208,6 +208,6 @@ def list_scenarios(as_json: Json = False) -> None:
 
 
 def _about(scenario: Scenario) -> str:
-    """What is explored of a scenario where nobody says it, and the notes that it is about."""
+    """What is explored of a scenario by default, and the notes that it is about."""
     bound = "" if scenario.preemptions is None else f"  at most {counted(scenario.preemptions, 'preemption')}"
     return f"{bound}  {' '.join(scenario.hazards)}".rstrip()

@@ -85,7 +85,7 @@ def model(
 ) -> None:
     """Show the abstract machine: its steps, its histories, or one history step by step.
 
-    A trace ends with 1 if it breaks off, or goes on under another reading of the texts only.
+    A trace ends with 1 if it breaks off, or continues under another reading of the texts only.
 
     `docs/model.md` explains all of it.
     """

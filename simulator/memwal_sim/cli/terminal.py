@@ -41,7 +41,7 @@ def mistakes_are_usage() -> Iterator[None]:
     try:
         yield
     except (MemwalError, OSError) as error:
-        # A file that was named and is no whole trace is a mistake of the call, as a name that there is not.
+        # A file that was named and is no whole trace is a mistake of the call, as an unknown name.
         _, sentence = endings.ending(error) or (USAGE, f"error: {error}")
         tell(sentence)
         raise typer.Exit(USAGE) from error

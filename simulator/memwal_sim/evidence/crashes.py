@@ -1,4 +1,4 @@
-"""A crash at each step of each workflow: what was stored by then, and whether fresh processes can go on from there.
+"""A crash at each step of each workflow: what was stored by then, and whether fresh processes can continue from there.
 
 A crashed process is one that is never scheduled again. Reads leave no trace in the store, so that a crash before or
 after a read is one after the last change: for a workflow of n changes there are n + 1 places to crash, and one history
@@ -34,14 +34,14 @@ class Workflow:
     workload: str
     """What is there when it begins."""
     what: str
-    """What is done, as the subject of a sentence goes on: ``a writer …``."""
+    """What is done, as the subject of a sentence with its verb: ``a writer …``."""
     why: str
     """What a crash could break, and which clauses say that it does not."""
     worker: Actor
     start: str | None = None
     """The request with which the work begins; None: its first."""
     rescue: Sequence[Actor]
-    """Who goes on after the crash, one after another."""
+    """The processes that run after the crash, one after another."""
     state: Mapping[str, Any]
     """What has to be so at the end."""
     unless: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
@@ -132,9 +132,9 @@ def example(workflow: Workflow, place: CrashPlace, revision: str = "B") -> Examp
         revision=revision,
         title=f"{title} in {workflow.name.replace('_', ' ')}: {where}",
         description=(
-            f"{workflow.what} It crashes {where}, and nobody is told; {left}. {workflow.why}"
-            f" {_list(each.name for each in workflow.rescue)} go on from what is stored. The outcome must be that each"
-            " acknowledged row is there, and that the work comes to its end."
+            f"{workflow.what} It crashes {where}, and no acknowledgement is sent; {left}. {workflow.why}"
+            f" {_list(each.name for each in workflow.rescue)} start from what is stored. The outcome must be that each"
+            " acknowledged row is there, and that the work completes."
         ),
         actors=(workflow.worker, *workflow.rescue),
         steps=tuple(steps),

@@ -3,7 +3,7 @@
 A bug has to be killed in its scenario by the oracle that it names. It may turn two readings at once, and then its
 history says nothing of either: each reading is explored by itself, too, in the scenarios of all bugs that turn it,
 under every revision, the strict profile with that one field of `Interpretation` as the text has it. All oracles are
-asked. What is looked at is bounded by states, not by time, so that everybody finds the same.
+asked. What is looked at is bounded by states, not by time, so that every process finds the same.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _explored(run: Exploration) -> str:
 
 
 def switches(moves: Sequence[Move]) -> int:
-    """How often a process is left that goes on later."""
+    """How often a process is interrupted and continues later."""
     actors = [move.actor for move in moves if move.landed is None]
     pairs = enumerate(zip(actors, actors[1:], strict=False), 1)
     return sum(1 for after, (one, other) in pairs if one != other and one in actors[after:])

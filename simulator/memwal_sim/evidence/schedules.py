@@ -1,4 +1,4 @@
-"""Histories that are written rather than found: who goes on how far, step by step, and what has to be so then.
+"""Histories that are written by hand: which process runs how far, step by step, and what must hold then.
 
 An `Example` is performed once into a trace, whose ``expected`` are the facts that its steps name. A fact that
 is not so is a mistake of the example, or of the engine, and nothing is recorded.
@@ -31,7 +31,7 @@ ADVANCE_MAX = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advance:
-    """One step: an actor goes on, to its end if nothing else is said."""
+    """One step: an actor runs, to its end by default."""
 
     actor: str
     before: str | None = None

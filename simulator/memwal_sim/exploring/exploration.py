@@ -23,9 +23,9 @@ class Bounds:
     kinds: frozenset[Fate] = FAULTS
     """The fates that they may meet."""
     preemptions: int | None = None
-    """Times in one history that a process is left while it could go on; None: no bound."""
+    """Times in one history that a process is left while it could continue; None: no bound."""
     reduce: bool = False
-    """Let one process go on alone where its step commutes with all that the others may do. Every store is reached that
+    """Let one process run alone where its step commutes with all that the others may do. Every store is reached that
     an oracle can tell apart, but not by a shortest history. Without effect under a preemption bound."""
     merge: bool = False
     """Take histories of a process for one after which it is in the same state, see `memwal_sim.fingerprint`."""

@@ -47,8 +47,8 @@ def explore(
 ) -> Exploration:
     """Explore ``world`` within ``bounds`` until a violation, a limit or the end.
 
-    ``every``: go on after a violation, until each oracle had its chance; the first of each is in `Exploration.found`.
-    ``only``: name of an oracle; what others find is passed over.
+    ``every``: continue after a violation, until each oracle had its chance; the first of each is in
+    `Exploration.found`. ``only``: name of an oracle; what others find is passed over.
     ``check``: run engine code twice for each new local history and compare (finds hidden state).
     ``progress``: called every few thousand states.
     """
@@ -126,7 +126,7 @@ class _Search:
         return self.result()
 
     def left_out(self) -> Array:
-        """Numbers of the successors of states in which one process went on alone, and should not have."""
+        """Numbers of the successors of states in which one process ran alone, and should not have."""
         before = len(self.states)
         if self.reduction is not None:
             withdrawn = []
@@ -165,7 +165,7 @@ class _Search:
             self.ways.append(1)
 
     def expand(self, numbers: Array) -> None:
-        """Add the new successors of the states ``numbers``: all, or those of one process that may go on alone."""
+        """Add the new successors of the states ``numbers``: all, or those of one process that may run alone."""
         if self.reduction is None:
             self.expand_all(numbers)
             return
@@ -194,7 +194,7 @@ class _Search:
         self.take(numbers, rows, self.all_steps(rows, np.arange(len(numbers)), numbers))
 
     def alone(self, rows: Array, actor: int) -> Array:
-        """Whether ``actor`` may go on alone in these states, as far as the reduction knows."""
+        """Whether ``actor`` may run alone in these states, as far as the reduction knows."""
         assert self.reduction is not None
         nodes = [rows[:, FIRST_NODE + other] for other in range(len(self.tries))]
         requests = self.behaviours[actor].requests[nodes[actor]]
@@ -259,7 +259,7 @@ class _Search:
             self.met.update(map(tuple, seen.T.tolist()))
 
     def ending(self, states: Array, actors: Array, new: Array) -> Array:
-        """The places among ``new`` at which the process that went on has ended."""
+        """The places among ``new`` at which the process that continued has ended."""
         found = np.zeros(len(new), np.bool_)
         for actor, behaviour in enumerate(self.behaviours):
             own = actors[new] == actor

@@ -1,6 +1,6 @@
 """Exploring one process alone where its next request commutes with all that the others may still do.
 
-What the others may still do is what they were seen to do so far. That may grow while the exploration goes on, so every
+What the others may still do is what they were seen to do so far. That may grow during the exploration, so every
 choice is remembered, and those that turn out to have been made too early are given back to be made good: at the end
 each choice holds for everything that was ever seen. Then it is sound, for a history that was left out could only be
 one with a request that no explored history has, and the first such request would have been found at its place.
@@ -54,7 +54,7 @@ class Reduction:
         self._chosen_actors = GrowingArray(np.int32)
 
     def alone(self, stores: Array, orphans: Array, nodes: Sequence[Array], requests: Array, actor: int) -> Array:
-        """Whether the process ``actor`` may go on alone, for states given by columns; dtype bool.
+        """Whether the process ``actor`` may run alone, for states given by columns; dtype bool.
 
         ``nodes``: for each process, the column of its nodes; ``requests``: of ``actor``, or `AT_END`.
         """
@@ -74,12 +74,12 @@ class Reduction:
         return alone
 
     def choose(self, states: Array, actor: int) -> None:
-        """Remember that in the states of these numbers only ``actor`` went on."""
+        """Remember that in the states of these numbers only ``actor`` ran."""
         self._chosen_states.extend(states)
         self._chosen_actors.extend(np.full(len(states), actor))
 
     def chosen(self) -> Iterator[tuple[int, Array]]:
-        """Each process with the numbers of the states in which it went on alone."""
+        """Each process with the numbers of the states in which it ran alone."""
         for actor in range(len(self._futures)):
             yield actor, self._chosen_states.values[self._chosen_actors.values == actor]
 
@@ -104,7 +104,7 @@ class Reduction:
         return self._touched[request]
 
     def _take_in_news(self) -> None:
-        """Follow tries, requests under way and oracles, which grow while the exploration goes on."""
+        """Follow tries, requests under way and oracles, which grow during the exploration."""
         for future in self._futures:
             future.grow(self._of_request)
         for requests in self._orphans.sets[len(self._under_way) :]:

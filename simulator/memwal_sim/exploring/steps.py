@@ -19,7 +19,7 @@ class Behaviour:
         self._trie = trie
         self._allowed = kinds | {Fate.SWITCH}
         self.switches = False
-        """Whether the process was ever seen to have several coroutines that can go on."""
+        """Whether the process was ever seen to have several coroutines that can run."""
         self._request = GrowingArray(np.int32)
         self._meets = GrowingArray(np.bool_, FATES)
         self._says = GrowingArray(np.bool_, 2)

@@ -19,7 +19,7 @@ from .tables import FATE_BITS, NONE_UNDER_WAY
 STORE, GHOST, ORPHANS, LEFT, FIRST_NODE = range(5)
 """Columns of a state."""
 NO_ACTOR = -1
-"""In place of the last process: none went on yet."""
+"""In place of the last process: none has run yet."""
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class Successors:
             yield Steps(some, after, actor, actor << FATE_BITS | fate)
 
     def _preempted(self, rows: Array, places: Array, actor: int) -> Array:
-        """Preemptions of each history once ``actor`` goes on: one more if the last process could have."""
+        """Preemptions of each history once ``actor`` continues: one more if the last process could have."""
         last: Array = rows[places, self.end]
         used: Array = rows[places, self.end + 1]
         for other, behaviour in enumerate(self._behaviours):

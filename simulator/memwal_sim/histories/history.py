@@ -1,4 +1,4 @@
-"""What clients called and what they were told: one history, whoever keeps it, and what oracles ask of it.
+"""What clients called and what they were told: one history, whichever process keeps it, and what oracles ask of it.
 
 A call writes or deletes rows by key, whole or not at all, or reads the whole table. A write that was acknowledged has
 happened between its invocation and its return; one of unknown outcome may have happened, once (AMB-22); one that was

@@ -30,8 +30,8 @@ _READERS: st.SearchStrategy[Work] = st.sampled_from(
 class Collecting(EngineMachine):
     """Collectors, and readers that are pinned to versions, beside mergers, snapshot builders, writers and readers.
 
-    A collector that expires versions starts only while nobody else is at work and no request is under way: it has no
-    grace time, and that is what it would be for (AMB-92). Whoever starts later sees the versions that it leaves.
+    A collector that expires versions starts only while no other process is at work and no request is under way: it has
+    no grace time, and that is what it would be for (AMB-92). Whoever starts later sees the versions that it leaves.
     """
 
     workload = collecting.WORKLOAD
@@ -61,7 +61,7 @@ class Collecting(EngineMachine):
         job=_JOBS,
     )
     def collect_meanwhile(self, stalled: tuple[Work, Far], job: Work) -> str:
-        """A flush or a strong read stalls in the middle; a job is done; and it goes on to its end."""
+        """A flush or a strong read stalls in the middle; a job is done; and it runs to its end."""
         (role, arguments), far = stalled
         process = self.enter(role, far, **arguments)
         self.enter(job[0], ("end", 0), **job[1])

@@ -2,8 +2,8 @@
 
 A machine names its workload and its `EngineMachine.works`: what a process of it may do. The rules are here. They
 are coarse, so that few of them make a history: let somebody do something to its end, or up to a request; let a request
-of it meet a fate; stop it somewhere, let others do their work, and let it go on. After every rule all oracles of the
-workload judge the store as if everybody had crashed there.
+of it meet a fate; stop it somewhere, let others do their work, and let it continue. After every rule all oracles of the
+workload judge the store as if every process had crashed there.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .remembering import Memory
 TRACES = "MEMWAL_TRACES"
 """Environment variable that names the folder for traces of failing machines; default: the system's temporary folder."""
 Far: TypeAlias = tuple[str, int]
-"""How far a process goes on.
+"""How far a process continues.
 
 ``end``: to its end. ``changes``: past so many changes of the store, to right before the next. ``requests``: so many
 requests. The label of a `Fate`: past so many changes (of ``throttled``: requests), and what comes then meets that fate;
@@ -198,7 +198,7 @@ class EngineMachine(RuleBasedStateMachine):
         return self.simulation.waiting(process)
 
     def enter(self, role: str, far: Far = ("requests", 0), **arguments: Any) -> str:
-        """Start a process of the workload and let it go on; returns its name, which the role and a number make."""
+        """Start a process of the workload and let it continue; returns its name, which the role and a number make."""
         actor = Actor(name=self.name_of_next(role), role=role, arguments=arguments)
         self.memory.enter(self.simulation, self.revision, actor, self.workload.process(self.setting, actor))
         self.actors.append(actor)
@@ -225,7 +225,7 @@ class EngineMachine(RuleBasedStateMachine):
         return False
 
     def run_to_end(self, process: str) -> None:
-        """Let ``process`` go on alone until it ends."""
+        """Let ``process`` run alone until it ends."""
         for _ in range(STORE_LIMIT):
             if self.next(process) is None:
                 return
@@ -233,7 +233,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.fail(Violation("ENGINE", "every process ends", f"{process} made {STORE_LIMIT} requests and did not end"))
 
     def advance(self, process: str, far: Far) -> None:
-        """Let ``process`` go on alone as far as ``far`` says, or to its end."""
+        """Let ``process`` run alone as far as ``far`` says, or to its end."""
         match far:
             case ("end", _):
                 self.run_to_end(process)
@@ -263,7 +263,7 @@ class EngineMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.has_room)
     @rule(target=processes, work=WORK, far=WITHIN, others=st.lists(OTHERS, min_size=1, max_size=2), end=THEN)
     def interrupt_work(self, work: Work, far: Far, others: list[Work], end: Far) -> str:
-        """Somebody begins to work and stalls; others do their work, one after another; and it goes on."""
+        """Somebody begins to work and stalls; others do their work, one after another; and it continues."""
         role, arguments = work
         process = self.enter(role, far, **arguments)
         for role, arguments in others:
@@ -299,12 +299,12 @@ class EngineMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.has_room)
     @rule(process=_drawn("living"))
     def crash(self, process: str) -> None:
-        """A process is gone for good. One that nobody lets go on is as good as gone: this makes room for others."""
+        """A process is gone for good. One that nobody lets continue is as good as gone: this makes room for others."""
         self.simulation.running.pop(process).close()
 
     @invariant()
     def nothing_is_broken(self) -> None:
-        """Every oracle of the workload holds, as if everybody had crashed here."""
+        """Every oracle of the workload holds, as if every process had crashed here."""
         self.rules_done += 1
         self.judge()
 

@@ -18,7 +18,7 @@ STEPS = weighted((3, _PUTS), (2, st.just({"flush": None})), (1, _RARE))
 
 
 def working(role: str, steps: st.SearchStrategy[Any], most: int) -> st.SearchStrategy[Work]:
-    """Processes of ``role`` that take some of ``steps``; some of them go on where one fails."""
+    """Processes of ``role`` that take some of ``steps``; some of them continue where one fails."""
     script = st.lists(steps, min_size=1, max_size=most)
     return st.builds(
         lambda told, more: (role, {"script": told, **more}), script, st.sampled_from(({}, {"insists": True}))

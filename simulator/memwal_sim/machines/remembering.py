@@ -1,4 +1,4 @@
-"""Processes that share what they know: engine code runs once for each history of an actor, whoever runs it again.
+"""Processes that share what they know: engine code runs once for each history of an actor.
 
 Hypothesis runs nearly the same history again and again, and most of all while it shrinks one.
 """

@@ -80,7 +80,7 @@ Action: TypeAlias = Callable[[Acting], Awaitable[None]]
 async def act(place: Workplace, name: str, steps: Sequence[Action], *, insists: bool = False) -> None:
     """The protocol of a process called ``name`` that does ``steps`` in order.
 
-    ``insists``: it goes on to the next one where one fails with an `Outcome` or is refused, as a client may.
+    ``insists``: it continues with the next one where one fails with an `Outcome` or is refused, as a client may.
     """
     acting = Acting(place, name)
     for step in steps:

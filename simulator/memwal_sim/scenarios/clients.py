@@ -78,7 +78,7 @@ def after_all(contents: Contents, before: Sequence[Process], ghosts: History = N
 
 
 def everything_can_finish(here: Workplace) -> Oracle:
-    """The oracle that every kind of work still comes to its end, done by one process without faults (AMB-138)."""
+    """The oracle that every kind of work still ends, done by one process without faults (AMB-138)."""
     steps = ("open", {"rows": {"live": "1"}}, "flush", "snapshot", "merge", "collect", "read")
     finisher = process(here, "finisher", *steps)
     return after_crash(finisher, says(FINISH)(lambda _found, _ghosts: None), clause="AMB-138", name=FINISH)

@@ -39,7 +39,7 @@ Change = Callable[[Io], Protocol[TableState]]
 
 
 def changed(change: Change) -> Action:
-    """The step that changes the columns of the table; a refusal is noted, and the process goes on."""
+    """The step that changes the columns of the table; a refusal is noted, and the process continues."""
 
     async def step(acting: Acting) -> None:
         try:

@@ -35,7 +35,7 @@ class SeenCommits:
     """What readers see after a crash."""
 
     unaware: TableVersion
-    """Newest version for a reader that knows nothing of an external store, before anyone else reads."""
+    """Newest version for a reader that does not know an external store, before any other process reads."""
     rows: ground.Pairs
     """Keys and values of a reader that knows how the table is committed, sorted."""
     version: TableVersion

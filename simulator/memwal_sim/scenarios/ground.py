@@ -63,7 +63,7 @@ def _table(revision: Revision, config: tuple[tuple[str, str], ...]) -> Contents:
 
 
 def after(contents: Contents, process: Process) -> Alone:
-    """How ``process`` went on ``contents``, alone; raises `EngineBug` if it failed: nothing can be built on that.
+    """How ``process`` ran on ``contents``, alone; raises `EngineBug` if it failed: nothing can be built on that.
 
     No bug is planted in it: a scenario begins in the same way whatever breaks it later.
     """

@@ -36,7 +36,7 @@ def setting(
 ) -> ScenarioSetting:
     """The setting of these names; ``overrides``: fields of `Interpretation` on top of the profile.
 
-    Raises `InvalidArgument` for a name that there is not.
+    Raises `InvalidArgument` for an unknown name.
     """
     check_name("revision", revision, REVISIONS)
     check_name("profile", profile, PROFILES)
@@ -60,7 +60,7 @@ class Scenario:
     canary: str = "canary"
     """The planted bug that every exploration of it has to find, or its own verdict is worth nothing."""
     preemptions: int | None = None
-    """Bound on preemptions within which it is explored where nobody asks for another; for those with many states."""
+    """Bound on preemptions within which it is explored by default; for those with many states."""
     kinds: frozenset[Fate] = FAULTS
     """The faults that its requests may meet."""
     sometimes: tuple[str, ...] = ()

@@ -81,7 +81,7 @@ class Following:
     """What it does before the script."""
     script: Sequence[ScriptStep]
     insists: bool = False
-    """It goes on to the next step where one fails, as a client may."""
+    """It continues with the next step where one fails, as a client may."""
 
     def __call__(self) -> Protocol[None]:
         """The protocol, from the beginning."""

@@ -66,7 +66,7 @@ def by_engine(spec: RegionSpec, rows: pa.Table, state: TableState) -> Mapping[st
 
 
 def place(setting: ScenarioSetting) -> Workplace:
-    """Where clients of the table work. They choose regions themselves; the one of the place is nobody's."""
+    """Where clients of the table work. They choose regions themselves; the one of the place belongs to none of them."""
     return Workplace(region=ground.region(setting))
 
 
@@ -159,7 +159,7 @@ async def merge_together(acting: Acting) -> None:
 
 
 def add_spec(request: SpecRequest) -> Action:
-    """The step that makes ``request`` the active spec; a refusal is noted, and the process goes on."""
+    """The step that makes ``request`` the active spec; a refusal is noted, and the process continues."""
 
     async def step(acting: Acting) -> None:
         try:
@@ -171,7 +171,7 @@ def add_spec(request: SpecRequest) -> Action:
 
 
 def remove_spec(spec_id: int) -> Action:
-    """The step that removes a spec; a refusal is noted, and the process goes on."""
+    """The step that removes a spec; a refusal is noted, and the process continues."""
 
     async def step(acting: Acting) -> None:
         try:
@@ -183,7 +183,7 @@ def remove_spec(spec_id: int) -> Action:
 
 
 def drop_column(name: str) -> Action:
-    """The step that drops a column of the table; a refusal is noted, and the process goes on."""
+    """The step that drops a column of the table; a refusal is noted, and the process continues."""
 
     async def step(acting: Acting) -> None:
         io = acting.place.table

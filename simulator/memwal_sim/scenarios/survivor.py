@@ -1,4 +1,4 @@
-"""What must be possible after a crash of everybody: recovery, and then every job to its end, without a row changing."""
+"""What must be possible after a crash of every process: recovery, and then every job, without a row changing."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def judge(found: SeenRows, ghosts: Any, explained: Explained = writes.judge) -> 
 
 
 def survives(place: Workplace, explained: Explained = writes.judge) -> Oracle:
-    """The oracle that after a crash of everybody the region recovers, flushes and merges to what was written.
+    """The oracle that after a crash of every process the region recovers, flushes and merges to what was written.
 
     ``explained``: by something else than the order of writes.
     """

@@ -1,4 +1,4 @@
-"""A protocol coroutine in virtual time: one SimPy process, which may crash, or stall and go on as a zombie."""
+"""A protocol coroutine in virtual time: one SimPy process, which may crash, or stall and continue as a zombie."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Steps: TypeAlias = Generator[simpy.Event, Any, T]
 
 
 class Crashed(Exception):
-    """The actor is gone; its coroutine never goes on."""
+    """The actor is gone; its coroutine never continues."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -35,7 +35,7 @@ class Counted:
     _random: Any = field(default_factory=lambda: generator(0, "counting"))
 
     def pass_time(self, duration_ms: int) -> None:
-        """Let the clock go on."""
+        """Let the clock advance."""
         self._now_ms += duration_ms
 
     def run(self, coroutine: Protocol[T]) -> T:

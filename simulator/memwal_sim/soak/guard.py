@@ -1,7 +1,7 @@
 """The oracle of deletions: at the moment of each one, nobody may still need the object.
 
 It looks at the newest table version and the newest manifest of the region only, decoded from the store, and shares no
-rule with the collector: what these two need may never go, whoever deletes it.
+rule with the collector: what these two need may never go, whichever process deletes it.
 """
 
 from __future__ import annotations

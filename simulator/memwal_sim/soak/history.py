@@ -1,6 +1,6 @@
 """The client history of a soak, which forgets what no read may find any more, and whether a read fits it.
 
-A write puts values that nobody else writes under its keys, whole or not at all. It has taken effect when it was
+A write puts values that no other process writes under its keys, whole or not at all. It has taken effect when it was
 acknowledged, or when a read that has ended saw it; before that, and for ever if it failed, it may take effect at any
 moment after it was begun (AMB-22). A value is stale for a read if some write of that key was begun after the value had
 taken effect, and had itself taken effect before the read began. Time is virtual, in milliseconds.

@@ -38,7 +38,7 @@ class Load:
     claims_per_day: float = 1.0
     """Times that each region's writer is replaced in a day."""
     fragments: float = 50.0
-    """Fragments of the base table. Somebody compacts it, or this grows without end."""
+    """Fragments of the base table. Compact it, or this grows without end."""
     deletion_files: float = 50.0
     """Of these fragments."""
     versions_kept: float = 3.0

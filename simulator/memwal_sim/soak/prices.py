@@ -25,7 +25,7 @@ MONTH_MS = 30 * 24 * 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """Prices in one currency. The defaults are round numbers of the usual size, not anybody's price list."""
+    """Prices in one currency. The defaults are round numbers of the usual size, not any other price list."""
 
     write: float = 5.0
     """Per million puts, copies and renames."""

@@ -139,7 +139,7 @@ class _Soak:
         world.network.calm = False
 
     def _live(self) -> None:
-        """Everybody runs until the time is over and all processes have come to their end."""
+        """Every process runs until the time is over and all processes have ended."""
         world, env = self.world, self.world.env
         for steps in roles.everybody(world):
             env.process(steps)

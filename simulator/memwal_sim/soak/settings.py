@@ -76,7 +76,7 @@ class SoakSettings:
     crash_every_ms: int = 0
     """Mean life of a writer, exponential. Jobs crash in one of 20 runs where this is not 0."""
     stall_every_ms: int = 0
-    """Mean time until a writer stops answering, exponential; it goes on after `stall_ms`, when it has a successor."""
+    """Mean time until a writer stops answering, exponential; it continues after `stall_ms`, when it has a successor."""
     stall_ms: int = 10 * MINUTE
     """Mean length of a stall, exponential."""
     failover_ms: int = 20 * SECOND
@@ -136,15 +136,15 @@ class SoakSettings:
         self.interpretation()
 
     def revision_(self) -> Revision:
-        """The revision; raises `InvalidArgument` for a name that there is not."""
+        """The revision; raises `InvalidArgument` for an unknown name."""
         return setting(self.revision, self.profile).revision
 
     def table(self) -> Io:
-        """The folder of the table, as everybody in the soak works there."""
+        """The folder of the table, as every process in the soak works there."""
         return Io(ROOT, interpretation=self.interpretation())
 
     def planted(self) -> tuple[Bug, ...]:
-        """The planted bugs; raises `InvalidArgument` for a name that there is not."""
+        """The planted bugs; raises `InvalidArgument` for an unknown name."""
         return planting.choose(self.bugs) if self.bugs else ()
 
     def interpretation(self) -> Interpretation:

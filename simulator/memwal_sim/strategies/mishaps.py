@@ -60,7 +60,7 @@ def plan_absences(draws: Draws, processes: int, steps: int, *, stalls: bool, cra
 
 
 def without_absent(pick: Pick, absences: Sequence[Absence]) -> Pick:
-    """``pick``, among those that are there. If nobody is, the stalled go on; if only the crashed are left, nobody does.
+    """``pick``, among those that are there; if none is, among the stalled; if only the crashed are left, nothing.
 
     The result counts its calls as steps, so that it is good for one run.
     """

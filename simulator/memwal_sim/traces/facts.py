@@ -1,7 +1,7 @@
 """Facts of a state: named JSON values that a trace may state, read from what is stored and from what processes did.
 
-A fact of the store is read from the objects themselves, by the engine's readers and nobody's memory. ``region``,
-``wal``, … are of region 1, the one of most worlds; ``region of 2`` is of another one.
+A fact of the store is read from the objects themselves, by the engine's readers, and never from a process's memory.
+``region``, ``wal``, … are of region 1, the one of most worlds; ``region of 2`` is of another one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OF = " of "
 
 
 def look(simulation: Simulation, name: str) -> Any:
-    """The fact ``name`` as it is now; raises `InvalidArgument` for a name that there is not."""
+    """The fact ``name`` as it is now; raises `InvalidArgument` for an unknown name."""
     kind, number = _parsed(name)
     if kind in PROCESSES:
         return PROCESSES[kind](simulation)

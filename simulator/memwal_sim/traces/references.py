@@ -1,6 +1,6 @@
 """What a trace names: its scenario, readings, planted bugs, oracle and processes, looked up before it is replayed.
 
-A name that there is not is an `ArtifactError` with the line that has it, as for a trace that is broken in itself.
+An unknown name is an `ArtifactError` with the line that has it, as for a trace that is broken in itself.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ def _ends(film: Film) -> list[Remark]:
         ended = [number for number, f in enumerate(film.frames) if isinstance(f.pauses[actor], Ended)]
         end = film.end(name)
         if ended and end is not None:
-            how = "comes to its end" if end.failure is None else f"ends with {end.failure.kind}: {end.failure.text}"
+            how = "ends" if end.failure is None else f"ends with {end.failure.kind}: {end.failure.text}"
             found.append(Remark(step=ended[0], sign=Sign.END, actor=actor, text=f"{name} {how}"))
     return found
 

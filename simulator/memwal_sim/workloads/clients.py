@@ -16,7 +16,7 @@ from ..scenarios.scenario import ScenarioSetting
 from ..scenarios.scripts import WORDS, Entry, Following, ScriptStep, Words, steps, written
 
 SCRIPT, INSISTS, REGION = "script", "insists", "region"
-"""What a client may be told: what it does; that it goes on where a step fails; the number of the region, from 1."""
+"""What a client may be told: what it does; that it continues where a step fails; the number of the region, from 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ async def committer(setting: ScenarioSetting, name: str, arguments: Arguments) -
 
     ``append``, ``upsert``, ``update``, ``delete``, ``overwrite``: keys. ``restore``: null, for version 1, which is
     empty. ``add_column``, ``drop_column``: a name. ``clone``: whether it is shallow. ``compact``, ``configure``,
-    ``read``: null. ``insists``: go on where a step fails. What the table forbids is no failure: it was not done.
+    ``read``: null. ``insists``: continue where a step fails. What the table forbids is no failure: it was not done.
     """
     for number, step in enumerate(arguments["script"], 1):
         ((word, argument),) = step.items()

@@ -1,8 +1,8 @@
 """Worlds of worked examples and of crashes: tables on which a script says all, the state that it begins with included.
 
 Whoever is called a *scribe* writes what an example begins with: a region manifest, WAL entries and generations with the
-numbers that a text gives. Everybody else runs the engine. Oracles are few and cheap, since the processes that recover
-are part of the history, and the trace says what has to be so after them.
+numbers that a text gives. Every other process runs the engine. Oracles are few and cheap, since the processes that
+recover are part of the history, and the trace says what has to be so after them.
 """
 
 from __future__ import annotations

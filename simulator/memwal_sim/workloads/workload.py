@@ -43,7 +43,7 @@ class Workload:
     """Processes that run alone, one after another, before all others start."""
 
     def check(self, actor: Actor) -> None:
-        """Raises `InvalidArgument` for a role that there is not, and for what its processes cannot be given."""
+        """Raises `InvalidArgument` for an unknown role, and for what its processes cannot be given."""
         check_name(f"role of {self.name}", actor.role, sorted(self.roles))
         role = self.roles[actor.role]
         if isinstance(role, Client):

@@ -1,4 +1,4 @@
-"""Every command refuses a name that there is not, before it does anything, and says which one is nearest."""
+"""Every command refuses an unknown name, before it does anything, and says which one is nearest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several coroutines of one process: which of them goes on is the explorer's choice, at each request and only there."""
+"""Several coroutines of one process: which one runs next is the explorer's choice, at each request and only there."""
 
 from __future__ import annotations
 

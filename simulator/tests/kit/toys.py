@@ -35,7 +35,7 @@ async def lock(name: str) -> bool:
 
 
 async def write_many(name: str, count: int) -> None:
-    """Write ``count`` objects that nobody else touches."""
+    """Write ``count`` objects that no other process touches."""
     for number in range(count):
         await IO.put(f"{name}/{number}", b"")
 

@@ -209,7 +209,7 @@ def test_a_find_in_the_engine_becomes_as_short_as_the_shortest_each_time() -> No
 
 
 def test_a_process_is_left_earlier_where_the_next_has_less_to_do_then() -> None:
-    # writer-1 would go on for 10 steps, and the builder for 13 in all; an exploration finds 28 steps
+    # writer-1 would continue for 10 steps, and the builder for 13 in all; an exploration finds 28 steps
     building = study_of("builder_undoes_a_claim")
     found = hunt(building, "uniform", runs_max=5000)
     runs = [len(list(run)) for _, run in groupby(found.moves, lambda move: move.actor)]

@@ -246,7 +246,7 @@ async def _set_aside(io: Io, held: FoundVersion) -> None:
         try:
             await confirm.create(io, aside, data)
         except StorageError:
-            # Its entry would go on naming a manifest that was moved.
+            # Its entry would continue naming a manifest that was moved.
             if io.commits is Commits.EXTERNAL:
                 raise
             await confirm.rename(io, name, aside, data)

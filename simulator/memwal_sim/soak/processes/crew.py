@@ -34,7 +34,7 @@ class Member:
     since_ms: float = 0
     """When that was given."""
     stopped_until_ms: float | None = None
-    """While it is stopped: when it goes on."""
+    """While it is stopped: when it continues."""
     full: bool = False
     """Whether the disk was full at any moment of the order that is under way."""
     rests_until_ms: float = 0

@@ -302,7 +302,7 @@ class _ProcessRun:
             self.outcome.broken.append(f"verify: {[f'{v.path}: {v.reason}' for v in report.findings][:5]}")
 
     def _wind_down(self) -> None:
-        """Kill everybody, then recover, flush and merge every region, and judge before and after."""
+        """Kill every process, then recover, flush and merge every region, and judge before and after."""
         self.disk.free()
         self._hear(0)
         for member in list(self.crew.members):
