@@ -160,7 +160,7 @@ def test_what_was_collected_unread_is_an_error_or_left_out_if_the_caller_says_so
     put(table, {2: "b"}, merge=True)
     put(table, {3: "c"})
     table.gc(retain_versions=1)
-    with pytest.raises(InvalidArgument, match=r"\[MEMWAL_LOG_GONE\] entry 2 of region .* goes on at 4\. .*=snapshot"):
+    with pytest.raises(InvalidArgument, match=r"\[MEMWAL_LOG_GONE\] entry 2 of region .* continues at 4\. .*=snapshot"):
         query.batch()
     query.options["failOnDataLoss"] = "false"
     assert [row[1] for row in query.batch()] == ["c"]

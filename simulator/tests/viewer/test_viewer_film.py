@@ -99,7 +99,7 @@ def test_an_actor_that_could_go_on_and_does_not_is_told_as_crashed() -> None:
     assert film.crashed_after("p1") is None
     (crash,) = texts(film, Sign.CRASH)
     assert crash == (1, "p0 makes no further request, as if it had crashed here (next: put y)")
-    assert texts(film, Sign.END) == [(2, "p1 comes to its end")]
+    assert texts(film, Sign.END) == [(2, "p1 ends")]
 
 
 def test_an_actor_whose_request_is_the_last_of_all_has_not_crashed() -> None:

@@ -39,10 +39,10 @@ def test_lanes_show_who_asks_the_store_for_what() -> None:
 2  ┊   ○────▷│ get n  1 bytes
 3  ●━━━╋━━━━▶│ put n  done
    ◆   ┊     │ ◆ counted
-   ■   ┊     │ ■ p0 comes to its end
+   ■   ┊     │ ■ p0 ends
 4      ○────▷│ put n  done
        ◆     │ ◆ counted
-       ■     │ ■ p1 comes to its end
+       ■     │ ■ p1 ends
              │ ✗ violates TOY: nothing lost
              │   2 increments ended, and the counter is 1
 """
@@ -61,7 +61,7 @@ def test_lanes_show_faults_and_late_landings() -> None:
    ┊   ■     │ ■ p1 ends with OutcomeUnknown: outcome unknown: path=x, reason=no answer
 3  ┊      ⇢━▶│ put x  done  LANDED
 4  ●━━━━━━━━▶✗ put y  outcome unknown  APPLIED
-   ■         │ ■ p0 comes to its end
+   ■         │ ■ p0 ends
 """
     )
 
@@ -99,11 +99,11 @@ def test_a_mermaid_diagram_has_a_message_for_each_request_and_reply() -> None:
         "    A1->>S: 3 put n",
         "    S-->>A1: done",
         "    Note over A1: ◆ counted",
-        "    Note over A1: ■ p0 comes to its end",
+        "    Note over A1: ■ p0 ends",
         "    A2->>S: 4 put n",
         "    S-->>A2: done",
         "    Note over A2: ◆ counted",
-        "    Note over A2: ■ p1 comes to its end",
+        "    Note over A2: ■ p1 ends",
         "    rect rgba(200, 40, 30, 0.15)",
         "    Note over A1,S: ✗ violates TOY: nothing lost<br/>2 increments ended, and the counter is 1",
         "    end",
