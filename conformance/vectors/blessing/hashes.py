@@ -23,6 +23,21 @@ NUMBERS = [0, 1, 2, 3, 123, -1, -5, 2**31 - 1, -(2**31), 2**53 + 1, 2**63 - 1, -
 CHOSEN = "the texts ask for standard Murmur3 that a promoted column keeps; R hashes otherwise (AMB-59, hashed bytes)"
 LEAST = [2841062569, -4026370631]
 """Two numbers whose eight bytes hash to -2^31."""
+OTHER_NUMBERS: list[tuple[str, Any, bytes]] = [
+    ("bool", False, bytes(8)),
+    ("bool", True, bytes.fromhex("0100000000000000")),
+    ("date32", -1, bytes.fromhex("ffffffffffffffff")),
+    ("timestamp_us", 2**40, bytes.fromhex("0000000000010000")),
+    ("uint64", 2**64 - 1, bytes.fromhex("ffffffffffffffff")),
+    ("float32", "1.5", bytes.fromhex("000000000000f83f")),
+    ("float64", "-1.5", bytes.fromhex("000000000000f8bf")),
+    ("float32", "-0.0", bytes(8)),
+    ("float64", "-0.0", bytes(8)),
+    ("float32", "NaN", bytes.fromhex("000000000000f87f")),
+    ("float64", "NaN", bytes.fromhex("000000000000f87f")),
+    ("float64", "-Infinity", bytes.fromhex("000000000000f0ff")),
+]
+"""Type, value and the eight little-endian bytes. A library's own NaN may have other bits: Go's ends in a 1."""
 
 
 def cell(kind: str, value: object) -> dict[str, Any]:
@@ -146,6 +161,17 @@ def _textbook_cases(revision: str) -> list[Case]:
             ambiguity="AMB-59",
             outcomes=({"compare": "nulls"},),
             derived="mmh3 over the eight little-endian bytes of the number in two's complement.",
+        ),
+        _case(
+            revision,
+            "other_numbers",
+            "Flags, dates and times hash as eight-byte whole numbers, floats as binary64 with one zero and one NaN.",
+            [_one(cell(kind, value)) for kind, value, _ in OTHER_NUMBERS],
+            [textbook(data) for _, _, data in OTHER_NUMBERS],
+            clauses=("REGION-035",),
+            ambiguity="AMB-59",
+            outcomes=({"compare": "nulls"},),
+            derived="mmh3 over the eight bytes, which are written out in `blessing/hashes.py`.",
         ),
         _case(
             revision,
