@@ -1,38 +1,92 @@
 """The skeletons for authors of adapters: they pass what they claim, and a fault in one of them is found."""
 
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+import mmh3
 import pytest
-from kit.runs import Run, run_suite
+from kit.runs import ROOT, Run, run_suite
 from memwal_conformance.adapters import process as processes
 from memwal_conformance.adapters.process import AdapterProcess
 from memwal_conformance.cli.vectors import app
+from memwal_conformance.protocol import AdapterError
 from typer.testing import CliRunner
 
 HERE = Path(__file__).resolve().parents[2]
 SKELETONS = HERE / "skeletons"
+PAGE = (ROOT / "docs" / "twenty_minutes.md").read_text("utf-8")
 NODE = shutil.which("node")
 
-LANGUAGES = [
-    pytest.param("python", (sys.executable, "adapter.py"), id="Python"),
-    pytest.param(
-        "node",
-        (NODE or "node", "adapter.mjs"),
-        id="Node.js",
-        marks=pytest.mark.skipif(NODE is None, reason="there is no node on this machine"),
-    ),
-]
+
+@dataclass(frozen=True)
+class Language:
+    """A skeleton: what it needs on the machine, how it is built and run, and what it says of itself."""
+
+    name: str
+    tools: tuple[str, ...]
+    run: tuple[str, ...]
+    build: tuple[str, ...] = ()
+    """``{source}`` is the folder of the skeleton, ``{built}`` the folder for what is made of it."""
 
 
-def command(folder: Path, program: tuple[str, str]) -> str:
-    return f"{program[0]} {folder / program[1]}"
+PYTHON = Language("Python", (), (sys.executable, "{source}/adapter.py"))
+NODE_JS = Language("Node.js", ("node",), ("node", "{source}/adapter.mjs"))
+GO = Language("Go", ("go",), ("{built}/adapter",), ("go", "build", "-o", "{built}/adapter", "{source}/adapter.go"))
+RUST = Language(
+    "Rust",
+    ("rustc",),
+    ("{built}/adapter",),
+    ("rustc", "--edition", "2021", "-D", "warnings", "-o", "{built}/adapter", "{source}/adapter.rs"),
+)
+JAVA = Language(
+    "Java",
+    ("java", "javac"),
+    ("java", "-XX:TieredStopAtLevel=1", "-cp", "{built}", "Adapter"),
+    ("javac", "--release", "17", "-Xlint:all,-serial", "-Werror", "-d", "{built}", "{source}/Adapter.java"),
+)
+FIRST_STEPS = [GO, RUST, JAVA]
+LANGUAGES = [PYTHON, NODE_JS, *FIRST_STEPS]
+each_language = pytest.mark.parametrize("language", LANGUAGES, ids=lambda language: language.name)
+each_first_step = pytest.mark.parametrize("language", FIRST_STEPS, ids=lambda language: language.name)
 
 
-def checked(adapter: str, *arguments: str) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["check", "--adapter", adapter, *arguments])
+def folder_of(language: Language) -> Path:
+    return SKELETONS / {"Node.js": "node"}.get(language.name, language.name.lower())
+
+
+def ready(language: Language, source: Path, built: Path) -> list[str]:
+    """The command of a skeleton, which is built for it; skips where the machine has no tools for the language."""
+    for tool in language.tools:
+        if shutil.which(tool) is None:
+            pytest.skip(f"there is no {tool} on this machine")
+    places = {"source": source, "built": built}
+    if language.build:
+        build = [word.format(**places) for word in language.build]
+        done = subprocess.run(build, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+    return [word.format(**places) for word in language.run]
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Language], list[str]]:
+    """The command of a language's skeleton; each is built once."""
+    made: dict[Language, list[str]] = {}
+
+    def of(language: Language) -> list[str]:
+        if language not in made:
+            made[language] = ready(language, folder_of(language), tmp_path_factory.mktemp("built"))
+        return made[language]
+
+    return of
+
+
+def checked(adapter: list[str], *arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["check", "--adapter", " ".join(adapter), *arguments])
     return done.exit_code, done.output
 
 
@@ -40,7 +94,7 @@ def checked(adapter: str, *arguments: str) -> tuple[int, str]:
 def node_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     if NODE is None:
         pytest.skip("there is no node on this machine")
-    adapter = ("--memwal-adapter", command(SKELETONS / "node", (NODE, "adapter.mjs")))
+    adapter = ("--memwal-adapter", f"node {SKELETONS / 'node' / 'adapter.mjs'}")
     places = [f"conformance/vectors/{place}" for place in ("A/name", "A/manifest", "B/state", "R/region")]
     return run_suite(tmp_path_factory.mktemp("node"), *places, *adapter, limit_s=300)
 
@@ -55,59 +109,111 @@ def test_the_skeleton_in_node_passes_in_a_run_of_the_suite(node_run: Run) -> Non
     assert "skeleton (Node.js)" in node_run.text
 
 
-@pytest.mark.parametrize(("language", "program"), LANGUAGES)
-def test_a_skeleton_answers_all_that_it_claims(language: str, program: tuple[str, str]) -> None:
-    status, text = checked(command(SKELETONS / language, program))
+@each_language
+def test_a_skeleton_answers_all_that_it_claims(language: Language, command: Callable[[Language], list[str]]) -> None:
+    """As the page says: its last line is what a stranger sees first."""
+    status, text = checked(command(language))
     assert status == 0, text
-    assert text.splitlines()[-1].startswith("218 PASS, 3 OBSERVED, "), text
+    (row,) = [line for line in PAGE.splitlines() if line.startswith(f"| {language.name} |") and "PASS" in line]
+    assert row.endswith(f"| `{text.splitlines()[-1]}` |"), (row, text)
 
 
-@pytest.mark.parametrize(("language", "program"), LANGUAGES)
-def test_a_skeleton_exits_by_itself_when_it_is_told_to(language: str, program: tuple[str, str]) -> None:
-    with AdapterProcess(command(SKELETONS / language, program).split()) as process:
+@each_language
+def test_a_skeleton_exits_by_itself_when_it_is_told_to(
+    language: Language, command: Callable[[Language], list[str]]
+) -> None:
+    with AdapterProcess(command(language)) as process:
         process.greet()
         process.call("shutdown", {})
         assert process._ends_within(processes.LEAVE_S)
     assert process.status == 0
 
 
+@each_first_step
+def test_a_first_step_shows_the_same_in_each_language(
+    language: Language, command: Callable[[Language], list[str]]
+) -> None:
+    """What no vector asks: a refusal leaves the process usable, and text above U+FFFF comes as a pair of escapes."""
+    with AdapterProcess(command(language)) as process:
+        told = process.greet()
+        assert told.implementation == f"skeleton ({language.name})"
+        assert sorted(told.revisions) == ["A", "B"]
+        assert not told.roles
+        assert set(told.capabilities) == {"eval.name", "eval.hash", "eval.decode", "eval.encode"}
+        lacking = ("manifest", "wal", "index_details")
+        assert sorted(told.without) == sorted(f"eval.{way} {kind}" for way in ("decode", "encode") for kind in lacking)
+        process.call("configure", {"revision": "B", "settings": {"of no use": '" \\ \u0001'}})
+        with pytest.raises(AdapterError, match="18446744073709551616") as refused:
+            process.call("eval.name", {"kind": "wal", "number": str(2**64)})
+        assert refused.value.kind == "invalid_argument"
+        vector = {"t": "float32[2]", "v": ["1", "2"]}
+        with pytest.raises(AdapterError) as refused:
+            process.call("eval.hash", {"function": "murmur3", "values": [vector]})
+        assert refused.value.kind == "invalid_argument"
+        clef = {"t": "utf8", "v": "\U0001d11e"}
+        assert process.call("eval.hash", {"function": "murmur3", "values": [clef]}) == {"hash": CLEF}
+
+
+CLEF = mmh3.hash(b"\xf0\x9d\x84\x9e", seed=0, signed=True)
+
+IMPORTS = {
+    "Go": (r'^\t"([a-z/0-9]+)"$', lambda name: "." not in name.split("/")[0]),
+    "Rust": (r"^use ([^;]+);", lambda name: name.startswith(("std::", "json::"))),
+    "Java": (r"^import ([^;]+);", lambda name: name.startswith("java.")),
+}
+"""How a language names what a file needs, and what comes with the language."""
+
+
+@each_first_step
+def test_a_first_step_needs_nothing_but_its_language(language: Language) -> None:
+    """Looked at without a compiler: nothing else is imported, and no list of packages to fetch is beside it."""
+    pattern, standard = IMPORTS[language.name]
+    files = sorted(folder_of(language).iterdir())
+    for file in files:
+        needed = re.findall(pattern, file.read_text("utf-8"), re.MULTILINE)
+        assert needed or file.name == "json.rs", file
+        assert [name for name in needed if not standard(name)] == []
+    assert {file.suffix for file in files} == {{"Go": ".go", "Rust": ".rs", "Java": ".java"}[language.name]}
+
+
 FAULTS = [
-    ("python", "hashing.py", "0xCC9E2D51", "0xCC9E2D52", "FAIL A/hash/text eval [REGION-035]"),
+    (PYTHON, "hashing.py", "0xCC9E2D51", "0xCC9E2D52", "FAIL A/hash/text eval [REGION-035]"),
     (
-        "python",
+        PYTHON,
         "objects.py",
         'message.uint(2)),\n        "replay',
         'message.uint(9)),\n        "replay',
         "FAIL A/manifest/first decode",
     ),
     (
-        "python",
+        PYTHON,
         "table.py",
         "while (root / path(version + 1)).exists():",
         "while False:",
         "FAIL A/state/hint_behind inspect",
     ),
-    ("node", "hash.mjs", "0xcc9e2d51", "0xcc9e2d52", "FAIL A/hash/text eval [REGION-035]"),
-    ("node", "values.mjs", ".reverse().join", ".join", "FAIL A/name/region_manifests eval [MANIFEST-024]"),
-    ("node", "table.mjs", "while (there(version + 1n))", "while (false)", "FAIL A/state/hint_behind inspect"),
+    (NODE_JS, "hash.mjs", "0xcc9e2d51", "0xcc9e2d52", "FAIL A/hash/text eval [REGION-035]"),
+    (NODE_JS, "values.mjs", ".reverse().join", ".join", "FAIL A/name/region_manifests eval [MANIFEST-024]"),
+    (NODE_JS, "table.mjs", "while (there(version + 1n))", "while (false)", "FAIL A/state/hint_behind inspect"),
+    (GO, "adapter.go", "math.IsNaN(float)", "false", "OBSERVED A/hash/other_numbers eval [REGION-035]"),
+    (GO, "adapter.go", "json.RawMessage", "json.Number", "FAIL A/invalid/hint_with_text decode [MANIFEST-026]"),
+    (RUST, "adapter.rs", ".filter(|version| *version > 0)", "", "FAIL A/invalid/hint_of_version_0 decode"),
+    (JAVA, "Adapter.java", "data[i] & 0xff", "data[i]", "FAIL A/hash/text eval [REGION-035]"),
 ]
 
 
 @pytest.mark.parametrize(("language", "file", "good", "bad", "said"), FAULTS)
 @pytest.mark.long
 def test_a_fault_in_a_skeleton_fails_the_vector_about_it(
-    language: str, file: str, good: str, bad: str, said: str, tmp_path: Path
+    language: Language, file: str, good: str, bad: str, said: str, tmp_path: Path
 ) -> None:
-    if language == "node" and NODE is None:
-        pytest.skip("there is no node on this machine")
     copy = tmp_path / "copy"
-    shutil.copytree(SKELETONS / language, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(folder_of(language), copy, ignore=shutil.ignore_patterns("__pycache__"))
     text = (copy / file).read_text("utf-8")
     assert good in text
     (copy / file).write_text(text.replace(good, bad), encoding="utf-8")
-    program = (sys.executable, "adapter.py") if language == "python" else (str(NODE), "adapter.mjs")
-    status, told = checked(command(copy, program), "--revision", "A")
-    assert status == 1, told
+    status, told = checked(ready(language, copy, tmp_path), "--revision", "A")
+    assert status == said.startswith("FAIL"), told
     assert any(line.startswith(said) for line in told.splitlines()), told
 
 
