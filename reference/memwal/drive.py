@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from .effects import (
     Get,
+    Grew,
     Join,
     Note,
     Now,
@@ -87,6 +88,9 @@ class _Performing:
             case Remember():
                 if self.remembering is not None:
                     self.remembering.remember(request)
+            case Grew(what, more_bytes):
+                if self.remembering is not None:
+                    self.remembering.memory.grow(what, more_bytes)
             case Now():
                 return int(time.time() * 1000)
             case Sleep(duration_ms):

@@ -219,6 +219,16 @@ class Remember(Request[None]):
     recording: object
     value: object
     size_bytes: int
+    by: tuple[str, ...] = ()
+    """The objects that alone tell whether it still holds; none: all that were read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grew(Request[None]):
+    """What is kept under the name ``what`` takes so many bytes more now."""
+
+    what: Hashable
+    more_bytes: int
 
 
 async def remembered(
@@ -228,12 +238,15 @@ async def remembered(
     size_bytes: Callable[[T], int],
     *,
     of: Sequence[str] = (),
+    by: Callable[[T], Sequence[str]] | None = None,
 ) -> T:
     """What ``make`` gives, or gave before under the same name ``what``, while all objects that it read are the same.
 
     It is of objects that are read one by one, and nobody changes it. Only drivers that keep such things are
     asked (`Io.remembers`): elsewhere this is ``make``, so that a request less or more is all that anybody can see.
-    ``of``: full names of objects that were read before, in the same run, and that it is made of, too.
+    ``of``: full names of objects that were read before, in the same run, and that it is made of, too. ``by``: full
+    names of objects that were read and that alone tell whether it still holds: nothing else that it was made of changes
+    while these do not, listings included.
     """
     if not io.remembers:
         return await make()
@@ -241,7 +254,7 @@ async def remembered(
     if recording is None:
         return cast(T, found)
     made = await make()
-    await Remember(recording, made, size_bytes(made))
+    await Remember(recording, made, size_bytes(made), tuple(by(made)) if by is not None else ())
     return made
 
 

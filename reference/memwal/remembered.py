@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .effects import Get, Head, List, ListFolders, Recall, Remember, Stat, StoreRequest
@@ -78,6 +78,12 @@ class ReadMemory:
             while self._size_bytes > self.most_bytes:
                 self._drop(next(iter(self._entries)))
 
+    def grow(self, what: Hashable, more_bytes: int) -> None:
+        """Note that an entry, if it is kept, takes so many bytes more."""
+        entry = self.find(what)
+        if entry is not None:
+            self.keep(what, replace(entry, size_bytes=entry.size_bytes + more_bytes))
+
     def _drop(self, what: Hashable) -> None:
         before = self._entries.pop(what, None)
         if before is not None:
@@ -107,7 +113,7 @@ class Remembering:
     def recall(self, request: Recall) -> tuple[Any, Recording | None]:
         """The value; or None, and what `remember` is to be told."""
         entry = self.memory.find(request.what)
-        if entry is not None and all(self._stamp(path) == stamp for path, stamp in entry.stamps.items()):
+        if entry is not None and self._holds(entry.stamps):
             self._note(entry.stamps)
             return entry.value, None
         found = Recording(request.what)
@@ -123,6 +129,9 @@ class Remembering:
         at = next(at for at, each in enumerate(self.open) if each is request.recording)
         recording = self.open[at]
         del self.open[at:]
+        if request.by:
+            recording.stamps = {path: self.seen.get(path) for path in request.by}
+            recording.lasting = None not in recording.stamps.values()
         if recording.lasting:
             stored = _Entry(request.value, request.size_bytes + _ENTRY_BYTES, recording.stamps)
             self.memory.keep(recording.what, stored)
@@ -141,6 +150,10 @@ class Remembering:
     def pause(self) -> None:
         """Time goes by: objects are asked again."""
         self.seen.clear()
+
+    def _holds(self, stamps: Stamps) -> bool:
+        seen = self.seen
+        return all((seen[path] if path in seen else self._stamp(path)) == stamp for path, stamp in stamps.items())
 
     def _note(self, stamps: Stamps) -> None:
         for each in self.open:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import lance
 import memwal
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from memwal.drive import drive
-from memwal.effects import Get, Io, List, PutIfAbsent, Stat, StoreRequest, remembered
+from memwal.effects import Get, Grew, Io, List, PutIfAbsent, Stat, StoreRequest, remembered
 from memwal.errors import ArtifactError, InvalidArgument, NotFound
 from memwal.remembered import ReadMemory
 from memwal.revisions import STRICT
@@ -38,13 +39,15 @@ def answers(table: memwal.Table) -> list[object]:
 
 
 class Counting:
-    """A store that remembers the paths that were read from it."""
+    """A store that remembers what it was asked for, and the paths that were read from it."""
 
     def __init__(self) -> None:
         self.store = MemoryStore()
         self.read: list[str] = []
+        self.asked: list[StoreRequest[object]] = []
 
     def perform(self, request: StoreRequest[object]) -> object:
+        self.asked.append(request)
         if isinstance(request, Get):
             self.read.append(request.path)
         return self.store.perform(request)
@@ -121,6 +124,25 @@ def test_a_second_read_opens_only_what_may_have_changed() -> None:
     assert kept.get(rows(3, 0, 1).select(["id"])) == first
     again = [name for name in store.read if name.endswith((".lance", ".bin")) or "/_versions/" in name]
     assert again == [], store.read
+
+
+def test_of_a_generation_only_its_manifest_is_looked_at_in_a_second_read(tmp_path: Path) -> None:
+    place = str(tmp_path / "t")
+    lance.write_dataset(rows(0, 1), place, data_storage_version="2.1").create_scalar_index("n", "BTREE", name="by_n")
+    memwal.enable(place, revision="R", maintained_indexes=["by_n"], primary_key=["id"])
+    with memwal.open(place).writer(background=False) as writer:
+        writer.put(rows(2, 5))
+        writer.flush()
+    store = Counting()
+    for file in filter(Path.is_file, tmp_path.rglob("*")):
+        store.store.objects[file.relative_to(tmp_path).as_posix()] = file.read_bytes()
+    kept = memwal.open("t", store=store, remember_bytes=MIB)
+    first = kept.scan(filter="n = 5")
+    assert first.num_rows == 4
+    store.asked.clear()
+    assert kept.scan(filter="n = 5") == first
+    asked = [(type(each), each.path.rpartition("_gen_")[2]) for each in store.asked if "_gen_" in each.path]
+    assert asked == [(Stat, f"1/_versions/{2**64 - 3}.manifest")], "its version 2, with the index"
 
 
 @pytest.mark.parametrize("remember_bytes", [0, MIB])
@@ -220,6 +242,38 @@ def test_an_object_that_this_run_did_not_look_at_cannot_be_named_as_a_source() -
 
     assert drive(remembered(IO, "x", made, len, of=["a"]), store, memory=memory) == b"of an older a"
     assert len(memory) == 0
+
+
+def test_what_grows_while_it_is_kept_counts_as_what_it_has_become() -> None:
+    store, memory = MemoryStore(dict.fromkeys("abc", b"")), ReadMemory(3000)
+    for name in "abc":
+        counted(name)[0](store, memory)
+
+    async def grown() -> None:
+        await Grew("a", 700)
+        await Grew("not kept", 700)
+
+    before = memory.size_bytes
+    drive(grown(), store, memory=memory)
+    assert (memory.size_bytes, len(memory)) == (before + 700, 3)
+    drive(grown(), store, memory=memory)
+    assert (memory.size_bytes <= 3000, len(memory)) == (True, 2)
+
+
+def test_what_is_told_by_one_object_alone_is_kept_though_others_were_listed_and_read() -> None:
+    store, memory = MemoryStore({"a": b"1", "b": b"2"}), ReadMemory(MIB)
+
+    async def made() -> tuple[int, bytes]:
+        return len(await IO.list()), await IO.get("a") + await IO.get("b")
+
+    def ask() -> tuple[int, bytes]:
+        return drive(remembered(IO, "x", made, len, by=lambda _: ["a"]), store, memory=memory)
+
+    assert ask() == (2, b"12")
+    store.objects["b"] = b"3"
+    assert ask() == (2, b"12")
+    store.objects["a"] = b"4"
+    assert ask() == (2, b"43")
 
 
 def test_no_more_is_kept_than_the_bound_and_the_longest_unused_goes_first() -> None:

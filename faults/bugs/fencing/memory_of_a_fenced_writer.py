@@ -6,6 +6,7 @@ from memwal.codec.region_manifest import RegionManifest
 from memwal.effects import Io
 from memwal.ids import UINT64_MAX, Epoch, RegionId
 from memwal.read import parts
+from memwal.read.memtable_part import MemTablePart
 from memwal.read.sources import MemoryView
 from memwal.read.view import View
 from memwal_sim.bugs import Bug
@@ -15,7 +16,7 @@ _held = parts._held
 
 def _of_anybody(
     io: Io, view: View, region: RegionId, manifest: RegionManifest | None, memory: MemoryView | None
-) -> list[parts.MemTablePart]:
+) -> list[MemTablePart]:
     """In place of comparing the epoch under which the rows were written with the manifest's."""
     unfenced = None if memory is None else replace(memory, epoch=Epoch(UINT64_MAX))
     return _held(io, view, region, manifest, unfenced)

@@ -4,6 +4,7 @@ from memwal.codec.region_manifest import RegionManifest
 from memwal.effects import Io
 from memwal.ids import RegionId
 from memwal.read import parts
+from memwal.read.memtable_part import MemTablePart
 from memwal.read.sources import MemoryView
 from memwal.read.view import View
 from memwal_sim.bugs import Bug
@@ -13,7 +14,7 @@ _held = parts._held
 
 def _active_only(
     io: Io, view: View, region: RegionId, manifest: RegionManifest | None, memory: MemoryView | None
-) -> list[parts.MemTablePart]:
+) -> list[MemTablePart]:
     """In place of all MemTables that are not flushed."""
     return _held(io, view, region, manifest, memory)[-1:]
 

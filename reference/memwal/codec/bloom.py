@@ -35,6 +35,7 @@ from ..clauses import implements
 from ..errors import ArtifactError
 from ..revisions import Revision
 from . import json_text, split_block
+from .asked_keys import AskedKeys
 from .canonical import Mask, canonical_bytes, from_matrix
 from .digests import digests, latin_text
 
@@ -52,7 +53,7 @@ _BATCH_ROWS = 65_536
 class DecodedFilter(Protocol):
     """A decoded filter."""
 
-    def might_contain(self, keys: pa.Table) -> Mask:
+    def might_contain(self, keys: pa.Table | AskedKeys) -> Mask:
         """Shape (rows,): False only where the key is certainly absent.
 
         ``keys`` has the key columns only, in the order of the key and in the types of the table's schema.
@@ -63,9 +64,9 @@ class DecodedFilter(Protocol):
 class AlwaysPositive:
     """Stands for a filter that this reader does not know."""
 
-    def might_contain(self, keys: pa.Table) -> Mask:
+    def might_contain(self, keys: pa.Table | AskedKeys) -> Mask:
         """Shape (rows,), all True."""
-        return np.ones(keys.num_rows, np.bool_)
+        return np.ones(len(AskedKeys.of(keys)), np.bool_)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,10 +148,13 @@ class SlicedFilter:
     bits: Mask
     """Shape (m,)."""
 
-    def might_contain(self, keys: pa.Table) -> Mask:
+    def might_contain(self, keys: pa.Table | AskedKeys) -> Mask:
         """Shape (rows,): False only where the key was not written."""
-        found = [self.bits[positions].all(axis=1) for positions in self.layout.positions(keys)]
-        return np.concatenate([np.empty(0, np.bool_), *found])
+        asked = AskedKeys.of(keys)
+        places = asked.hashed(self.layout.places, self.layout.positions)
+        if asked.rows is not None:
+            places = [np.concatenate([np.empty((0, self.layout.header.k), np.int64), *places])[asked.rows]]
+        return np.concatenate([np.empty(0, np.bool_), *(self.bits[positions].all(axis=1) for positions in places)])
 
 
 def size_bytes(known: DecodedFilter) -> int:
@@ -228,6 +232,11 @@ class _Layout:
             return None
         same = asdict(stored) | {"count": 0} == asdict(layout.header)
         return layout if same else None
+
+    @property
+    def places(self) -> tuple[str, int, int, int]:
+        """What the positions of a key's bits depend on."""
+        return self.header.hash, self.header.m, self.header.k, self.header.seed
 
     def positions(self, keys: pa.Table) -> list[npt.NDArray[np.int64]]:
         """Bit positions of the keys, in batches; together of shape (rows, k)."""

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .asked_keys import AskedKeys
 from .canonical import Mask, flat, from_matrix, stored_numbers, valid
 from .siphash import Hashes, siphash13, siphash13_values
 
@@ -56,16 +57,25 @@ class SplitBlockFilter:
     bits: Mask
     """Shape (8 * FILTER_BYTES,)."""
 
-    def might_contain(self, keys: pa.Table) -> Mask:
+    def might_contain(self, keys: pa.Table | AskedKeys) -> Mask:
         """Shape (rows,): False only where the key was not written."""
-        hashes, known = _hashes(keys)
-        found: Mask = self.bits[_bit_positions(hashes)].all(axis=1) | ~known
+        asked = AskedKeys.of(keys)
+        positions, unknown = asked.hashed(SplitBlockFilter, _places)
+        if asked.rows is not None:
+            positions, unknown = positions[asked.rows], unknown[asked.rows]
+        found: Mask = self.bits[positions].all(axis=1) | unknown
         return found
 
 
 def decode(data: bytes) -> SplitBlockFilter:
     """``data`` has `FILTER_BYTES` bytes."""
     return SplitBlockFilter(np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little").astype(np.bool_))
+
+
+def _places(keys: pa.Table) -> tuple[npt.NDArray[np.int64], Mask]:
+    """Positions of each key's bits, shape (rows, 8), and the keys with a NULL, for which they mean nothing."""
+    hashes, known = _hashes(keys)
+    return _bit_positions(hashes), ~known
 
 
 def _bit_positions(hashes: Hashes) -> npt.NDArray[np.int64]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
 from ..clauses import implements
+from ..codec.pb.lance import table_pb2
 from ..effects import Io
 from ..ids import FragmentId
 from ..maintained.scalar import Between
@@ -24,10 +26,15 @@ from . import gap, scalar_index
 from .answers import IndexAnswer, joined, within
 from .conditions import Compare, Leaf
 from .indexed import in_base
-from .parts import MemTablePart, Parts, TablePart
+from .memtable_part import MemTablePart
+from .parts import Parts, TablePart
+from .scalar_index import Pages
 from .sources import MemoryView
 from .view import View
 from .wanted import TooMany, fitted
+
+_PART_BYTES = 1 << 10
+"""About what a part of an index takes besides its pages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,12 +100,45 @@ async def of_generation(part: TablePart, leaf: Leaf) -> IndexAnswer | None:
     column = part.columns.get(leaf.column)
     if column is None:
         return None  # it was added since, and is NULL in all rows
-    here, left, found = replace(leaf, column=column), fragment_ids(state), []
-    for name in scalar_index.fitting(state, here):
-        found.append(await _of_index(part.io, state, name, here, left))
-        left -= found[-1].fragments
+    here = leaf if column == leaf.column else replace(leaf, column=column)
+    every, parts = await part.once(("indexes", column, type(leaf)), partial(_parts, part.io, state, here), _size)
+    left, found = every, []
+    for each in parts:
+        named = each.fragments & left
+        rows = await scalar_index.rows(part.io, state, each.entry, here, pages=each.pages) if named else None
+        if rows is not None:
+            kept = rows if named == each.named else rows[within(rows, named)]
+            found.append(IndexAnswer(kept, named, (f"index [{each.entry.name}]",)))
+            left -= named
     told = joined(found)
-    return told if told.fragments or (found and not left) else None
+    return told if told.fragments or (parts and not left) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One part of an index of a generation that may answer a comparison."""
+
+    entry: table_pb2.IndexMetadata
+    named: frozenset[FragmentId]
+    """Of all fragments that it names."""
+    fragments: frozenset[FragmentId]
+    """Those that the generation has."""
+    pages: Pages | None
+    """Those of a small btree."""
+
+
+async def _parts(io: Io, state: TableState, leaf: Leaf) -> tuple[frozenset[FragmentId], tuple[_Part, ...]]:
+    """The fragments of a generation, and the parts of its indexes that may answer, the best first."""
+    every, found = fragment_ids(state), []
+    for name in scalar_index.fitting(state, leaf):
+        for entry in segments(state, name):
+            named = named_fragments(state, entry)
+            found.append(_Part(entry, named, named & every, await scalar_index.pages_of(io, state, entry)))
+    return every, tuple(found)
+
+
+def _size(made: tuple[frozenset[FragmentId], tuple[_Part, ...]]) -> int:
+    return sum(_PART_BYTES + (each.pages.size_bytes if each.pages is not None else 0) for each in made[1])
 
 
 @implements("WRITER-022", "WRITER-024")

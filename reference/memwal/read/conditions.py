@@ -7,7 +7,8 @@ AND is left out, and of one side of an OR leaves nothing. None is the condition 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from ..maintained.scalar import Between
 from .values import NOTHING, Predicate, Values, both, either
@@ -19,6 +20,8 @@ class Compare:
 
     column: str
     values: Values
+    asked: dict[object, Any] = field(default_factory=dict, compare=False, repr=False)
+    """By a column's type what its values are asked for (`memwal.read.wanted.asked`)."""
 
 
 @dataclass(frozen=True, slots=True)

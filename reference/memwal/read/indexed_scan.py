@@ -27,8 +27,9 @@ from .answers import Ask, IndexAnswer, answer
 from .asking import OfBase, of_generation, of_memtable
 from .conditions import Condition, leaves
 from .filters import RowFilter
+from .memtable_part import MemTablePart
 from .nodes import PlanNode, live
-from .parts import MemTablePart, Part, Parts, TablePart, collect
+from .parts import Part, Parts, TablePart, collect
 from .query import Query
 from .ranking import Freshness
 from .values import NOTHING
@@ -88,7 +89,8 @@ class ScalarIndexScan:
             if fragment is not None and self.part.region_id is not None:
                 found = await self.part.rows(names, [fragment])
                 read += found.num_rows
-                yield keep(found)
+                if found.num_rows:
+                    yield keep(found)
             elif fragment is not None:
                 async for found in self.part.stream(names, fragment, matching):
                     yield found

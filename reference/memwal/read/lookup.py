@@ -16,7 +16,7 @@ from ..ids import RegionId, TableVersion
 from ..index import regions
 from ..index.snapshot import RegionRow
 from ..table.state import TableState
-from .nodes import BloomFilterGuard, CoalesceFirst, Lookup, OfRegion, TakeLast, live, watched
+from .nodes import BloomFilterGuard, CoalesceFirst, Hashing, Lookup, OfRegion, TakeLast, live, watched
 from .parts import Parts, collect
 from .pruning import registered, targets
 from .query import Query
@@ -30,9 +30,10 @@ def plan(
     """The plan that finds ``keys``, a table of the key columns in the base table's types. ``known``: regions."""
     key, names = base.primary_key, tuple(columns)
     children: list[Lookup] = []
+    hashing = Hashing()
     for region, mask in targets(base, known, parts.regions, keys).items():
         for part in parts.regions[region]:
-            children.append(OfRegion(mask, BloomFilterGuard(part, TakeLast(part, key, names))))
+            children.append(OfRegion(mask, BloomFilterGuard(part, TakeLast(part, key, names), hashing)))
     children.append(TakeLast(parts.base, key, names))
     return CoalesceFirst(key, children)
 

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from .. import cellwise
 from ..clauses import implements
+from ..codec.asked_keys import AskedKeys
 from ..errors import EngineBug
 from ..keys import KeySet, Mask, among, last_of_each, without
 from ..metrics import Metrics, metered
@@ -153,11 +154,24 @@ class TakeLast:
 
 
 @dataclass(slots=True)
+class Hashing:
+    """The keys that filters of a plan were asked for last, hashed once for all filters that are asked for the same."""
+
+    _last: AskedKeys | None = None
+
+    def of(self, keys: pa.Table) -> AskedKeys:
+        if self._last is None or self._last.all is not keys:
+            self._last = AskedKeys(keys)
+        return self._last
+
+
+@dataclass(slots=True)
 class BloomFilterGuard:
     """BloomFilterGuardExec: runs its input only for keys that the source's filter does not deny."""
 
     part: Part
     child: Lookup
+    hashing: Hashing = field(default_factory=Hashing)
     outcome: str = "not asked"
     metrics: Metrics = field(default_factory=Metrics)
 
@@ -172,7 +186,7 @@ class BloomFilterGuard:
     @metered
     @implements("PLAN-018", "PLAN-032")
     async def find(self, keys: pa.Table) -> pa.Table:
-        perhaps = await self.part.may_contain(keys)
+        perhaps = await self.part.may_contain(self.hashing.of(keys))
         # PLAN-032, a negative answer: the source is not read at all.
         if not perhaps.any():
             self.outcome, self.child.outcome = "negative", "skipped"
@@ -231,12 +245,14 @@ class CoalesceFirst:
     async def find(self, keys: pa.Table) -> pa.Table:
         """``keys``: those of the plan. A row that deletes its key is found too: older inputs are not asked for it."""
         found, left = [], np.ones(keys.num_rows, np.bool_)
+        wanted, before = keys, np.arange(keys.num_rows)
         # PLAN-020, no older source: newest first, and each key only until it is found.
         for child in self.children:
             if not left.any():
                 break
             own = np.flatnonzero(left & child.mask if isinstance(child, OfRegion) else left)
-            wanted = cellwise.at(keys, own)
+            if not np.array_equal(own, before):
+                wanted, before = cellwise.at(keys, own), own
             here = await child.find(wanted) if len(own) else wanted
             if here.num_rows:
                 found.append(here)

@@ -6,10 +6,10 @@ Source: MemWAL revisions A and B, "MemTable Collection".
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,17 +18,18 @@ import pyarrow.compute as pc
 from .. import cellwise, paths
 from ..clauses import implements
 from ..codec import bloom
+from ..codec.asked_keys import AskedKeys
 from ..codec.pb.lance import table_pb2
 from ..codec.region_manifest import RegionManifest
 from ..effects import Io, remembered
 from ..errors import ArtifactError, Fenced, NotFound, Unmergeable
 from ..ids import Epoch, FragmentId, Generation, RegionId
-from ..keys import Mask, holds
+from ..keys import Mask
 from ..region import manifest as manifests
 from ..region.flush import CONFIG_EPOCH
-from ..region.rows import TOMBSTONE, Rows
+from ..region.rows import TOMBSTONE
 from ..table import late, read
-from ..table.late import APART_ROWS, RowChoice, Stage, agreed
+from ..table.late import APART_ROWS, RowChoice, Stage
 from ..table.read import ROW_ADDRESS
 from ..table.reuse import Addresses
 from ..table.state import TableState, latest
@@ -36,12 +37,17 @@ from ..table.stored_file import WHOLE_BYTES
 from . import origin
 from .fragments import empty, holding
 from .generation import in_write_order, mapped_columns, newest_first
+from .memtable_part import MemTablePart, owner
+from .opened import Opened, name_of
 from .origin import WrittenBy
-from .sources import BASE_GENERATION, HeldIndexes, MemoryView, unmerged
-from .tail import Tail, wal_tail
+from .sources import BASE_GENERATION, MemoryView, unmerged
 from .values import Predicate
 from .view import Raced, View
 
+T = TypeVar("T")
+
+_OPENED_BYTES = 1 << 14
+"""About what a generation takes besides what is worked out of its files."""
 _ADDRESS = pa.field(ROW_ADDRESS, pa.uint64())
 
 
@@ -60,7 +66,7 @@ class Part(Protocol):
     def name(self) -> str:
         """How plans name it."""
 
-    async def may_contain(self, keys: pa.Table) -> Mask:
+    async def may_contain(self, asked: AskedKeys, /) -> Mask:
         """False only where the source has no row of the key; reads no row of one that has a filter."""
 
     async def fragments(self, predicate: Predicate, /) -> dict[FragmentId, Addresses | None]:
@@ -102,19 +108,29 @@ class TablePart:
     columns: Mapping[str, str] = field(default_factory=dict)
     """Column of the base -> own column; known once it is opened."""
     known: bloom.DecodedFilter | None = None
+    kept: Opened | None = None
+    """Of a generation, once it is opened."""
 
     @property
     def name(self) -> str:
-        return f"{_owner(self.region_id)}[gen={self.generation}]"
+        return f"{owner(self.region_id)}[gen={self.generation}]"
 
     @implements("PLAN-003", "AMB-47")
-    async def may_contain(self, keys: pa.Table) -> Mask:
+    async def may_contain(self, asked: AskedKeys) -> Mask:
         if self.region_id is None:
-            return np.ones(keys.num_rows, np.bool_)
+            return np.ones(len(asked), np.bool_)
         if self.known is None:
-            name = "key filter", self.io.root, self.base.revision.name
-            self.known = await remembered(self.io, name, self._filter, bloom.size_bytes)
-        return self.known.might_contain(keys)
+            own = self.kept.made.get(paths.BLOOM_FILTER) if self.kept is not None else None
+            self.known = own if own is not None else await self._key_filter()
+        return self.known.might_contain(asked)
+
+    async def _key_filter(self) -> bloom.DecodedFilter:
+        name = "key filter", self.io.root, self.base.revision.name
+        found = await remembered(self.io, name, self._filter, bloom.size_bytes)
+        if self.kept is not None:
+            # It is asked for with the table from now on, and not by the stamp of a file of its own.
+            self.kept.made[paths.BLOOM_FILTER] = found
+        return found
 
     async def _filter(self) -> bloom.DecodedFilter:
         name = paths.BLOOM_FILTER
@@ -126,19 +142,25 @@ class TablePart:
     async def opened(self) -> TableState:
         """The table; raises `Raced` for a generation that is gone, and `ArtifactError` for columns that do not fit."""
         if self.state is None:
-            try:
-                found = await latest(self.io)
-            except NotFound:
-                if not self.lenient:
-                    raise Raced(self.io.root, generation=True) from None
-                found = empty(self.base)
-            of = found.path, self.base.path
+            self.kept = await remembered(
+                self.io, name_of(self.io), self._opened, lambda _: _OPENED_BYTES, by=self._told_by
+            )
+            found = self.kept.state
             make = partial(self._mapped_columns, found)
-            self.columns = await remembered(self.io, ("columns of a generation", *of), make, len, of=of)
+            self.columns = await self.kept.once(("columns of a generation", self.base.path), make, len)
             self.state = found
         elif not self.columns:
             self.columns = {name: name for name in self.state.schema.names}
         return self.state
+
+    async def _opened(self) -> Opened:
+        try:
+            found = await latest(self.io)
+        except NotFound:
+            if not self.lenient:
+                raise Raced(self.io.root, generation=True) from None
+            found = empty(self.base)
+        return Opened(state=found, name=name_of(self.io))
 
     @implements("AMB-50")
     async def _mapped_columns(self, own: TableState) -> Mapping[str, str]:
@@ -151,8 +173,22 @@ class TablePart:
             raise ArtifactError("AMB-50", self.io.root, f"columns {strict} of the base without NULLs are missing")
         return found
 
+    def _told_by(self, opened: Opened) -> Sequence[str]:
+        """The manifest of a generation; nothing for one that is gone and counts as empty."""
+        return () if opened.state.path == self.base.path else (opened.state.path,)
+
+    async def once(self, what: Hashable, make: Callable[[], Awaitable[T]], size_bytes: Callable[[T], int]) -> T:
+        """What ``make`` works out of the files of a generation; kept as long as the generation is."""
+        await self.opened()
+        return await make() if self.kept is None else await self.kept.once(what, make, size_bytes)
+
     async def fragments(self, predicate: Predicate) -> dict[FragmentId, Addresses | None]:
         state = await self.opened()
+        if not predicate:
+            return await self.once("fragments", partial(self._fragments, state, predicate), len)
+        return await self._fragments(state, predicate)
+
+    async def _fragments(self, state: TableState, predicate: Predicate) -> dict[FragmentId, Addresses | None]:
         own = {self.columns[name]: values for name, values in predicate.items() if name in self.columns}
         found = await holding(self.io, state, own, own)
         if self.region_id is not None and newest_first(state):
@@ -182,9 +218,20 @@ class TablePart:
         for fragment in sorted(state.fragments, key=lambda each: each.id):
             offsets = addresses[homes == fragment.id] & np.uint64(0xFFFFFFFF)
             if len(offsets):
-                taken = await read.take(self.io, state, fragment, own, offsets)
-                found.append(self._addressed(taken, state, names))
+                found.append(self._addressed(await self._taken(state, fragment, own, offsets), state, names))
         return pa.concat_tables(found)
+
+    async def _taken(
+        self, state: TableState, fragment: table_pb2.DataFragment, own: Sequence[str], offsets: Addresses
+    ) -> pa.Table:
+        """Own columns of the live rows at ``offsets``; of a small generation all rows are kept."""
+        if self.kept is None or self.kept.name is None or not await self.is_small(FragmentId(fragment.id)):
+            return await read.take(self.io, state, fragment, own, offsets)
+        make = partial(read.read_fragment, self.io, state, fragment, own, with_row_address=True)
+        rows = await self.once(("rows", fragment.id, tuple(own)), make, _bytes_of)
+        there = rows.column(ROW_ADDRESS).to_numpy() & np.uint64(0xFFFFFFFF)
+        at = np.minimum(np.searchsorted(there, offsets), len(there) - 1)
+        return cellwise.at(rows, at[there[at] == offsets] if len(there) else at[:0])
 
     async def stream(self, names: Sequence[str], fragment: FragmentId, choice: RowChoice) -> AsyncIterator[pa.Table]:
         state = await self.opened()
@@ -254,79 +301,6 @@ class TablePart:
         return pa.schema([*plain, *([_ADDRESS] if addressed else []), *marked])
 
 
-@dataclass(slots=True, kw_only=True)
-class MemTablePart:
-    """A MemTable in memory, or what its writer left of it in the WAL, which is read when it is asked for rows."""
-
-    generation: int
-    region_id: RegionId
-    base: TableState
-    view: View
-    io: Io
-    """The region's folder."""
-    table: pa.Table | None = None
-    """Its rows; None: they are in the WAL only."""
-    epoch: Epoch | None = None
-    """Of the writer that lends them."""
-    written: tuple[WrittenBy, ...] = ()
-    """The entries of rows that were read from the WAL."""
-    indexes: HeldIndexes | None = None
-
-    @property
-    def name(self) -> str:
-        return f"{_owner(self.region_id)}[gen={self.generation}]"
-
-    async def may_contain(self, keys: pa.Table) -> Mask:
-        if self.indexes is None or self.indexes.key_filter is None:
-            key = list(self.base.primary_key)
-            return holds((await self.rows(key)).select(key), keys)
-        return self.indexes.key_filter.may_contain(keys)
-
-    async def fragments(self, _predicate: Predicate) -> dict[FragmentId, Addresses | None]:
-        return {FragmentId(0): None}
-
-    async def is_small(self, _fragment: FragmentId) -> bool:
-        return True
-
-    async def rows(self, names: Sequence[str], _fragments: Sequence[FragmentId] | None = None) -> pa.Table:
-        shape = Rows(
-            table=self.base.schema,
-            key=self.base.primary_key,
-            revision=self.base.revision,
-            field_ids=tuple(self.base.field_ids.items()),
-        )
-        if self.table is None:
-            tail = await self._tail(shape)
-            self.table, self.written = tail.rows, tail.written
-        if set(self.base.schema.names) - set(self.table.schema.names):
-            raise Raced(f"memory of {self.region_id}", generation=False)  # columns were added: its writer is fenced
-        stored = shape.restored(self.table, f"memory of {self.region_id}", narrowed=True)
-        marked = [TOMBSTONE] if TOMBSTONE in stored.schema.names else []
-        written = self.written or (WrittenBy(stored.num_rows, self.epoch, None),)
-        told = origin.told(self.base, names, self.region_id, self.generation, written)
-        found = {name: told[name] if name in told else stored.column(name) for name in names}
-        found[ROW_ADDRESS] = pa.chunked_array([pa.array(np.arange(stored.num_rows, dtype=np.uint64))])
-        return pa.table(found | {name: stored.column(name) for name in marked})
-
-    async def at(self, names: Sequence[str], addresses: Addresses) -> pa.Table:
-        return cellwise.at(await self.rows(names), addresses.astype(np.int64))
-
-    async def stream(self, names: Sequence[str], _fragment: FragmentId, choice: RowChoice) -> AsyncIterator[pa.Table]:
-        looked_at = [name for stage in choice.stages for name in stage.columns]
-        rows = (await self.rows(list(dict.fromkeys([*looked_at, *names])))).drop_columns([ROW_ADDRESS])
-        wanted = agreed(rows, [stage.mask for stage in choice.stages])
-        if wanted.any():
-            marked = {TOMBSTONE} & set(rows.schema.names)
-            yield cellwise.where(rows, wanted).select([*names, *marked])
-
-    async def _tail(self, shape: Rows) -> Tail:
-        manifest = self.view.manifests[self.region_id]
-        tail = await wal_tail(self.io, manifest, shape, self.base.revision, self.view.ends.get(self.region_id))
-        if tail is None:
-            raise Raced(self.io.path("wal"), generation=False)
-        return tail
-
-
 @dataclass(frozen=True, slots=True)
 class Parts:
     """All sources of a query."""
@@ -354,9 +328,10 @@ def _stored(io: Io, view: View, region: RegionId, manifest: RegionManifest | Non
     merged = view.base.mem_wal.progress(region)
     # AMB-118, merged generations: they are in the base, where others may have changed their rows since.
     floor = merged if io.interpretation.merged_out_of_resolution else Generation(0)
+    folder = manifests.folder(io, region)
     return [
         TablePart(
-            io=manifests.folder(io, region).child(listed.path),
+            io=folder.child(listed.path),
             generation=listed.generation,
             region_id=region,
             base=view.base,
@@ -396,5 +371,5 @@ def _held(
     ]
 
 
-def _owner(region: RegionId | None) -> str:
-    return "base_table" if region is None else f"region {region[:8]}"
+def _bytes_of(rows: pa.Table) -> int:
+    return int(rows.nbytes)

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -113,7 +114,9 @@ def _of_sql(condition: str, schema: pa.Schema) -> Condition | None:
         return None
 
 
+@lru_cache(maxsize=16)
 def _parsed(condition: str, schema: pa.Schema) -> Any:
+    """DataFusion's tree of a text, which nobody changes; a filter is parsed for what it keeps and for what it says."""
     from datafusion import SessionContext
 
     context = SessionContext()

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from .. import cellwise
 from ..clauses import implements
-from ..effects import Io, remembered
+from ..codec.asked_keys import AskedKeys
+from ..effects import Io
 from ..ids import RegionId
 from ..index.snapshot import RegionRow
 from ..keys import KeySet, Mask, last_of_each
@@ -104,6 +105,7 @@ class Freshness:
         base has one of each.
         """
         keys = rows.select(list(self.view.base.primary_key))
+        hashed = AskedKeys(keys)
         found = np.zeros(keys.num_rows, np.bool_)
         if not len(found):
             return found
@@ -120,16 +122,18 @@ class Freshness:
             masks = dict(targets(base, self._known, self.parts.regions, keys))
         for region, mask in masks.items():
             for newer in self.parts.regions[region]:
-                asked = mask & ~found
-                if newer.generation > part.generation and asked.any():
-                    found[asked] = await self._has(newer, keys.filter(pa.array(asked)))
+                asked = np.flatnonzero(mask & ~found)
+                if newer.generation > part.generation and len(asked):
+                    found[asked] = await self._has(newer, hashed.at(asked))
         return found
 
-    async def _has(self, part: Part, keys: pa.Table) -> Mask:
-        perhaps = await part.may_contain(keys)
+    async def _has(self, part: Part, asked: AskedKeys) -> Mask:
+        if isinstance(part, TablePart) and self.io.remembers:
+            await part.opened()  # its filter is kept with the rest of it
+        perhaps = await part.may_contain(asked)
         # AMB-107, false positives: the keys themselves decide, unless the caller takes the filter's word.
         if perhaps.any() and not self.approximate:
-            perhaps[perhaps] = (await self.keys(part))[0].mask(keys.filter(pa.array(perhaps)))
+            perhaps[perhaps] = (await self.keys(part))[0].mask(asked.at(np.flatnonzero(perhaps)).table)
         return perhaps
 
     async def keys(self, part: Part) -> tuple[KeySet, Addresses]:
@@ -149,9 +153,8 @@ class Freshness:
 
         if not isinstance(part, TablePart):
             return await made()
-        path = (await part.opened()).path
-        columns = tuple(part.columns[name] for name in key)
-        return await remembered(self.io, ("keys", part.io.root, path, key, columns), made, _keys_bytes, of=[path])
+        await part.opened()
+        return await part.once(("keys", tuple(part.columns[name] for name in key)), made, _keys_bytes)
 
 
 def _keys_bytes(held: tuple[KeySet, Addresses]) -> int:

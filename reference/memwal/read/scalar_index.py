@@ -7,7 +7,11 @@ Source: MemWAL revision A, "Query Execution".
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from ..clauses import implements
@@ -23,7 +27,7 @@ from . import row_sets, zones
 from .btree import DATA, can_be_asked, open_btree
 from .conditions import Compare, HasLabels, HasText, Leaf
 from .row_sets import few
-from .wanted import TooMany, fitted
+from .wanted import TooMany, Wanted, asked
 
 _KINDS: tuple[tuple[str, type[Compare | HasLabels | HasText]], ...] = (
     ("BTreeIndexDetails", Compare),
@@ -34,6 +38,10 @@ _KINDS: tuple[tuple[str, type[Compare | HasLabels | HasText]], ...] = (
     ("BloomFilterIndexDetails", Compare),
 )
 """Kinds of indexes by the last part of the type URL of their details, and what they are asked for; the best first."""
+
+_FEW_POINTS = 16
+"""So many values are looked for one by one, each by its place in the order."""
+_NOTHING = np.empty(0, np.uint64)
 
 
 def fitting(state: TableState, leaf: Leaf) -> tuple[str, ...]:
@@ -49,24 +57,34 @@ def fitting(state: TableState, leaf: Leaf) -> tuple[str, ...]:
 
 
 def _rank(entry: table_pb2.IndexMetadata, leaf: Leaf) -> int | None:
-    for rank, (kind, asked) in enumerate(_KINDS):
-        if entry.index_details.type_url.endswith(kind) and isinstance(leaf, asked):
+    for rank, (kind, answered) in enumerate(_KINDS):
+        if entry.index_details.type_url.endswith(kind) and isinstance(leaf, answered):
             return rank
     return None
 
 
 @implements("PLAN-033")
 async def rows(
-    io: Io, state: TableState, entry: table_pb2.IndexMetadata, leaf: Leaf, most: int | None = None
+    io: Io,
+    state: TableState,
+    entry: table_pb2.IndexMetadata,
+    leaf: Leaf,
+    most: int | None = None,
+    *,
+    pages: Pages | None = None,
 ) -> Addresses | None:
     """Rows for which ``leaf`` may hold, ascending; None if this part of the index does not tell.
 
-    Raises `TooMany` for more than ``most``, and `ArtifactError` for damaged files.
+    ``pages``: what `pages_of` gives, if somebody has it. Raises `TooMany` for more than ``most``, and `ArtifactError`
+    for damaged files.
     """
-    if not can_be_asked(state, entry):
+    if pages is None and not can_be_asked(state, entry):
         return None
     try:
-        found = await _found(io, state, entry, leaf, most)
+        if pages is None or not isinstance(leaf, Compare):
+            found = await _found(io, state, entry, leaf, most)
+        else:
+            found = _among(pages, leaf, most)
     except pa.ArrowNotImplementedError:
         return None  # values of a type that has no such comparison here
     return found if found is None or not len(found) else np.unique(reuse.addresses(found, state.moves))
@@ -82,10 +100,10 @@ async def _found(
         return await row_sets.with_text(io, entry, leaf, most)
     column = state.schema.field(leaf.column).type
     values = column.value_type if pa.types.is_dictionary(column) else column
-    if fitted(leaf.values, values) is None:
+    if asked(leaf, values) is None:
         return None
     if kind == "BitmapIndexDetails":
-        return await row_sets.with_values(io, entry, lambda keys: fitted(leaf.values, keys), most)
+        return await row_sets.with_values(io, entry, lambda keys: asked(leaf, keys), most)
     if kind == "ZoneMapIndexDetails":
         return await zones.by_ends(io, state, entry, leaf, most)
     if kind == "BloomFilterIndexDetails":
@@ -93,15 +111,59 @@ async def _found(
     return await _by_tree(io, entry, leaf, most)
 
 
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """All pages of a small btree, in its order: NULLs first, then the values as they ascend."""
+
+    values: pa.ChunkedArray
+    ids: Addresses
+    numbers: npt.NDArray[np.integer[Any]] | None
+    """The values where they are whole numbers, none of them NULL, and do ascend."""
+
+    @classmethod
+    def of(cls, table: pa.Table) -> Pages:
+        values, numbers = table.column("values"), None
+        if pa.types.is_integer(values.type) and not values.null_count:
+            numbers = values.to_numpy()
+            numbers = numbers if bool((numbers[1:] >= numbers[:-1]).all()) else None
+        return cls(values, table.column("ids").to_numpy(), numbers)
+
+    @property
+    def size_bytes(self) -> int:
+        return int(self.values.nbytes + self.ids.nbytes)
+
+    def rows(self, wanted: Wanted) -> Addresses:
+        """The rows that have one of the values."""
+        points = wanted.points
+        if self.numbers is None or points is None or len(points) > _FEW_POINTS:
+            return self.ids[wanted.holds(self.values)]
+        found = [_NOTHING]
+        for point in np.array(points, self.numbers.dtype):
+            first, end = (int(np.searchsorted(self.numbers, point, side)) for side in ("left", "right"))
+            found += [self.ids[first:end]] if first < end else []
+        return np.concatenate(found) if len(found) > 1 else _NOTHING
+
+
+async def pages_of(io: Io, state: TableState, entry: table_pb2.IndexMetadata) -> Pages | None:
+    """The pages of a btree that is read as one; None for any other index."""
+    if not entry.index_details.type_url.endswith(_KINDS[0][0]) or not can_be_asked(state, entry):
+        return None
+    pages = await open_index_file(io, entry, DATA)
+    return Pages.of(pages.table) if pages is not None and pages.table is not None else None
+
+
+def _among(pages: Pages, leaf: Compare, most: int | None) -> Addresses | None:
+    wanted = asked(leaf, pages.values.type)
+    return None if wanted is None else few(pages.rows(wanted), most)
+
+
 async def _by_tree(io: Io, entry: table_pb2.IndexMetadata, leaf: Compare, most: int | None) -> Addresses | None:
     """By the pages of a btree that may have a wanted value; of a small one all of them are at hand."""
     pages = await open_index_file(io, entry, DATA)
     if pages is not None and pages.table is not None:
-        held = pages.table.column("values")
-        wanted = fitted(leaf.values, held.type)
-        return None if wanted is None else few(pages.table.column("ids").to_numpy()[wanted.holds(held)], most)
+        return _among(Pages.of(pages.table), leaf, most)
     tree = await open_btree(io, index_folder(entry.uuid.uuid))
-    wanted = fitted(leaf.values, tree.kind) if tree is not None and tree.file is not None else None
+    wanted = asked(leaf, tree.kind) if tree is not None and tree.file is not None else None
     if tree is None or wanted is None:
         return None
     if most is not None and tree.at_least(wanted.codes) > most:

@@ -33,8 +33,9 @@ from .choosing import chosen_index
 from .filters import RowFilter
 from .indexed import Answered, Coverage, counted, in_base, of_base, of_part
 from .liveness import Liveness
+from .memtable_part import MemTablePart
 from .nodes import PlanNode, watched
-from .parts import MemTablePart, Part, Parts, collect
+from .parts import Part, Parts, collect
 from .pruning import left_out, narrowed
 from .query import Query
 from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort

@@ -32,8 +32,9 @@ from . import gap
 from .choosing import chosen_index
 from .filters import RowFilter
 from .indexed import Answered, Coverage, counted, in_base, of_base, of_part
+from .memtable_part import MemTablePart
 from .nodes import watched
-from .parts import MemTablePart, Part, Parts, TablePart, collect
+from .parts import Part, Parts, TablePart, collect
 from .pruning import left_out, narrowed
 from .query import Query
 from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort, Refine, Values

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..maintained.scalar import Between, comparable
+from .conditions import Compare
 from .values import Values
 
 Mask = npt.NDArray[np.bool_]
@@ -28,14 +30,14 @@ class TooMany(Exception):
     """An index would give more rows than somebody wants from it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Wanted:
     """Single values or a range of values of ``kind``."""
 
     kind: pa.DataType
     values: Values
 
-    @property
+    @cached_property
     def points(self) -> tuple[Any, ...] | None:
         """The single values without NULL, both zeros if there is one; None for a range."""
         if isinstance(self.values, Between):
@@ -43,7 +45,11 @@ class Wanted:
         found = [value for value in self.values if value is not None]
         return (*found, 0.0, -0.0) if pa.types.is_floating(self.kind) and 0.0 in found else tuple(found)
 
-    @property
+    @cached_property
+    def _set(self) -> pa.Array | None:
+        return None if self.points is None else pa.array(self.points, self.kind)
+
+    @cached_property
     def null(self) -> bool:
         """Whether NULL is wanted."""
         return not isinstance(self.values, Between) and None in self.values
@@ -58,9 +64,8 @@ class Wanted:
 
     def holds(self, column: pa.Array | pa.ChunkedArray) -> Mask:
         """Which of the values may be wanted. A range may have NaN in it: where it lies, filters do not agree."""
-        points = self.points
-        if points is not None:
-            held = pa.array(points, self.kind)
+        held = self._set
+        if held is not None:
             found = pc.equal(column, held[0]) if len(held) == 1 else pc.is_in(column, value_set=held)
         else:
             assert isinstance(self.values, Between)
@@ -98,6 +103,14 @@ class Wanted:
         if upper:
             found &= first <= ranks[-1]
         return found
+
+
+def asked(leaf: Compare, kind: pa.DataType) -> Wanted | None:
+    """What a comparison asks of a column of type ``kind``; worked out once, however many sources are asked."""
+    if kind not in leaf.asked:
+        leaf.asked[kind] = fitted(leaf.values, kind)
+    found: Wanted | None = leaf.asked[kind]
+    return found
 
 
 def fitted(values: Values, kind: pa.DataType) -> Wanted | None:

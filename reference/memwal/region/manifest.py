@@ -19,7 +19,7 @@ from .. import confirm, paths
 from ..clauses import implements
 from ..codec import hint, region_manifest
 from ..codec.region_manifest import RegionManifest
-from ..effects import Commits, Io
+from ..effects import Commits, Io, remembered
 from ..errors import (
     AlreadyExists,
     ArtifactError,
@@ -37,6 +37,8 @@ from .transitions import Trigger
 
 RETAINED_LEAST = 2
 """Manifest versions that a collector has to leave (AMB-96)."""
+_MESSAGE_FACTOR = 4
+"""How many times as large as its bytes a manifest is in memory."""
 _PAUSE_MS = 10
 _DOUBLINGS = 7
 
@@ -99,7 +101,7 @@ async def _climbed(
 ) -> RegionManifest | None:
     """The last version from ``start`` on without a gap; None if there is none, or if it may be a stale copy."""
     try:
-        data = await io.get(paths.manifest(start)) if read is None else b""
+        data = await _stored(io, start) if read is None else b""
         top = start
         # MANIFEST-030, MANIFEST-031: upward until one is missing, whatever the hint says.
         while top < UINT64_MAX and await _exists(io, ManifestVersion(top + 1)):
@@ -111,10 +113,27 @@ async def _climbed(
             return read
         # MANIFEST-032, HEAD requests: what lies between the first and the last is not read.
         if top > start:
-            data = await io.get(paths.manifest(top))
+            data = await _stored(io, top)
     except NotFound:
         return None
-    return region_manifest.decode(data, revision, io.path(paths.manifest(top)))
+    return await _decoded(io, top, data, revision)
+
+
+async def _stored(io: Io, version: ManifestVersion) -> bytes:
+    """The bytes of a version, which never change. Raises `NotFound`."""
+    name = paths.manifest(version)
+    return await remembered(io, ("region manifest", io.path(name)), partial(io.get, name), len)
+
+
+async def _decoded(io: Io, version: ManifestVersion, data: bytes, revision: Revision) -> RegionManifest:
+    """What ``data``, the bytes of a version, say. Raises `ArtifactError` for damaged ones."""
+    path = io.path(paths.manifest(version))
+
+    async def made() -> RegionManifest:
+        return region_manifest.decode(data, revision, path)
+
+    what = ("decoded region manifest", path, revision.name)
+    return await remembered(io, what, made, lambda _: _MESSAGE_FACTOR * len(data), of=[path])
 
 
 async def _exists(io: Io, version: ManifestVersion) -> bool:
@@ -167,8 +186,7 @@ async def _newest_listed(io: Io, revision: Revision) -> RegionManifest | None:
 
 async def read(io: Io, version: ManifestVersion, revision: Revision) -> RegionManifest:
     """One manifest version. Raises `NotFound`, or `ArtifactError` for damaged bytes."""
-    name = paths.manifest(version)
-    return region_manifest.decode(await io.get(name), revision, io.path(name))
+    return await _decoded(io, version, await _stored(io, version), revision)
 
 
 def present(found: RegionManifest | None, io: Io) -> RegionManifest:

@@ -126,7 +126,7 @@ class TableState:
             raise InvalidArgument(f"{self.path}: MemWAL is not enabled on this table", clause="INDEX-001")
         return index_details.decode(entry.index_details.value, R, self.path)
 
-    @property
+    @cached_property
     def revision(self) -> Revision:
         """Revision recorded in the table config; a table that records none was enabled by the native package (R)."""
         name = self.config.get(CONFIG_REVISION, R.name)

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memwal.codec import bloom
+from memwal.codec import bloom, split_block
+from memwal.codec.asked_keys import AskedKeys
 from memwal.codec.bloom import AlwaysPositive
 from memwal.codec.canonical import by_length
 from memwal.codec.siphash import siphash13, siphash13_values
@@ -342,3 +343,23 @@ def test_dates_decimals_and_moments_are_told_apart() -> None:
         at = keys.schema.names.index(name)
         changed = keys.set_column(at, name, pa.array([value], keys.schema.field(name).type))
         assert not filter_.might_contain(changed).any()
+
+
+@pytest.mark.parametrize("revision", [B, R], ids=lambda each: each.name)
+def test_keys_are_hashed_once_for_all_filters_that_are_asked_for_them(
+    revision: Revision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = pa.table({"id": range(100)})
+    filters = [bloom.decode(bloom.encode(keys.slice(at, 40), revision), revision, "f") for at in (0, 30, 60)]
+    told = [each.might_contain(keys) for each in filters]
+    hashed = []
+    for module, name in ((split_block, "_hashes"), (bloom, "key_rows")):
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda of, real=real: hashed.append(of.num_rows) or real(of))
+    asked = AskedKeys(keys)
+    for each, whole in zip(filters, told, strict=True):
+        assert each.might_contain(asked).tolist() == whole.tolist()
+        some = asked.at(np.arange(99, -1, -3))
+        assert each.might_contain(some).tolist() == whole[::-3].tolist()
+        assert each.might_contain(some.at(np.array([1, 0]))).tolist() == [whole[96], whole[99]]
+    assert hashed == [100]

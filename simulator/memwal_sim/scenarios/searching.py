@@ -21,7 +21,8 @@ from memwal.maintained import base_index
 from memwal.maintained.memory import MemTableIndexes
 from memwal.read import gap, indexed
 from memwal.read.indexed import Answered, Coverage
-from memwal.read.parts import MemTablePart, Part, Parts, collect
+from memwal.read.memtable_part import MemTablePart
+from memwal.read.parts import Part, Parts, collect
 from memwal.read.ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort
 from memwal.read.sources import HeldIndexes
 from memwal.read.view import View
