@@ -82,7 +82,7 @@ LIVES = (
         name="fenced_twice",
         words="A writer is fenced while it puts, its successor while it recovers; a reader asks the owner's memory.",
         told="create_region, own w1, open_without_barrier w1, put w1 1, send w1, own w2, own w3, replay w3,"
-        "barrier w3 2, meet_taken w1, replay w2, replay_meets_newer w2, put w3 3, begin_read r, read_memory r w3,"
+        "barrier w3 2, crash w1, replay w2, crash w2, put w3 3, begin_read r, read_memory r w3,"
         "read_regions r, read_base r, succeed r, flush w3 1 3, list_generation w3, crash w3, delete_orphan w3,"
         "claim_of_nobody",
     ),
@@ -179,10 +179,22 @@ HAZARDS = (
         "claim_of_a_freed_number w1",
     ),
     _without(
+        "list_when_hint_fails",
+        "The hint is lost and version 1 was collected: a claim begins the region anew.",
+        "one_owner",
+        f"{_PUT} raise_hint 1, delete_manifests 2, read_manifest w2, claim_as_new w2",
+    ),
+    _without(
         "flush_in_order",
         "A later generation is listed before an earlier one, and the pointer goes past both.",
         "acknowledged_is_in_reach",
         f"{_PUT} put w1 2, flush w1 2 2, list_generation w1",
+    ),
+    _without(
+        "last_row_is_merged",
+        "Of two rows of a key in one generation the first goes to the base.",
+        "base_has_newest",
+        f"{_PUT} put w1 2, flushed w1 1 2, merged m1 1",
     ),
     _without(
         "rebase_index_fields",

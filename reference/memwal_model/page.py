@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import state
+from . import notes, state
 from .form import Action, Update
 from .histories import HAZARDS, LIVES, MachineHistory, run
 from .invariants import INVARIANTS
@@ -66,9 +66,10 @@ of these (`snapshot_can_be_read`, `eventual_read_sees_its_snapshot`) and it need
 """
 
 
-def page() -> str:
-    """The text of the page."""
-    return "\n".join([_INTRODUCTION, *_state(), *_assumptions(), *_steps(), *_statements(), *_histories(), ""])
+def page(root: Path) -> str:
+    """The text of the page, for the checkout ``root``."""
+    machine = [*_state(), *_assumptions(), *_notes(root), *_steps(), *_statements(), *_histories()]
+    return "\n".join([_INTRODUCTION, *machine, ""])
 
 
 def _state() -> Iterator[str]:
@@ -95,6 +96,17 @@ def _assumptions() -> Iterator[str]:
     broken = {next(iter(each.setting.without)): each for each in HAZARDS}
     for name, each in ASSUMPTIONS.items():
         yield f"| `{name}` | {each.field.words} | {each.note or 'axiom'} | `{broken[name].breaks}` |"
+
+
+def _notes(root: Path) -> Iterator[str]:
+    yield "\n## The critical notes\n"
+    yield "Every note of [SPEC_NOTES](../SPEC_NOTES.md) that is critical is named by an assumption, or it says here why"
+    yield f"the machine cannot say it. `reference/tests/model/{notes.TEST}`"
+    yield "sees each statement break, under the name of the assumption, and the next test of that file sees that"
+    yield "nothing breaks with it.\n"
+    yield "| note | is about | in the machine |"
+    yield "|---|---|---|"
+    yield from notes.rows(root)
 
 
 def _steps() -> Iterator[str]:
@@ -163,7 +175,7 @@ def _history(history: MachineHistory) -> Iterator[str]:
 
 def main() -> None:
     """Write the page; a test holds that it is what would be written."""
-    PAGE.write_text(page(), encoding="utf-8")
+    PAGE.write_text(page(Path()), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,43 +3,7 @@
 from __future__ import annotations
 
 from .form import Changes, action, everywhere
-from .state import (
-    acked,
-    at,
-    before,
-    began,
-    begins,
-    by_memory,
-    current,
-    done,
-    ended,
-    entry,
-    epoch,
-    files,
-    has_base,
-    has_regions,
-    holds,
-    listed,
-    live,
-    memory_epoch,
-    memory_of_the_owner,
-    mine,
-    newest,
-    next_entry,
-    opened,
-    progress,
-    read_current,
-    read_epoch,
-    read_from,
-    read_listed,
-    read_progress,
-    regions_before_base,
-    skip_only_merged,
-    start,
-    tail,
-    took,
-    written,
-)
+from .state import *
 from .terms import TRUE, Term, forall, ite
 
 # ---- A strong reader

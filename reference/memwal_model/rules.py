@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .state import covered, current, epoch, hint, newest, pointer, progress, snap_current
+from .state import *
 from .terms import Term, after, forall, variable
 
 

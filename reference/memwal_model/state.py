@@ -18,35 +18,25 @@ conditional_wal_put = assumption("conditional_wal_put", "AMB-13", "a WAL entry i
 stop_on_taken_position = assumption("stop_on_taken_position", "AMB-13", "a position that is taken stops the writer")
 resolve_unknown_put = assumption("resolve_unknown_put", "AMB-14", "a put without an answer is resolved before the next")
 claim_barrier = assumption("claim_barrier", "AMB-24", "recovery ends with an entry of its own, the barrier")
-verify_after_put = assumption(
-    "verify_after_put", "AMB-25", "where entries are collected the epoch is verified after a put"
-)
+verify_after_put = assumption("verify_after_put", "AMB-25", "where entries are collected a put verifies its epoch")
 stop_on_newer_epoch = assumption("stop_on_newer_epoch", "AMB-26", "an entry of a newer epoch ends recovery, as fenced")
 own_claim_needs_confirmation = assumption("own_claim_needs_confirmation", "AMB-28", "an unanswered claim is another's")
-reverify_each_attempt = assumption(
-    "reverify_each_attempt", "AMB-29", "each commit compares the epoch with its own basis"
-)
+reverify_each_attempt = assumption("reverify_each_attempt", "AMB-29", "each commit compares the epoch with its basis")
 stored_epoch_is_kept = assumption("stored_epoch_is_kept", "AMB-33", "who holds no claim writes the stored epoch again")
 guard_collected_versions = assumption("guard_collected_versions", "AMB-30", "a freed manifest number proves nothing")
+list_when_hint_fails = assumption("list_when_hint_fails", "AMB-31", "a hint that fails does not mean: no region")
 flush_in_order = assumption("flush_in_order", "AMB-41", "a generation begins where the one before it ends")
+last_row_is_merged = assumption("last_row_is_merged", "AMB-46", "of a key's rows in a generation the last is merged")
 rebase_index_fields = assumption("rebase_index_fields", "AMB-69", "a builder keeps the merge progress that it finds")
-credit_indexed_version = assumption(
-    "credit_indexed_version", "AMB-70", "an index is credited with what it was built from"
-)
-absence_needs_coverage = assumption(
-    "absence_needs_coverage", "AMB-71", "no catch-up entry means that nothing is covered"
-)
+credit_indexed_version = assumption("credit_indexed_version", "AMB-70", "an index is credited with what it is of")
+absence_needs_coverage = assumption("absence_needs_coverage", "AMB-71", "no catch-up entry: nothing is covered")
 snapshot_uuid_per_build = assumption("snapshot_uuid_per_build", "AMB-76", "no build changes an earlier snapshot")
 contiguous_merge = assumption("contiguous_merge", "AMB-81", "a merge takes the generation after the progress")
 progress_in_conflict = assumption("progress_in_conflict", "AMB-84", "two merges of one region conflict")
 restore_of_retained = assumption("restore_of_retained", "AMB-87", "only a retained version is restored")
 keep_for_retained = assumption("keep_for_retained", "AMB-91", "what a retained version has not merged is kept")
-orphans_by_generation = assumption(
-    "orphans_by_generation", "AMB-94", "a folder is left over once its number is used up"
-)
-skip_only_merged = assumption(
-    "skip_only_merged", "AMB-100", "a generation that is gone is skipped only if it is merged"
-)
+orphans_by_generation = assumption("orphans_by_generation", "AMB-94", "a folder is left over if its number is used up")
+skip_only_merged = assumption("skip_only_merged", "AMB-100", "a generation that is gone is skipped only if merged")
 regions_before_base = assumption("regions_before_base", "AMB-101", "region state is read first, the base after it")
 memory_of_the_owner = assumption("memory_of_the_owner", "AMB-140", "memory is believed of the newest epoch only")
 
@@ -142,6 +132,11 @@ start = ite((current == 1) & zero_by_generation, first, pointer + 1)
 def live(w: Term) -> Term:
     """A writer that has claimed the region and has not stopped."""
     return ~dead(w) & (mine(w) > 0)
+
+
+def claiming(w: Term) -> Term:
+    """A writer that has read a manifest, to claim the region."""
+    return ~dead(w) & (mine(w) == 0) & read(w)
 
 
 def confirmed(w: Term) -> Term:

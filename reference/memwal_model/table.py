@@ -4,53 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from .form import Changes, Update, action, everywhere, without
-from .state import (
-    absence_needs_coverage,
-    base,
-    bottom,
-    caught_up,
-    collects_wal,
-    contiguous_merge,
-    cover,
-    covered,
-    credit_indexed_version,
-    current,
-    doomed,
-    entry,
-    epoch,
-    files,
-    first,
-    flushing,
-    gathered_current,
-    gathered_epoch,
-    gathered_from,
-    gathered_listed,
-    has,
-    keep_for_retained,
-    kept,
-    kept_from,
-    listed,
-    loaded,
-    merging,
-    newest,
-    number,
-    orphans_by_generation,
-    progress,
-    progress_in_conflict,
-    rebase_index_fields,
-    restore_of_retained,
-    restored,
-    retained,
-    snap_current,
-    snap_epoch,
-    snap_from,
-    snap_listed,
-    start,
-    version,
-    whole,
-    written,
-)
+from .form import Changes, Update, action, everywhere
+from .state import *
 from .terms import FALSE, TRUE, Field, Sort, Term, forall, greatest, ite, variable
 
 VERSIONED = (progress, base, covered, caught_up, snap_epoch, snap_from, snap_current, snap_listed)
@@ -85,7 +40,10 @@ def merge(m: Term) -> Changes:
     g = merging(m)
 
     def of_key(k: Term) -> Term:
-        found = greatest(lambda p: (first <= p) & (p < start) & (cover(p) == g) & (kept(p) > 0) & has(p, kept(p), k))
+        def row(p: Term) -> Term:
+            return (first <= p) & (p < start) & (cover(p) == g) & (kept(p) > 0) & has(p, kept(p), k)
+
+        found = greatest(lambda p: row(p) & (last_row_is_merged | forall(lambda q: row(q) >> (p <= q))))
         return ite(found >= 0, found, base(newest, k))
 
     return (
@@ -121,12 +79,6 @@ def commit_snapshot(b: Term) -> Changes:
         snap_listed: lambda g: ite(fresh, gathered_listed(b, g), snap_listed(newest, g)),
     }
     return (loaded(b) > 0) & (loaded(b) >= restored), *next_version(changed), (loaded(b), 0)
-
-
-@without("snapshot_uuid_per_build")
-def overwrite_snapshot(b: Term) -> Changes:
-    """A build writes to the file that the newest version refers to."""
-    return gathered_current(b) > 0, (snap_current(newest), gathered_current(b))
 
 
 @action

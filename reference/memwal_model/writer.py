@@ -2,49 +2,8 @@
 
 from __future__ import annotations
 
-from .form import Changes, action, everywhere, without
-from .state import (
-    acked,
-    at,
-    barrier,
-    barrier_first,
-    basis,
-    basis_epoch,
-    begins,
-    claim_barrier,
-    conditional_wal_put,
-    confirmed,
-    cover,
-    current,
-    dead,
-    entry,
-    epoch,
-    files,
-    first,
-    flush_from,
-    flush_in_order,
-    flush_to,
-    flushing,
-    hint,
-    holds,
-    kept,
-    kept_from,
-    listed,
-    live,
-    mine,
-    number,
-    opened,
-    pointer,
-    read,
-    replay_from_pointer,
-    reverify_each_attempt,
-    sent,
-    start,
-    stored,
-    version,
-    whole,
-    written,
-)
+from .form import Changes, action, everywhere
+from .state import *
 from .terms import FALSE, TRUE, Term, ite
 
 # ---- A writer claims the region
@@ -56,7 +15,7 @@ def read_manifest(w: Term) -> Changes:
     return ~dead(w) & (mine(w) == 0), (read(w), TRUE), (basis(w), version), (basis_epoch(w), epoch)
 
 
-def _owns(w: Term, claimed: Term) -> Changes:
+def owns(w: Term, claimed: Term) -> Changes:
     """A claim that creates the region begins at the first position, any other behind the replay pointer."""
     begin = ite(epoch == 0, first, start)
     after_hint = ite(epoch == 0, first, hint + 1)
@@ -73,8 +32,8 @@ def create_region() -> Changes:
 @action
 def claim(w: Term) -> Changes:
     """It creates the version after the one that it has read, under the next epoch: the region is its own."""
-    free = ~dead(w) & (mine(w) == 0) & read(w) & (basis(w) == version)
-    return free, (epoch, epoch + 1), (version, version + 1), *_owns(w, epoch + 1)
+    free = claiming(w) & (basis(w) == version)
+    return free, (epoch, epoch + 1), (version, version + 1), *owns(w, epoch + 1)
 
 
 @action
@@ -83,30 +42,9 @@ def claim_of_nobody() -> Changes:
     return TRUE, (epoch, epoch + 1), (version, version + 1)
 
 
-@without("own_claim_needs_confirmation")
-def claim_recognised(w: Term) -> Changes:
-    """A claim got no answer, and the next version is what was wanted: literally that means success."""
-    alike = (version == basis(w) + 1) & (epoch == basis_epoch(w) + 1)
-    return ~dead(w) & (mine(w) == 0) & read(w) & alike, *_owns(w, epoch)
-
-
-@without("guard_collected_versions")
-def claim_of_a_freed_number(w: Term) -> Changes:
-    """The version after the one that was read was collected, and is created anew: literally that means success."""
-    free = ~dead(w) & (mine(w) == 0) & read(w) & (basis(w) + 1 < kept_from)
-    return free, *_owns(w, basis_epoch(w) + 1)
-
-
-@without("atomic_create")
-def claim_over_another(w: Term) -> Changes:
-    """A claim replaces a version that another has created meanwhile."""
-    claimed = basis_epoch(w) + 1
-    return ~dead(w) & (mine(w) == 0) & read(w) & (basis(w) < version), *_owns(w, claimed), (epoch, claimed)
-
-
 @action
 def crash(w: Term) -> Changes:
-    """A writer ends, for any reason and at any time. What it has sent may still be carried out."""
+    """It ends: by a crash, or fenced, by a newer entry or a taken position. What it sent may still be done."""
     return ~dead(w), (dead(w), TRUE)
 
 
@@ -118,18 +56,6 @@ def replay(w: Term) -> Changes:
     """It takes an entry of its own epoch or an older one into memory."""
     valid = entry(at(w)) & (written(at(w)) <= mine(w))
     return live(w) & ~opened(w) & valid, (holds(w, at(w)), written(at(w))), (at(w), at(w) + 1)
-
-
-@action
-def replay_meets_newer(w: Term) -> Changes:
-    """An entry of a newer epoch: it was fenced."""
-    return live(w) & ~opened(w) & entry(at(w)) & (written(at(w)) > mine(w)), (dead(w), TRUE)
-
-
-@without("stop_on_newer_epoch")
-def replay_skips_newer(w: Term) -> Changes:
-    """An entry of a newer epoch is left out, literally."""
-    return live(w) & ~opened(w) & entry(at(w)) & (written(at(w)) > mine(w)), (at(w), at(w) + 1)
 
 
 @action
@@ -166,36 +92,6 @@ def acknowledge(w: Term) -> Changes:
     """A put is known to be stored, and is acknowledged."""
     own = (acked(at(w), mine(w)), TRUE), (holds(w, at(w)), mine(w)), (at(w), at(w) + 1)
     return live(w) & opened(w) & stored(w) & confirmed(w), *own
-
-
-@without("lists_all")
-def acknowledge_unlisted(w: Term) -> Changes:
-    """The listing by which the writer verifies its epoch leaves out the newest manifest."""
-    return live(w) & opened(w) & stored(w), (acked(at(w), mine(w)), TRUE), (at(w), at(w) + 1)
-
-
-@without("nothing_lost")
-def lose_entry(p: Term) -> Changes:
-    """The store loses an entry that it has acknowledged."""
-    return entry(p), (entry(p), FALSE), (written(p), 0)
-
-
-@action
-def meet_taken(w: Term) -> Changes:
-    """Another process's entry stands at the next position: the writer was fenced."""
-    return live(w) & opened(w) & entry(at(w)) & (written(at(w)) != mine(w)), (dead(w), TRUE)
-
-
-@without("stop_on_taken_position")
-def skip_taken(w: Term) -> Changes:
-    """Literally the writer tries the position behind it."""
-    return live(w) & opened(w) & entry(at(w)) & (written(at(w)) != mine(w)), (at(w), at(w) + 1)
-
-
-@without("resolve_unknown_put")
-def skip_unknown(w: Term) -> Changes:
-    """A put got no answer, and the next one goes to the position behind it, literally."""
-    return live(w) & opened(w) & sent(w, at(w)), (at(w), at(w) + 1)
 
 
 # ---- It flushes
@@ -238,9 +134,3 @@ def learn_of_listing(w: Term) -> Changes:
 def raise_hint(p: Term) -> Changes:
     """A reader or an index builder raises the last-seen hint, and changes nothing else."""
     return entry(p) & (hint < p), (hint, p), (version, version + 1)
-
-
-@without("stored_epoch_is_kept")
-def raise_hint_on_old_manifest(w: Term, p: Term) -> Changes:
-    """It writes the epoch of the manifest that it read first, not the stored one."""
-    return read(w) & entry(p) & (hint < p), (hint, p), (version, version + 1), (epoch, basis_epoch(w))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from memwal.revisions import Interpretation
-from memwal_model import page, text
+from memwal_model import notes, page, text
 from memwal_model.histories import HAZARDS, LIVES, MachineHistory, run
 from memwal_model.invariants import INVARIANTS
 from memwal_model.machine import ACTIONS, ASSUMPTIONS, FIELDS
@@ -69,7 +69,7 @@ def test_assumptions_are_readings_of_the_engine_by_the_same_name():
     engine_has_no_switch = {name for name, each in ASSUMPTIONS.items() if each.note and name not in readings}
     assert engine_has_no_switch == {
         "zero_by_generation", "replay_from_pointer", "verify_after_put", "flush_in_order", "memory_of_the_owner",
-        "stored_epoch_is_kept", "restore_of_retained", "keep_for_retained",
+        "stored_epoch_is_kept", "restore_of_retained", "keep_for_retained", "last_row_is_merged",
     }  # fmt: skip
 
 
@@ -78,13 +78,19 @@ def test_assumptions_name_notes_that_there_are():
     assert [each.note for each in ASSUMPTIONS.values() if each.note and f"{each.note} " not in notes] == []
 
 
+def test_each_critical_note_is_named_or_says_why_not():
+    critical = set(notes.critical(ROOT))
+    assert {note for note in critical if notes.named(note)} == critical - set(notes.BEYOND)
+    assert critical >= set(notes.ALSO) | set(notes.BEYOND)
+
+
 def test_no_word_has_two_meanings():
     names = [each.name for each in FIELDS] + list(ACTIONS) + list(INVARIANTS) + list(RULES)
     assert sorted(names) == sorted(set(names))
 
 
 def test_the_page_is_made_from_the_machine():
-    assert (ROOT / page.PAGE).read_text(encoding="utf-8") == page.page()
+    assert (ROOT / page.PAGE).read_text(encoding="utf-8") == page.page(ROOT)
 
 
 @pytest.mark.filterwarnings("ignore:int argument support is deprecated:DeprecationWarning")
