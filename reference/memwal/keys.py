@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from . import cellwise
 from .clauses import implements
+from .codec.canonical import ordered, span_of
 from .key_codes import SPREAD, Codes, Direct, Hashed, NumberedTuples, numbering
 
 Mask = npt.NDArray[np.bool_]
@@ -22,8 +23,6 @@ Mask = npt.NDArray[np.bool_]
 
 DENSE = 32
 """Codes are looked up in a table with a byte for each possible code if that is at most so many bytes per key."""
-_BITS = 63
-"""Of a number that is sorted, without its sign."""
 _PLACES = 16
 """Places of keys are looked up in a table with four bytes for each possible code if that has so many codes per key."""
 _SLOTS = 16
@@ -136,7 +135,7 @@ class KeyPlaces:
             self._table = np.full(span + 1, -1, dtype=np.int32)
             self._table[codes - low] = np.arange(len(codes), dtype=np.int32)
         else:
-            self._order, self._codes = _ordered(codes, low, span)
+            self._order, self._codes = ordered(codes, low, span)
 
     def of(self, keys: pa.Table) -> Codes:
         """The place of each of ``keys``, a table of the key columns; -1 for one that is not there."""
@@ -183,28 +182,13 @@ def _repeated(codes: Codes) -> tuple[Codes, Codes] | None:
         there[codes - low] = True
         if int(np.count_nonzero(there)) == len(codes):
             return None
-    order, ordered = _ordered(codes, low, span)
-    alike = ordered[1:] == ordered[:-1]
+    order, codes = ordered(codes, low, span)
+    alike = codes[1:] == codes[:-1]
     if not alike.any():
         return None
     several = np.append(alike, False) | np.append(False, alike)
-    order, ordered = order[several], ordered[several]
-    return order, np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(ordered[1:] != ordered[:-1])])
-
-
-def _ordered(codes: Codes, low: int, span: int) -> tuple[Codes, Codes]:
-    """Positions in the order of the codes, equal ones in row order, and the codes in that order.
-
-    A stable sort of positions takes several times as long as one of numbers; where code and position fit into one
-    number, that is sorted.
-    """
-    bits = len(codes).bit_length()
-    if span.bit_length() + bits > _BITS:
-        order = np.argsort(codes, kind="stable")
-        return order, codes[order]
-    packed = (codes - low) << bits | np.arange(len(codes))
-    packed.sort()
-    return packed & ((1 << bits) - 1), (packed >> bits) + low
+    order, codes = order[several], codes[several]
+    return order, np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(codes[1:] != codes[:-1])])
 
 
 def offsets_of(codes: Codes, low: int, entries: int) -> npt.NDArray[np.int64]:
@@ -213,12 +197,6 @@ def offsets_of(codes: Codes, low: int, entries: int) -> npt.NDArray[np.int64]:
     offsets = codes.view(np.uint64) - np.uint64(low % 2**64)
     np.minimum(offsets, np.uint64(entries - 1), out=offsets)
     return offsets.view(np.int64)
-
-
-def span_of(codes: Codes) -> tuple[int, int]:
-    """The least code, and how many codes there are from it up to the largest."""
-    low, high = int(codes.min()), int(codes.max())
-    return low, high - low + 1
 
 
 @dataclass(frozen=True, slots=True)

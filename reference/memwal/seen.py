@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from . import keys as key_sets
+from .codec.canonical import span_of
 from .key_codes import Codes, Direct, direct
-from .keys import KeySet, Mask, SparseCodes, offsets_of, span_of
+from .keys import KeySet, Mask, SparseCodes, offsets_of
 
 TABLE_BYTES = 1 << 24
 """A table with a byte for each possible code may always have this size; only the parts that are used take memory."""

@@ -128,12 +128,13 @@ def _with_ordered_maps(read: Any, size_bytes: int) -> bytes:
 
     The schema is the file's global buffer 0; reordering its maps changes no length.
     """
-    footer = read(size_bytes - FOOTER.size, FOOTER.size)
-    position, size = GLOBAL_BUFFER.unpack(read(FOOTER.unpack(footer)[2], GLOBAL_BUFFER.size))
-    ordered = protobuf.with_sorted_maps(read(position, size), _SCHEMA_MAPS)
+    data: bytes = read(0, size_bytes)
+    (position, size) = GLOBAL_BUFFER.unpack_from(data, FOOTER.unpack(data[-FOOTER.size :])[2])
+    ordered = protobuf.with_sorted_maps(data[position : position + size], _SCHEMA_MAPS)
     assert len(ordered) == size, (len(ordered), size)
-    pages = read(0, position) if position else b""
-    return b"".join((pages, ordered, read(position + size, size_bytes - position - size)))
+    if data.startswith(ordered, position):
+        return data
+    return b"".join((memoryview(data)[:position], ordered, memoryview(data)[position + size :]))
 
 
 class Decoder:

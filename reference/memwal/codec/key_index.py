@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InvalidArgument
-from . import data_file
+from . import canonical, data_file
 
 PAGE_ROWS = 8192
 PAGE_DATA = "_pk_index/page_data.lance"
@@ -25,8 +25,7 @@ _LOOKUP_METADATA = {"batch_size": str(PAGE_ROWS), "range_partitioned": "false"}
 def encode(keys: pa.Table) -> dict[str, bytes]:
     """Names and bytes of the two files for ``keys``: the key columns, in row order, without NULLs."""
     values = keys.column(0).combine_chunks() if keys.num_columns == 1 else composite(keys)
-    order = pc.sort_indices(values, sort_keys=[("", "ascending")])
-    ordered = values.take(order)
+    order, ordered = _sorted(values)
     data = pa.table(
         [ordered, order.cast(pa.uint64())],
         schema=pa.schema([pa.field("values", values.type), pa.field("ids", pa.uint64(), nullable=False)]),
@@ -52,6 +51,16 @@ def encode(keys: pa.Table) -> dict[str, bytes]:
         ),
     )
     return {PAGE_DATA: data_file.encode(data), PAGE_LOOKUP: data_file.encode(lookup)}
+
+
+def _sorted(values: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Row offsets in the order of the values, equal ones in row order, and the values in that order."""
+    if len(values) and pa.types.is_signed_integer(values.type):
+        numbers = values.to_numpy().astype(np.int64, copy=False)
+        order, ordered = canonical.ordered(numbers, *canonical.span_of(numbers))
+        return pa.array(order), pa.array(ordered).cast(values.type)
+    found = pc.sort_indices(values, sort_keys=[("", "ascending")])
+    return found, values.take(found)
 
 
 def composite(keys: pa.Table) -> pa.Array:

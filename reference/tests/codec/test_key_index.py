@@ -51,6 +51,24 @@ def test_the_key_index_equals_the_native_one(
         assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, expected.to_pylist()))
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([7, -2, 7, 0, -2], pa.int8()),
+        pa.array([2**63 - 1, -(2**63), 5, 5], pa.int64()),
+        pa.array([2**64 - 1, 0, 2**63], pa.uint64()),
+        pa.array([], pa.int32()),
+    ],
+    ids=["repeated", "far apart", "unsigned", "none"],
+)
+def test_values_lie_in_order_with_their_offsets_and_equal_ones_in_row_order(values: pa.Array) -> None:
+    data = key_index.encode(pa.table({"a": values}))[key_index.PAGE_DATA]
+    found = data_file.decode(data, key_index.PAGE_DATA)
+    expected = sorted((value, offset) for offset, value in enumerate(values.to_pylist()))
+    assert list(zip(found["values"].to_pylist(), found["ids"].to_pylist(), strict=True)) == expected
+    assert found["values"].type == values.type
+
+
 def test_a_composite_key_that_cannot_be_encoded_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     schema = pa.schema([("a", pa.decimal128(10, 2)), ("b", pa.int64())])
     with pytest.raises(memwal.InvalidArgument, match="no known byte order"):
