@@ -70,6 +70,7 @@ def on_page_markdown(text: str, page: Page, **_: object) -> str:
     if here in WIDE:
         page.meta["hide"] = ["navigation"]
     if here == GALLERY:
+        text = re.sub(r"^<details>.*?^</details>$", "", text, flags=re.M | re.S)  # the viewers show more
         text = re.sub(
             r"^(\[`.*?`\]\((.*?)\.jsonl\).*)$", lambda m: f"{m[1]}\n\n{_embedded(m[2] + '.html')}", text, flags=re.M
         )

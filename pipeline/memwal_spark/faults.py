@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from memwal.errors import InvalidArgument, check_name
+from memwal.words import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +72,7 @@ class Fault:
         """In words."""
         if self.kind == "stream-restart":
             return f"planned fault ({self.kind}, job {self.job}, from batch {self.partition} of {self.rows})"
-        return f"planned fault ({self.kind}, job {self.job}, task {self.partition}, after {self.rows} rows)"
+        return f"planned fault ({self.kind}, job {self.job}, task {self.partition}, after {counted(self.rows, 'row')})"
 
 
 def chosen(text: str) -> tuple[str, ...]:

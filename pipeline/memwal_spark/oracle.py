@@ -12,6 +12,7 @@ from functools import reduce
 from operator import and_
 from typing import Any
 
+from memwal.words import counted
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as sf
 
@@ -75,7 +76,7 @@ class OracleComparison:
     def summary(self) -> str:
         """One sentence."""
         if self.ok:
-            return f"{self.name}: {self.actual.rows:,} rows, equal"
+            return f"{self.name}: {counted(self.actual.rows, 'row')}, equal"
         if not (self.missing or self.extra or self.changed or self.duplicates):
             return f"{self.name}: fingerprints differ"
         return (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memwal.words import counted
+
 from .report import JobReport, region_label
 from .timeline import Timeline
 
@@ -168,7 +170,7 @@ def lag_of(told: Timeline, width: int) -> LagPicture:
         right=right,
         line=line,
         area=f"{left:.1f},{bottom:.1f} {line} {right:.1f},{bottom:.1f}",
-        most=f"{peak.rows:,} rows",
+        most=counted(peak.rows, "row"),
         most_at=Tick(x=min(max(x(peak.at), left + 40), right - 40), text=f"{peak.at:.1f} s"),
         ticks=_ticks(told.seconds, left, right),
         narrow=width < _NARROW,

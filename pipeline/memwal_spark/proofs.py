@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from memwal.errors import InvalidArgument
+from memwal.words import counted
 
 from .faults import Fault
 from .striking import ACKNOWLEDGED, NOBODY, PlannedFault
@@ -187,7 +188,9 @@ def _stage_retried(seen: StruckTask) -> list[str]:
     unfetched = [a for app in seen.applications for _, a in app.attempts if a.why == "FetchFailed"]
     if not unfetched or seen.last is None or seen.last.stage[1] < 1:
         return []
-    return [f"{len(unfetched)} tasks ended with FetchFailed, and attempt {seen.last.stage[1]} of the stage finished it"]
+    return [
+        f"{counted(len(unfetched), 'task')} ended with FetchFailed; attempt {seen.last.stage[1]} of the stage was whole"
+    ]
 
 
 def _copy_won(seen: StruckTask) -> list[str]:

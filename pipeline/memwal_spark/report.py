@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from memwal.words import counted
+
 from .beside import BesideReport
 from .oracle import OracleComparison
 from .proofs import Proof
@@ -148,7 +150,9 @@ class JobReport:
     def wrong(self) -> tuple[str, ...]:
         """What is not as it has to be."""
         found = [comparison.summary for comparison in self.comparisons if not comparison.ok]
-        found += [f"{v.when}: {len(v.findings)} findings, {v.findings[0]}" for v in self.verified if v.findings]
+        found += [
+            f"{v.when}: {counted(len(v.findings), 'finding')}, {v.findings[0]}" for v in self.verified if v.findings
+        ]
         judged = self.writer.phases if self.writer is not None else ()
         found += [finding for phase in judged for finding in phase.findings]
         if self.history is not None and self.history.conflicts:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from memwal import cellwise
+from memwal.words import counted
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -256,7 +257,9 @@ class Blow:
         else:
             if kind == "stage-retry":
                 self._lose_what_is_shuffled()
-            raise PlannedFault(f"planned: partition {self._fault.partition} fails after {self._fault.rows} rows")
+            raise PlannedFault(
+                f"planned: partition {self._fault.partition} fails after {counted(self._fault.rows, 'row')}"
+            )
 
     def _lose_what_is_shuffled(self) -> None:
         assert self._strikes.shuffled is not None, "this fault is planned for a cluster only"

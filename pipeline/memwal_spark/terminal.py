@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memwal.words import counted
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -38,7 +39,9 @@ def show(report: JobReport, console: Console) -> None:
     if report.writer is not None:
         console.print(f"writer: {escape(report.writer.name)} {escape(report.writer.version)}", highlight=False)
         for phase in report.writer.phases:
-            told = f"judged, {phase.when}: {len(phase.findings)} findings, {phase.looked_at:,} things looked at"
+            told = (
+                f"judged, {phase.when}: {counted(len(phase.findings), 'finding')}, {phase.looked_at:,} things looked at"
+            )
             console.print(f"{_mark(not phase.findings)} {escape(told)}", highlight=False)
             for said in (*phase.findings, *(f"open in the texts: {choice}" for choice in phase.choices)):
                 console.print(f"    {escape(said)}", highlight=False)
@@ -49,7 +52,9 @@ def show(report: JobReport, console: Console) -> None:
 
 def _invariants(verified: VerifyResult) -> str:
     looked = ", ".join(f"{count:,} {kind}" for kind, count in verified.looked_at if count)
-    return f"invariants {verified.when}: {len(verified.findings)} findings" + (f" in {looked}" if looked else "")
+    return f"invariants {verified.when}: {counted(len(verified.findings), 'finding')}" + (
+        f" in {looked}" if looked else ""
+    )
 
 
 def line(difference: Difference, sequence: str) -> str:
@@ -66,7 +71,9 @@ def line(difference: Difference, sequence: str) -> str:
 
 
 def _figures(report: JobReport) -> list[tuple[str, str]]:
-    figures = [("rows", f"{report.events:,} events, {report.keys:,} keys, revision {report.revision}")]
+    figures = [
+        ("rows", f"{counted(report.events, 'event')}, {counted(report.keys, 'key')}, revision {report.revision}")
+    ]
     figures.append(("log", escape(report.log)))
     if report.regions:
         merged = sum(region.merged for region in report.regions)

@@ -20,6 +20,7 @@ import memwal
 from memwal.errors import InvalidArgument
 from memwal.index.transforms import SpecRequest
 from memwal.violations import Violation
+from memwal.words import counted
 
 from . import drivers, html, jobs, logs, readings, report, runtime, timeline, watching
 from .beside import Beside, BesideBuilder, BesideCollector, BesideLooker, BesideReport, make_index
@@ -258,7 +259,7 @@ def _write(
     """Run all jobs, while others merge, build, collect, look and read; returns also what was read and found."""
 
     def tell(merged: MergerProgress) -> None:
-        phase.tell(f"{merged.generations:,} generations with {merged.rows:,} rows merged meanwhile")
+        phase.tell(f"{counted(merged.generations, 'generation')} with {counted(merged.rows, 'row')} merged meanwhile")
 
     path = writes.folder.table
     builder, collector, looker, reader = (

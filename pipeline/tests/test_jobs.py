@@ -100,7 +100,7 @@ def _rows_of(generation: Path, table: memwal.Table) -> int:
 def test_each_region_is_merged_and_a_second_job_has_nothing_to_do(spark: SparkSession, tmp_path: Path) -> None:
     flushed(tmp_path / "t", range(30))
     first = command("merge", str(tmp_path / "t"), "--commit-every", "1", "--compact-over", "2")
-    assert (first.exit_code, first.stdout.count(": 1 generations")) == (0, 3)
+    assert (first.exit_code, first.stdout.count(": 1 generation")) == (0, 3)
     assert first.stdout.endswith("\n3 small fragments of the base rewritten as fewer\n")
     assert len(memwal.open(tmp_path / "t")._state.fragments) == 1
     assert [row[0] for row in stored(tmp_path / "t")] == [*range(30)]

@@ -211,7 +211,7 @@ def test_another_implementation_is_told_with_what_was_found_of_it() -> None:
     assert "open in the texts: AMB-11: no mark" in page(bad)[0]
     output = StringIO()
     terminal.show(bad, Console(file=output, width=200))
-    assert "BAD judged, in the end: 1 findings, 1,234 things looked at" in output.getvalue()
+    assert "BAD judged, in the end: 1 finding, 1,234 things looked at" in output.getvalue()
     assert json.loads(json.dumps(report.to_json(bad)))["writer"]["phases"][0]["findings"] == ["WAL-001: <lost>"]
 
 

@@ -339,7 +339,7 @@ WHOLE: Mapping[str, tuple[list[list[dict[str, Any]]], Mapping[str, Any], str]] =
     ),
     "stage-retry": (
         [[J, task(7, 3, 0, RAISED), task(7, 3, 1, **UNFETCHED), task(7, 3, 0, stage_attempt=1)]], {},
-        "1 tasks ended with FetchFailed, and attempt 1 of the stage finished it",
+        "1 task ended with FetchFailed; attempt 1 of the stage was whole",
     ),
     "copy-wins": (
         [[J, task(7, 3, 1, Speculative=True), task(7, 3, 0, **KILLED)]], {},

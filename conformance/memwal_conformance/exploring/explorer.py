@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from memwal.errors import InvalidArgument
+from memwal.words import counted
 
 from ..adapters.harness import Harness
 from ..adapters.process import BROKEN
@@ -65,7 +66,7 @@ class Covered:
             chance = orders.chance_of(actors, self.decisions)
             found.append(f"{self.random_done} random orders, each with a chance of {chance:.2g} at least")
         if self.idle:
-            found.append(f"{self.idle} runs showed nothing")
+            found.append(f"{counted(self.idle, 'run')} showed nothing")
         return ", ".join(found)
 
 

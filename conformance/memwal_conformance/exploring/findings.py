@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from memwal.errors import InvalidArgument
+from memwal.words import counted
 
 from ..gate import LogEntry
 from ..gate.log import text_of
@@ -219,7 +220,7 @@ def shown(found: ForeignFinding, whole: dict[str, Any], folder: Path) -> str:
         + (f"; the texts leave it open: {found.note}" if found.note else ""),
         f"life {life['name']}: {life['steps']}",
         f"plan: {found.plan['words']}",
-        f"seen in {found.seen} runs" + ("" if found.confirmed else ", and not again when it was repeated"),
+        f"seen in {counted(found.seen, 'run')}" + ("" if found.confirmed else ", and not again when it was repeated"),
         *(f"  also: {each}" for each in found.also),
         *(f"  it also shows: {each}" for each in found.consequences),
         "",

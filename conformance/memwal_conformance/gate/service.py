@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import TypeAlias
 
+from memwal.words import counted
 from memwal_sim.store import Contents
 
 from . import calls, payload, signing
@@ -111,7 +112,7 @@ class GateService:
         self._arrived += 1
         if len(self.log) >= self.limits.log_entries:
             self.exhausted = f"more than {self.limits.log_entries} requests"
-            raise Refusal("InsufficientStorage", f"this gate logs {self.limits.log_entries} requests")
+            raise Refusal("InsufficientStorage", f"this gate logs {counted(self.limits.log_entries, 'request')}")
         agent = head.headers.get("user-agent", "")
         looks = bool(self._looking) and agent.startswith(self._looking)
         actor = f"{known.actor}{LOOKING}" if looks else known.actor

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from memwal.errors import InvalidArgument
+from memwal.words import counted
 from memwal_sim import places
 from memwal_sim.bugs import load as load_bugs
 from memwal_sim.evidence import recorded
@@ -112,7 +113,7 @@ def hazards() -> Evidence:
             history = histories[name].relative_to(folder.parent).as_posix()
             steps = len(load_trace(histories[name]).steps)
             both = f" (two readings: {markdown.code(bug.readings, ' and ')})" if len(bug.readings) > 1 else ""
-            words = f"planted bug `{name}`{both} in scenario `{bug.scenario}`, [{steps} steps]({history})"
+            words = f"planted bug `{name}`{both} in scenario `{bug.scenario}`, [{counted(steps, 'step')}]({history})"
             found.setdefault(bug.clause, []).append(words)
     return {note: tuple(words) for note, words in found.items()}
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from memwal.revisions import REVISIONS
+from memwal.words import counted
 from memwal_sim.bugs import Bug
 
 from ..proving.deaths import NONE, Death, by_name, deaths
@@ -113,9 +114,8 @@ def _outside(planted: Planted, mine: Sequence[Death]) -> str:
     if not cases:
         return cell(f"not: {planted.unseen}")
     first = best(planted, cases)
-    return (
-        f"{len(cases)} cases, `{first.killer.removeprefix('case ')}`: {', '.join((first.clauses or ())[:4]) or 'crash'}"
-    )
+    named = ", ".join((first.clauses or ())[:4]) or "crash"
+    return f"{counted(len(cases), 'case')}, `{first.killer.removeprefix('case ')}`: {named}"
 
 
 def best(planted: Planted, cases: Sequence[Death]) -> Death:

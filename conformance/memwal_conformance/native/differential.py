@@ -23,6 +23,7 @@ import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 from lance import mem_wal
+from memwal.words import counted
 
 from memwal_conformance.adapters import native, native_reads, native_state, versions
 from memwal_conformance.adapters.harness import import_path
@@ -210,7 +211,7 @@ def _differs(asked: Program, question: Question, url: str, writer: Any, rows: li
         if question.counts:
             number = scanner.count_rows()
             if number != _most(question, len(due)):
-                yield f"{question}: {number} rows, not {_most(question, len(due))}"
+                yield f"{question}: {counted(number, 'row')}, not {_most(question, len(due))}"
             return
         found = scanner.to_table()
     wanted = asked.table(due).select(columns).to_pylist()

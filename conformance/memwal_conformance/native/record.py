@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from memwal.words import counted
+
 from ..gate.log import LogEntry, text_of
 from ..protocol import Hello
 from ..registry.levels import levels_of
@@ -51,7 +53,7 @@ def short(summary: dict[str, Any]) -> dict[str, Any]:
         told = case["verdict"] in ("PASS", "UNSUPPORTED")
         cases[case["case"]] = case["verdict"] if told else {name: case[name] for name in ("verdict", "clauses", "text")}
     runs = summary.get("runs", 1)
-    of_runs = f"in {runs} runs: " if runs > 1 else ""
+    of_runs = f"in {counted(runs, 'run')}: " if runs > 1 else ""
     sentences = [of_runs + revision["sentence"] for revision in summary["revisions"].values()]
     return {
         "implementation": summary["implementation"],

@@ -99,7 +99,7 @@ def _vague(honest: Callable[[Json], Json]) -> Callable[[Json], Json]:
         try:
             return honest(params)
         except Fenced as fenced:
-            raise AdapterError("internal", f"cannot go on: {fenced}") from fenced
+            raise AdapterError("internal", f"cannot continue: {fenced}") from fenced
 
     return vague
 

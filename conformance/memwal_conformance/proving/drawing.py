@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memwal.errors import InvalidArgument
+from memwal.words import counted
 
 from . import broken_survey
 from .planted import Planted
@@ -34,7 +35,7 @@ class Drawn:
         if not self.cases:
             return "nothing fails"
         first, clauses = next(iter(self.cases.items()))
-        return f"{len(self.cases)} cases fail, the first is {first}: {', '.join(clauses) or 'a crash'}"
+        return f"fails in {counted(len(self.cases), 'case')}, the first is {first}: {', '.join(clauses) or 'a crash'}"
 
     def unveiled(self) -> str:
         """What it was, and whether it was found for what it is."""

@@ -254,14 +254,20 @@ def status_of(clause: Clause, tests: Mapping[str, tuple[str, ...]]) -> str:
 def implemented() -> dict[str, tuple[str, ...]]:
     """Clause or note id -> qualified names of the engine's code that carries it, sorted.
 
-    Imports every module of the engine; an import that fails is an error, never a gap in the result.
+    Imports every module of the engine; an import that fails is an error, never a gap in the result. Modules are
+    left out whose packages come with an extra that is not installed.
     """
     import memwal
     from memwal.clauses import IMPLEMENTED
+    from memwal.cli.endings import EXTRAS
 
     for module in pkgutil.walk_packages(memwal.__path__, "memwal."):
         if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
+            try:
+                importlib.import_module(module.name)
+            except ModuleNotFoundError as error:
+                if error.name not in EXTRAS:
+                    raise
     ours = {id_: tuple(sorted(n for n in names if n.startswith("memwal."))) for id_, names in IMPLEMENTED.items()}
     return {id_: names for id_, names in sorted(ours.items()) if names}
 

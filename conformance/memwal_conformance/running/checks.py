@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from memwal.words import counted
 from memwal_sim.histories.history import History
 
 from ..adapters.process import AdapterProcess
@@ -159,7 +160,11 @@ def _some(context: CheckContext, step: Json) -> str | None:
         return f"the row {strange[0]} is none of those that there are"
     if len(set(shown)) < len(shown):
         return f"a row is there twice: {shown}"
-    return None if len(found) == step.get("count", len(found)) else f"{len(found)} rows, expected {step['count']}"
+    return (
+        None
+        if len(found) == step.get("count", len(found))
+        else f"{counted(len(found), 'row')}, expected {step['count']}"
+    )
 
 
 def _base(context: CheckContext, step: Json) -> str | None:
@@ -183,9 +188,9 @@ def _generations(context: CheckContext, step: Json) -> str | None:
         found = [_listed_under(region, step["claim"]) for region in context.store().regions.values()]
         count = sum(map(len, found))
         under = f"under the epoch of claim {step['claim']}"
-        return None if count == step["is"] else f"{count} generations were listed {under}, expected {step['is']}"
+        return None if count == step["is"] else f"{counted(count, 'generation')} listed {under}, expected {step['is']}"
     counts = [len(region.newest.generations) for region in context.store().regions.values() if region.newest]
-    return None if sum(counts) == step["is"] else f"{sum(counts)} generations are listed, expected {step['is']}"
+    return None if sum(counts) == step["is"] else f"{counted(sum(counts), 'generation')} listed, expected {step['is']}"
 
 
 def _listed_under(region: store.JudgedRegion, claim: int) -> list[int]:
@@ -223,7 +228,11 @@ def _hinted(context: CheckContext, _: Json) -> str | None:
 
 def _flushed(context: CheckContext, step: Json) -> str | None:
     most = max((len(r.newest.generations) for r in context.store().regions.values() if r.newest), default=0)
-    return None if most >= step["is"] else f"{most} generations of a region are listed, expected {step['is']} at least"
+    return (
+        None
+        if most >= step["is"]
+        else f"{counted(most, 'generation')} of a region listed, expected {step['is']} at least"
+    )
 
 
 def _merged(context: CheckContext, step: Json) -> str | None:
@@ -252,7 +261,7 @@ def _credited(context: CheckContext, step: Json) -> str | None:
     if any(generation < found.merged(region_id) for region_id, generation in _recorded(found, step["of"]).items()):
         return None
     count = table.unindexed_rows(context.root, step["of"], context.storage)
-    return f"{step['of']} is said to cover all that is merged, and lacks {count} rows" if count else None
+    return f"{step['of']} is said to cover all that is merged, and lacks {counted(count, 'row')}" if count else None
 
 
 def _unindexed(context: CheckContext, step: Json) -> str | None:
@@ -260,7 +269,7 @@ def _unindexed(context: CheckContext, step: Json) -> str | None:
     return (
         None
         if count == step["is"]
-        else f"{count} rows of the base table are not in {step['of']}, expected {step['is']}"
+        else f"{step['of']} lacks {counted(count, 'row')} of the base table, expected {step['is']}"
     )
 
 

@@ -11,6 +11,8 @@ import base64
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from memwal.words import counted
+
 from .. import cells
 from ..adapters.process import AdapterProcess
 from ..judge import bloom, content
@@ -67,7 +69,7 @@ def _wrong(data: bytes, keys: Sequence[content.Key], columns: Sequence[Json], ad
     except AdapterError as error:
         return f"cannot be read by the implementation that wrote it: {error}"
     if len(perhaps) != len(rows):
-        return f"was asked about {len(rows)} keys, and {len(perhaps)} answers came"
+        return f"was asked about {counted(len(rows), 'key')}, and {len(perhaps)} answers came"
     lost = [key for key, said in zip(keys, perhaps, strict=False) if not said]
     if lost:
         return f"denies the key {lost[0]}, which the generation has"

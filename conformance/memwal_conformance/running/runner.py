@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from memwal.words import counted
 from memwal_sim.histories.history import History, Outcome
 from memwal_sim.store import Contents
 
@@ -188,7 +189,7 @@ class ScenarioRun:
         except AdapterTimeout:
             if self.testbed is not None:
                 mine = [entry for entry in self.testbed.gate.log[sent.logged :] if entry.actor == name]
-                self.sent_meanwhile = f"\n{name} sent {len(mine)} requests to the store meanwhile"
+                self.sent_meanwhile = f"\n{name} sent {counted(len(mine), 'request')} to the store meanwhile"
                 self.sent_meanwhile += f", the last of them {mine[-1].operation} {mine[-1].name}" if mine else ""
             raise
         except (AdapterCrash, Killed) as ended:
@@ -331,7 +332,7 @@ def _run_steps(running: ScenarioRun, between: Callable[[ScenarioRun], None] | No
             for step in running.scenario.afterwards:
                 running.step(step)
         for sent in running.sent.values():
-            raise BadCase(f"{running.scenario.file.name}: nobody awaits {sent.step['actor']}")
+            raise BadCase(f"{running.scenario.file.name}: no later step awaits {sent.step['actor']}")
     except Stop:
         running.findings.append(Finding(clauses=(), broken="the steps behind it were not run", witness=True))
 

@@ -35,7 +35,7 @@ def test_a_drawn_bug_is_not_named_before_the_suite_has_spoken(monkeypatch: pytes
     monkeypatch.setattr(broken_survey, "survey", lambda _: CASES)
     status, lines = ran("--seed", "7", "--count", "2")
     assert status == 0
-    said = "1 cases fail, the first is scenarios/smoke.json::B: WAL-001, READ-001"
+    said = "fails in 1 case, the first is scenarios/smoke.json::B: WAL-001, READ-001"
     assert lines[:2] == [f"1: {said}", f"2: {said}"]
     assert [line.split(",")[0].split(" was ")[0] for line in lines[2:4]] == ["1", "2"]
     assert lines[-1] == "2 of 2 were shown"

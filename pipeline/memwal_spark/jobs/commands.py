@@ -125,7 +125,7 @@ def write(
     skipped = f"; {before} of {asked} tasks wrote nothing, since they were finished before" if before else ""
     regions = sum(task["region_id"] is not None for task in found["tasks"])
     typer.echo(
-        f"{found['rows']:,} rows into {regions} regions: {found['late']:,} late, {found['deleted']:,} deletes, "
+        f"{found['rows']:,} rows into {regions:,} regions: {found['late']:,} late, {found['deleted']:,} deletes, "
         f"{found['generations']} generations flushed{skipped}"
     )
 

@@ -25,6 +25,7 @@ from ..table import columns, door, read, state, time_travel, write
 from ..table import schema as schemas
 from ..table.fragments import arrow
 from ..table.state import TableState
+from ..words import counted
 from .place import PROFILE, Place, Profile, check_mechanism, find, found, named_revision
 from .table import Table
 
@@ -154,7 +155,10 @@ def _check_unique(rows: pa.Table, key: tuple[str, ...]) -> None:
             raise InvalidArgument(f"the table has NULL in key column {name!r}", clause="AMB-136")
     distinct = len(newest(rows, key))
     if distinct != rows.num_rows:
-        raise InvalidArgument(f"{rows.num_rows} rows have {distinct} distinct keys", clause="AMB-105")
+        raise InvalidArgument(
+            f"{counted(rows.num_rows, 'row')} with {counted(distinct, 'distinct key')}: drop the duplicates",
+            clause="AMB-105",
+        )
 
 
 def _resolved_spec(

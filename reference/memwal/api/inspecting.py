@@ -15,6 +15,7 @@ from ..inspection.node import Node, relative
 from ..inspection.table import inspect_table
 from ..paths import VERSIONS
 from ..stores.base import Store
+from ..words import counted
 from .place import PROFILE, Place, find, found
 
 _LEVELS = 8
@@ -42,7 +43,7 @@ def inspect(
     if limit < 1:
         raise InvalidArgument(f"a limit of {limit}: at least 1")
     if entries is not None and entries < 0:
-        raise InvalidArgument(f"{entries} entries: at least 0")
+        raise InvalidArgument(f"{counted(entries, 'entry', 'entries')}: at least 0")
     place, name = _file(url, storage_options, store, listener)
     if name:
         if version is not None or region is not None:

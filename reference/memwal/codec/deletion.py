@@ -18,6 +18,7 @@ import pyroaring
 
 from ..clauses import implements
 from ..errors import ArtifactError
+from ..words import counted
 from . import ipc
 from .pb.lance import table_pb2
 
@@ -65,7 +66,7 @@ def decode(data: bytes, file_type: int, rows: int, path: str) -> Offsets:
         if file_type == BITMAP:
             bitmap = pyroaring.BitMap.deserialize(data)
             if len(bitmap) > rows:
-                reason = f"names {len(bitmap)} rows of a fragment that has {rows}"
+                reason = f"names {counted(len(bitmap), 'row')} of a fragment that has {rows}"
                 raise ArtifactError("AMB-144", path, reason)
             offsets = np.asarray(bitmap.to_array(), dtype=np.uint32)
         else:
@@ -80,5 +81,5 @@ def decode(data: bytes, file_type: int, rows: int, path: str) -> Offsets:
         raise ArtifactError("FORMAT-006", path, f"not a readable deletion file: {error}") from error
     for offset in offsets[[0, -1]] if len(offsets) else ():
         if not 0 <= offset < rows:
-            raise ArtifactError("FORMAT-035", path, f"deletes row {offset} of a fragment with {rows} rows")
+            raise ArtifactError("FORMAT-035", path, f"deletes row {offset} of a fragment with {counted(rows, 'row')}")
     return offsets.astype(np.uint32, copy=False)

@@ -23,6 +23,7 @@ from ..clauses import implements
 from ..errors import ArtifactError, EngineBug
 from ..ids import UINT64_MAX, Epoch, Generation
 from ..revisions import Revision
+from ..words import counted
 from . import data_file, file_layout, ipc, marks
 from .marks import Mark
 
@@ -136,7 +137,7 @@ def _entry(rows: pa.Table, revision: Revision, path: str) -> WalEntry:
     generation = _number(metadata, GENERATION, path) if revision.entry_generation else None
     sentinel = revision.entry_generation and metadata.get(FENCE_SENTINEL) == b"true"
     if sentinel and rows.num_rows:
-        raise ArtifactError("AMB-24", path, f"a fence sentinel with {rows.num_rows} rows")
+        raise ArtifactError("AMB-24", path, f"a fence sentinel with {counted(rows.num_rows, 'row')}")
     return WalEntry(
         epoch=Epoch(epoch),
         rows=rows.replace_schema_metadata(None),

@@ -15,6 +15,7 @@ from ..codec.index_details import RegionField, RegionSpec
 from ..errors import InvalidArgument
 from ..ids import FieldId, SpecId
 from ..revisions import Revision
+from ..words import counted
 from . import expressions, result_types
 from .transform_table import HASH, NUM_BUCKETS, WIDTH, lookup
 
@@ -144,7 +145,7 @@ def _resolved(
     if request.transform is not None:
         entry = lookup(request.transform, revision)
         if len(types) not in entry.sources:
-            raise InvalidArgument(f"{entry.name} does not take {len(types)} columns", clause="REGION-014")
+            raise InvalidArgument(f"{entry.name} does not take {counted(len(types), 'column')}", clause="REGION-014")
         hashed, kind = entry.parameter == NUM_BUCKETS, entry.result_type(types)
     else:
         text = request.expression or ""

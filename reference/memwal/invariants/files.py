@@ -22,6 +22,7 @@ from ..table.legacy import older, structure
 from ..table.state import TableState
 from ..table.stored_file import open_file, open_rows
 from ..violations import Violation, objection
+from ..words import counted
 from .finding import attempted, invariant
 
 _RESTORE = "Restore the object from a backup of the store, or a table version that does not name it."
@@ -156,7 +157,7 @@ async def _whole_legacy(io: Io, name: str, file: table_pb2.DataFile, state: Tabl
 async def _counted(reading: Protocol[int], rows: int, path: str) -> None:
     found = await reading
     if found != rows:
-        raise ArtifactError("FORMAT-017", path, f"holds {found} rows, the table manifest says {rows}")
+        raise ArtifactError("FORMAT-017", path, f"holds {counted(found, 'row')}, the table manifest says {rows}")
 
 
 async def _index_files(io: Io, state: TableState, seen: set[str]) -> list[Violation]:

@@ -13,6 +13,7 @@ from ..ids import SpecId
 from ..index import transforms
 from ..table.state import TableState
 from ..violations import Violation, objection
+from ..words import counted
 from .finding import invariant
 
 _COMMIT = "Restore an older table version in which the index is right, and find out who committed this one."
@@ -133,7 +134,7 @@ def regions_need_a_mem_wal_index(
     """A table with regions has a MemWAL index."""
     if regions and not enabled:
         yield objection(
-            state.path, f"{len(regions)} regions are there, and version {state.version} has no MemWAL index"
+            state.path, f"version {state.version} has no MemWAL index, beside {counted(len(regions), 'region')}"
         )
 
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 from ..codec.canonical import canonical_bytes, flat, stored_numbers
 from ..codec.siphash import Hashes, siphash13_values
 from ..violations import Violation, objection
+from ..words import counted
 from .finding import invariant
 
 KEYS_PER_PASS = 1 << 23
@@ -133,7 +134,7 @@ def base_keys_are_unique(found: Sequence[Repeated]) -> Iterator[Violation]:
     for one in found:
         where = sorted({path for _, path in one.places})
         yield objection(
-            where[0], f"{sum(one.places.values())} rows have the key {dict(one.key)}: in {', '.join(where)}"
+            where[0], f"{counted(sum(one.places.values()), 'row')} have the key {dict(one.key)}: in {', '.join(where)}"
         )
 
 
@@ -147,7 +148,7 @@ def base_keys_are_unique(found: Sequence[Repeated]) -> Iterator[Violation]:
 def base_keys_are_not_null(nulls: Sequence[tuple[str, str, int]]) -> Iterator[Violation]:
     """No row of the base table has NULL in a key column."""
     for path, column, rows in nulls:
-        yield objection(path, f"{rows} rows have NULL in key column {column!r}")
+        yield objection(path, f"key column {column!r} is NULL in {counted(rows, 'row')}")
 
 
 @invariant(

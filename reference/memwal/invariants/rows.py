@@ -30,6 +30,7 @@ from ..region.rows import TOMBSTONE, Rows
 from ..revisions import Revision
 from ..table import read
 from ..violations import Violation, objection
+from ..words import counted
 from .finding import invariant
 from .generations import recorded_range
 from .seen import GenerationView, RegionView, SeenEntry
@@ -148,7 +149,7 @@ def generations_equal_their_wal(generation: GenerationRows) -> Iterator[Violatio
 
 def _difference(stored: pa.Table, logged: pa.Table) -> str:
     if stored.num_rows != logged.num_rows:
-        return f"{stored.num_rows} rows, its WAL entries have {logged.num_rows}"
+        return f"{counted(stored.num_rows, 'row')}, its WAL entries have {logged.num_rows}"
     known = set(stored.schema.names)
     for name in logged.schema.names:
         if name not in known:
@@ -193,7 +194,9 @@ def filters_have_every_key(
     if not found.all():
         at = int(np.argmin(found))
         key = generation.keys.slice(at, 1).to_pylist()[0]
-        yield objection(path, f"denies {int((~found).sum())} keys of generation {generation.number}: {_shown(key)}")
+        yield objection(
+            path, f"denies {counted(int((~found).sum()), 'key')} of generation {generation.number}: {_shown(key)}"
+        )
 
 
 @invariant(
@@ -248,7 +251,9 @@ def keys_are_not_null(keys: pa.Table, path: str) -> Iterator[Violation]:
         nulls = keys.column(name)
         if nulls.null_count:
             at = int(np.argmax(nulls.is_null().to_numpy()))
-            yield objection(path, f"{nulls.null_count} rows have NULL in key column {name!r}, the first at {at}")
+            yield objection(
+                path, f"key column {name!r} is NULL in {counted(nulls.null_count, 'row')}, the first at {at}"
+            )
 
 
 @invariant(

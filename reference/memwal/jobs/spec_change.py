@@ -24,6 +24,7 @@ from ..index.transforms import SpecRequest
 from ..region.recovery import recover
 from ..region.region import Region
 from ..table.state import TableState, latest
+from ..words import counted
 from . import fenced_change
 from .fenced_change import ChangeLost, Epochs
 from .fenced_change import all_regions as _rows
@@ -133,7 +134,7 @@ def _under_a_spec(rows: Mapping[RegionId, RegionRow], beside_manual: bool) -> tu
 
 
 def _not_flushed(rows: int) -> str:
-    return f"{rows} rows of its WAL are not flushed" if rows else ""
+    return f"its WAL holds {counted(rows, 'row')} not yet flushed" if rows else ""
 
 
 @implements("AMB-56")
@@ -223,7 +224,10 @@ async def remove_spec(io: Io, spec_id: SpecId) -> TableState:
             raise InvalidArgument(f"region spec {spec_id} governs new writes: it stays", clause="AMB-54")
         users = [r for r, row in (await _rows(io, state)).items() if row.spec_id == spec_id]
         if users:
-            raise InvalidArgument(f"{len(users)} regions are of spec {spec_id}: it stays", clause="AMB-54")
+            raise InvalidArgument(
+                f"spec {spec_id} stays: {counted(len(users), 'region')} of it exist; see `memwal table specs`",
+                clause="AMB-54",
+            )
         return replace(details, specs=tuple(spec for spec in details.specs if spec.spec_id != spec_id))
 
     return await mem_wal.change(io, derive)

@@ -38,6 +38,7 @@ from ..table.read import FETCH_BYTES
 from ..table.reuse import Addresses
 from ..table.state import TableState
 from ..table.stored_file import Rows, StoredFile, open_columns, open_ranges
+from ..words import counted
 
 LOOKUP = "page_lookup.lance"
 DATA = "page_data.lance"
@@ -190,7 +191,9 @@ class Btree:
     def _check_rows(self, decoder: Rows) -> None:
         pages = self.first + len(self.lower)
         if -(-decoder.rows // self.page_rows) != pages:
-            reason = f"holds {decoder.rows} rows, and the btree has {pages} pages of {self.page_rows}"
+            reason = (
+                f"holds {counted(decoder.rows, 'row')}, and the btree has {counted(pages, 'page')} of {self.page_rows}"
+            )
             raise ArtifactError(_CLAUSE, self.io.path(DATA), reason)
 
 

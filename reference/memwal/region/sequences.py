@@ -22,6 +22,7 @@ from ..effects import Turn
 from ..errors import InvalidArgument, LateRow, check_name
 from ..key_codes import Codes, is_integral
 from ..keys import KeyPlaces, repeated
+from ..words import counted
 from .memtable import MemTable
 
 Mask = npt.NDArray[np.bool_]
@@ -346,7 +347,7 @@ class Comparison:
         if self.sequence.late_rows == "fail" and compared.late.any():
             first = rows.slice(int(compared.late.argmax()), 1).select([*self.key, column]).to_pylist()[0]
             count = int(compared.late.sum())
-            raise LateRow(f"{count} rows are late; the first is {first}, and a row of its key is not lower")
+            raise LateRow(f"late: {counted(count, 'row')}; the first is {first}, and a row of its key is not lower")
         return cellwise.where(rows, kept), compared
 
     def written(self, rows: pa.Table, compared: Compared | None) -> None:

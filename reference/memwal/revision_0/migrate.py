@@ -26,6 +26,7 @@ from ..table import door, read, schema
 from ..table.legacy.upgrade import upgrade
 from ..table.state import TableState, check_flags, files_written, latest
 from ..table.write import conform, merge_insert, set_config
+from ..words import counted
 from . import entries, index, records
 from .records import Records, State
 
@@ -157,7 +158,9 @@ async def _check_keys(io: Io, state: TableState, revision: Revision) -> None:
             raise InvalidArgument(f"the table has NULL in key column {name!r}", clause="AMB-136")
     distinct = len(newest(rows, key))
     if distinct != rows.num_rows:
-        raise InvalidArgument(f"the table has {rows.num_rows} rows and {distinct} distinct keys", clause="AMB-105")
+        raise InvalidArgument(
+            f"the table has {counted(rows.num_rows, 'row')} and {counted(distinct, 'distinct key')}", clause="AMB-105"
+        )
 
 
 def _unmerged(found: Records) -> list[records.MemWal]:

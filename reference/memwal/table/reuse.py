@@ -19,6 +19,7 @@ from ..clauses import implements
 from ..codec import protobuf
 from ..codec.pb.lance import table_pb2
 from ..errors import ArtifactError
+from ..words import counted
 
 Details = table_pb2.FragmentReuseIndexDetails
 Addresses = npt.NDArray[np.uint64]
@@ -74,7 +75,7 @@ def _moved(group: Details.Group, path: str) -> RewrittenFragments:
         raise ArtifactError(_CLAUSE, path, reason) from error
     rows = sum(each.physical_rows for each in group.new_fragments)
     if len(kept) != rows:  # before either is unpacked: a few bytes can stand for more rows than memory holds
-        reason = f"{len(kept)} rows of rewritten fragments were kept, and the new fragments have {rows}"
+        reason = f"rewritten fragments keep {counted(len(kept), 'row')}, and the new fragments have {rows}"
         raise ArtifactError(_CLAUSE, path, reason)
     parts = [
         (np.uint64(each.id) << np.uint64(32)) + np.arange(each.physical_rows, dtype=np.uint64)

@@ -17,6 +17,7 @@ from ..codec.file_layout import Layout, Range, joined
 from ..codec.pb.lance import file_pb2, table_pb2
 from ..effects import Io, remembered
 from ..errors import ArtifactError
+from ..words import counted
 from . import schema as schemas
 from .legacy import paging, reading, structure
 from .legacy.reading import END_BYTES, LegacyRows, get, part
@@ -108,7 +109,7 @@ async def open_file(
         return whole
     layout, ends = await layout_of(io, name, size)
     if max(indices) >= len(layout.columns):
-        reason = f"holds {len(layout.columns)} columns, and the table manifest names column {max(indices)}"
+        reason = f"holds {counted(len(layout.columns), 'column')}, and the table manifest names column {max(indices)}"
         raise ArtifactError("FORMAT-019", io.path(name), reason)
     return replace(whole, layout=layout, indices=indices, ends=ends)
 
@@ -127,7 +128,9 @@ async def open_columns(io: Io, name: str, columns: Sequence[str]) -> StoredFile:
         return whole
     layout, ends = await layout_of(io, name, size)
     if len(layout.columns) != len(columns):
-        raise ArtifactError("FORMAT-019", io.path(name), f"holds {len(layout.columns)} columns, not {len(columns)}")
+        raise ArtifactError(
+            "FORMAT-019", io.path(name), f"holds {counted(len(layout.columns), 'column')}, not {len(columns)}"
+        )
     return replace(whole, layout=layout, indices=places, ends=ends)
 
 

@@ -22,6 +22,7 @@ from ..effects import Io
 from ..errors import EngineBug, NotFound, OutcomeUnknown, StorageError, Throttled, Unmergeable
 from ..ids import FragmentId, Generation, RegionId, region_id_to_bytes
 from ..keys import KeySet
+from ..words import counted
 from . import owners, read, schema
 from .commit import commit
 from .fragments import FragmentWriter, write_deletions
@@ -321,7 +322,7 @@ async def _check_own(
             key = await _key_at(io, state, fragment, int(replaced[0]), work.keys.names)
             reason = (
                 f"the key {key} is in two manual regions: the row in the base is of region {owner}, and this merge of "
-                f"region {work.owner} would replace {len(replaced)} rows of it"
+                f"region {work.owner} would replace {counted(len(replaced), 'row')} of it"
             )
             raise Unmergeable(work.source.path, reason, "REGION-003")
 
@@ -350,7 +351,7 @@ async def _check_not_erased(
         for name in source.absent:
             values = len(here) - taken.column(name).null_count
             if values:
-                reason = f"column {name!r} is not in the generation, and the base has values of it in {values} rows"
+                reason = f"column {name!r}: the generation lacks it, the base has values in {counted(values, 'row')}"
                 raise Unmergeable(source.path, f"{reason} of fragment {fragment.id} that would be lost", "AMB-50")
 
 

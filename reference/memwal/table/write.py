@@ -19,6 +19,7 @@ from ..codec.pb.lance import table_pb2
 from ..effects import Io
 from ..errors import AlreadyExists, Conflict, InvalidArgument
 from ..ids import FieldId, Generation, RegionId
+from ..words import counted
 from . import coverage, read
 from . import schema as schemas
 from .commit import commit
@@ -193,7 +194,7 @@ async def update(
         before = chosen.drop_columns([read.ROW_ADDRESS])
         after = admitted(compute(before), state.schema)
         if after.num_rows != before.num_rows:
-            reason = f"{after.num_rows} rows for the {before.num_rows} that were selected"
+            reason = f"{counted(after.num_rows, 'row')} for the {before.num_rows} that were selected"
             raise InvalidArgument(reason, clause="TXN-039")
         moved = [name for name in state.primary_key if not after.column(name).equals(before.column(name))]
         if moved:

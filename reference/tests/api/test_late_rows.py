@@ -108,7 +108,7 @@ def test_late_rows_may_be_kept_or_fail_the_whole_write(tmp_path: Path) -> None:
     table = create(tmp_path / "t")
     with table.writer(sequence_by="seq", late_rows="fail") as writer:
         writer.put(rows((1, 10, "new")))
-        with pytest.raises(LateRow, match=r"1 rows are late; the first is \{'id': 1, 'seq': 5\}.*AMB-148"):
+        with pytest.raises(LateRow, match=r"late: 1 row; the first is \{'id': 1, 'seq': 5\}.*AMB-148"):
             writer.put(rows((2, 1, "whole"), (1, 5, "old")))
         writer.put(rows((3, 1, "goes on")))
     assert found(table) == [(1, 10, "new"), (3, 1, "goes on")]

@@ -310,7 +310,7 @@ def test_a_spec_that_a_region_names_stays_and_an_id_that_only_a_region_names_is_
     made = table(ground, spec=ONE)
     made.register_region({"b": 1})
     made.add_spec(TWO)
-    with pytest.raises(InvalidArgument, match="1 regions are of spec 1"):
+    with pytest.raises(InvalidArgument, match="spec 1 stays: 1 region"):
         made.remove_spec(1)
     region = made.register_region({"c": 1})
     flushed(made, region, keys_of(made, 1, 1, "c")[0])

@@ -386,7 +386,7 @@ def test_values_of_rows_far_down_in_a_large_fragment_are_not_wiped_either(monkey
     with table.writer(background=False) as writer:
         writer.put(rows(COLUMNS, 5))
     memwal.base_table("t", store=ground).add_columns(MORE, _sevens)
-    with pytest.raises(Unmergeable, match=r"values of it in 1 rows of fragment 0 that would be lost.*AMB-50"):
+    with pytest.raises(Unmergeable, match=r"values in 1 row of fragment 0 that would be lost.*AMB-50"):
         table.merge()
 
 

@@ -337,7 +337,7 @@ def test_a_merge_that_would_wipe_values_of_an_added_column_is_refused_until_it_w
     dataset.add_columns(pa.field("later", pa.int64()))
     native(tmp_path).update({"later": "7"}, "id = 1")
     before = objects(tmp_path)
-    with pytest.raises(Unmergeable, match=r"'later'.*values of it in 1 rows.*AMB-50") as caught:
+    with pytest.raises(Unmergeable, match=r"'later'.*values in 1 row.*AMB-50") as caught:
         table.merge()
     assert caught.value.clause == "AMB-50"
     assert "_gen_1" in caught.value.path

@@ -290,7 +290,7 @@ def test_keys_of_revision_r_mean_nothing_in_b() -> None:
     assert (found.generation, found.barrier, found.rows.num_rows) == (None, False, 1)
     with pytest.raises(ArtifactError, match="generation is b'none'"):
         wal.decode(data, R, "x")
-    with pytest.raises(ArtifactError, match="a fence sentinel with 1 rows"):
+    with pytest.raises(ArtifactError, match="a fence sentinel with 1 row"):
         wal.decode(data.replace(b"none", b"4444"), R, "x")
 
 

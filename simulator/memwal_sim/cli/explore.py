@@ -182,7 +182,9 @@ def _print_finding(finding: StudyResult, bird: StudyResult | None) -> None:
     if finding.unseen and run.complete:
         rows.append(("never seen", ", ".join(finding.unseen)))
     if bird is not None:
-        rows.append(("canary", f"found after {bird.run.states:,} states" if bird.run.violation else "NOT FOUND"))
+        rows.append(
+            ("canary", f"found after {counted(bird.run.states, 'state')}" if bird.run.violation else "NOT FOUND")
+        )
     for row in rows:
         table.add_row(*row)
     stdout.print(table)

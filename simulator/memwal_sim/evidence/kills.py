@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from memwal.revisions import REVISIONS, Interpretation
+from memwal.words import counted
 
 from .. import bugs as planting
 from ..bugs import Bug
@@ -76,7 +77,8 @@ def of_bug(bug: Bug) -> Noticed:
     found = _noticed(killing(bug), STATES_MAX)
     oracles = {name: said for name, said in found.oracles.items() if name != bug.oracle}
     if killed(bug, run):
-        oracles[bug.oracle] = f"{len(run.trace)} steps, {switches(run.trace)} switches, {run.states:,} states"
+        length = f"{counted(len(run.trace), 'step')}, {counted(switches(run.trace), 'switch', 'switches')}"
+        oracles[bug.oracle] = f"{length}, {counted(run.states, 'state')}"
     return replace(found, oracles=oracles)
 
 
@@ -86,13 +88,13 @@ def _noticed(study: Study, states_max: int) -> Noticed:
     return Noticed(
         scenario=study.scenario.name,
         revision=study.revision,
-        oracles={name: f"{steps} steps" for name, steps in run.steps.items()},
+        oracles={name: counted(steps, "step") for name, steps in run.steps.items()},
         explored=_explored(run),
     )
 
 
 def _explored(run: Exploration) -> str:
-    return f"{'all' if run.limit is None else 'the first'} {run.states:,} states"
+    return f"{'all' if run.limit is None else 'the first'} {counted(run.states, 'state')}"
 
 
 def switches(moves: Sequence[Move]) -> int:

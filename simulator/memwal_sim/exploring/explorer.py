@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from memwal.violations import Violation
+from memwal.words import counted
 
 from ..book import Book
 from ..names import operation
@@ -305,7 +306,7 @@ class _Search:
     def keep_limits(self) -> None:
         bounds = self.bounds
         if bounds.states_max is not None and len(self.states) >= bounds.states_max:
-            self.limit = f"{bounds.states_max:,} states"
+            self.limit = counted(bounds.states_max, "state")
         elif bounds.memory_mib_max is not None and memory_mib() >= bounds.memory_mib_max:
             self.limit = f"{bounds.memory_mib_max:,} MiB of memory"
         elif bounds.seconds_max is not None and time.monotonic() - self.started >= bounds.seconds_max:

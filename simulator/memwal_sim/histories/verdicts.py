@@ -12,6 +12,7 @@ from functools import partial
 from typing import TypeAlias
 
 from memwal.errors import InvalidArgument
+from memwal.words import counted
 
 from . import zones
 from .conflict import OF_ONE_READ, Contradiction
@@ -72,7 +73,9 @@ def _of_one_key(operations: Iterable[Operation]) -> tuple[Operation, ...]:
     history = tuple(operations)
     keys = sorted({operation.key for operation in history})
     if len(keys) > 1:
-        raise InvalidArgument(f"operations on {len(keys)} keys ({', '.join(keys[:3])}…): check them one by one")
+        raise InvalidArgument(
+            f"operations on {counted(len(keys), 'key')} ({', '.join(keys[:3])}…): check them one by one"
+        )
     return history
 
 

@@ -12,6 +12,7 @@ from memwal.ids import Milliseconds
 from memwal.jobs.collector import Policy
 from memwal.jobs.defaults import COMMIT_EVERY
 from memwal.revisions import Interpretation, Revision
+from memwal.words import counted
 
 from .. import bugs as planting
 from ..bugs import Bug
@@ -129,7 +130,9 @@ class SoakSettings:
             raise InvalidArgument("lost, applied, late and throttled together are more than half of all requests")
         check_name("way to tell regions", self.regions_by, get_args(RegionsBy))
         if self.keys < self.regions * self.rows_per_put:
-            raise InvalidArgument(f"{self.keys} keys are too few for {self.regions} regions: some would have none")
+            raise InvalidArgument(
+                f"{counted(self.keys, 'key')} for {counted(self.regions, 'region')}: some regions would have none"
+            )
         if (self.late or self.crash_every_ms or self.stall_every_ms) and self.grace_ms < 4 * self.timeout_ms:
             raise InvalidArgument(f"a grace time of {self.grace_ms} ms is too short for faults: see docs/soak.md")
         self.policy()

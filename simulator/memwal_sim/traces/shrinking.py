@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from memwal.effects import StoreRequest
 from memwal.errors import InvalidArgument
 from memwal.violations import Violation
+from memwal.words import counted
 
 from ..exploring.exploration import Move
 from ..exploring.tables import FATE_BITS
@@ -107,7 +108,7 @@ def shrink(
         moves=searching.best[0],
         violation=searching.best[1],
         tries=searching.tries,
-        limit=f"{tries_max:,} histories" if searching.over else None,
+        limit=counted(tries_max, "history", "histories") if searching.over else None,
         seconds=time.monotonic() - began,
     )
 

@@ -190,7 +190,7 @@ def test_samples_tell_the_lag_the_tail_and_the_amplification() -> None:
         ({"readings": "x=false"}, "no reading 'x'; there are "),
         ({"readings": "claim_barrier"}, "'claim_barrier' is not NAME=true or NAME=false"),
         ({"revision": "Z"}, "no revision 'Z'"),
-        ({"regions": 9, "keys": 10}, "10 keys are too few for 9 regions"),
+        ({"regions": 9, "keys": 10}, "10 keys for 9 regions: some regions would have none"),
         ({"late": 0.1, "grace_ms": 1000}, "a grace time of 1000 ms is too short"),
     ],
 )

@@ -255,7 +255,7 @@ def test_an_exploration_that_meets_its_limit_proves_nothing(tmp_path: Path, monk
     monkeypatch.setattr(explorer, "_REPORT_EVERY", 1)
     found = recorded(hunted(study_of("unresolved_put"), tmp_path))
     small = minimise(found, exhaustive=Bounds(states_max=1))
-    assert (small.shortest, small.limits) == (False, ("1 states",))
+    assert (small.shortest, small.limits) == (False, ("1 state",))
     assert small.trace == minimise(found).trace
 
 
@@ -276,7 +276,7 @@ def test_a_history_of_a_reduced_exploration_is_made_small_if_no_shortest_is_foun
         whole = explore(world, bounds, **more)
         if bounds.reduce:
             return replace(whole, trace=tuple(moves_of("p2 p3 p0 p2 p3 p1 p0 p1")))
-        return replace(whole, violation=None, trace=(), limit="1 states")
+        return replace(whole, violation=None, trace=(), limit="1 state")
 
     monkeypatch.setattr(study, "explore", explored)
     scenario = Scenario(name="toy", title="", build=lambda _setting: watched_counters(4))

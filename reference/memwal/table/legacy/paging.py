@@ -19,6 +19,7 @@ from ...clauses import implements
 from ...codec.file_layout import Range, joined
 from ...codec.pb.lance import file_pb2
 from ...errors import ArtifactError
+from ...words import counted
 from .. import schema as schemas
 
 Types = Mapping[int, pa.DataType]
@@ -132,7 +133,7 @@ def _page(file: PagedFile, field: file_pb2.Field, batch: int) -> tuple[int, int]
 
 def _check_length(file: PagedFile, name: str, length: int, rows: int, position: int, clause: str) -> None:
     if length != rows:
-        reason = f"column {name!r} has a page of {length} values for {rows} rows"
+        reason = f"column {name!r} has a page of {length} values for {counted(rows, 'row')}"
         raise ArtifactError(clause, file.path, reason, position)
 
 

@@ -1,0 +1,72 @@
+"""Plain words: pages and messages do without the riddles, persons and limbs that crept into them before."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *(ROOT / place for place in ("faults/INDEX.md", "benchmarks/README.md", "reference/README.md")),
+]
+PACKAGES = ("reference/memwal", "simulator/memwal_sim", "conformance/memwal_conformance", "pipeline/memwal_spark")
+RECORDED = {"planted.md", "native_matrix.md", "clauses.md", "INDEX.md", "SPEC_NOTES.md"}
+"""Pages with titles of what was recorded or planted: only the words that are never right are looked for there."""
+
+NEVER = re.compile(
+    r"\b(comes? to its end|that there is not\b|told rather than|stands? behind (it|each)\b|of all of them\.)", re.I
+)
+PERSONS = re.compile(r"\b(somebody|nobody|whoever|anybody|everybody|goes on|go on|went on|hands? on|handed on)\b", re.I)
+"""A process is no person, and a program continues."""
+ONE_OF_MANY = re.compile(r"(?<![\d,.])\b1 (?:rows|regions|entries|files|steps|states|findings|cases|runs|keys)\b(?!\.)")
+HELP = frozenset({"Option", "Argument"})
+
+
+def prose(page: str) -> str:
+    """``page`` without code, links' targets and quoted names."""
+    page = re.sub(r"^```.*?^```", "", page, flags=re.M | re.S)
+    page = re.sub(r"^(?:    |\t).*$", "", page, flags=re.M)
+    return re.sub(r"`[^`\n]*`|\]\([^)]*\)", "", page)
+
+
+def found(text: str, *, recorded: bool = False) -> list[str]:
+    kinds = (NEVER,) if recorded else (NEVER, PERSONS, ONE_OF_MANY)
+    return [match[0] for kind in kinds for match in kind.finditer(text)]
+
+
+def messages(source: str) -> Iterator[str]:
+    """Texts that a program raises, and helps of its command's options."""
+    for node in ast.walk(ast.parse(source)):
+        name = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
+        if isinstance(node, ast.Raise) or name in HELP:
+            for each in ast.walk(node):
+                if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                    yield each.value
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_are_in_plain_words(page: Path) -> None:
+    assert found(prose(page.read_text("utf-8")), recorded=page.name in RECORDED) == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_messages_are_in_plain_words(package: str) -> None:
+    modules = sorted((ROOT / package).rglob("*.py"))
+    told = [text for module in modules for text in messages(module.read_text("utf-8")) if found(text)]
+    assert (len(modules) > 20, told) == (True, [])
+
+
+def test_a_riddle_is_found() -> None:
+    assert found(prose("A name that there is not is refused, and nobody goes on `nobody`.")) == [
+        "that there is not",
+        "nobody",
+        "goes on",
+    ]
+    assert found(prose("1 rows of 21 rows")) == ["1 rows"]
+    assert list(messages('raise ValueError(f"nobody has {a}")')) == ["nobody has "]
