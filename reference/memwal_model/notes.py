@@ -28,7 +28,7 @@ BEYOND = {
     "AMB-59": _ONE_REGION.format("hashing is about bytes"),
     "AMB-60": _ONE_REGION.format("hashing is about bytes"),
     "AMB-66": _ONE_REGION.format("a column that is dropped changes which region a row goes to"),
-    "AMB-88": "Only merges change its base table: nobody deletes or updates rows there. Its readers take generations "
+    "AMB-88": "Only merges change its base table: no other commit changes rows there. Its readers take generations "
     "above the progress only.",
     "AMB-99": _ROWS.format("a filter needs values"),
     "AMB-109": _ROWS.format("a search ranks values"),
