@@ -17,12 +17,12 @@ from memwal.ids import RegionId
 from memwal.read.changes import LogGone
 from memwal.read.cut import CutGone, Split
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
 from .options import for_following
 from .place import open_table
 from .read import BATCH_ROWS
+from .types import as_spark_reads, in_spark
 
 if TYPE_CHECKING:
     from memwal import Table
@@ -128,10 +128,9 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition, those of a region in the order of its WAL."""
         value, table = partition.value, self._table()
-        wanted = to_arrow_schema(self._schema, timezone="UTC")
         parts = _snapshot(table, value) if isinstance(value, Split) else self._changes(table, value)
         for part in parts:
-            yield from part.select(wanted.names).cast(wanted).to_batches(max_chunksize=BATCH_ROWS)
+            yield from as_spark_reads(part, self._schema).to_batches(max_chunksize=BATCH_ROWS)
 
     def _changes(self, table: Table, span: LogRange) -> Iterator[pa.Table]:
         at = span.start
@@ -163,7 +162,7 @@ def follow_schema(options: Mapping[str, str]) -> StructType:
     if taken:
         raise InvalidArgument(f"[MEMWAL_SCHEMA] the table has columns {taken}, which are names of a stream of changes")
     columns = [field.remove_metadata() for field in table.schema]
-    return from_arrow_schema(pa.schema([*columns, *CHANGE]))
+    return in_spark(pa.schema([*columns, *CHANGE]))
 
 
 def _ends(table: Table) -> dict[str, int]:

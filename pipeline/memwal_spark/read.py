@@ -16,13 +16,13 @@ from memwal.read.cut import CutGone, Split
 from memwal.read.merging import Hiding
 from memwal.read.origin import ORIGIN
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from .options import ReadOptions
 from .place import open_table
 from .settling import settle
 from .tables import TABLES, ListedRegion, regions, rows
+from .types import as_spark_reads, in_spark
 
 BATCH_ROWS = 65_536
 TASKS_MOST = 32
@@ -55,7 +55,7 @@ def _chosen(schema: pa.Schema, columns: Sequence[str] | None, told: Iterable[pa.
     if unknown:
         also = f", and rows tell {list(more)}" if more else ""
         raise InvalidArgument(f"[MEMWAL_SCHEMA] the table has no columns {unknown}; it has {schema.names}{also}")
-    return from_arrow_schema(pa.schema([known[name] for name in names]))
+    return in_spark(pa.schema([known[name] for name in names]))
 
 
 def plan(options: ReadOptions, schema: StructType, condition: pc.Expression | None) -> Sequence[ReadPartition]:
@@ -70,12 +70,11 @@ def plan(options: ReadOptions, schema: StructType, condition: pc.Expression | No
 
 def read_part(options: ReadOptions, schema: StructType, part: ReadPartition) -> Iterator[pa.RecordBatch]:
     """The rows of one partition with the columns of ``schema``."""
-    wanted = to_arrow_schema(schema, timezone="UTC")
     # What a moment or a tag names may be another version by now: the cut says which it was.
     place = replace(options.place, version=part.value.cut.version, timestamp=None, tag=None)
     try:
         for rows in open_table(place).batches_of(part.value, _HIDING):
-            yield from rows.cast(wanted).to_batches(max_chunksize=BATCH_ROWS)
+            yield from as_spark_reads(rows, schema).to_batches(max_chunksize=BATCH_ROWS)
     except CutGone as gone:
         raise InvalidArgument(f"[MEMWAL_CUT_GONE] {gone}") from gone
     settle()
@@ -97,8 +96,8 @@ def plan_listing(options: ReadOptions) -> Sequence[RegionsPartition]:
 
 def list_part(options: ReadOptions, schema: StructType, part: RegionsPartition) -> Iterator[pa.RecordBatch]:
     """What the regions of one partition consist of, with the columns of ``schema``."""
-    wanted, place = to_arrow_schema(schema, timezone="UTC"), options.place
+    place = options.place
     assert options.table is not None, "the reader has looked"
     for region in part.value:
         found = rows(options.table, open_table(place), region, place.path, place.storage)
-        yield from found.select(wanted.names).cast(wanted).to_batches(max_chunksize=BATCH_ROWS)
+        yield from as_spark_reads(found, schema).to_batches(max_chunksize=BATCH_ROWS)

@@ -1,0 +1,71 @@
+"""The types of a table's columns as Spark has them, and rows in these types.
+
+Spark has no unsigned numbers, no half floats and no dates with a time. Such a column is read in the narrowest type of
+Spark's that has all of its values. A value that Spark cannot hold, such as a part of a microsecond, is an error and
+never another value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from memwal.errors import InvalidArgument
+from pyspark.errors import PySparkTypeError
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+from pyspark.sql.types import DataType, DecimalType, StructField, StructType
+
+_WIDENED: Mapping[pa.DataType, pa.DataType] = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+    pa.date64(): pa.date32(),
+}
+_DIGITS_MOST = 38
+
+
+def in_spark(schema: pa.Schema) -> StructType:
+    """``schema`` in Spark's types. Raises InvalidArgument, which names the column, for a type that Spark has not."""
+    return StructType([StructField(field.name, _kind(field), field.nullable) for field in schema])
+
+
+def as_spark_reads(rows: pa.Table, schema: StructType) -> pa.Table:
+    """The columns of ``schema`` of ``rows``, in its types. Raises InvalidArgument, which names the column."""
+    wanted = to_arrow_schema(schema, timezone="UTC")
+    columns = []
+    for field in wanted:
+        try:
+            columns.append(rows.column(field.name).cast(field.type))
+        except pa.ArrowInvalid as error:
+            raise InvalidArgument(
+                f"[MEMWAL_TYPE] column {field.name} has a value that does not fit Spark's "
+                f"{schema[field.name].dataType.simpleString()}: {error}. Read the other columns, with option columns"
+            ) from error
+    return pa.table(columns, schema=wanted)
+
+
+def _kind(field: pa.Field) -> DataType:
+    try:
+        kind = from_arrow_type(_widened(field.type))
+        if isinstance(kind, DecimalType) and kind.precision > _DIGITS_MOST:
+            raise PySparkTypeError(f"{kind.simpleString()} has more than {_DIGITS_MOST} digits")
+        return kind
+    except PySparkTypeError as error:
+        raise InvalidArgument(
+            f"[MEMWAL_TYPE] column {field.name} has type {field.type}, which Spark does not have: read the other "
+            "columns, with option columns"
+        ) from error
+
+
+def _widened(kind: pa.DataType) -> pa.DataType:
+    """``kind``, and the types within, as Spark knows them."""
+    if pa.types.is_struct(kind):
+        fields = (kind.field(number) for number in range(kind.num_fields))
+        return pa.struct([field.with_type(_widened(field.type)) for field in fields])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(_widened(kind.value_type)))
+    if pa.types.is_decimal256(kind) and kind.precision <= _DIGITS_MOST:
+        return pa.decimal128(kind.precision, kind.scale)
+    return _WIDENED.get(kind, kind)
