@@ -1,9 +1,9 @@
 """A run told as a history of the machine: every change of a store as steps, one after another, or the run breaks off.
 
-A store shows what processes do to it, and not what they do within themselves: what they replay, and what they take for
-stored. Those steps are taken for them as soon as they can happen. Nothing is lost by that: a writer that has gone ahead
-can still do all that one could that waits, for what it has sent may be carried out at any time. So a run breaks off
-only where no history of the machine has its changes.
+A store shows what processes do to it, and not what they do within themselves: what they replay or load, and what they
+take for stored. Those steps are taken for them as soon as they can happen, and each table version has a builder that
+loads it. Nothing is lost by that: a writer that has gone ahead can still do all that one could that waits, for what it
+has sent may be carried out at any time. So a run breaks off only where no history of the machine has its changes.
 
 Writers are named by their epochs (``w3``): two never have the same.
 """
@@ -19,10 +19,11 @@ from .states import Setting, Sizes, State, Step, after, possible, value_of
 from .terms import Sort
 from .text import PLAIN, parts
 
-SEEN = frozenset(
-    {"epoch", "version", "pointer", "hint", "current", "listed", "entry", "written", "newest", "progress", "retained"}
-)
-"""Fields that a store shows. What is not there is as in the beginning."""
+SEEN = (
+    "epoch", "pointer", "current", "listed", "entry", "written", "newest", "progress", "caught_up", "retained", "hint",
+    "version",
+)  # fmt: skip
+"""Fields that a store shows, what says most first. What is not there is as in the beginning."""
 
 Partial = Mapping[str, Mapping[tuple[Any, ...], Any]]
 """What a store shows of a state: field -> arguments -> value."""
@@ -90,7 +91,8 @@ def begun(seen: Partial, *, collects_wal: bool) -> Course:
     state["kept"] = {(p,): seen["written"][p,] for p in entries if p < start}
     state["files"] = dict(seen["listed"])
     state["restored"] = {(): course.of("newest")}
-    return course
+    state["covered"] = dict(seen["caught_up"])
+    return _settled(course)[0]
 
 
 def sizes(course: Course) -> Sizes:
@@ -102,8 +104,8 @@ def sizes(course: Course) -> Sizes:
         Sort.GENERATION: range(1, course.of("current") + 2),
         Sort.MANIFEST: range(1, course.of("version") + 2),
         Sort.TABLE: [t for (t,), there in course.state["retained"].items() if there],
-        Sort.WRITER: (),
-        **dict.fromkeys((Sort.KEY, Sort.MERGER, Sort.BUILDER, Sort.READER, Sort.INDEX), ()),
+        Sort.INDEX: [i for t, i in course.state["caught_up"] if t == course.of("newest")],
+        **dict.fromkeys((Sort.WRITER, Sort.KEY, Sort.MERGER, Sort.BUILDER, Sort.READER), ()),
     }
 
 
@@ -147,7 +149,8 @@ def _without_late(course: Course, seen: Partial) -> Partial:
     """
     kept = [place for place in seen["retained"] if course.of("retained", *place) or place[0] > course.of("newest")]
     progress = {place: seen["progress"].get(place, 0) for place in kept}
-    return {**seen, "retained": dict.fromkeys(kept, True), "progress": progress}
+    caught_up = {place: to for place, to in seen["caught_up"].items() if place[:1] in kept}
+    return {**seen, "retained": dict.fromkeys(kept, True), "progress": progress, "caught_up": caught_up}
 
 
 def _adopted(course: Course, seen: Partial) -> Course:
@@ -164,7 +167,9 @@ def _adopted(course: Course, seen: Partial) -> Course:
             state["holds"] = {**state["holds"], **{(w, q): course.of("written", q) or x for q in positions}}
             state["sent"] = {**state["sent"], (w, p): True}
             course = replace(course, state=state)
-    return course
+    newest = course.of("newest")
+    indexes = {(newest, i): course.of("caught_up", newest, i) for t, i in seen["caught_up"] if t >= newest}
+    return replace(course, state={**course.state, "caught_up": {**course.state["caught_up"], **indexes}})
 
 
 def _start(course: Course) -> int:
@@ -190,8 +195,8 @@ def _is_put(course: Course, seen: Partial, place: tuple[Any, ...]) -> bool:
 
 
 def _differs(course: Course, seen: Partial, name: str) -> bool:
-    """Whether a field is not as ``seen``; of versions that are not retained the store says nothing."""
-    places = {*seen[name]} if name == "progress" else {*course.state[name], *seen[name]}
+    """Whether a field is not as ``seen``; of versions that are not retained, and dropped indexes, it says nothing."""
+    places = {*seen[name]} if name in ("progress", "caught_up") else {*course.state[name], *seen[name]}
     return any(course.of(name, *place) != seen[name].get(place, _FIRST[name]) for place in places)
 
 
@@ -202,7 +207,7 @@ def _taken(course: Course, plan: Sequence[Step], seen: Partial) -> tuple[Course,
             return Stopped(_changed(start, seen), step, _because(course, step))
         course = _after(course, step)
         steps.append(step)
-    wrong = sorted(name for name in SEEN if _differs(course, seen, name))
+    wrong = [name for name in SEEN if _differs(course, seen, name)]
     if wrong:
         blamed = (step for step in plan if wrong[0] in {each.name for each in ACTIONS[step[0]].changed})
         made = f"it does not make that: {_told(wrong[0], course, seen)} is left"
@@ -240,6 +245,9 @@ _OWN = ("send", "claim_recognised", "recover", "acknowledge", "replay")
 def _settled(course: Course) -> tuple[Course, tuple[Step, ...]]:
     """The course after all that writers do within themselves, and these steps."""
     steps: list[Step] = []
+    load = "load", (f"b{course.of('newest')}",)
+    if not course.of("loaded", *load[1]):
+        course = _after(course, load)
     for (w,) in {**course.state["read"], **course.state["mine"]}:
         while True:
             fresh = not course.of("sent", w, course.of("at", w))
@@ -315,14 +323,29 @@ def _table(course: Course, seen: Partial, _lost: bool) -> Iterator[Sequence[Step
     now, then = course.of("progress", course.of("newest")), seen["progress"].get((newest,), 0)
     rows = seen.get("fragments", {})
     commit = ("load", ("b",)), ("commit_snapshot", ("b",))
-    restores = [(("restore", (t,)),) for t in kept if rows.get((t,)) == rows.get((newest,)) and then != now]
+    restores = [
+        (("restore", (t,)),)
+        for t in kept
+        if t < course.of("newest") and then != now and rows.get((t,)) == rows.get((newest,))
+    ]
     merge = ("prepare_merge", ("m", then)), ("merge", ("m",))
-    yield from ((*plan, *expired) for plan in ([merge] if then > now else [*restores, commit]))
+    credited = [_credit(course, i, to) for (t, i), to in seen["caught_up"].items() if t == newest]
+    caught = [(step,) for step in credited if step is not None]
+    yield from ((*plan, *expired) for plan in ([merge] if then > now else [*restores, *caught, commit]))
+
+
+def _credit(course: Course, i: str, to: int) -> Step | None:
+    """The commit of an index that is credited with ``to``, by a builder that loaded a version with that progress."""
+    if to == course.of("caught_up", course.of("newest"), i):
+        return None
+    loaded = [(t, b) for (b,), t in course.state["loaded"].items() if t >= course.of("restored")]
+    alike = [b for t, b in loaded if course.of("progress", t) == to]
+    return "catch_up", (alike[-1] if alike else max(loaded)[1], i)
 
 
 _WAYS: tuple[tuple[frozenset[str], Callable[[Course, Partial, bool], Iterator[Sequence[Step]]]], ...] = (
     (frozenset({"entry", "written"}), _entries),
     (frozenset({"epoch", "version", "pointer", "hint", "current", "listed"}), _manifest),
-    (frozenset({"newest", "progress", "retained"}), _table),
+    (frozenset({"newest", "progress", "caught_up", "retained"}), _table),
 )
 """Fields that a store shows -> the steps that change them."""

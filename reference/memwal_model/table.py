@@ -78,7 +78,7 @@ def commit_snapshot(b: Term) -> Changes:
         snap_current: lambda: ite(fresh, gathered_current(b), snap_current(newest)),
         snap_listed: lambda g: ite(fresh, gathered_listed(b, g), snap_listed(newest, g)),
     }
-    return (loaded(b) > 0) & (loaded(b) >= restored), *next_version(changed), (loaded(b), 0)
+    return (loaded(b) > 0) & (loaded(b) >= restored), *next_version(changed)
 
 
 @action
@@ -90,7 +90,7 @@ def catch_up(b: Term, i: Term) -> Changes:
         return lambda j: ite((j == i) & (field(newest, j) < to), to, field(newest, j))
 
     changed = {covered: raised(covered, progress(loaded(b))), caught_up: raised(caught_up, credit)}
-    return (loaded(b) > 0) & (loaded(b) >= restored), *next_version(changed), (loaded(b), 0)
+    return (loaded(b) > 0) & (loaded(b) >= restored), *next_version(changed)
 
 
 @action

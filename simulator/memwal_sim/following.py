@@ -47,6 +47,8 @@ class ChangeTold:
     """Why the run breaks off here; None if it continues."""
     without: str = ""
     """The reading that had to be dropped for the run to continue."""
+    strictly: Stopped | None = None
+    """Why it does not go on with that reading."""
 
     @property
     def note(self) -> str:
@@ -137,16 +139,16 @@ class Teller:
     ) -> tuple[RunTold, ChangeTold]:
         if not course.state["entry"].keys() <= seen["entry"].keys():
             course = course.reading({"collects_wal": True})
-        found, dropped = follow(course, seen, lost=change.lost), ""
+        found, dropped, strictly = follow(course, seen, lost=change.lost), "", None
         if isinstance(found, Stopped) and (other := literal(course, seen, lost=change.lost)) is not None:
-            found, dropped = other, other[0].without[-1]
+            dropped, strictly, found = other[0].without[-1], found, other
         if not isinstance(found, Stopped):
             course, steps = found
             acts = [(name, given) for name, given in steps if name in _UNDER_A_CLAIM]
             claimed = {(region, given[0]): change.actor for _, given in acts} | dict(known.claimed)
             stranger = next((each for each in acts if claimed[region, each[1][0]] != change.actor), None)
             if stranger is None:
-                told = ChangeTold(region, change, steps, None, dropped)
+                told = ChangeTold(region, change, steps, None, dropped, strictly)
                 return replace(known, courses={**known.courses, region: course}, claimed=claimed), told
             w = stranger[1][0]
             what = f"{change.actor} acts under epoch {w[1:]}"
@@ -185,5 +187,7 @@ class Refinement:
 
 
 def _violation(told: ChangeTold) -> Violation:
-    other = f": that needs another reading than {told.without} ({told.note})" if told.without else ""
-    return Violation("ENGINE", REFINEMENT, f"{told}{other}")
+    words = str(told)
+    if told.without:
+        words = f"region {told.region}: {told.strictly}; without the reading {told.without} ({told.note}) it can"
+    return Violation("ENGINE", REFINEMENT, words)

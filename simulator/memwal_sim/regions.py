@@ -27,6 +27,8 @@ class _Table:
     progress: Mapping[RegionId, int]
     fragments: int
     """A number that stands for its fragments, in this process."""
+    caught_up: Mapping[str, Mapping[RegionId, int]]
+    """Of each maintained index, or one that has an entry, what it is credited with."""
     collected: Mapping[RegionId, int]
     """Per region the point below whose merging nothing may be restored."""
 
@@ -42,7 +44,10 @@ def _table(data: bytes, name: str) -> _Table | None:
         state = TableState(table_manifest.decode(data, name), name)
         if state.mem_wal_entry is None:
             return None
-        return _Table(dict(state.mem_wal.merged), _fragments(state), collected_points(state))
+        details = state.mem_wal
+        caught_up: dict[str, Mapping[RegionId, int]] = {name: {} for name in details.maintained_indexes}
+        caught_up |= {each.index_name: dict(each.generations) for each in details.catchup}
+        return _Table(dict(details.merged), _fragments(state), caught_up, collected_points(state))
     except MemwalError:
         return None
 
@@ -140,6 +145,11 @@ class RegionsSeen:
             "newest": {(): max(tables)},
             "retained": {place: True for place, found in read.items() if found.restorable(region, top)},
             "fragments": {place: found.fragments for place, found in read.items()},
+            "caught_up": {
+                (version, name): credit.get(region, 0)
+                for (version,), found in read.items()
+                for name, credit in found.caught_up.items()
+            },
             "progress": {place: found.progress.get(region, 0) for place, found in read.items()},
         }
 

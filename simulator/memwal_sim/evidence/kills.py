@@ -19,6 +19,7 @@ from ..bugs import Bug
 from ..exploring.exploration import Exploration, Move
 from ..exploring.explorer import explore
 from ..traces.study import Study, kill, killed, killing
+from ..world import REFINEMENT
 
 STATES_MAX = 6_000
 """States that are looked at for oracles that a bug does not name."""
@@ -76,10 +77,22 @@ def of_bug(bug: Bug) -> Noticed:
     run = kill(bug).run
     found = _noticed(killing(bug), STATES_MAX)
     oracles = {name: said for name, said in found.oracles.items() if name != bug.oracle}
+    if (refined := refinement(bug)).violation is not None:
+        oracles[REFINEMENT] = f"{len(refined.trace)} steps: {refined.violation.reason.partition(': ')[2]}"
     if killed(bug, run):
         length = f"{counted(len(run.trace), 'step')}, {counted(switches(run.trace), 'switch', 'switches')}"
         oracles[bug.oracle] = f"{length}, {counted(run.states, 'state')}"
     return replace(found, oracles=oracles)
+
+
+def refinement(bug: Bug) -> Exploration:
+    """Explore the scenario of ``bug`` until a change of the store is no step of the abstract machine.
+
+    By itself: the histories that the machine tells apart would take states from the oracles.
+    """
+    study = replace(killing(bug), refine=True, only=REFINEMENT)
+    with planting.planted(study.bugs):
+        return explore(study.world(), replace(study.bounds, states_max=STATES_MAX), only=REFINEMENT)
 
 
 def _noticed(study: Study, states_max: int) -> Noticed:

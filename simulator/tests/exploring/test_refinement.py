@@ -8,7 +8,7 @@ from memwal.effects import PutIfAbsent
 from memwal_sim import bugs as planting
 from memwal_sim.exploring.exploration import Bounds
 from memwal_sim.exploring.explorer import explore
-from memwal_sim.outcomes import FAULTS
+from memwal_sim.outcomes import FAULTS, Fate
 from memwal_sim.scenarios import scenario as scenarios
 from memwal_sim.simulation import Simulation
 from memwal_sim.traces.replay import replay
@@ -66,6 +66,22 @@ def test_a_late_commit_that_takes_the_number_of_an_expired_version_is_nothing_th
     assert number < max(versions)
     run.step("merger")
     assert run.violation() is None
+
+
+def test_a_commit_that_is_carried_out_late_names_files_that_its_sender_gave_up_where_there_is_no_grace_time():
+    run = Simulation(Study(scenario=scenarios.find("merger_and_collector"), revision="R", refine=True).world())
+    while not isinstance(late := run.waiting("others"), PutIfAbsent) or paths.table_version(late.path) is None:
+        run.step("others")
+    while run.waiting("merger") is not None:
+        run.step("merger")
+    run.step("others", Fate.LATE)
+    while run.waiting("others") is not None:
+        run.step("others")
+    assert run.violation() is None
+    assert paths.table_version(late.path) not in map(paths.table_version, run.contents.below(paths.VERSIONS))
+    run.land("others", late)
+    found = run.violation()
+    assert (found.clause, found.oracle) == ("FORMAT-018", "named_files_are_there")
 
 
 def test_nobody_asks_unless_it_is_wanted():

@@ -28,6 +28,10 @@ NOTICED = {
     "flush/out_of_order.jsonl",
     "flush/pointer_stays.jsonl",
     "flush/pointer_too_far.jsonl",
+    "index/absent_is_caught_up.jsonl",
+    "index/collected_without_indexes.jsonl",
+    "index/credit_for_all_indexes.jsonl",
+    "index/credit_replaces_others.jsonl",
     "manifest/builder_undoes_a_claim.jsonl",
     "manifest/late_hint_update.jsonl",
     "manifest/plain_manifest_put.jsonl",
@@ -65,6 +69,7 @@ def _judge(name: str) -> None:
         "fencing/claim_by_equal_bytes.jsonl",
         "wal/skip_newer_epoch.jsonl",
         "flush/pointer_too_far.jsonl",
+        "index/credit_replaces_others.jsonl",
         "merge/merged_twice.jsonl",
     ],
 )
