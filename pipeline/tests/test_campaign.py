@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from memwal.cli.main import app
 from memwal.errors import InvalidArgument
 from memwal_sim.evidence import certificates
 from memwal_sim.parallel import Workers, each, in_shares
+from memwal_spark import cluster
 from typer.testing import CliRunner
-
-if TYPE_CHECKING:
-    pass
 
 pytestmark = pytest.mark.usefixtures("spark")
 SPARK = Workers(on="spark")
@@ -55,6 +54,44 @@ def test_a_worker_that_dies_is_replaced_and_the_rest_is_done(tmp_path: Path) -> 
 
     assert dict(each(work, [1, 2, 3], SPARK)) == {1: 1, 2: 4, 3: 9}
     assert (tmp_path / "2").exists()
+
+
+DRIVER = """
+import json, os, signal, sys
+from pathlib import Path
+from memwal_sim.parallel import Workers, each
+from memwal_spark import runtime
+
+conf, folder = json.loads(sys.argv[1]), Path(sys.argv[2])
+
+def work(thing):
+    died = folder / str(thing)
+    if thing in (1, 4) and not died.exists():
+        died.touch()
+        daemon = os.getppid()
+        os.kill(int(Path(f"/proc/{daemon}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
+    return thing * thing
+
+runtime.session("campaign", conf=conf)
+print(json.dumps(dict(each(work, [0, 1, 2, 3, 4, 5], Workers(on="spark")))))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="finds the executor in /proc"
+)
+def test_the_work_of_an_executor_that_is_lost_is_done_by_another(tmp_path: Path) -> None:
+    (tmp_path / "driver.py").write_text(DRIVER)
+    with cluster.standalone(tmp_path / "cluster") as made:
+        command = [sys.executable, str(tmp_path / "driver.py"), json.dumps(dict(made.conf)), str(tmp_path)]
+        environ = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        ran = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300, check=False)
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    assert json.loads(ran.stdout.splitlines()[-1]) == {str(thing): thing * thing for thing in range(6)}
+    assert "Lost executor" in ran.stderr
+    assert (tmp_path / "1").exists()
+    assert (tmp_path / "4").exists()
 
 
 def test_what_the_work_raises_comes_back_as_it_is(tmp_path: Path) -> None:
