@@ -131,17 +131,17 @@ def kill(
 @app.command()
 def draw(
     seed: Annotated[str, typer.Option(help="Another text draws others.")] = "0",
-    count: Annotated[int, typer.Option(min=1, help="How many bugs.")] = 3,
+    count: Annotated[int, typer.Option(min=1, help="How many.")] = 3,
+    kind: Annotated[str, typer.Option(help="bug, or mutant: a changed source of the engine.")] = "bug",
 ) -> None:
-    """Draw bugs of the engine by lot, ask every case that is not at the gate, and say only then which bug it was.
+    """Draw bugs or mutants of the engine by lot, ask every case that is not at the gate, and only then name them.
 
-    Exit code 1 if no case shows one of them, and nothing is known of why.
+    Exit code 1 if no case shows one of them, and no reason is recorded.
     """
     from ..proving import drawing
-    from ..proving.planted import choose, register
 
     with usage():
-        drawn = drawing.drawn(choose((), register(), ["bug"]), seed, count)
+        drawn = drawing.drawn(drawing.pool(kind), seed, count)
         told = []
         for number, each in enumerate(drawn, 1):
             told.append(drawing.shown(each))

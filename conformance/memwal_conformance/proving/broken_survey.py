@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from ..adapters import reference
 from ..adapters.process import BROKEN, AdapterCrash, AdapterProcess
 from ..places import SUITE, scenario_files, vector_files
 from ..protocol import REVISIONS, AdapterError, Hello, Json
+from ..registry.clauses import ROOT
 from ..registry.levels import levels_of
 from ..running import runner, scenarios
 from ..vectors import BadCase, Vector
@@ -35,11 +37,15 @@ from ..verdicts import FAILING, Finding, Verdict, level_of
 from .broken import engine_with, handlers
 from .deaths import Death, digest
 from .defects import DEFECTS
+from .mutants import Mutant
 from .planted import Planted
+from .trials import changed
 
 AT_GATE = "scenarios/gate/"
 GATE_CRASHES = 6
 """Of each scenario at the gate that crashes an actor everywhere, this many are run."""
+ENOUGH = 10
+"""A run of a changed engine ends when as many cases have failed."""
 Cases = dict[str, tuple[str, ...]]
 """Case that notices -> the clauses that it names; none for a crash."""
 
@@ -183,15 +189,37 @@ def survey_at_the_gate(planted: Planted, wanted: Iterable[str] = ()) -> Cases:
     adapter = f"{sys.executable} -m memwal_conformance.proving.broken {'' if defect else '--bug '}{planted.name}"
     files = sorted({str(SUITE / case.partition("::")[0]) for case in wanted}) or [str(SUITE / "scenarios" / "gate")]
     revisions = {case.rpartition("::")[2][:1] for case in wanted} or {cast(bugs.Bug, planted.thing).revision}
+    options = ["--memwal-revision", ",".join(sorted(revisions)), "--memwal-crashes", str(GATE_CRASHES)]
+    return _run(planted.name, adapter, [*files, *options])
+
+
+def survey_changed(mutant: Mutant, files: Sequence[Path] = ()) -> Cases:
+    """Cases of the ``files`` that fail for the reference with the source of ``mutant``; a run ends after `ENOUGH`.
+
+    Revisions A and R are asked only if nothing fails under B. By default the files are all that are not at the gate.
+    The adapter is a process of the reference as it is, but for one file of the engine. Raises `InvalidArgument` if the
+    mutant does not apply, or pytest did not run.
+    """
+    asked = files or [SUITE / "vectors", *(file for file in scenario_files() if file.parent.name == "scenarios")]
+    engine = Path("reference") / "memwal"
     with tempfile.TemporaryDirectory(prefix="memwal-survey-") as place:
-        options = ["--memwal-revision", ",".join(sorted(revisions)), "--memwal-crashes", str(GATE_CRASHES)]
-        command = [sys.executable, "-m", "pytest", "-q", *files, "--memwal-adapter", adapter]
-        done = subprocess.run(
-            [*command, *options, "--memwal-report", place], capture_output=True, text=True, check=False
-        )
+        copy = Path(place)
+        shutil.copytree(ROOT / engine, copy / engine, ignore=shutil.ignore_patterns("__pycache__"))
+        with changed(mutant, copy):
+            path = os.pathsep.join([str(copy / "reference"), *filter(None, [os.environ.get("PYTHONPATH")])])
+            adapter = f"env PYTHONPATH={path} {sys.executable} -m memwal_conformance.adapters.reference"
+            options = [*map(str, asked), "--maxfail", str(ENOUGH), "--memwal-timeout", "20", "--memwal-revision"]
+            return _run(mutant.name, adapter, [*options, "B"]) or _run(mutant.name, adapter, [*options, "A,R"])
+
+
+def _run(name: str, adapter: str, arguments: Iterable[str]) -> Cases:
+    """Cases that fail for an adapter, in a run of pytest of its own."""
+    with tempfile.TemporaryDirectory(prefix="memwal-survey-") as place:
+        command = [sys.executable, "-m", "pytest", "-q", *arguments, "--memwal-adapter", adapter]
+        done = subprocess.run([*command, "--memwal-report", place], capture_output=True, text=True, check=False)
         summary = Path(place) / "summary.json"
         if not summary.exists():
-            raise InvalidArgument(f"{planted.name}: no summary; pytest said {done.stdout[-300:]}{done.stderr[-300:]}")
+            raise InvalidArgument(f"{name}: no summary; pytest said {done.stdout[-300:]}{done.stderr[-300:]}")
         found: Cases = {}
         for case in json.loads(summary.read_text("utf-8"))["cases"]:
             if Verdict(case["verdict"]) in FAILING:

@@ -1,4 +1,4 @@
-"""Bugs of the engine, drawn by lot and unnamed, behind the door that any implementation comes through.
+"""Bugs and mutants of the engine, drawn by lot and unnamed, behind the door that any implementation comes through.
 
 The suite is told nothing of what is planted. It has found a bug where a case fails, and found it for the right clause
 where that case names one that the bug is written down for.
@@ -14,19 +14,23 @@ from memwal.errors import InvalidArgument
 from memwal.words import counted
 
 from . import broken_survey
-from .planted import Planted
+from .mutants import Mutant
+from .planted import Planted, choose, register
+
+ENGINE = "reference/memwal/"
+"""Where the changes of the mutants that are drawn are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """What the suite said of one bug."""
+    """What the suite said of one of them."""
 
     planted: Planted
     cases: broken_survey.Cases
 
     @property
     def right(self) -> tuple[str, ...]:
-        """Clauses of the bug that a failing case names."""
+        """Clauses that it breaks and a failing case names."""
         named = {clause for clauses in self.cases.values() for clause in clauses}
         return tuple(clause for clause in self.planted.clauses if clause in named)
 
@@ -46,13 +50,23 @@ class Drawn:
         return f"{about} Shown for {', '.join(self.right) or 'other clauses only'}"
 
 
-def drawn(bugs: Sequence[Planted], seed: str, count: int) -> list[Planted]:
-    """``count`` of the bugs; the same ones for the same seed. Raises `InvalidArgument` if there are fewer."""
-    if count > len(bugs):
-        raise InvalidArgument(f"there are {len(bugs)} bugs, and {count} are to be drawn")
-    return random.Random(seed).sample(sorted(bugs, key=lambda each: each.name), count)
+def pool(kind: str) -> list[Planted]:
+    """What can be drawn: the bugs, or the mutants that change the engine. Raises `InvalidArgument` for another kind."""
+    if kind not in ("bug", "mutant"):
+        raise InvalidArgument(f"{kind} is neither bug nor mutant")
+    known = choose((), register(), [kind])
+    return [each for each in known if not isinstance(each.thing, Mutant) or each.thing.file.startswith(ENGINE)]
+
+
+def drawn(planted: Sequence[Planted], seed: str, count: int) -> list[Planted]:
+    """``count`` of the ``planted``; the same ones for the same seed. Raises `InvalidArgument` if there are fewer."""
+    if count > len(planted):
+        raise InvalidArgument(f"there are {len(planted)} to draw from, and {count} are to be drawn")
+    return random.Random(seed).sample(sorted(planted, key=lambda each: each.name), count)
 
 
 def shown(planted: Planted) -> Drawn:
-    """Ask all cases that are not at the gate; about a minute."""
+    """Ask all cases that are not at the gate; about a minute for a bug, and three for a mutant."""
+    if isinstance(planted.thing, Mutant):
+        return Drawn(planted=planted, cases=broken_survey.survey_changed(planted.thing))
     return Drawn(planted=planted, cases=broken_survey.survey(planted))

@@ -3,8 +3,10 @@
 import pytest
 from memwal.errors import InvalidArgument
 from memwal_conformance.cli.planted import app
+from memwal_conformance.places import SUITE
 from memwal_conformance.proving import broken_survey, drawing
-from memwal_conformance.proving.planted import Planted, choose, register
+from memwal_conformance.proving.mutants import Mutant
+from memwal_conformance.proving.planted import Planted
 from typer.testing import CliRunner
 
 CASES = {"scenarios/smoke.json::B": ("WAL-001", "READ-001")}
@@ -22,7 +24,7 @@ def planted(name: str, *clauses: str, unseen: str = "") -> Planted:
 
 
 def test_a_seed_draws_the_same_bugs_again_and_another_one_others() -> None:
-    bugs = choose((), register(), ["bug"])
+    bugs = drawing.pool("bug")
     first = drawing.drawn(bugs, "0", 5)
     assert drawing.drawn(bugs[::-1], "0", 5) == first
     assert drawing.drawn(bugs, "1", 5) != first
@@ -53,6 +55,25 @@ def test_a_bug_that_nothing_shows_is_found_missing_unless_it_is_known_why(monkey
 def test_a_bug_is_shown_for_its_clauses_or_for_others() -> None:
     assert drawing.Drawn(planted=planted("one", "AMB-13", "WAL-001"), cases=CASES).right == ("WAL-001",)
     assert "Shown for other clauses only" in drawing.Drawn(planted=planted("one", "GC-001"), cases=CASES).unveiled()
+
+
+def test_mutants_that_are_drawn_change_the_engine() -> None:
+    changes = [each.thing for each in drawing.pool("mutant")]
+    assert len(changes) > 400
+    assert all(isinstance(each, Mutant) and each.file.startswith("reference/memwal/") for each in changes)
+    with pytest.raises(InvalidArgument, match="vector is neither bug nor mutant"):
+        drawing.pool("vector")
+
+
+def test_the_suite_judges_a_changed_engine_as_the_process_of_a_stranger() -> None:
+    (mutant,) = [each.thing for each in drawing.pool("mutant") if each.name == "names_in_plain_binary"]
+    assert isinstance(mutant, Mutant)
+    found = broken_survey.survey_changed(mutant, [SUITE / "vectors" / "B" / "name"])
+    assert found == {
+        "vectors/B/name/region_manifests/case.json::eval": ("MANIFEST-024",),
+        "vectors/B/name/wal_entries/case.json::eval": ("WAL-013",),
+        "vectors/B/name/wal_suffix/case.json::eval": ("WAL-015",),
+    }
 
 
 @pytest.mark.long
