@@ -1,6 +1,6 @@
 //! A first adapter in Rust, with nothing but the standard library.
 //!
-//!     rustc -O -o adapter conformance/skeletons/rust/adapter.rs
+//!     rustc --edition 2021 -O -o adapter conformance/skeletons/rust/adapter.rs
 //!     memwal conformance vectors check --adapter ./adapter
 //!
 //! It has the start of tier 0 for revisions A and B: names, hashes, and the version hint both ways. All the rest is

@@ -41,7 +41,7 @@ RUST = Language(
     "Rust",
     ("rustc",),
     ("{built}/adapter",),
-    ("rustc", "--edition", "2021", "-D", "warnings", "-o", "{built}/adapter", "{source}/adapter.rs"),
+    ("rustc", "--edition", "2021", "-O", "-D", "warnings", "-o", "{built}/adapter", "{source}/adapter.rs"),
 )
 JAVA = Language(
     "Java",
@@ -116,6 +116,8 @@ def test_a_skeleton_answers_all_that_it_claims(language: Language, command: Call
     assert status == 0, text
     (row,) = [line for line in PAGE.splitlines() if line.startswith(f"| {language.name} |") and "PASS" in line]
     assert row.endswith(f"| `{text.splitlines()[-1]}` |"), (row, text)
+    *tool, _ = row.split("|")[3].strip(" `").split() or [""]
+    assert set(tool) <= set(language.build), row
 
 
 @each_language
