@@ -147,6 +147,8 @@ def markdown(rows: Sequence[Row], failed: dict[str, str], limits: Limits) -> str
         "",
         "# How soon each strategy finds each planted bug",
         "",
+        "This page says which strategy finds which planted bug, and how soon.",
+        "",
         f"Engine {engine_digest()}. Each bug in its own scenario, with its own faults and the oracle that is to find "
         f"it. Median of {limits.seeds} seeds; a hunt ends after {limits.runs:,} runs or {limits.seconds:g} seconds, "
         "and a dash stands for a median that is beyond that; (1/2) says that one of two hunts found it. `explore` "

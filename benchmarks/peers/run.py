@@ -97,6 +97,8 @@ def markdown(ours: list[Result], peers: list[Result], missing: dict[str, str], s
         "",
         "# Schedules per second, beside other simulators in Python",
         "",
+        "This page compares the explorer with other simulators in Python, in schedules per second.",
+        "",
         "The protocol is that of benchmarks/peers/protocol.py: two writers (claim, two puts, flush), a merger and a "
         "collector on a store with put-if-absent, a coarse model of MemWAL. The same lines run on all sides; every "
         "request to the store is one scheduling point. *Engine* is not the model: it is the engine's own code with "

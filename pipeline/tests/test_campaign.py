@@ -78,9 +78,7 @@ print(json.dumps(dict(each(work, [0, 1, 2, 3, 4, 5], Workers(on="spark")))))
 
 
 @pytest.mark.long
-@pytest.mark.skipif(
-    not Path("/proc/self/stat").exists(), reason="finds the executor in /proc"
-)
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the executor in /proc")
 def test_the_work_of_an_executor_that_is_lost_is_done_by_another(tmp_path: Path) -> None:
     (tmp_path / "driver.py").write_text(DRIVER)
     with cluster.standalone(tmp_path / "cluster") as made:

@@ -14,6 +14,7 @@ PAGES = [
     *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "docs").glob("*.md")),
     *(ROOT / place for place in ("faults/INDEX.md", "benchmarks/README.md", "reference/README.md")),
+    *sorted((ROOT / "conformance").glob("*/README.md")),
 ]
 PACKAGES = ("reference/memwal", "simulator/memwal_sim", "conformance/memwal_conformance", "pipeline/memwal_spark")
 RECORDED = {"planted.md", "native_matrix.md", "clauses.md", "INDEX.md", "SPEC_NOTES.md"}
@@ -53,6 +54,13 @@ def messages(source: str) -> Iterator[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_pages_are_in_plain_words(page: Path) -> None:
     assert found(prose(page.read_text("utf-8")), recorded=page.name in RECORDED) == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != ROOT / "README.md"], ids=lambda page: page.name)
+def test_the_first_sentence_of_a_page_says_what_it_is_for(page: Path) -> None:
+    text = re.sub(r"<!--.*?-->", "", page.read_text("utf-8"), flags=re.S)
+    first = next(line for line in text.splitlines() if line.strip() and not line.startswith("#"))
+    assert first.startswith("This page ")
 
 
 @pytest.mark.parametrize("package", PACKAGES)

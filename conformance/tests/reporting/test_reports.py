@@ -16,8 +16,11 @@ from kit.browser import Tab, browsing, installed
 from kit.runs import Run, changed_skeleton, run_suite
 from memwal_conformance import vectors
 from memwal_conformance.adapters.process import Exchange
+from memwal_conformance.generated.clause_matrix import clauses_html
 from memwal_conformance.protocol import Hello, Json
+from memwal_conformance.proving.coverage import ClauseCoverage
 from memwal_conformance.pytest_plugin.session import noted
+from memwal_conformance.registry.clauses import clauses
 from memwal_conformance.registry.levels import levels_of
 from memwal_conformance.replaying import against
 from memwal_conformance.reporting import Finished, failures, page, picture, report, write
@@ -399,6 +402,24 @@ def test_words_and_verdicts_choose_cases(opened: Callable[..., Tab]) -> None:
     tab.run("document.getElementById('search').blur()")
     tab.press("a")
     assert tab.run(VISIBLE) == ["FAIL", "UNSUPPORTED", "PASS"]
+
+
+def test_words_choose_clauses_on_the_page_of_all_clauses(tab: Tab, tmp_path: Path) -> None:
+    known = [
+        ClauseCoverage(clause=each, status=each.status)
+        for each in clauses()
+        if each.id in ("WAL-001", "WAL-002", "FENCE-001")
+    ]
+    page = tmp_path / "clauses.html"
+    page.write_text(clauses_html(known), "utf-8")
+    tab.size(420, 900)
+    tab.open(page)
+    shown = "[...document.querySelectorAll('tr[id]')].filter(row => row.offsetHeight > 0).map(row => row.id)"
+    assert len(tab.run(shown)) == 3
+    tab.run("{const s = document.getElementById('search'); s.value = 'fence-001'; s.dispatchEvent(new Event('input'))}")
+    assert tab.run(shown) == ["FENCE-001"]
+    assert tab.run("document.getElementById('found').innerText") == "1 of 3"
+    assert (tab.run("document.documentElement.scrollWidth"), tab.complaints) == (420, [])
 
 
 def test_a_clause_shows_its_cases(opened: Callable[..., Tab]) -> None:
