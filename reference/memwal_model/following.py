@@ -167,9 +167,21 @@ def _adopted(course: Course, seen: Partial) -> Course:
             state["holds"] = {**state["holds"], **{(w, q): course.of("written", q) or x for q in positions}}
             state["sent"] = {**state["sent"], (w, p): True}
             course = replace(course, state=state)
-    newest = course.of("newest")
-    indexes = {(newest, i): course.of("caught_up", newest, i) for t, i in seen["caught_up"] if t >= newest}
-    return replace(course, state={**course.state, "caught_up": {**course.state["caught_up"], **indexes}})
+    return _with_indexes(course, seen)
+
+
+def _with_indexes(course: Course, seen: Partial) -> Course:
+    """With the indexes that are new in the newest version: each may have been built before it became maintained."""
+    newest, top = course.of("newest"), seen["newest"].get((), 1)
+    merged = course.of("progress", newest)
+    new = {
+        (newest, i): min(to, merged)
+        for (t, i), to in seen["caught_up"].items()
+        if t == top and (newest, i) not in course.state["caught_up"]
+    }
+    if not new:
+        return course
+    return replace(course, state={**course.state, **{n: {**course.state[n], **new} for n in ("caught_up", "covered")}})
 
 
 def _start(course: Course) -> int:
@@ -185,9 +197,13 @@ def _changed(course: Course, seen: Partial) -> str:
 
 
 def _told(name: str, course: Course, seen: Partial) -> str:
-    places = sorted({*course.state[name], *seen[name]})
-    moved = [(p, course.of(name, *p), seen[name].get(p, _FIRST[name])) for p in places]
+    moved = [(p, course.of(name, *p), seen[name].get(p, _FIRST[name])) for p in sorted(_places(name, course, seen))]
     return ", ".join(f"{name}{list(p) if p else ''}: {a} -> {b}" for p, a, b in moved if a != b)
+
+
+def _places(name: str, course: Course, seen: Partial) -> set[tuple[Any, ...]]:
+    """Where a field is compared; of versions that are not retained, and of dropped indexes, a store says nothing."""
+    return {*seen[name]} if name in ("progress", "caught_up") else {*course.state[name], *seen[name]}
 
 
 def _is_put(course: Course, seen: Partial, place: tuple[Any, ...]) -> bool:
@@ -195,9 +211,8 @@ def _is_put(course: Course, seen: Partial, place: tuple[Any, ...]) -> bool:
 
 
 def _differs(course: Course, seen: Partial, name: str) -> bool:
-    """Whether a field is not as ``seen``; of versions that are not retained, and dropped indexes, it says nothing."""
-    places = {*seen[name]} if name in ("progress", "caught_up") else {*course.state[name], *seen[name]}
-    return any(course.of(name, *place) != seen[name].get(place, _FIRST[name]) for place in places)
+    """Whether a field is not as ``seen``."""
+    return any(course.of(name, *p) != seen[name].get(p, _FIRST[name]) for p in _places(name, course, seen))
 
 
 def _taken(course: Course, plan: Sequence[Step], seen: Partial) -> tuple[Course, tuple[Step, ...]] | Stopped:

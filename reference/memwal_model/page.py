@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from . import notes, state
@@ -15,6 +16,11 @@ from .terms import TRUE
 from .text import PLAIN, parts
 
 PAGE = Path("docs") / "model.md"
+FIGURES = Path("docs") / "model.json"
+"""What `benchmarks/machine.py` measured last."""
+DEATHS = Path("conformance") / "deaths.jsonl"
+BUGS = "planted.md#bugs-that-make-no-step-of-the-abstract-machine"
+MACHINE = ("machine", "state", "writer", "table", "reader")
 
 _INTRODUCTION = """\
 # The abstract machine
@@ -34,8 +40,9 @@ ever.
     memwal explore model TRACE            # a recorded fault as steps of the machine, up to where it breaks off
     memwal explore model --tla            # the machine as a TLA+ module; --quint for Quint
 
-`quint typecheck` 0.33.1 takes the Quint module (23 November 2026; its `antlr4ts` has to be 0.5.0-alpha.4). A test holds
-that the TLA+ grammar `tree-sitter-tlaplus` takes the TLA+ module; TLC and SANY were not to be had.
+Where `quint` is installed, a test holds that `quint typecheck` takes the Quint module (0.33.1 did, on 24 November 2026;
+its `antlr4ts` has to be 0.5.0-alpha.4). Another holds that the TLA+ grammar `tree-sitter-tlaplus` takes the TLA+
+module. No registry serves TLC or SANY, so neither has read it.
 
 ```mermaid
 flowchart LR
@@ -69,7 +76,44 @@ of these (`snapshot_can_be_read`, `eventual_read_sees_its_snapshot`) and it need
 def page(root: Path) -> str:
     """The text of the page, for the checkout ``root``."""
     machine = [*_state(), *_assumptions(), *_notes(root), *_steps(), *_statements(), *_histories()]
-    return "\n".join([_INTRODUCTION, *machine, ""])
+    return "\n".join([_INTRODUCTION, *_figures(root), *machine, ""])
+
+
+def _figures(root: Path) -> Iterator[str]:
+    measured = json.loads((root / FIGURES).read_text(encoding="utf-8"))
+    proofs, pairs = measured["proofs"], measured["refinement"]
+    bugs = map(json.loads, (root / DEATHS).read_text(encoding="utf-8").splitlines())
+    noticed = {name for name, killer, *_ in bugs if killer.endswith(": each change is a step of the machine")}
+    ratios = sorted(each["ratio"] for each in pairs)
+    literal = sum(bool(each.without) for each in ACTIONS.values())
+    rows = {
+        f"lines of the machine ({', '.join(f'`{each}`' for each in MACHINE)})": _lines(root, MACHINE),
+        "lines of what is proved (`invariants`, `rules`)": _lines(root, ("invariants", "rules")),
+        "steps": len(ACTIONS) - literal,
+        "steps that happen only without an assumption (`literal`), and their lines": f"{literal}, "
+        f"{_lines(root, ('literal',))}",
+        "obligations proved": f"{proofs['proved']} of {proofs['obligations']}, in {proofs['seconds']} s of the solver",
+        "the slowest": f"{proofs['slowest']}, {proofs['slowest_ms']} ms",
+        f"states held against the machine, in {len(pairs)} pairs of scenario and revision with one fault": (
+            f"{sum(each['states'] for each in pairs):,}"
+        ),
+        "processor time for that, as a multiple of an exploration without it": f"{ratios[0]} to {ratios[-1]}, "
+        f"half of them up to {ratios[len(ratios) // 2]}",
+        f"planted bugs that refinement notices ([which]({BUGS}))": len(noticed),
+    }
+    yield "## Figures\n"
+    yield "Lines and bugs are counted when this page is made, the rest by `python benchmarks/machine.py --write`.\n"
+    yield "| figure | value |"
+    yield "|---|---|"
+    yield from (f"| {name} | {value} |" for name, value in rows.items())
+    yield "\nWhat the machine has found:\n"
+    yield from notes.FINDINGS
+    yield ""
+
+
+def _lines(root: Path, modules: Iterable[str]) -> int:
+    texts = ((root / "reference" / "memwal_model" / f"{name}.py").read_text(encoding="utf-8") for name in modules)
+    return sum(text.count("\n") for text in texts)
 
 
 def _state() -> Iterator[str]:

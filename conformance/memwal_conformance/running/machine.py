@@ -33,6 +33,7 @@ CLAUSES = {
     "unlist": "GC-001",
     "prepare_merge": "MERGE-001",
     "merge": "MERGE-006",
+    "catch_up": "CATCHUP-001",
     "restore": "TXN-002",
     "commit_snapshot": "TXN-002",
     "expire": "TXN-001",

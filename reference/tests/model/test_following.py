@@ -148,6 +148,23 @@ def test_progress_falls_by_a_restore_only():
     assert "commit_snapshot b, but it does not make that: progress[3]: 1 -> 0" in str(undone)
 
 
+@pytest.mark.parametrize(("credit", "step"), [(1, "commit_snapshot"), (2, "catch_up")])
+def test_an_index_may_have_been_built_before_it_is_maintained_but_no_further_than_what_is_merged(credit, step):
+    merged = [name for name, _ in LIVES[0].steps()].index("merge")
+    before = _seen(run(LIVES[0]).states[merged + 1])
+    newest = before["newest"][()] + 1
+    after = {**before, "newest": {(): newest}, "retained": {**before["retained"], (newest,): True}}
+    after |= {"progress": {**before["progress"], (newest,): 1}, "caught_up": {(newest, "j"): credit}}
+    found = follow(begun(before, collects_wal=True), after)
+    if credit == 1:
+        assert step in [name for name, _ in found[1]]
+    else:
+        assert (found.nearest[0], found.because) == (
+            step,
+            f"it does not make that: caught_up[{newest}, 'j']: 1 -> 2 is left",
+        )
+
+
 def test_nothing_that_is_seen_is_no_step():
     seen = _seen(run(LIVES[0]).states[0])
     assert follow(begun(seen, collects_wal=True), seen)[1] == ()

@@ -1,5 +1,7 @@
 """Every step of the machine can happen, and no assumption can be left out."""
 
+import shutil
+import subprocess
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -104,6 +106,14 @@ def test_a_parser_takes_the_tla_module():
     assert parser.parse(module.replace("==", "=", 1).encode()).root_node.has_error
     for action in ACTIONS.values():
         assert f"\\* {action.words}" in module
+
+
+@pytest.mark.skipif(shutil.which("quint") is None, reason="quint is not installed: npm install @informalsystems/quint")
+def test_quint_takes_the_quint_module(tmp_path):
+    file = tmp_path / "memwal.qnt"
+    file.write_text(text.quint(), encoding="utf-8")
+    found = subprocess.run(["quint", "typecheck", str(file)], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
 
 
 def test_the_quint_module_has_every_step_and_statement():
