@@ -7,7 +7,7 @@ change log of `memwal spark validate` into an empty table. Each side gets the sa
 own, with a local Spark of two cores; loading the base is not counted. Counted are CPU seconds of the process tree:
 
 - *durable*: until every upsert survives a crash, in one batch; and in as many batches as there are files (*stream*: a
-  streaming query with ``foreachBatch``, a file a batch; memwal writes a batch a file)
+  streaming query, a file a batch: of the peers with ``foreachBatch``, of memwal `upsert_stream`)
 - *merged*: until the base table itself has every upsert: for memwal with its merge, for the others the same as durable
 - *read*: all rows and columns of the table as it is then, into Spark's sink ``noop``, for the first time; *read again*:
   for the second time, when Spark's Python programs are there, whose start takes seconds
@@ -363,10 +363,13 @@ class Side:
             return
         schema = self.spark.read.parquet(upserts).schema
         source = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(upserts)
-        query = source.writeStream.foreachBatch(lambda rows, _: self.upsert(rows, work))
-        query = query.option("checkpointLocation", f"{self.table} checkpoint").trigger(availableNow=True).start()
-        query.awaitTermination()
+        self.started_stream(source, work).awaitTermination()
         shutil.rmtree(f"{self.table} checkpoint")
+
+    def started_stream(self, source: Any, work: Work) -> Any:
+        """A query that upserts what there is, a file a batch."""
+        query = source.writeStream.foreachBatch(lambda rows, _: self.upsert(rows, work))
+        return query.option("checkpointLocation", f"{self.table} checkpoint").trigger(availableNow=True).start()
 
     def upsert(self, rows: Any, work: Work) -> None:
         """MERGE of the last row of each key, as SQL."""
@@ -539,9 +542,13 @@ class Memwal(Side):
 
 
 class MemwalStream(Memwal):
-    def write(self, work: Work) -> None:
-        for file in sorted(Path(f"{work.folder}/upserts").glob("*.parquet")):
-            self.upsert(self.spark.read.parquet(str(file)), work)
+    stream = True
+
+    def started_stream(self, source: Any, work: Work) -> Any:  # noqa: ARG002 - as the others
+        import memwal_spark
+
+        folder, now = f"{self.table} checkpoint", {"availableNow": True}
+        return memwal_spark.upsert_stream(source, self.table, sequence_by="seq", checkpoint=folder, trigger=now)
 
 
 SIDES: Mapping[str, type[Side]] = {

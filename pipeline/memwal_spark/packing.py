@@ -34,7 +34,7 @@ CHUNK_BYTES = 32 << 20
 """A chunk is divided when it has so many bytes."""
 WRITE_ROWS = 1 << 16
 """Most rows of one write, which has `CHUNK_BYTES` at most, too."""
-HELD_BYTES = 128 << 20
+HELD_BYTES = 64 << 20
 """What a task holds of rows that are not in order yet."""
 _PIECE_BYTES = 1 << 20
 """Of each file so much is read at a time."""
