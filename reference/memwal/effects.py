@@ -8,9 +8,8 @@ A process may be several coroutines (`Spawn`, `Join`) that share state in memory
 another one continues only where this one awaits a request to the store, a `Sleep`, a `Join` or an `Until` that does not
 hold yet. So what stands between two such requests is one step, under every driver.
 
-`Io` is what protocol functions receive: a root folder inside the store and one method per request. It has no state
-besides the root, how tables are committed there and how the texts are read, so that a protocol function is a pure
-function of the replies. The reading has no default: who opens a table says it, and every step below carries it.
+`Io` is what protocol functions receive: a root folder inside the store and one method per request. Its state is the
+root, how tables are committed there and how the texts are read, so that protocol functions depend on replies only.
 """
 
 from __future__ import annotations
@@ -27,9 +26,8 @@ from .revisions import Interpretation
 Reply = TypeVar("Reply", covariant=True)
 T = TypeVar("T")
 
-READ_ATTEMPTS = 6
-"""Attempts of a read that the store throttles or does not answer."""
-_READ_PAUSE_MS = 50
+READ_ATTEMPTS, _READ_PAUSE_MS = 6, 50
+"""Attempts of a read that the store throttles or does not answer, and the first pause between them."""
 
 Protocol = Coroutine["Request[Any]", Any, T]
 """A protocol step in execution: yields requests, is sent replies, returns a ``T``."""
@@ -220,7 +218,7 @@ class Remember(Request[None]):
     value: object
     size_bytes: int
     by: tuple[str, ...] = ()
-    """The objects that alone tell whether it still holds; none: all that were read."""
+    """Objects that alone tell whether it still holds; none: all that were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,11 +240,10 @@ async def remembered(
 ) -> T:
     """What ``make`` gives, or gave before under the same name ``what``, while all objects that it read are the same.
 
-    It is of objects that are read one by one, and nobody changes it. Only drivers that keep such things are
-    asked (`Io.remembers`): elsewhere this is ``make``, so that a request less or more is all that anybody can see.
-    ``of``: full names of objects that were read before, in the same run, and that it is made of, too. ``by``: full
-    names of objects that were read and that alone tell whether it still holds: nothing else that it was made of changes
-    while these do not, listings included.
+    It is of objects that are read one by one, and nothing changes it. Only drivers that keep such things are asked
+    (`Io.remembers`): elsewhere this is ``make``, so that only the number of requests differs.
+    ``of``: full names of objects read before, and that it is made of, too. ``by``: those that alone tell whether it
+    still holds: while they stay, so does all that it was made of, listings included.
     """
     if not io.remembers:
         return await make()
@@ -382,8 +379,8 @@ class Io:
 def run(coroutine: Protocol[T], perform: Callable[[Request[Any]], Any]) -> T:
     """Drive ``coroutine`` to its end, performing each request with ``perform``.
 
-    ``perform`` returns the reply, or raises an `Outcome`, which is thrown into the coroutine at the request. The
-    coroutine is alone in its process: to wait for another one (`Until`) is an `EngineBug`.
+    ``perform`` returns the reply, or raises an `Outcome`, which is thrown into the coroutine. That is alone in its
+    process: to wait for another one (`Until`) is an `EngineBug`.
     """
     reply: Any = None
     failure: Outcome | EngineBug | None = None

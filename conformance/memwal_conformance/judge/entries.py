@@ -72,6 +72,20 @@ def wal_epochs(store: JudgedStore) -> Seen:
             highest = max(highest, entry.epoch)
 
 
+def wal_of_claims(store: JudgedStore, written: Collection[tuple[str, int]]) -> Seen:
+    """A region whose rows were acknowledged under an epoch has an entry of it; ``written``: region and epoch of each.
+
+    Of a region whose first entries were collected nothing is said.
+    """
+    for region_id, epoch in sorted(written):
+        region = store.regions.get(region_id)
+        if region is None or store.layout.first_position not in region.wal:
+            continue  # its entries are gone, or it is, which other checks are about
+        named = sorted({entry.epoch for entry in region.wal.values() if entry.rows.num_rows})
+        told = f"{region_id}: rows were acknowledged under epoch {epoch}, and its entries with rows name {named}"
+        yield None if epoch in named else told
+
+
 def wal_generations(store: JudgedStore) -> Seen:
     """Generations along the WAL, where entries carry them, never decrease."""
     for region in store.regions.values():

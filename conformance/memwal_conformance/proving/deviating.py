@@ -214,7 +214,7 @@ async def _created_unclaimed(region: Region) -> RegionManifest:
     return await _claim(region)
 
 
-async def _listed(io: Io, revision: Revision, *, collected: bool = True) -> RegionManifest | None:  # noqa: ARG001
+async def _listed(io: Io, revision: Revision, **_: object) -> RegionManifest | None:
     return await manifests.newest_listed(io, revision)
 
 

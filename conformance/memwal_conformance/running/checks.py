@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,13 +13,12 @@ from typing import Any
 from memwal.words import counted
 from memwal_sim.histories.history import History
 
-from ..adapters.process import AdapterProcess
 from ..judge import content, snapshots, store, structure, table
 from ..judge.wire import DamagedBytes
 from ..protocol import Json
 from ..vectors import BadCase, difference
 from ..verdicts import Finding
-from . import filters, oracle
+from . import oracle
 from .scenarios import Names, NothingNamed, plain_rows
 
 
@@ -35,6 +34,8 @@ class CheckContext:
     history: History = History()
     storage: Mapping[str, str] = field(default_factory=dict)
     """Options under which pylance reaches files that tables name by URL."""
+    written: set[tuple[str, int]] = field(default_factory=set)
+    """Region and epoch of each claim under which a durable write was acknowledged."""
 
     def store(self) -> store.JudgedStore:
         """The table's folder as it is now. Raises `DamagedBytes`."""
@@ -99,23 +100,6 @@ def _structure(context: CheckContext, step: Json) -> list[Finding]:
         Finding(clauses=r.clauses, broken=f"{r.check}: {choice.what}", ambiguity=choice.ambiguity)
         for r in results
         for choice in r.choices[:1]
-    ]
-
-
-def at_end(context: CheckContext, free: Sequence[AdapterProcess] = ()) -> list[Finding]:
-    """What is to be said of what stands beside a generation: the filter, of which ``free`` are asked, and a key index.
-
-    Raises what a broken adapter raises.
-    """
-    try:
-        stored = context.store()
-    except DamagedBytes:
-        return []  # no table, which other checks are about
-    clauses = structure.KEY_INDEX.clauses.get(context.revision, ())
-    found = [one for one in structure.KEY_INDEX.look(stored) if isinstance(one, str)] if clauses else []
-    return [
-        *filters.asked(stored, context.names.scenario.schema, free),
-        *(Finding(clauses=clauses, broken=f"{structure.KEY_INDEX.name}: {what}") for what in found[:1]),
     ]
 
 

@@ -17,7 +17,7 @@ from ..adapters.process import AdapterCrash, AdapterProcess, AdapterTimeout
 from ..protocol import AdapterError, Json, ProtocolViolation
 from ..vectors import BadCase
 from ..verdicts import FAILING, CaseResult, Finding, Verdict, level_of, merged
-from . import checks, machine, oracle
+from . import checks, ending, machine, oracle
 from .calls import Killed, PendingCall, SentMessage
 from .checks import CheckContext
 from .scenarios import Names, SuiteScenario, plain_rows
@@ -57,11 +57,10 @@ class ScenarioRun:
     """Gives a configured adapter process to an actor."""
     testbed: Testbed | None = None
     """The gate, if the table is behind one."""
-    settings: Mapping[str, str] = field(default_factory=dict)
-    """Of `configure`."""
+    settings: Mapping[str, str] = field(default_factory=dict)  # of `configure`
     actors: dict[str, AdapterProcess] = field(default_factory=dict)
     sent: dict[str, SentMessage] = field(default_factory=dict)
-    """Actor -> the message that nobody has waited for yet."""
+    """By actor; nothing has waited for it yet."""
     findings: list[Finding] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
     note: Callable[[Json], None] = lambda step: None
@@ -89,12 +88,11 @@ class ScenarioRun:
     def at_end(self) -> None:
         """What is looked at in every case, whatever its steps ask for. Raises what a broken adapter raises."""
         gone = {*self.sent, *(self.testbed.killed if self.testbed is not None else ())}
-        self.findings += checks.at_end(self.looked(), [each for name, each in self.actors.items() if name not in gone])
+        self.findings += ending.at_end(self.looked(), [each for name, each in self.actors.items() if name not in gone])
 
     def looked(self) -> CheckContext:
         """The context, with the table as it is now."""
-        if self.testbed is not None:
-            self.context.root = self.testbed.look()
+        self.context.root = self.context.root if self.testbed is None else self.testbed.look()
         return self.context
 
     def _check(self, step: Json) -> None:
@@ -121,8 +119,7 @@ class ScenarioRun:
             call.ended(REACHED_S)
         self.log.append(f"kill {name}")
         self.note({"kill": name, "died": died})
-        broken = None if died else f"{name} did not run any more"
-        self.findings.append(Finding(clauses=(), broken=broken, witness=True))
+        self.findings.append(Finding(clauses=(), broken=None if died else f"{name} did not run any more", witness=True))
 
     def _rule(self, step: Json) -> None:
         """Arm a rule, wait for it, or let go what it holds."""
@@ -219,6 +216,9 @@ class ScenarioRun:
             self.findings.append(Finding(clauses=clauses, broken=None))
         if message == "writer.open":
             self.claims[f"{name} {answer['writer']}"] = answer
+        claim = self.claims.get(f"{name} {sent.params['writer']}", {}) if sent.params.get("durable") else {}
+        if "epoch" in claim:
+            self.context.written.add((claim["region_id"], int(claim["epoch"])))
         if "as" in step:
             self.context.names.answers[step["as"]] = answer
 
@@ -254,8 +254,7 @@ class ScenarioRun:
             raise Stop from None
 
     def _found(self, step: Json, clauses: tuple[str, ...], broken: str, *, explained: bool) -> None:
-        """``explained``: it is the outcome that a note of the step names, and no other."""
-        note = step["ambiguity"]["note"] if explained else None
+        note = step["ambiguity"]["note"] if explained else None  # the outcome that the note names, and no other
         self.findings.append(Finding(clauses=clauses or self.scenario.clauses, broken=broken, ambiguity=note))
 
     def _remember(self, actor: str, params: Json, message: str, error: str | None) -> None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from lance.file import LanceFileReader, LanceFileWriter
 from memwal_conformance.judge import key_index, store
-from memwal_conformance.running import checks, scenarios
+from memwal_conformance.running import ending, scenarios
 from memwal_conformance.running.checks import CheckContext
 
 HERE = Path(__file__).resolve().parents[2]
@@ -48,9 +48,9 @@ def test_a_row_that_the_key_index_lacks_is_a_fault_at_the_end_of_every_case(root
     assert told.endswith(f"00ff00ff_gen_2: the key index lacks 1 of {indexed.num_rows} visible rows, the first at 0")
     spec = scenarios.load(HERE / "scenarios" / "smoke.json")
     context = CheckContext(root, "R", scenarios.Names(spec, str(root), {}), ("id",))
-    (found,) = checks.at_end(context)
+    (found,) = ending.at_end(context)
     assert found.broken == f"key indexes: {told}"
-    assert checks.at_end(CheckContext(root, "B", context.names, ("id",))) == []
+    assert ending.at_end(CheckContext(root, "B", context.names, ("id",))) == []
 
 
 def test_a_row_under_another_key_is_a_fault(root: Path) -> None:

@@ -115,7 +115,7 @@ async def of_generation(part: TablePart, leaf: Leaf) -> IndexAnswer | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _IndexPart:
     """One part of an index of a generation that may answer a comparison."""
 
     entry: table_pb2.IndexMetadata
@@ -127,17 +127,17 @@ class _Part:
     """Those of a small btree."""
 
 
-async def _parts(io: Io, state: TableState, leaf: Leaf) -> tuple[frozenset[FragmentId], tuple[_Part, ...]]:
+async def _parts(io: Io, state: TableState, leaf: Leaf) -> tuple[frozenset[FragmentId], tuple[_IndexPart, ...]]:
     """The fragments of a generation, and the parts of its indexes that may answer, the best first."""
     every, found = fragment_ids(state), []
     for name in scalar_index.fitting(state, leaf):
         for entry in segments(state, name):
             named = named_fragments(state, entry)
-            found.append(_Part(entry, named, named & every, await scalar_index.pages_of(io, state, entry)))
+            found.append(_IndexPart(entry, named, named & every, await scalar_index.pages_of(io, state, entry)))
     return every, tuple(found)
 
 
-def _size(made: tuple[frozenset[FragmentId], tuple[_Part, ...]]) -> int:
+def _size(made: tuple[frozenset[FragmentId], tuple[_IndexPart, ...]]) -> int:
     return sum(_PART_BYTES + (each.pages.size_bytes if each.pages is not None else 0) for each in made[1])
 
 
