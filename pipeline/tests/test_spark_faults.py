@@ -145,7 +145,7 @@ def test_a_copy_waits_until_the_original_stands_still_and_then_gives_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(striking, "WAIT_S", 0.01)
-    with pytest.raises(PlannedFault, match="nobody has killed"):
+    with pytest.raises(PlannedFault, match="no kill reached"):
         list(blow(tmp_path, "copy-wins").given(iter(batches(10))))
     assert [part.num_rows for part in blow(tmp_path, "copy-wins", 1).given(iter(batches(10)))] == [10]
 
@@ -162,7 +162,7 @@ def test_a_copy_that_is_to_lose_gives_its_rows_when_the_original_has_put_all(
     given = copy.given(iter(batches(10)))
     assert [next(given)["id"].to_pylist() for _ in range(3)] == [[0, 1], [2, 3], [4, 5]]
     assert not (tmp_path / "evidence.copy").exists()
-    with pytest.raises(PlannedFault, match="nobody has killed"):
+    with pytest.raises(PlannedFault, match="no kill reached"):
         next(given)
     assert (tmp_path / "evidence.copy").exists()
 
