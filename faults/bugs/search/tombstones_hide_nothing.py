@@ -1,7 +1,7 @@
 """A search forgets that a delete is newer than the row that it deletes."""
 
-import pyarrow as pa
 import pyarrow.compute as pc
+from memwal.codec.asked_keys import AskedKeys
 from memwal.keys import KeySet, Mask
 from memwal.read.parts import Part
 from memwal.read.ranking import Freshness
@@ -9,12 +9,12 @@ from memwal.region.rows import TOMBSTONE
 from memwal_sim.bugs import Bug
 
 
-async def _has_value(fresh: Freshness, part: Part, keys: pa.Table) -> Mask:
+async def _has_value(fresh: Freshness, part: Part, asked: AskedKeys) -> Mask:
     """In place of asking whether a source has any row of a key."""
     rows = await part.rows(list(fresh.view.base.primary_key))
     if TOMBSTONE in rows.schema.names:
         rows = rows.filter(pc.invert(rows.column(TOMBSTONE)))
-    return KeySet(rows.select(list(fresh.view.base.primary_key))).mask(keys)
+    return KeySet(rows.select(list(fresh.view.base.primary_key))).mask(asked.table)
 
 
 BUG = Bug(
