@@ -20,6 +20,8 @@ def _texts(column: pa.Array) -> pa.Array:
     values = coded.dictionary
     if _is_bytes(values.type):
         values = pa.array([value.hex() for value in values.to_pylist()], pa.string())
+    if pa.types.is_floating(values.type):
+        values = pc.add(values, pa.scalar(0, values.type))  # -0.0 is 0.0
     texts = pc.cast(values, pa.string())
     lengths = pc.cast(pc.binary_length(texts), pa.string())
     return pc.fill_null(pc.binary_join_element_wise(lengths, texts, ":").take(coded.indices), _NULL)

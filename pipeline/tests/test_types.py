@@ -259,3 +259,8 @@ def test_rows_have_one_text_only_if_all_their_region_values_are_equal(a: Any, b:
         pa.table([pa.array(each, pa.string()) for each in zip(a, b, strict=True)], names=["x", "y"])
     )
     assert (first == second) == (a == b)
+
+
+def test_the_two_zeros_of_floating_numbers_are_one_region_value() -> None:
+    first, second, third = as_text(pa.table({"x": pa.array([0.0, -0.0, None]), "y": [1, 1, 1]}))
+    assert first == second != third
