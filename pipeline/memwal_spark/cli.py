@@ -28,6 +28,10 @@ def commands(app: typer.Typer) -> None:
     jobs.commands(app)
 
 
+QUICK = 5_000
+"""Flights of ``--quick``."""
+
+
 def validate(
     context: typer.Context,
     log: Annotated[
@@ -55,6 +59,7 @@ def validate(
     regions: Annotated[int, typer.Option(min=1, help="Number of regions, and of Spark tasks that write.")] = 8,
     out: Annotated[Path, typer.Option(help="Folder for the table, the readings and the report.")] = OUT,
     flights: Annotated[int | None, typer.Option(min=1, help="Take that many flights only, drawn by --seed.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Take 5,000 flights only: a first look, in a minute.")] = False,
     seed: Annotated[int, typer.Option(help="Makes the log of --preset, draws --flights, and what faults strike.")] = 0,
     writer: Annotated[
         str | None,
@@ -102,7 +107,7 @@ def validate(
                 out=out,
                 revision=revision,
                 regions=regions,
-                log=_log(log, {**own, "format": format}, preset, rows, flights),
+                log=_log(log, {**own, "format": format}, preset, rows, flights, quick=quick),
                 seed=seed,
                 faults=kinds.chosen(faults),
                 fault_seed=seed if fault_seed is None else fault_seed,
@@ -140,7 +145,13 @@ def _is_given(context: typer.Context, name: str) -> bool:
 
 
 def _log(
-    path: str | None, own: Mapping[str, str | None], preset: str | None, rows: int | None, flights: int | None
+    path: str | None,
+    own: Mapping[str, str | None],
+    preset: str | None,
+    rows: int | None,
+    flights: int | None,
+    *,
+    quick: bool,
 ) -> AnyLog:
     """The log that the options name; raises InvalidArgument for options that do not go together."""
     from .logs import Flights, Made, OwnLog
@@ -148,7 +159,7 @@ def _log(
 
     if preset is not None:
         check_name("preset", preset, PRESETS)
-    given = {"--log": path, "--preset": preset, "--flights": flights}
+    given = {"--log": path, "--preset": preset, "--flights": flights, "--quick": quick or None}
     if len([value for value in given.values() if value is not None]) > 1:
         raise InvalidArgument(f"[MEMWAL_OPTION] there is one change log: choose one of {', '.join(given)}")
     beside = [f"--{name.replace('_', '-')}" for name, value in own.items() if value]
@@ -171,7 +182,11 @@ def _log(
             batch=own["batch"],
             region_by=_names(own["region_by"]),
         )
-    return Made(preset=preset, rows=ROWS if rows is None else rows) if preset is not None else Flights(count=flights)
+    return (
+        Made(preset=preset, rows=ROWS if rows is None else rows)
+        if preset is not None
+        else Flights(count=QUICK if quick else flights)
+    )
 
 
 def _names(text: str | None) -> tuple[str, ...]:

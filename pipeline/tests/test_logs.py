@@ -129,7 +129,8 @@ def test_a_log_without_one_answer_is_refused(
     ("words", "said"),
     [
         ("--preset none", "preset"),
-        ("--preset late --flights 3", "choose one of --log, --preset, --flights"),
+        ("--preset late --flights 3", "choose one of --log, --preset, --flights, --quick"),
+        ("--flights 3 --quick", "choose one of --log, --preset, --flights, --quick"),
         ("--rows 5", "--rows: only with --preset"),
         ("--key id --region-by id", "--key, --region-by: only with --log"),
         ("--log a.csv --key id", "--log needs --key and --sequence"),
