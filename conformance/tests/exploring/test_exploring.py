@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from memwal.errors import InvalidArgument
@@ -225,3 +226,20 @@ def test_what_is_no_findings_file_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / findings.FILE).write_text(text, "utf-8")
     with pytest.raises(InvalidArgument, match=r"findings\.json"):
         findings.load(tmp_path)
+
+
+def test_a_smaller_life_must_show_the_symptom_twice_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    head, runs = SimpleNamespace(words="a row is missing"), []
+
+    def lucky(self: object, recoverer: object, job: object, start: object, plan: Plan, life: ForeignLife) -> object:
+        runs.append(life)
+        shows = len(life.steps) == len(SHORT.steps) or runs.count(life) == 1
+        return SimpleNamespace(symptoms=[head] if shows else [], lived=SimpleNamespace(life=life))
+
+    monkeypatch.setattr(ForeignExploration, "_shown", lucky)
+    monkeypatch.setattr(ForeignExploration, "__post_init__", lambda self: None)
+    made = ForeignExploration(harnesses=[], revision="B", lives=[], seconds=0)
+    made._until = float("inf")
+    small = made._smaller(None, SimpleNamespace(life=SHORT), None, plans.ALONE, head)  # type: ignore[arg-type]
+    assert small is not None
+    assert small.lived.life == SHORT
