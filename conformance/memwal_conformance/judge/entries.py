@@ -75,12 +75,14 @@ def wal_epochs(store: JudgedStore) -> Seen:
 def wal_of_claims(store: JudgedStore, written: Collection[tuple[str, int]]) -> Seen:
     """A region whose rows were acknowledged under an epoch has an entry of it; ``written``: region and epoch of each.
 
-    Of a region whose first entries were collected nothing is said.
+    Nothing is said where entries may have been collected: a late one may then stand at the first position alone.
     """
+    if store.table.config.get(WAL_COLLECTION) == "on":
+        return
     for region_id, epoch in sorted(written):
         region = store.regions.get(region_id)
-        if region is None or store.layout.first_position not in region.wal:
-            continue  # its entries are gone, or it is, which other checks are about
+        if region is None or store.layout.first_position not in region.wal or not _dense(region.wal):
+            continue  # entries of it are gone, or it is, which other checks are about
         named = sorted({entry.epoch for entry in region.wal.values() if entry.rows.num_rows})
         told = f"{region_id}: rows were acknowledged under epoch {epoch}, and its entries with rows name {named}"
         yield None if epoch in named else told

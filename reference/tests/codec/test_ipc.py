@@ -93,5 +93,5 @@ def test_a_bitmap_of_more_rows_than_the_fragment_has_is_not_unpacked() -> None:
     whole = pyroaring.BitMap(range(1 << 20))
     whole.run_optimize()
 
-    with pytest.raises(ArtifactError, match="names 1048576 rows of a fragment that has 100"):
+    with pytest.raises(ArtifactError, match="names 1,048,576 rows of a fragment that has 100"):
         deletion.decode(whole.serialize(), deletion.BITMAP, 100, "d")
