@@ -177,6 +177,37 @@ def _each(rows: pa.Table) -> list[tuple[Any, ...]]:
     return [row for number in range(rows.num_rows) for row in rows_of(rows.slice(number, 1)).values()]
 
 
+TIMED = [
+    ("year", pa.date32()), ("month", pa.timestamp("us")), ("day", pa.timestamp("us", "Europe/Berlin")),
+    ("hour", pa.timestamp("us", "UTC")),
+    # Deletes are of revision R, which has no transforms of times.
+    ("identity", pa.string()), ("identity", pa.int32()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("transform", "kind"), TIMED, ids=str)
+def test_regions_by_times_and_deletes_give_what_a_fold_gives(
+    spark: SparkSession, tmp_path: Path, transform: str, kind: pa.DataType
+) -> None:
+    schema = pa.schema([pa.field("k", kind, False), pa.field("seq", pa.int64(), False), pa.field("v", pa.string())])
+    spec, deletes = getattr(memwal, transform)("r", "k"), transform == "identity"
+    table = memwal.create(tmp_path / "t", schema, primary_key=["k"], spec=spec, revision="R" if deletes else "B")
+    rng, expected, last = random.Random(transform), dict[Any, tuple[Any, ...]](), dict[Any, int]()
+    for _ in range(2):
+        rows = drawn(rng, schema, rng.sample(range(1000), 12), KEYS | {pa.string(): TEXTS})
+        gone = pa.array([deletes and rng.random() < 0.4 for _ in range(12)])
+        for row, deleted in sorted(zip(_each(rows), gone.to_pylist(), strict=True), key=lambda each: each[0][1]):
+            if row[1] > last.get(row[0], -1):
+                last[row[0]] = row[1]
+                expected.pop(row[0], None)
+                expected |= {} if deleted else {row[0]: row}
+        df = spark.createDataFrame(rows.append_column("gone", gone) if deletes else rows)
+        upsert(df, tmp_path / "t", sequence_by="seq", delete_column="gone" if deletes else None)
+        assert stored(memwal.open(tmp_path / "t")) == expected
+    assert read(spark, tmp_path / "t", schema) == expected
+    assert stored(merged(table)) == expected
+
+
 SEQUENCES = [
     pa.int8(), pa.uint64(), pa.date32(), pa.timestamp("ns"), pa.timestamp("us", "Europe/Berlin"),
     pa.decimal128(38, 10), pa.string(),
