@@ -21,8 +21,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from .options import for_following
 from .place import open_table
-from .read import BATCH_ROWS
-from .types import as_spark_reads, in_spark
+from .types import batches_in_spark, in_spark
 
 if TYPE_CHECKING:
     from memwal import Table
@@ -129,8 +128,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         """The rows of one partition, those of a region in the order of its WAL."""
         value, table = partition.value, self._table()
         parts = _snapshot(table, value) if isinstance(value, Split) else self._changes(table, value)
-        for part in parts:
-            yield from as_spark_reads(part, self._schema).to_batches(max_chunksize=BATCH_ROWS)
+        yield from batches_in_spark(parts, self._schema)
 
     def _changes(self, table: Table, span: LogRange) -> Iterator[pa.Table]:
         at = span.start

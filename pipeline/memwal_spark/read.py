@@ -22,9 +22,8 @@ from .options import ReadOptions
 from .place import open_table
 from .settling import settle
 from .tables import TABLES, ListedRegion, regions, rows
-from .types import as_spark_reads, in_spark
+from .types import batches_in_spark, in_spark
 
-BATCH_ROWS = 65_536
 TASKS_MOST = 32
 """Tasks among which the regions are divided that a table of `tables.TABLES` is about, by default."""
 _HIDING = Hiding()
@@ -73,8 +72,7 @@ def read_part(options: ReadOptions, schema: StructType, part: ReadPartition) -> 
     # What a moment or a tag names may be another version by now: the cut says which it was.
     place = replace(options.place, version=part.value.cut.version, timestamp=None, tag=None)
     try:
-        for rows in open_table(place).batches_of(part.value, _HIDING):
-            yield from as_spark_reads(rows, schema).to_batches(max_chunksize=BATCH_ROWS)
+        yield from batches_in_spark(open_table(place).batches_of(part.value, _HIDING), schema)
     except CutGone as gone:
         raise InvalidArgument(f"[MEMWAL_CUT_GONE] {gone}") from gone
     settle()
@@ -96,8 +94,7 @@ def plan_listing(options: ReadOptions) -> Sequence[RegionsPartition]:
 
 def list_part(options: ReadOptions, schema: StructType, part: RegionsPartition) -> Iterator[pa.RecordBatch]:
     """What the regions of one partition consist of, with the columns of ``schema``."""
-    place = options.place
-    assert options.table is not None, "the reader has looked"
-    for region in part.value:
-        found = rows(options.table, open_table(place), region, place.path, place.storage)
-        yield from as_spark_reads(found, schema).to_batches(max_chunksize=BATCH_ROWS)
+    name, place = options.table, options.place
+    assert name is not None, "the reader has looked"
+    listed = (rows(name, open_table(place), region, place.path, place.storage) for region in part.value)
+    yield from batches_in_spark(listed, schema)

@@ -7,7 +7,7 @@ never another value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 from memwal.errors import InvalidArgument
@@ -15,6 +15,8 @@ from pyspark.errors import PySparkTypeError
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import DataType, DecimalType, StructField, StructType
 
+BATCH_ROWS = 65_536
+"""Most rows of a batch that Spark is given."""
 _WIDENED: Mapping[pa.DataType, pa.DataType] = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
@@ -31,19 +33,22 @@ def in_spark(schema: pa.Schema) -> StructType:
     return StructType([StructField(field.name, _kind(field), field.nullable) for field in schema])
 
 
-def as_spark_reads(rows: pa.Table, schema: StructType) -> pa.Table:
-    """The columns of ``schema`` of ``rows``, in its types. Raises InvalidArgument, which names the column."""
+def batches_in_spark(parts: Iterable[pa.Table], schema: StructType) -> Iterator[pa.RecordBatch]:
+    """The columns of ``schema`` of all rows, in its types. Raises InvalidArgument, which names the column."""
     wanted = to_arrow_schema(schema, timezone="UTC")
-    columns = []
-    for field in wanted:
-        try:
-            columns.append(rows.column(field.name).cast(field.type))
-        except pa.ArrowInvalid as error:
-            raise InvalidArgument(
-                f"[MEMWAL_TYPE] column {field.name} has a value that does not fit Spark's "
-                f"{schema[field.name].dataType.simpleString()}: {error}. Read the other columns, with option columns"
-            ) from error
-    return pa.table(columns, schema=wanted)
+    for rows in parts:
+        columns = [_cast(rows.column(field.name), field) for field in wanted]
+        yield from pa.table(columns, schema=wanted).to_batches(max_chunksize=BATCH_ROWS)
+
+
+def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    try:
+        return column.cast(field.type)
+    except pa.ArrowInvalid as error:
+        raise InvalidArgument(
+            f"[MEMWAL_TYPE] column {field.name} has a value that does not fit Spark's "
+            f"{from_arrow_type(field.type).simpleString()}: {error}. Read the other columns, with option columns"
+        ) from error
 
 
 def _kind(field: pa.Field) -> DataType:

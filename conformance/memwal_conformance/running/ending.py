@@ -1,12 +1,13 @@
-"""What is looked at when the steps of a case are over, whatever they asked for."""
+"""The end of a case: what is looked at whatever its steps asked for, and how its actors are taken back."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from ..adapters.process import AdapterProcess
+from ..adapters.process import AdapterCrash, AdapterProcess, AdapterTimeout
 from ..judge import entries, structure
 from ..judge.wire import DamagedBytes
+from ..protocol import AdapterError, Json, ProtocolViolation
 from ..verdicts import Finding
 from . import filters
 from .checks import CheckContext
@@ -31,3 +32,13 @@ def at_end(context: CheckContext, free: Sequence[AdapterProcess] = ()) -> list[F
         *(Finding(clauses=clauses, broken=f"{structure.KEY_INDEX.name}: {what}") for what in found[:1]),
         *(Finding(clauses=("WAL-011",), broken=f"wal_of_claims: {what}") for what in dated[:1]),
     ]
+
+
+def take_back(process: AdapterProcess, configured: Json, finish: Callable[[AdapterProcess], None]) -> None:
+    """Have an actor drop all that is open, by `configure`, and hand it to ``finish``; one that does not is killed."""
+    try:
+        process.call("configure", configured)
+    except (AdapterError, AdapterCrash, AdapterTimeout, ProtocolViolation):
+        process.kill()
+    else:
+        finish(process)

@@ -57,7 +57,8 @@ class ScenarioRun:
     """Gives a configured adapter process to an actor."""
     testbed: Testbed | None = None
     """The gate, if the table is behind one."""
-    settings: Mapping[str, str] = field(default_factory=dict)  # of `configure`
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Of `configure`."""
     actors: dict[str, AdapterProcess] = field(default_factory=dict)
     sent: dict[str, SentMessage] = field(default_factory=dict)
     """By actor; nothing has waited for it yet."""
@@ -90,9 +91,14 @@ class ScenarioRun:
         gone = {*self.sent, *(self.testbed.killed if self.testbed is not None else ())}
         self.findings += ending.at_end(self.looked(), [each for name, each in self.actors.items() if name not in gone])
 
+    def witness(self, broken: str | None) -> None:
+        """Note whether the run shows what it is to show; ``broken``: why it does not."""
+        self.findings.append(Finding(clauses=(), broken=broken, witness=True))
+
     def looked(self) -> CheckContext:
         """The context, with the table as it is now."""
-        self.context.root = self.context.root if self.testbed is None else self.testbed.look()
+        if self.testbed is not None:
+            self.context.root = self.testbed.look()
         return self.context
 
     def _check(self, step: Json) -> None:
@@ -119,7 +125,7 @@ class ScenarioRun:
             call.ended(REACHED_S)
         self.log.append(f"kill {name}")
         self.note({"kill": name, "died": died})
-        self.findings.append(Finding(clauses=(), broken=None if died else f"{name} did not run any more", witness=True))
+        self.witness(None if died else f"{name} did not run any more")
 
     def _rule(self, step: Json) -> None:
         """Arm a rule, wait for it, or let go what it holds."""
@@ -136,7 +142,7 @@ class ScenarioRun:
             self.log.append("  it did not act")
             if not self.testbed.optional.issuperset(labels):
                 broken = f"the rule {label!r} never acted: what it waits for was not asked for"
-                self.findings.append(Finding(clauses=(), broken=broken, witness=True))
+                self.witness(broken)
                 raise Stop
 
     def _send(self, step: Json) -> None:
@@ -194,7 +200,7 @@ class ScenarioRun:
                 self._remember(name, sent.params, message, "storage")
                 self.log.append(f"{name} {message}: {name} ended")
                 self.actors.pop(name)
-                self.findings.append(Finding(clauses=(), broken=None, witness=True))
+                self.witness(None)
                 return
             if self.testbed is None or name not in self.testbed.killed:
                 raise
@@ -204,8 +210,7 @@ class ScenarioRun:
         self._remember(name, sent.params, message, None)
         self.log.append(f"{name} {message}: done")
         if "dies" in step:
-            broken = f"{name} answered {message}, and was to end in it"
-            self.findings.append(Finding(clauses=(), broken=broken, witness=True))
+            self.witness(f"{name} answered {message}, and was to end in it")
         if "fails" in step:
             broken = f"{name}'s {message} succeeded, expected {' or '.join(step['fails'])}"
             self._found(step, clauses, broken, explained="succeeds" in step.get("ambiguity", ()))
@@ -246,7 +251,7 @@ class ScenarioRun:
             return
         expected = f"expected {' or '.join(step['fails'])}" if "fails" in step else "expected success"
         if isinstance(error, HelperRefused):
-            self.findings.append(Finding(clauses=(), broken=f"{name}'s {message} ended in {error}", witness=True))
+            self.witness(f"{name}'s {message} ended in {error}")
             raise Stop from None
         explained = error.kind in step.get("ambiguity", {}).get("fails", ())
         self._found(step, clauses, f"{name}'s {message} ended in {error}, {expected}", explained=explained)
@@ -333,7 +338,7 @@ def _run_steps(running: ScenarioRun, between: Callable[[ScenarioRun], None] | No
         for sent in running.sent.values():
             raise BadCase(f"{running.scenario.file.name}: no later step awaits {sent.step['actor']}")
     except Stop:
-        running.findings.append(Finding(clauses=(), broken="the steps behind it were not run", witness=True))
+        running.witness("the steps behind it were not run")
 
 
 def _broken(running: ScenarioRun, does: Callable[[], None]) -> tuple[Verdict, str] | None:
@@ -352,7 +357,7 @@ def _broken(running: ScenarioRun, does: Callable[[], None]) -> tuple[Verdict, st
 def _witnessed(running: ScenarioRun, testbed: Testbed) -> tuple[Json, ...]:
     """The log of the gate. A rule that never acted, and whatever else makes the run void, is a broken witness."""
     if void := testbed.gate.inconclusive_without(testbed.optional):
-        running.findings.append(Finding(clauses=(), broken=void, witness=True))
+        running.witness(void)
     running.findings += machine.looked(testbed.gate, running.revision, FOLDER)
     return tuple(entry.to_json() for entry in testbed.gate.log)
 
@@ -365,12 +370,7 @@ def _leave(running: ScenarioRun, name: str, finish: Callable[[AdapterProcess], N
     elif name in running.testbed.killed or name in running.sent:
         process.kill()
     else:
-        try:
-            process.call("configure", {"revision": running.revision, "settings": dict(running.settings)})
-        except (AdapterError, AdapterCrash, AdapterTimeout, ProtocolViolation):
-            process.kill()
-        else:
-            finish(process)
+        ending.take_back(process, {"revision": running.revision, "settings": dict(running.settings)}, finish)
 
 
 def result(running: ScenarioRun, levels: dict[str, str], case: str, broken: tuple[Verdict, str] | None) -> CaseResult:

@@ -13,12 +13,15 @@ import typer
 from memwal.cli import gc as gc_words
 from memwal.cli import gc_options
 from memwal.cli import verify as verify_words
+from memwal.cli.terminal import Whole
 from memwal.errors import InvalidArgument, MemwalError, check_name
 from memwal.jobs.defaults import COMMIT_EVERY, COMPACT_OVER, RETAIN_MANIFESTS
 from memwal.words import counted
 from rich.console import Console
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from .collecting import Collected
     from .spread import JobDone, Tell
     from .tracing import Traced
@@ -151,26 +154,25 @@ def merge(
 ) -> None:
     """Merge flushed generations into the base table; Spark tasks share the regions."""
 
-    def job(tell: Tell) -> JobDone:
-        from . import sessions, upkeep
+    def job(spark: SparkSession, tell: Tell) -> JobDone:
+        from . import upkeep
 
-        with sessions.started("memwal spark merge", master) as spark:
-            return upkeep.merge(
-                spark,
-                table,
-                regions=region,
-                drain=drain,
-                commit_every=commit_every,
-                compact_over=compact_over,
-                replace_rows_of_others=replace_rows_of_others,
-                storage=_options(storage),
-                tell=tell,
-            )
+        return upkeep.merge(
+            spark,
+            table,
+            regions=region,
+            drain=drain,
+            commit_every=commit_every,
+            compact_over=compact_over,
+            replace_rows_of_others=replace_rows_of_others,
+            storage=_options(storage),
+            tell=tell,
+        )
 
     def line(item: str, found: dict[str, Any]) -> str:
         return f"{item}: {len(found['generations'])} generations, {found['rows']:,} rows, {found['deleted']:,} deleted"
 
-    _show(_with_progress("merging", job), "region", line, as_json=as_json)
+    _show(_in_session("merge", master, "merging", job), "region", line, as_json=as_json)
 
 
 def catch_up(
@@ -182,40 +184,36 @@ def catch_up(
 ) -> None:
     """Extend indexes of the base table over merged rows, each index in a Spark task of its own."""
 
-    def job(tell: Tell) -> JobDone:
-        from . import sessions, upkeep
+    def job(spark: SparkSession, tell: Tell) -> JobDone:
+        from . import upkeep
 
-        with sessions.started("memwal spark catch-up", master) as spark:
-            return upkeep.catch_up(spark, table, indexes=index, storage=_options(storage), tell=tell)
+        return upkeep.catch_up(spark, table, indexes=index, storage=_options(storage), tell=tell)
 
     def line(item: str, found: dict[str, Any]) -> str:
         done = f"{len(found['fragments'])} fragments added" if found["committed"] else "up to date"
         return f"{item}: {done} at version {found['version_indexed']}"
 
-    _show(_with_progress("catching up", job), "index", line, as_json=as_json)
+    _show(_in_session("catch-up", master, "catching up", job), "index", line, as_json=as_json)
 
 
 def snapshot(
     table: Place,
-    whole: Annotated[
-        bool, typer.Option("--whole", help="Read every manifest, also those that have not changed since the last one.")
-    ] = False,
+    whole: Whole = False,
     master: Master = None,
     storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
     """Rebuild the region snapshot that eventual reads use; Spark tasks share the regions."""
 
-    def job(tell: Tell) -> JobDone:
-        from . import sessions, upkeep
+    def job(spark: SparkSession, tell: Tell) -> JobDone:
+        from . import upkeep
 
-        with sessions.started("memwal spark snapshot", master) as spark:
-            return upkeep.snapshot(spark, table, whole=whole, storage=_options(storage), tell=tell)
+        return upkeep.snapshot(spark, table, whole=whole, storage=_options(storage), tell=tell)
 
     def line(item: str, found: dict[str, Any]) -> str:
         return f"task {item}: {counted(found['regions'], 'region')}"
 
-    _show(_with_progress("building the snapshot", job), "task", line, as_json=as_json)
+    _show(_in_session("snapshot", master, "building the snapshot", job), "task", line, as_json=as_json)
 
 
 def gc(
@@ -234,13 +232,12 @@ def gc(
     """Delete what no retained table version needs, each region in a Spark task of its own."""
     kept = gc_options.kept(retain_versions, retain_age, grace, retain_manifests, orphan_age, time_travel)
 
-    def job(tell: Tell) -> Collected:
-        from . import collecting, sessions
+    def job(spark: SparkSession, tell: Tell) -> Collected:
+        from . import collecting
 
-        with sessions.started("memwal spark gc", master) as spark:
-            return collecting.gc(spark, table, **kept, dry_run=dry_run, storage=_options(storage), tell=tell)
+        return collecting.gc(spark, table, **kept, dry_run=dry_run, storage=_options(storage), tell=tell)
 
-    done = _with_progress("collecting", job)
+    done = _in_session("gc", master, "collecting", job)
     if as_json:
         failed = [{"region": task.item, "error": task.error} for task in done.failed]
         typer.echo(json.dumps({**gc_words.as_found(done.report), "failed": failed}, indent=2))
@@ -258,13 +255,12 @@ def verify(
 ) -> None:
     """Check a table against every invariant, read only, in a Spark task for each region. Findings end it with 1."""
 
-    def job(tell: Tell) -> Verified:
-        from . import sessions, verifying
+    def job(spark: SparkSession, tell: Tell) -> Verified:
+        from . import verifying
 
-        with sessions.started("memwal spark verify", master) as spark:
-            return verifying.verify(spark, table, fast=fast, storage=_options(storage), tell=tell)
+        return verifying.verify(spark, table, fast=fast, storage=_options(storage), tell=tell)
 
-    done = _with_progress("verifying", job)
+    done = _in_session("verify", master, "verifying", job)
     found = verify_words.as_found(table, done.report)
     if as_json:
         failed = [{"task": task.item, "error": task.error} for task in done.failed]
@@ -337,6 +333,18 @@ def _attempted(job: Callable[[], T]) -> T:
     except (MemwalError, PySparkException) as failure:
         typer.echo(f"error: {said(failure)}", err=True)
         raise typer.Exit(1) from failure
+
+
+def _in_session(name: str, master: str | None, what: str, job: Callable[[SparkSession, Tell], T]) -> T:
+    """As `_with_progress`, in the session of the command ``name``."""
+
+    def started(tell: Tell) -> T:
+        from . import sessions
+
+        with sessions.started(f"memwal spark {name}", master) as spark:
+            return job(spark, tell)
+
+    return _with_progress(what, started)
 
 
 def _with_progress(what: str, job: Callable[[Tell], T]) -> T:

@@ -147,13 +147,13 @@ def _row(item: str, done: dict[str, Any] | Exception) -> dict[str, str | None]:
     return {"item": item, "done": None, "error": told(done)}
 
 
-def as_text(value: object) -> str:
+def pickled(value: object) -> str:
     """A value of the engine's as a text that JSON can have."""
     return base64.b64encode(pickle.dumps(value)).decode()
 
 
-def as_value(text: str) -> Any:
-    """The value of an `as_text` that a task of the same job wrote."""
+def unpickled(text: str) -> Any:
+    """The value of a text that a task of the same job got from `pickled`."""
     return pickle.loads(base64.b64decode(text))  # noqa: S301
 
 

@@ -21,7 +21,7 @@ from memwal.table import coverage
 
 from ..options import TableOption
 from ..place import open_table
-from .spread import FAILURES, JobDone, Tell, as_text, as_value, spread, spread_groups
+from .spread import FAILURES, JobDone, Tell, pickled, spread, spread_groups, unpickled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -137,10 +137,10 @@ def snapshot(
     def work(number: str) -> dict[str, Any]:
         there = open_table(place)
         scanned = there._run(building.scan(there._io, there._state, shares[number], whole=whole))
-        return {"regions": len(scanned.rows), "scanned": as_text(scanned)}
+        return {"regions": len(scanned.rows), "scanned": pickled(scanned)}
 
     tasks = spread(spark, list(shares), work, tell)
-    found: list[Scanned] = [as_value(task.found.pop("scanned")) for task in tasks if task.found is not None]
+    found: list[Scanned] = [unpickled(task.found.pop("scanned")) for task in tasks if task.found is not None]
     if found and len(found) == len(tasks):
         rows = tuple(row for scanned in found for row in scanned.rows)
         together = Scanned(started=min(scanned.started for scanned in found), rows=rows)

@@ -16,7 +16,7 @@ from memwal.drive import _no_listener
 from memwal.errors import InvalidArgument, NotFound
 from memwal.invariants import Report, runner
 
-from .spread import TABLE, JobDone, Tell, as_text, as_value, spread
+from .spread import TABLE, JobDone, Tell, pickled, spread, unpickled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,7 +65,7 @@ def _looked(
     def look(name: str) -> dict[str, Any]:
         there = _place(path, options)
         looked = there.run(runner.look_at(there.io, begun, regions[name]))
-        return {"findings": len(looked.ledger.findings), "looked": as_text(looked)}
+        return {"findings": len(looked.ledger.findings), "looked": pickled(looked)}
 
     tasks = spread(spark, list(regions), look, tell)
     every = [task.found["looked"] for task in tasks if task.found is not None]
@@ -73,15 +73,15 @@ def _looked(
 
     def finish(_: str) -> dict[str, Any]:
         there = _place(path, options)
-        report = there.run(runner.finish(there.io, begun, [as_value(text) for text in every], failed))
-        return {"findings": len(report.findings), "report": as_text(report)}
+        report = there.run(runner.finish(there.io, begun, [unpickled(text) for text in every], failed))
+        return {"findings": len(report.findings), "report": pickled(report)}
 
     (last,) = spread(spark, [TABLE], finish, tell)
     if last.found is not None:
-        report = as_value(last.found["report"])
+        report = unpickled(last.found["report"])
     else:
         unlooked = [*failed.items(), (TABLE, str(last.error))]
-        report = runner.without_base(_place(path, options).io, begun, [as_value(text) for text in every], unlooked)
+        report = runner.without_base(_place(path, options).io, begun, [unpickled(text) for text in every], unlooked)
     told = tuple(
         task if task.found is None else replace(task, found={"findings": task.found["findings"]})
         for task in (*tasks, last)

@@ -11,7 +11,7 @@ from rich.table import Table as Grid
 
 import memwal
 from memwal.cli.naming import values_text
-from memwal.cli.terminal import AsJson, ManifestStore, Place, out, print_json, progress, say
+from memwal.cli.terminal import AsJson, ManifestStore, Place, Whole, out, print_json, progress, say
 from memwal.words import counted, size
 
 if TYPE_CHECKING:
@@ -198,9 +198,7 @@ def _print_once(opened: memwal.Table, table: str) -> None:
 
 def snapshot(
     table: Place,
-    whole: Annotated[
-        bool, typer.Option("--whole", help="Read every manifest, also those that have not changed since the last one.")
-    ] = False,
+    whole: Whole = False,
     manifest_store: ManifestStore = None,
     as_json: AsJson = False,
 ) -> None:

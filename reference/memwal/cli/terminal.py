@@ -32,6 +32,10 @@ ManifestStore = Annotated[
     typer.Option("--manifest-store", metavar="STORE", help="External manifest store of the table: sqlite:PATH."),
 ]
 """Where the versions of a table are created that has an external manifest store; as for `memwal.open`."""
+Whole = Annotated[
+    bool, typer.Option("--whole", help="Read every manifest, also those that have not changed since the last one.")
+]
+"""Of the commands that build a region snapshot."""
 RegionName = Annotated[
     str | None, typer.Option("--region", help="One region: its id, how the id begins, or its values, as in bucket=2.")
 ]
