@@ -4,10 +4,13 @@ from memwal.codec.pb.lance import table_pb2
 from memwal.effects import Io
 from memwal.jobs.extension import Extension, Segments
 from memwal.table.mirror import Mirror
+from memwal.table.state import TableState
 from memwal_sim.bugs import Bug
 
 
-async def _not_yet(io: Io, _mirror: Mirror, extension: Extension) -> tuple[Segments, tuple[str, ...]]:
+async def _not_yet(
+    io: Io, _mirror: Mirror, state: TableState, extension: Extension
+) -> tuple[Segments, tuple[str, ...]]:
     """In place of storing the files of an extended index."""
     added = []
     for built in extension.added:
@@ -15,6 +18,7 @@ async def _not_yet(io: Io, _mirror: Mirror, extension: Extension) -> tuple[Segme
         entry.CopyFrom(built)
         entry.uuid.uuid = bytes.fromhex(await io.random_hex(32))
         entry.created_at = await io.now()
+        entry.dataset_version = state.version
         added.append(entry)
     return tuple(added), ()
 

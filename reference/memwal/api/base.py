@@ -182,7 +182,10 @@ class BaseTable:
         return self._changed(column_change.restore(self._place.io, TableVersion(version)))
 
     def compact(self, fragments: Collection[int] | None = None) -> BaseTable:
-        """Rewrite fragments (all if None) into as few as possible, without deleted rows."""
+        """Rewrite fragments (all if None) into as few as possible, without deleted rows.
+
+        Fragments that different indexes cover are not joined: `Table.catch_up` before. Indexes cover what they covered.
+        """
         chosen = [FragmentId(number) for number in fragments] if fragments is not None else None
         return self._changed(compaction.compact(self._place.io, chosen))
 

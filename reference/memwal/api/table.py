@@ -110,7 +110,7 @@ class Table(Regions):
         regions are merged before it is raised, with a note of each further failure.
 
         ``compact_over``: if the base then has more than so many small fragments of about one size, they are rewritten
-        as one (`memwal.table.compaction.compact_small`); 0: never. Indexes lose such fragments: catch up afterwards.
+        as one (`memwal.table.compaction.compact_small`); 0: never. An index that covered them covers what they become.
 
         No key may be in two manual regions, since the order of merging would decide which row wins: a merge that would
         replace a row of another manual region is `Unmergeable` too, and names both. Delete the row of the base that is

@@ -115,7 +115,7 @@ async def _build(io: Io, state: TableState, name: str, before: Segments) -> _Bui
         moved = tuple(filter(reuse.is_reuse, state.manifest.indices))
         await fill(io, state, mirror, fragments=missing, indices=(*before, *moved))
         extension = extend(mirror, state, name, before)
-        added, files = await _store(io, mirror, extension)
+        added, files = await _store(io, mirror, state, extension)
     await _check_models(io, name, before, added)
     return _Build(
         name=name,
@@ -136,14 +136,18 @@ async def _check_models(io: Io, name: str, before: Segments, added: Segments) ->
         raise EngineBug(f"index {name!r} was trained anew while it was extended (AMB-51)")
 
 
-async def _store(io: Io, mirror: Mirror, extension: Extension) -> tuple[Segments, tuple[str, ...]]:
-    """Copy new index files from the mirror into the table, one at a time, under UUIDs that no other process has."""
+async def _store(io: Io, mirror: Mirror, state: TableState, extension: Extension) -> tuple[Segments, tuple[str, ...]]:
+    """Copy new index files from the mirror into the table, one at a time, under UUIDs that no other process has.
+
+    Their row addresses are those of ``state``, whatever rewrites the index had yet to follow (TXN-054).
+    """
     added, files = [], []
     for built in extension.added:
         entry = table_pb2.IndexMetadata()
         entry.CopyFrom(built)
         entry.uuid.uuid = await _fresh_uuid(io)
         entry.created_at = await io.now()
+        entry.dataset_version = state.version
         source, target = index_folder(built.uuid.uuid), index_folder(entry.uuid.uuid)
         for name in mirror.files(source):
             stored = target + name.removeprefix(source)

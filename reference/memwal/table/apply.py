@@ -15,7 +15,7 @@ from ..codec.pb.lance import table_pb2
 from ..codec.table_manifest import TableManifest
 from ..errors import EngineBug, InvalidArgument
 from ..revisions import CONFIG_COLLECTED, CONFIG_COMMITS, Interpretation
-from . import metadata, progress
+from . import metadata, progress, reuse
 from .draft import SYSTEM_DETAILS, Draft, begin, copied_index
 from .legacy import older
 from .transactions import Transaction, is_mem_wal, merged_generations, operation, rewrite_groups
@@ -33,15 +33,18 @@ def build(
     path: str,
     source: TableManifest | None,
     interpretation: Interpretation,
+    moved: reuse.Moved | None = None,
 ) -> Draft:
     """The version after ``base`` with ``transaction`` applied; pure.
 
-    ``path``: name of the base's manifest, for errors. ``source``: what a restore or clone copies.
+    ``path``: name of the base's manifest, for errors. ``source``: what a restore or clone copies. ``moved``: where the
+    rows of a rewrite go (`reuse`), which no transaction says.
     """
     apply = APPLY.get(operation(transaction))
     if apply is None:
         raise InvalidArgument(f"not an operation that can be committed: {operation(transaction) or 'none'}")
     draft = begin(base, path, source, interpretation)
+    draft.moved = moved
     apply(draft, transaction)
     draft.check_fragments()
     draft.set_flags()
@@ -93,7 +96,7 @@ def _set_file_version(draft: Draft, fragments: Sequence[table_pb2.DataFragment])
         draft.message.data_format.version = older.version_text(min(versions))
 
 
-@implements("TXN-029")
+@implements("TXN-029", "TXN-054")
 def _create_index(draft: Draft, transaction: Transaction) -> None:
     removed = {index.uuid.uuid for index in transaction.create_index.removed_indices}
     draft.indices = [index for index in draft.indices if index.uuid.uuid not in removed]
@@ -101,30 +104,36 @@ def _create_index(draft: Draft, transaction: Transaction) -> None:
         added = copied_index(index)
         added.dataset_version = index.dataset_version or draft.message.version
         draft.indices.append(added)
+    draft.indices = reuse.needed(draft.indices, draft.path)
 
 
-@implements("TXN-030", "TXN-031", "TXN-032", "FORMAT-041")
+@implements("TXN-030", "TXN-031", "TXN-032", "TXN-054", "FORMAT-041")
 def _rewrite(draft: Draft, transaction: Transaction) -> None:
     """Each group's new fragments replace its old ones, and all stay in the order of ids, which were reserved before.
 
-    Rewritten indexes take their new identity and cover the new fragments of groups that they covered whole; the others
-    lose the fragments that are gone.
+    Rewritten indexes take their new identity and cover the new fragments of groups that they covered whole. The others
+    stay as they are for groups that they covered whole and that the reuse index tells of, and else lose the fragments
+    that are gone.
     """
     groups = rewrite_groups(transaction)
+    moves = reuse.of(draft.indices, draft.path)
+    told = _told(draft)
     for group in groups:
         _replace_group(draft, [f.id for f in group.old_fragments], list(group.new_fragments))
     rewritten = {index.old_id.uuid: index for index in transaction.rewrite.rewritten_indices}
     for index in draft.indices:
         if not index.fragment_bitmap or index.index_details.type_url.endswith(SYSTEM_DETAILS):
             continue
-        covered = bitmap.decode(index.fragment_bitmap, draft.path)
+        before = covered = reuse.fragments(bitmap.decode(index.fragment_bitmap, draft.path), moves)
         moved = rewritten.get(index.uuid.uuid)
         for group in groups:
-            old = {f.id for f in group.old_fragments}
+            old = frozenset(f.id for f in group.old_fragments)
             if moved is not None and old <= covered:
                 covered |= {f.id for f in group.new_fragments}
-            covered -= old
-        index.fragment_bitmap = bitmap.encode(covered)
+            if moved is not None or not (old in told and old <= covered):
+                covered -= old
+        if covered != before:
+            index.fragment_bitmap = bitmap.encode(covered)
         if moved is not None:
             index.uuid.uuid = moved.new_id.uuid
             index.dataset_version = draft.message.version
@@ -132,6 +141,18 @@ def _rewrite(draft: Draft, transaction: Transaction) -> None:
                 index.index_details.CopyFrom(moved.new_index_details)
             if moved.new_index_version:
                 index.index_version = moved.new_index_version
+    draft.indices = reuse.needed(draft.indices, draft.path)
+
+
+def _told(draft: Draft) -> frozenset[frozenset[int]]:
+    """The groups of fragments of which the reuse index of ``draft`` tells from now on where their rows went."""
+    if draft.moved is None:
+        return frozenset()
+    entry = reuse.entry(draft.indices, draft.moved, draft.message.version - 1, draft.path)
+    if entry is None:
+        return frozenset()
+    draft.indices = [*(index for index in draft.indices if not reuse.is_reuse(index)), entry]
+    return frozenset(frozenset(each.id for each in group.old_fragments) for group in draft.moved.groups)
 
 
 def _replace_group(draft: Draft, old: Sequence[int], new: Sequence[table_pb2.DataFragment]) -> None:

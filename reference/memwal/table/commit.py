@@ -17,7 +17,7 @@ from ..effects import Commits, Io
 from ..errors import AlreadyExists, AlreadyMerged, Conflict, EngineBug, InvalidArgument, NotFound
 from ..ids import Milliseconds, TableVersion
 from ..revisions import CONFIG_COMMITS, Interpretation
-from . import apply, transactions, versions
+from . import apply, reuse, transactions, versions
 from . import rebase as rebasing
 from .conflicts import ConflictVerdict, verdict
 from .draft import Draft
@@ -34,14 +34,15 @@ async def commit(
     *,
     rebase: bool = True,
     source: TableManifest | None = None,
+    moved: reuse.Moved | None = None,
 ) -> TableState:
     """Commit ``body`` (its operation set) that was prepared from ``read``; None creates the table.
 
     All data files that it names must exist. Without ``rebase`` any other commit since ``read`` is a retryable conflict.
-    ``source``: the version that a restore or clone copies. Returns the new version. Raises `Conflict` (``retryable`` or
-    not), `AlreadyMerged` for merge progress that is not above the committed one, and `AlreadyExists` for a table that
-    is already there. Each transaction that is tried has its own file, and so has one that a rebase changed: a failed
-    commit leaves files that no version names.
+    ``source``: the version that a restore or clone copies. ``moved``: where rewritten rows are. Returns the new
+    version. Raises `Conflict` (``retryable`` or not), `AlreadyMerged` for merge progress that is not above the
+    committed one, and `AlreadyExists` for a table that is already there. Each transaction that is tried has its own
+    file, and so has one that a rebase changed: a failed commit leaves files that no version names.
     """
     if read is not None:
         (check_flags if body.HasField("overwrite") else check_writable)(read)
@@ -53,7 +54,9 @@ async def commit(
     scheme = read.scheme if read is not None else versions.Scheme.V2
     while True:
         path = base.path if base is not None else io.path(paths.VERSIONS)
-        draft = apply.build(base.manifest if base is not None else None, transaction, path, source, io.interpretation)
+        draft = apply.build(
+            base.manifest if base is not None else None, transaction, path, source, io.interpretation, moved
+        )
         _check_mechanism(io, base, draft)
         _stamp(draft, name, await io.now())
         version = TableVersion(draft.message.version)

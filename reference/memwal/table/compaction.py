@@ -5,7 +5,9 @@ Source: table documents, "Rewrite" and "ReserveFragments".
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -14,7 +16,7 @@ from ..codec.pb.lance import table_pb2
 from ..effects import Io
 from ..errors import Conflict, InvalidArgument
 from ..ids import FragmentId, RegionId
-from . import owners, read, schema
+from . import coverage, owners, read, reuse, schema
 from .commit import commit
 from .fragments import FILE_BYTES, FRAGMENT_ROWS, write_fragments
 from .state import TableState, latest
@@ -22,6 +24,9 @@ from .transactions import Transaction
 from .write import retried
 
 _Fragments = list[table_pb2.DataFragment]
+_Kind = tuple[RegionId | None, frozenset[bytes]]
+"""What fragments have in common that may become one: the region that names them, and what covers them: UUIDs of entries
+of indexes."""
 
 SMALL = 4
 """A fragment is small if so many like it fit into one of `FRAGMENT_ROWS` rows and `FILE_BYTES`."""
@@ -44,10 +49,11 @@ async def reserve(io: Io, count: int) -> tuple[TableState, range]:
 async def compact(io: Io, fragments: Collection[FragmentId] | None = None) -> TableState:
     """Rewrite the live rows of ``fragments`` (all if None) into as few as possible; deletions are materialised.
 
-    Rows of several manual regions stay in fragments of their own, since their names say whose they are (AMB-56).
-    Indexes lose the fragments that are gone, and have to be brought up to date. Nothing is committed where there is
-    nothing to gain. A fragment reuse index stays as it is: the new fragments are not in it. Raises `InvalidArgument`
-    for a fragment that is not there.
+    Rows of several manual regions stay in fragments of their own, since their names say whose they are (AMB-56). So do
+    rows that different parts of indexes cover: an index that covered fragments covers what becomes of them, by the
+    fragment reuse index (`reuse`). Where that would be too large, indexes lose the fragments that are gone, and have to
+    be brought up to date. Nothing is committed where there is nothing to gain. Raises `InvalidArgument` for a fragment
+    that is not there.
     """
     return await _compacted(io, lambda state: _chosen(state, fragments))
 
@@ -72,12 +78,13 @@ async def compact_small(io: Io, state: TableState, over: int) -> TableState:
 
 def small(state: TableState, over: int) -> list[table_pb2.DataFragment]:
     """Small fragments of one size that are more than ``over``, as many as fit into one fragment; else none."""
-    sizes: dict[tuple[RegionId | None, int], _Fragments] = {}
+    sizes: dict[tuple[_Kind, int], _Fragments] = {}
+    kind = _kinds(state)
     for fragment in state.fragments:
         rows = _live_rows([fragment])
         if rows * SMALL <= FRAGMENT_ROWS and _bytes(fragment) * SMALL <= FILE_BYTES:
             size = -(-rows.bit_length() // _SIZE_BITS)
-            sizes.setdefault((owners.named_owner(fragment), size), []).append(fragment)
+            sizes.setdefault((kind(fragment), size), []).append(fragment)
     for alike in sizes.values():
         if len(alike) > over:
             return _fitting(alike)
@@ -103,24 +110,29 @@ async def _compacted(io: Io, choose: Callable[[TableState], _Fragments]) -> Tabl
     """Rewrite what ``choose`` says of the newest version, and again of the one that follows a conflict."""
 
     async def attempt(before: TableState) -> TableState:
-        chosen = _groups(choose(before))
+        chosen = _groups(before, choose(before))
         if not chosen:
             return before
         needed = sum(-(-_live_rows(group) // FRAGMENT_ROWS) for _, group in chosen)
         state, ids = await reserve(io, needed) if needed else (await latest(io), range(0))
-        chosen = _groups(choose(state))
+        chosen = _groups(state, choose(state))
         if not chosen:
             return state  # others rewrote or replaced them meanwhile
-        groups = []
-        for owner, group in chosen:
-            new = await _rewritten(io, state, group, owner)
-            groups.append(Transaction.Rewrite.RewriteGroup(old_fragments=group, new_fragments=new))
-        fresh = [fragment for group in groups for fragment in group.new_fragments]
+        done = [await _rewritten(io, state, group, owner) for (owner, _), group in chosen]
+        fresh = [fragment for each in done for fragment in each.new]
         if len(fresh) > len(ids):
             state, ids = await reserve(io, len(fresh))
         for fragment, number in zip(fresh, ids, strict=False):
             fragment.id = number
-        return await commit(io, state, Transaction(rewrite=Transaction.Rewrite(groups=groups)))
+        rewrite = Transaction.Rewrite()
+        for each in done:
+            rewrite.groups.add(old_fragments=each.old, new_fragments=each.new)
+        covered = [each for each, ((_, entries), _) in zip(done, chosen, strict=True) if entries]
+        moved = None
+        if covered:
+            identity = uuid.UUID(hex=await io.random_hex(32), version=4).bytes
+            moved = reuse.Moved(identity, tuple(reuse.group(each.old, each.new, each.kept) for each in covered))
+        return await commit(io, state, Transaction(rewrite=rewrite), moved=moved)
 
     return await retried(io, attempt)
 
@@ -132,24 +144,48 @@ def _chosen(state: TableState, fragments: Collection[FragmentId] | None) -> list
     return [f for f in state.fragments if fragments is None or f.id in fragments]
 
 
-def _groups(chosen: _Fragments) -> list[tuple[RegionId | None, _Fragments]]:
-    """``chosen`` by the region that their names tell, in the order in which these come first."""
-    found: dict[RegionId | None, _Fragments] = {}
-    for fragment in chosen:
-        found.setdefault(owners.named_owner(fragment), []).append(fragment)
-    return [(owner, group) for owner, group in found.items() if _worth_it(group)]
+def _kinds(state: TableState) -> Callable[[table_pb2.DataFragment], _Kind]:
+    """Of which kind a fragment of ``state`` is."""
+    entries = [each for each in state.manifest.indices if not coverage.is_system(each) and each.fragment_bitmap]
+    covering = [(each.uuid.uuid, coverage.named_fragments(state, each)) for each in entries]
+
+    def kind(fragment: table_pb2.DataFragment) -> _Kind:
+        covered = frozenset(identity for identity, named in covering if fragment.id in named)
+        return owners.named_owner(fragment), covered
+
+    return kind
+
+
+def _groups(state: TableState, chosen: _Fragments) -> list[tuple[_Kind, _Fragments]]:
+    """``chosen`` by kind, in the order in which these come first; those of one kind in the order of their ids."""
+    found: dict[_Kind, _Fragments] = {}
+    kind = _kinds(state)
+    for fragment in sorted(chosen, key=lambda each: each.id):
+        found.setdefault(kind(fragment), []).append(fragment)
+    return [(each, group) for each, group in found.items() if _worth_it(group)]
 
 
 def _live_rows(group: _Fragments) -> int:
     return sum(f.physical_rows - f.deletion_file.num_deleted_rows for f in group)
 
 
-async def _rewritten(io: Io, state: TableState, group: _Fragments, owner: RegionId | None) -> _Fragments:
+@dataclass(frozen=True, slots=True)
+class _Rewritten:
+    """Fragments, and what holds their live rows now."""
+
+    old: _Fragments
+    new: _Fragments
+    kept: reuse.Addresses
+    """Where these rows were, in their order."""
+
+
+async def _rewritten(io: Io, state: TableState, group: _Fragments, owner: RegionId | None) -> _Rewritten:
     names = state.schema.names
-    parts = [await read.read_fragment(io, state, f, names, with_row_address=False) for f in group]
-    table = pa.concat_tables([state.schema.empty_table(), *parts])
-    leaves = schema.leaf_ids(state.fields)
-    return await write_fragments(io, table, leaves, state.file_version, owners.prefix(owner))
+    parts = [await read.read_fragment(io, state, f, names, with_row_address=True) for f in group]
+    table = pa.concat_tables(parts)
+    rows = pa.concat_tables([state.schema.empty_table(), table.remove_column(len(names))])
+    new = await write_fragments(io, rows, schema.leaf_ids(state.fields), state.file_version, owners.prefix(owner))
+    return _Rewritten(group, new, table.column(len(names)).to_numpy())
 
 
 def _worth_it(chosen: _Fragments) -> bool:

@@ -33,6 +33,8 @@ class Draft:
     source: TableManifest | None
     """The version that a restore or clone copies."""
     interpretation: Interpretation
+    moved: reuse.Moved | None = None
+    """Where the rows of rewritten fragments are, for indexes that are to follow; None: it is not told."""
 
     @property
     def is_first(self) -> bool:

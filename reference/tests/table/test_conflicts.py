@@ -17,7 +17,19 @@ from memwal.effects import Io, Protocol, PutIfAbsent
 from memwal.errors import Conflict, InvalidArgument
 from memwal.ids import FragmentId, RegionId, TableVersion, region_id_to_bytes
 from memwal.revisions import STRICT
-from memwal.table import columns, compaction, conflict_table, fragments, read, schema, state, transactions, whole, write
+from memwal.table import (
+    columns,
+    compaction,
+    conflict_table,
+    fragments,
+    read,
+    reuse,
+    schema,
+    state,
+    transactions,
+    whole,
+    write,
+)
 from memwal.table.commit import commit
 from memwal.table.conflict_table import CELLS, Basis, ConflictVerdict
 from memwal.table.conflicts import verdict
@@ -492,8 +504,11 @@ def test_a_fragment_reuse_index_of_others_is_carried_over_also_by_a_compaction(f
     folder.run(write.append(T, rows(5)))
     folder.run(deleting(1))
     assert entry in latest(folder).manifest.indices
-    assert [fragment.id for fragment in folder.run(compaction.compact(T)).fragments] == [4]
-    assert entry in latest(folder).manifest.indices
+    # The appended fragment, which the index does not cover, is not mixed with the one that it covers.
+    assert [fragment.id for fragment in folder.run(compaction.compact(T)).fragments] == [3, 4]
+    (added,) = [each for each in latest(folder).manifest.indices if reuse.is_reuse(each)]
+    before, now = (reuse.details(each, "").inline.versions for each in (entry, added))
+    assert [list(before), len(now), added.uuid != entry.uuid] == [list(now)[:1], 2, True]
     assert seen(folder) == {2: "x", 3: "x", 4: "x", 5: "x"}
     assert lance.dataset(place).to_table(filter="id = 3").num_rows == 1
 

@@ -17,15 +17,18 @@ from memwal.codec import table_manifest
 from memwal.codec.pb.lance import table_pb2
 from memwal.codec.table_manifest import TableManifest
 from memwal.drive import drive
-from memwal.effects import Io
+from memwal.effects import Io, Protocol
 from memwal.errors import ArtifactError
+from memwal.jobs.index_builder import catch_up
 from memwal.read import fragments as indexed_fragments
 from memwal.revisions import STRICT
 from memwal.stores import open_store
-from memwal.table import coverage, reuse
+from memwal.table import compaction, coverage, reuse
 from memwal.table.state import TableState, latest
 
-from ..kit.tables import flush
+from ..kit.catch_up_scenes import interrupted, requests
+from ..kit.ground import Ground
+from ..kit.tables import IO, flush
 from .legacy.older import make
 from .legacy.test_older_tables import IDS, added, in_order, row, unpacked
 
@@ -208,3 +211,130 @@ def test_a_damaged_reuse_index_is_named(content: bytes) -> None:
     damaged.index_details.value = details.SerializeToString()
     with pytest.raises(ArtifactError, match="TXN-054"):
         reuse.of([damaged], "p")
+
+
+def compacted(tmp_path: Path, names: tuple[str, ...]) -> tuple[str, dict[int, dict[str, Any]]]:
+    """A table of small fragments with deleted rows and indexes, which this engine compacted twice; its rows."""
+    place = str(tmp_path / "t")
+    for first in range(0, 80, 10):
+        lance.write_dataset(make.rows(range(first, first + 10)), place, mode="append")
+    table = lance.dataset(place)
+    for name, kind in (("by_id", "BTREE"), ("by_n", "BITMAP"), ("by_s", "INVERTED")):
+        if name in names:
+            table.create_scalar_index(name.removeprefix("by_"), kind, name=name)
+    if "by_v" in names:
+        table.create_index("v", "IVF_FLAT", name="by_v", num_partitions=2)
+    memwal.base_table(place).delete("id IN (3, 4, 31)")
+    numbers = [fragment.id for fragment in newest(place).fragments]
+    memwal.base_table(place).compact(numbers[:3])
+    memwal.base_table(place).delete("id BETWEEN 60 AND 66")
+    memwal.base_table(place).compact()
+    gone = {3, 4, 31, *range(60, 67)}
+    return place, {i: make.row(i) for i in range(80) if i not in gone}
+
+
+def answers(place: str, expected: dict[int, dict[str, Any]], names: tuple[str, ...]) -> None:
+    """Every row is found by every index, here and by the native reader, and no other."""
+    native = lance.dataset(place)
+    assert in_order(memwal.open(place).get({"id": range(85)})) == [expected[i] for i in sorted(expected)]
+    for i in range(85):
+        assert native.to_table(filter=f"id = {i}").to_pylist() == ([expected[i]] if i in expected else [])
+        if "by_v" in names:
+            assert nearest(place, i) == min(expected, key=lambda key: abs(key - i))
+    for word in ("word0", "word1", "word2"):
+        assert matching(place, word) == sorted(i for i in expected if (expected[i]["s"] or "").startswith(word))
+
+
+@pytest.mark.clause("TXN-030", "TXN-031", "TXN-054")
+def test_indexes_cover_what_this_engine_compacts_and_pylance_agrees(tmp_path: Path) -> None:
+    place, expected = compacted(tmp_path, INDEXES)
+    state = newest(place)
+    (fragment,) = state.fragments
+    assert fragment.physical_rows == len(expected)
+    assert [coverage.uncovered(state, name) for name in INDEXES] == [set()] * 4
+    assert [lance.dataset(place).stats.index_stats(name)["num_unindexed_rows"] for name in INDEXES] == [0] * 4
+    assert by_index(place, 5) == {fragment.id}
+    memwal.enable(place)
+    answers(place, expected, INDEXES)
+    lance.dataset(place).optimize.optimize_indices()
+    lance.write_dataset(make.rows([83]), place, mode="append")
+    lance.dataset(place).optimize.optimize_indices()
+    answers(place, expected | {83: make.row(83)}, INDEXES)
+    assert memwal.verify(place).findings == ()
+
+
+@pytest.mark.clause("CATCHUP-006", "TXN-054")
+@pytest.mark.parametrize("names", [INDEXES[:3], INDEXES])
+def test_the_reuse_index_goes_when_every_index_was_built_on_a_later_version(
+    tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    place, expected = compacted(tmp_path, names)
+    assert len(reuse.details(entry_of(newest(place).manifest.indices), "").inline.versions) == 2
+    table = memwal.enable(place, maintained_indexes=names)
+    flush(table, make.rows([5, 83]))
+    memwal.open(place).merge()
+    memwal.open(place).catch_up()
+    state = newest(place)
+    # The first part of an index over vectors stays as it was built, so that what it has to follow stays too.
+    assert [reuse.is_reuse(entry) for entry in state.manifest.indices].count(True) == (names == INDEXES)
+    assert [coverage.uncovered(state, name) for name in names] == [set()] * len(names)
+    answers(place, expected | {83: make.row(83)}, names)
+
+
+@pytest.mark.clause("CATCHUP-009", "TXN-031", "TXN-054")
+@pytest.mark.parametrize("rewrite_first", [False, True])
+def test_a_rewrite_at_any_moment_of_a_catch_up_and_a_catch_up_at_any_moment_of_a_rewrite_lose_no_row_of_the_index(
+    tmp_path: Path, rewrite_first: bool
+) -> None:
+    place = tmp_path / "made" / "t"
+    table = memwal.create(place, make.rows(range(20)), primary_key=["id"])
+    lance.dataset(str(place)).create_scalar_index("id", "BTREE", name="by_id")
+    region = flush(table, make.rows([5, 30]))
+    memwal.open(place).merge(compact_over=0)
+    memwal.open(place).catch_up("by_id")
+    memwal.base_table(place).compact()
+    flush(table, make.rows([6, 31]), region=region)
+    memwal.open(place).merge(compact_over=0)
+    memwal.base_table(place).delete("id = 7")
+    first, expected = Ground.of(tmp_path / "made"), [*range(7), *range(8, 20), 30, 31]
+
+    def building(_: Ground) -> Protocol[Any]:
+        return catch_up(IO, "by_id")
+
+    def rewriting(_: Ground) -> Protocol[Any]:
+        return compaction.compact(IO)
+
+    one, other = (rewriting, building) if rewrite_first else (building, rewriting)
+    count = len(requests(first, one(first)))
+    assert count > 5
+    for at in range(count):
+        ground = first.copy()
+        interrupted(ground, one(ground), at, lambda ground=ground: ground.run(other(ground)))  # type: ignore[misc]
+        copied = tmp_path / str(at)
+        for name, data in ground.objects.items():
+            (copied / name).parent.mkdir(parents=True, exist_ok=True)
+            (copied / name).write_bytes(data)
+        native = lance.dataset(str(copied / "t"))
+        assert native.stats.index_stats("by_id")["num_unindexed_rows"] == 0, at
+        assert sorted(native.to_table(filter="id >= 0").column("id").to_pylist()) == expected, at
+        found = [[i for i in range(40) if by_index(str(copied / "t"), i)]]
+        assert found == [expected], at
+
+
+@pytest.mark.clause("TXN-031", "TXN-054")
+def test_what_different_parts_of_indexes_cover_is_not_mixed(tmp_path: Path) -> None:
+    place = str(tmp_path / "t")
+    for first in (0, 10):
+        lance.write_dataset(make.rows(range(first, first + 10)), place, mode="append")
+    lance.dataset(place).create_scalar_index("id", "BTREE", name="by_id")
+    for first in (20, 30):
+        lance.write_dataset(make.rows(range(first, first + 10)), place, mode="append")
+    done = memwal.base_table(place).compact()
+    state = newest(place)
+    assert ([fragment.id for fragment in state.fragments], done.version) == ([4, 5], state.version)
+    assert coverage.covered(state, "by_id") == {4}
+    lance.dataset(place).optimize.optimize_indices()
+    memwal.base_table(place).compact()
+    (fragment,) = newest(place).fragments
+    assert (fragment.physical_rows, coverage.covered(newest(place), "by_id")) == (40, {fragment.id})
+    assert [lance.dataset(place).to_table(filter=f"id = {i}").num_rows for i in range(41)] == [*[1] * 40, 0]

@@ -21,7 +21,21 @@ from memwal.effects import Io, List, Protocol
 from memwal.errors import AlreadyExists, ArtifactError, EngineBug, InvalidArgument, NotFound
 from memwal.ids import TableVersion
 from memwal.revisions import STRICT
-from memwal.table import apply, cloning, columns, compaction, draft, read, state, tags, transactions, whole, write
+from memwal.table import (
+    apply,
+    cloning,
+    columns,
+    compaction,
+    coverage,
+    draft,
+    read,
+    reuse,
+    state,
+    tags,
+    transactions,
+    whole,
+    write,
+)
 from memwal.table.commit import commit
 from memwal.table.transactions import OPERATIONS, Transaction
 
@@ -231,8 +245,12 @@ def test_the_index_section_is_where_the_manifest_says(folder: Folder) -> None:
     assert table_manifest.decode(bare, "m").indices == ()
 
 
-@pytest.mark.clause("TXN-030", "TXN-031", "TXN-032", "TXN-036", "FORMAT-041", "FORMAT-017", "FORMAT-034")
-def test_a_compaction_keeps_the_rows_moves_them_and_takes_them_out_of_indexes(folder: Folder) -> None:
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.clause("TXN-030", "TXN-031", "TXN-032", "TXN-036", "TXN-054", "FORMAT-041", "FORMAT-017", "FORMAT-034")
+def test_a_compaction_keeps_the_rows_and_moves_them_and_indexes_follow_or_lose_them(
+    folder: Folder, told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reuse, "MOST_BYTES", reuse.MOST_BYTES if told else 0)
     begun(folder, (1, 2), (3, 4), (5, 6))
     place = str(folder.root / "t")
     lance.dataset(place).create_scalar_index("id", "BTREE")
@@ -248,9 +266,13 @@ def test_a_compaction_keeps_the_rows_moves_them_and_takes_them_out_of_indexes(fo
     assert transactions.operation(transaction(folder, reserved)) == "reserve_fragments"
     assert reserved.fragments == before.fragments
     assert reserved.manifest.message.max_fragment_id == 3
-    (entry,) = current.manifest.indices
-    assert fragment_bitmap.decode(entry.fragment_bitmap, "") == {2}
-    assert lance.dataset(place).to_table(filter="id >= 3").sort_by("id")["id"].to_pylist() == [3, 5, 6]
+    assert coverage.covered(current, "id_idx") == ({2, 3} if told else {2})
+    assert fragment_bitmap.decode(current.manifest.indices[0].fragment_bitmap, "") == ({0, 1, 2} if told else {2})
+    assert [reuse.is_reuse(entry) for entry in current.manifest.indices] == ([False, True] if told else [False])
+    native = lance.dataset(place)
+    assert native.stats.index_stats("id_idx")["num_unindexed_rows"] == (0 if told else 3)
+    assert native.to_table(filter="id >= 3").sort_by("id")["id"].to_pylist() == [3, 5, 6]
+    assert [native.to_table(filter=f"id = {number}").num_rows for number in range(1, 7)] == [1, 1, 1, 0, 1, 1]
     addresses = folder.run(read.scan(T, current, ["id"], with_row_address=True)).column("_rowaddr").to_pylist()
     assert addresses == [2 << 32, (2 << 32) + 1, 3 << 32, (3 << 32) + 1, (3 << 32) + 2]
     assert folder.run(compaction.compact(T, {2})).version == current.version
