@@ -19,6 +19,8 @@ from ..table.upsert import Source
 OWN_FILE_ROWS = 1 << 13
 """Fewest rows of a generation that get data files of their own, named after its region, in a commit of several. Who
 asks for one region's rows, as its next writer does, then reads no other's."""
+OWN_FILES = 32
+"""A generation gets them only if it has this share of the commit's rows, so that one commit makes no more of them."""
 GROUP_BYTES = 64 << 20
 """Most bytes of keys, and of rows in memory, that the generations of one commit have together; one always goes."""
 
@@ -80,10 +82,11 @@ def parts(members: Sequence[GroupMember]) -> Sequence[tuple[RegionId | None, Sou
 
     None where all go into the same files.
     """
-    large = [(each.region, each.source) for each in members if each.source.rows >= OWN_FILE_ROWS]
+    fewest = max(OWN_FILE_ROWS, -(-sum(each.source.rows for each in members) // OWN_FILES))
+    large = [(each.region, each.source) for each in members if each.source.rows >= fewest]
     if len(members) == 1 or not large:
         return ()
-    small = [each for each in members if each.source.rows < OWN_FILE_ROWS]
+    small = [each for each in members if each.source.rows < fewest]
     return [*([(None, combined(small))] if small else []), *large]
 
 

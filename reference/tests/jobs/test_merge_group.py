@@ -339,10 +339,12 @@ def test_whatever_is_written_a_merge_in_groups_gives_the_same_table_as_one_by_on
     )
 
 
+@pytest.mark.parametrize(("most", "shared", "own_files"), [(32, 3, [0, 2]), (3, 6, [0]), (2, 10, [])])
 def test_a_large_generation_of_a_group_has_a_file_of_its_own_that_names_its_region(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, shared: int, own_files: list[int]
 ) -> None:
     monkeypatch.setattr(merge_group, "OWN_FILE_ROWS", 3)
+    monkeypatch.setattr(merge_group, "OWN_FILES", most)
     table = memwal.create(tmp_path / "t", SCHEMA, primary_key=["id"], spec=memwal.bucket("b", ["id"], 4))
     bucket = table.region_values(rows(*range(60), v=""))["b"].to_pylist()
     regions, expected = [], {}
@@ -355,5 +357,6 @@ def test_a_large_generation_of_a_group_has_a_file_of_its_own_that_names_its_regi
             writer.flush()
     assert table.merge().commits == 1
     found = [(named_owner(fragment), fragment.physical_rows) for fragment in table._state.fragments]
-    assert sorted(found, key=str) == sorted([(None, 3), (regions[0], 4), (regions[2], 3)], key=str)
+    own_rows = [(regions[number], [4, 2, 3, 1][number]) for number in own_files]
+    assert sorted(found, key=str) == sorted([(None, shared), *own_rows], key=str)
     assert {row["id"]: row["v"] for row in table.scan().to_pylist()} == expected
