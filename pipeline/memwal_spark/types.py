@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
+from memwal import cellwise
 from memwal.errors import InvalidArgument
 from pyspark.errors import PySparkTypeError
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
-from pyspark.sql.types import DataType, DecimalType, StructField, StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
 BATCH_ROWS = 65_536
 """Most rows of a batch that Spark is given."""
@@ -43,7 +44,7 @@ def batches_in_spark(parts: Iterable[pa.Table], schema: StructType) -> Iterator[
 
 def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     try:
-        return column.cast(field.type)
+        return cellwise.cast(column, field.type)
     except pa.ArrowInvalid as error:
         raise InvalidArgument(
             f"[MEMWAL_TYPE] column {field.name} has a value that does not fit Spark's "
@@ -53,10 +54,7 @@ def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
 
 def _kind(field: pa.Field) -> DataType:
     try:
-        kind = from_arrow_type(_widened(field.type))
-        if isinstance(kind, DecimalType) and kind.precision > _DIGITS_MOST:
-            raise PySparkTypeError(f"{kind.simpleString()} has more than {_DIGITS_MOST} digits")
-        return kind
+        return from_arrow_type(_widened(field.type))
     except PySparkTypeError as error:
         raise InvalidArgument(
             f"[MEMWAL_TYPE] column {field.name} has type {field.type}, which Spark does not have: read the other "
@@ -65,12 +63,18 @@ def _kind(field: pa.Field) -> DataType:
 
 
 def _widened(kind: pa.DataType) -> pa.DataType:
-    """``kind``, and the types within, as Spark knows them."""
+    """``kind``, and the types within, as Spark knows them. Raises PySparkTypeError."""
     if pa.types.is_struct(kind):
         fields = (kind.field(number) for number in range(kind.num_fields))
         return pa.struct([field.with_type(_widened(field.type)) for field in fields])
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return pa.list_(kind.value_field.with_type(_widened(kind.value_type)))
-    if pa.types.is_decimal256(kind) and kind.precision <= _DIGITS_MOST:
-        return pa.decimal128(kind.precision, kind.scale)
+    if pa.types.is_decimal(kind):
+        # Spark has no negative scale: hundreds are whole numbers.
+        digits = kind.precision - min(0, kind.scale)
+        if digits > _DIGITS_MOST:
+            raise PySparkTypeError(f"{kind} has more than {_DIGITS_MOST} digits")
+        return pa.decimal128(digits, max(0, kind.scale))
+    if pa.types.is_time32(kind):
+        return pa.time64("us")
     return _WIDENED.get(kind, kind)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import math
 import random
+import shutil
 import struct
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import memwal
@@ -16,11 +18,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from memwal.codec.marks import Mark
 from memwal.errors import InvalidArgument
-from memwal_spark import upsert
+from memwal_spark import upsert, write
 from memwal_spark.errors import said
+from memwal_spark.options import for_writing_streams
+from memwal_spark.streaming import _by_region
 from memwal_spark.types import in_spark
 from memwal_spark.values import as_text
+from memwal_spark.write import RegionTask
 from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -89,6 +95,13 @@ VALUES: Mapping[pa.DataType, list[Any]] = {
     pa.struct([("a", pa.uint16()), ("b", pa.string())]): [{"a": 65535, "b": None}, {"a": None, "b": ""}],
     pa.null(): [None],
 }  # fmt: skip
+
+
+SEQUENCES = [
+    pa.int8(), pa.uint64(), pa.date32(), pa.timestamp("ns"), pa.timestamp("us", "Europe/Berlin"),
+    pa.decimal128(38, 10), pa.string(),
+]  # fmt: skip
+"""Types by which rows may be ordered."""
 
 
 def frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
@@ -177,6 +190,31 @@ def _each(rows: pa.Table) -> list[tuple[Any, ...]]:
     return [row for number in range(rows.num_rows) for row in rows_of(rows.slice(number, 1)).values()]
 
 
+@pytest.mark.parametrize("kind", KEYS, ids=str)
+def test_a_key_of_each_type_goes_through_a_stream_and_a_batch_that_comes_again_puts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType
+) -> None:
+    task = SimpleNamespace(partitionId=lambda: 0, attemptNumber=lambda: 0, taskAttemptId=lambda: 1)
+    monkeypatch.setattr(write, "context", lambda: task)
+    schema = pa.schema([pa.field("k", kind, False), pa.field("seq", kind if kind in SEQUENCES else pa.int64(), False)])
+    keys = pa.array(KEYS[kind], kind).unique()
+    order = keys if kind in SEQUENCES else pa.array(range(len(keys)))
+    given = pa.table([keys, order], schema=schema).cast(to_arrow_schema(in_spark(schema), timezone="UTC"))
+    options = for_writing_streams({"path": str(tmp_path / "t"), "sequenceBy": "seq"})
+    specs = [memwal.bucket("b", "k", 1), memwal.identity("r", "k")]
+    for spec in specs[: 1 if kind == pa.timestamp("ns") else 2]:
+        shutil.rmtree(tmp_path / "t", ignore_errors=True)
+        table = memwal.create(tmp_path / "t", schema, primary_key=["k"], spec=spec)
+        ends = None
+        for batch in (0, 0, 1):
+            mark = Mark(application="query", batch=batch, partitions=(0,))
+            for share in _by_region(table, given, options):
+                RegionTask(options).write(table, share, mark)
+            assert stored(memwal.open(tmp_path / "t")) == rows_of(given.cast(schema))
+            assert ends is None or batch or table.log_ends() == ends
+            ends = table.log_ends()
+
+
 TIMED = [
     ("year", pa.date32()), ("month", pa.timestamp("us")), ("day", pa.timestamp("us", "Europe/Berlin")),
     ("hour", pa.timestamp("us", "UTC")),
@@ -206,12 +244,6 @@ def test_regions_by_times_and_deletes_give_what_a_fold_gives(
         assert stored(memwal.open(tmp_path / "t")) == expected
     assert read(spark, tmp_path / "t", schema) == expected
     assert stored(merged(table)) == expected
-
-
-SEQUENCES = [
-    pa.int8(), pa.uint64(), pa.date32(), pa.timestamp("ns"), pa.timestamp("us", "Europe/Berlin"),
-    pa.decimal128(38, 10), pa.string(),
-]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", SEQUENCES, ids=str)

@@ -2,7 +2,8 @@
 
 pyarrow (26.0) is wrong on some nested columns. Its ``take`` and ``filter`` read beside the values of fixed-size lists
 of fixed-size lists without NULLs, at any depth, where these do not begin at the start of their memory, as they do not
-in a slice; its ``cast`` fails on slices of lists of NULLs. Key columns alone, never nested, may be left to it.
+in a slice; its ``cast`` fails on slices of lists of NULLs, and on what lies under a NULL list. Key columns alone, never
+nested, may be left to it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .errors import InvalidArgument
 
@@ -41,10 +43,9 @@ def converted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 def _converted(values: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     if values.type == field.type:
         return values
-    copied = pa.chunked_array([from_start(chunk) for chunk in values.chunks], values.type)
     try:
-        found = copied.cast(field.type)
-        same = pa.types.is_null(values.type) or _equal(copied, found.cast(values.type))
+        found = cast(values, field.type)
+        same = pa.types.is_null(values.type) or _equal(values, cast(found, values.type))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         reason = f"column {field.name!r} is {values.type}, and its values do not fit {field.type}: {error}"
         raise InvalidArgument(reason, clause="WRITER-015") from error
@@ -55,11 +56,54 @@ def _converted(values: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
 
 
 def _equal(one: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
-    """Whether both have the same values; NaN equals NaN."""
-    if not pa.types.is_floating(one.type):
-        return bool(one.equals(other))
-    numbers = one.to_numpy(), other.to_numpy()
-    return bool(one.is_null().equals(other.is_null()) and np.array_equal(*numbers, equal_nan=True))
+    """Whether both, of one type, have the same values; NaN equals NaN, within lists and structs too."""
+    return bool(one.equals(other)) or _same(pa.concat_arrays(one.chunks), pa.concat_arrays(other.chunks))
+
+
+def _same(one: pa.Array, other: pa.Array) -> bool:
+    if not one.is_null().equals(other.is_null()):
+        return False
+    if pa.types.is_floating(one.type):
+        left, right = (each.to_numpy(zero_copy_only=False) for each in (one, other))
+        return bool(np.array_equal(left, right, equal_nan=True))
+    if pa.types.is_struct(one.type):
+        return all(_same(*pair) for pair in zip(one.flatten(), other.flatten(), strict=True))
+    if pa.types.is_nested(one.type):
+        return pc.list_value_length(one).equals(pc.list_value_length(other)) and _same(one.flatten(), other.flatten())
+    return bool(one.equals(other))
+
+
+def cast(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """``values`` as ``kind``. What lies under a NULL is not looked at; whether there may be NULLs, neither.
+
+    Raises pyarrow's `ArrowInvalid` for a value that does not fit, and `ArrowNotImplementedError`.
+    """
+    return pa.chunked_array([_cast(chunk, kind) for chunk in values.chunks], kind)
+
+
+def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if values.type == kind or not (pa.types.is_nested(values.type) and pa.types.is_nested(kind)):
+        return values if values.type == kind else values.cast(kind)
+    mask = values.is_null() if values.null_count else None
+    if pa.types.is_struct(values.type) and pa.types.is_struct(kind):
+        if children(values.type) and [f.name for f in values.type] == [f.name for f in kind]:
+            below = [_cast(child, field.type) for child, field in zip(values.flatten(), kind, strict=True)]
+            return pa.StructArray.from_arrays(below, fields=list(kind), mask=mask)
+        return values.cast(kind)
+    if pa.types.is_struct(values.type) or pa.types.is_struct(kind):
+        return values.cast(kind)
+    lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
+    ends, items = np.cumsum(lengths), _cast(values.flatten(), kind.value_type)
+    if pa.types.is_fixed_size_list(kind):
+        if (lengths[values.is_valid().to_numpy(zero_copy_only=False)] != kind.list_size).any():
+            raise pa.ArrowInvalid(f"a list has not {kind.list_size} items")
+        at = np.repeat(ends - lengths, kind.list_size) + np.tile(np.arange(kind.list_size), len(values))
+        under = np.repeat(values.is_null().to_numpy(zero_copy_only=False), kind.list_size)
+        items = from_start(items).take(pa.array(at, mask=under))
+        return pa.FixedSizeListArray.from_arrays(items, type=kind, mask=mask)
+    form = pa.LargeListArray if pa.types.is_large_list(kind) else pa.ListArray
+    offsets = pa.array(np.concatenate([[0], ends]), pa.int64() if pa.types.is_large_list(kind) else pa.int32())
+    return form.from_arrays(offsets, items, type=kind, mask=mask)
 
 
 def from_start(values: pa.Array) -> pa.Array:
