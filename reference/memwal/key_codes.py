@@ -34,7 +34,8 @@ class Direct:
     direct = True
 
     def codes(self, keys: pa.Table) -> Codes:
-        return np.concatenate([np.empty(0, dtype=np.int64), *map(_as_integers, keys.column(0).chunks)])
+        parts = [_as_integers(chunk) for chunk in keys.column(0).chunks]
+        return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,11 +49,12 @@ class Seen:
             while self._sets and self._sets[-1][0].num_rows <= 2 * held.num_rows:
                 held = pa.concat_tables([self._sets.pop()[0], held])
             self._sets.append((held, KeySet(held)))
-        found: Mask = np.zeros(keys.num_rows, dtype=np.bool_)
         if self._codes.count and keys.num_rows:
-            found |= self._codes.mask(Direct().codes(keys))
+            found: Mask = self._codes.mask(Direct().codes(keys))
             if keys.column(0).null_count:
                 found &= keys.column(0).is_valid().to_numpy()
+        else:
+            found = np.zeros(keys.num_rows, dtype=np.bool_)
         for _, each in self._sets:
             found |= each.mask(keys)
         return found
@@ -91,6 +92,8 @@ class _Growing:
     def __init__(self) -> None:
         self.count = 0
         """Codes that came, each as often as it did."""
+        self._least, self._behind = 0, 0
+        """All codes that came lie from the one to before the other."""
         self._low = 0
         self._table: Mask = np.zeros(1, dtype=np.bool_)
         """By code, less the least one; one entry more, which stays false and stands for all other codes."""
@@ -100,8 +103,10 @@ class _Growing:
     def add(self, codes: Codes) -> None:
         if not len(codes):
             return
-        self.count += len(codes)
-        self._widen(codes)
+        self._expect(len(codes), *span_of(codes))
+        self._mark(codes)
+
+    def _mark(self, codes: Codes) -> None:
         offsets = offsets_of(codes, self._low, len(self._table))
         inside = offsets < len(self._table) - 1
         if inside.all():
@@ -110,9 +115,11 @@ class _Growing:
         self._table[offsets[inside]] = True
         self._waiting.append(codes[~inside])
 
-    def _widen(self, codes: Codes) -> None:
-        """Let the table reach over ``codes``, if it is not too large then."""
-        least, span = span_of(codes)
+    def _expect(self, count: int, least: int, span: int) -> None:
+        """Let the table reach over the ``span`` codes from ``least`` on, of which ``count`` come, if it may."""
+        self._least = min(self._least, least) if self.count else least
+        self._behind = max(self._behind, least + span) if self.count else least + span
+        self.count += count
         held = len(self._table) - 1
         low = min(self._low, least) if held else least
         high = max(self._low + held, least + span) if held else least + span
@@ -129,12 +136,21 @@ class _Growing:
 
     def join(self, other: _Growing) -> None:
         """Add what has come to ``other``."""
-        self.add(np.flatnonzero(other._table) + other._low)
+        least = max(other._least, other._low)
+        marks = other._table[:-1][least - other._low : max(0, other._behind - other._low)]
+        count = int(np.count_nonzero(marks))
+        if count:
+            self._expect(count, least, len(marks))
+            at = least - self._low
+            if at >= 0 and at + len(marks) < len(self._table):
+                self._table[at : at + len(marks)] |= marks
+            else:
+                self._mark(np.flatnonzero(marks) + least)
         for each in (*(part.distinct for part in other._parts), *other._waiting):
             self.add(each)
 
     def mask(self, codes: Codes) -> Mask:
-        found = self._table[offsets_of(codes, self._low, len(self._table))]
+        found: Mask = self._table.take(offsets_of(codes, self._low, len(self._table)))
         if self._waiting:
             held = np.concatenate(self._waiting)
             self._waiting = []

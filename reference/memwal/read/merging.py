@@ -217,7 +217,8 @@ class Deduplicate:
         alone = bool(matching) and of_base
         judges: list[Judge] = [] if self.deletes else [stays]
         if key and (alone or (of_base and self.unique_base)):
-            judges.insert(0, partial(_unseen, key=key, seen=seen))
+            # Last, so that no rows are picked for a judge after it: which keys have come is the same for all of them.
+            judges.append(partial(_unseen, key=key, seen=seen))
         elif key:  # without a key no row replaces another
             judges.insert(0, partial(_newest, key=key, seen=seen, likely=None if filtering.first else filtering.likely))
         # AMB-99, a pushed filter: unless it tells keys apart, it judges the newest rows only.

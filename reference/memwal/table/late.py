@@ -40,12 +40,17 @@ Judge = Callable[[pa.Table], Mask]
 def agreed(rows: pa.Table, judges: Sequence[Judge]) -> Mask:
     """Which of ``rows`` all ``judges`` let stay; each is asked for those only that the ones before it did."""
     found = np.ones(rows.num_rows, np.bool_)
-    for judge in judges:
+    for number, judge in enumerate(judges, start=1):
         if not rows.num_rows:
             break
         stays = judge(rows)
-        if not stays.all():
+        if stays.all():
+            continue  # all that came so far go on to the next judge
+        if len(stays) == len(found):
+            found &= stays
+        else:
             found[found] = stays
+        if number < len(judges):
             rows = cellwise.where(rows, stays)
     return found
 
@@ -89,6 +94,7 @@ async def chosen_batches(
     else:
         steps = [_Step(stage=step.stage, more=() if number else tuple(names)) for number, step in enumerate(steps)]
     first, *later = steps
+    located = any(step.more for step in later)
     live: Mask | None = None
     with ExitStack() as stack:
         for step in later:
@@ -102,7 +108,8 @@ async def chosen_batches(
                 live = await read.live_rows(io, state, fragment)
             here = live[start : start + batch.num_rows]
             rows = batch if here.all() else cellwise.where(batch, here)
-            async for found in _staying(rows, start + np.flatnonzero(here), steps):
+            offsets = start + np.flatnonzero(here) if located else None
+            async for found in _staying(rows, offsets, steps):
                 yield found.select(list(columns))
 
 
@@ -127,14 +134,18 @@ def _steps(choice: RowChoice, columns: Sequence[str]) -> list[_Step]:
     return steps
 
 
-async def _staying(rows: pa.Table, offsets: Offsets, steps: Sequence[_Step]) -> AsyncIterator[pa.Table]:
-    """Those of ``rows``, which have the columns of the first of ``steps``, that stay, with the columns of all."""
+async def _staying(rows: pa.Table, offsets: Offsets | None, steps: Sequence[_Step]) -> AsyncIterator[pa.Table]:
+    """Those of ``rows``, which have the columns of the first of ``steps``, that stay, with the columns of all.
+
+    ``offsets``: where the rows are; None if no later step reads more of them.
+    """
     stage, later = steps[0].stage, steps[1:]
     wanted = stage.mask(rows.select(list(stage.columns))) if stage is not None else np.ones(rows.num_rows, np.bool_)
     if not wanted.any():
         return
     if not wanted.all():
-        rows, offsets = cellwise.where(rows, wanted), offsets[wanted]
+        rows = cellwise.where(rows, wanted)
+        offsets = offsets[wanted] if offsets is not None else None
     if not later:
         yield rows
         return
@@ -143,6 +154,7 @@ async def _staying(rows: pa.Table, offsets: Offsets, steps: Sequence[_Step]) -> 
         async for found in _staying(rows, offsets, later):
             yield found
         return
+    assert offsets is not None, "rows are located where some step reads more of them"
     async for start, others in late.at(offsets):
         here = rows.slice(start, others.num_rows)
         wider = pa.table([*here.columns, *others.columns], names=[*here.schema.names, *others.schema.names])
