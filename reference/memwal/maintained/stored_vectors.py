@@ -6,14 +6,15 @@ Source: MemWAL revision A, "Vector Search Queries"; AMB-51.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .. import cellwise
 from ..clauses import implements
 from ..codec import protobuf, vector_model
 from ..codec.pb.lance import index_pb2, table_pb2
@@ -33,6 +34,27 @@ _BITS = "_rabit_codes"
 """Column of an IVF_RQ index, whose codes are not used."""
 
 
+@dataclass(frozen=True, slots=True)
+class VectorRows:
+    """Rows of a vector index."""
+
+    addresses: Addresses
+    """Shape (rows,)."""
+    encoded: Encoded | None
+    """Their codes; None: they have none that count, and the vectors themselves do."""
+    fragments: frozenset[int]
+    """The fragments that they are in, or more."""
+
+    def at(self, chosen: npt.NDArray[Any]) -> VectorRows:
+        """Those that a mask or places choose."""
+        encoded = None if self.encoded is None else self.encoded.at(chosen)
+        return VectorRows(self.addresses[chosen], encoded, self.fragments)
+
+    def size_bytes(self) -> int:
+        """Bytes in memory."""
+        return self.addresses.nbytes + (0 if self.encoded is None else self.encoded.size_bytes())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredVectors:
     """One entry of a vector index. It never changes, and neither do its files."""
@@ -45,54 +67,42 @@ class StoredVectors:
     """Of each partition, the row after its last. Shape (partitions,)."""
 
     @implements("PLAN-011", "PLAN-021")
-    async def of(self, partitions: npt.NDArray[np.int64]) -> tuple[Addresses, Encoded | None]:
-        """Row addresses and codes of some partitions, numbered from 0 in the order of the file.
+    async def of(self, partitions: npt.NDArray[np.int64]) -> Sequence[VectorRows]:
+        """The rows of some partitions, in parts."""
+        starts, ends = np.where(partitions > 0, self.ends[partitions - 1], 0), self.ends[partitions]
+        spans = [(start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True) if start < end]
+        if not spans:
+            return []
+        if self.file.layout is not None:
+            return [await self._rows(start, end) for start, end in spans]
+        whole = await self._rows(0, int(self.ends[-1]))
+        return [whole.at(np.concatenate([np.arange(start, end) for start, end in spans]))]
 
-        None instead of codes: there are no rows, or the index has no codes that count, and the vectors themselves do.
-        """
-        chosen = np.sort(partitions)
-        starts = np.concatenate([[0], self.ends[:-1]])[chosen]
-        lengths = self.ends[chosen] - starts
-        own = np.repeat(chosen, lengths)
-        first = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths) if len(own) else own
-        offsets = np.arange(len(own)) + first
-        if not len(offsets):
-            return np.empty(0, np.uint64), None
-        rows = await self._rows(chosen, starts, offsets)
+    async def _rows(self, start: int, end: int) -> VectorRows:
+        """Rows of the file, which are kept."""
+        what = "rows of vectors", self.io.path(self.file.name), self.code.model, start, end
+        return await remembered(self.io, what, partial(self._decoded, start, end), VectorRows.size_bytes)
+
+    async def _decoded(self, start: int, end: int) -> VectorRows:
+        if self.file.layout is None or end - start == self.ends[-1]:
+            with await open_rows(self.io, self.file, start, end - start) as reader:
+                rows = reader.read(start, end - start).select(list(self.file.columns))
+        else:
+            offsets = np.arange(start, end)
+            with await open_at(self.io, self.file, offsets.astype(np.uint64)) as reader:
+                rows = reader.take(offsets).select(list(self.file.columns))
         addresses = rows.column(_ADDRESS).to_numpy().astype(np.uint64)
+        fragments = frozenset(np.unique(addresses >> np.uint64(32)).tolist())
         if not self._codes:
-            return addresses, None
+            return VectorRows(addresses, None, fragments)
         codes = _matrix(rows.column(self._codes[0]))
         if self.code.transposed:
             codes = codes.copy()
-            ends = np.cumsum(lengths)
-            for start, end in zip(ends - lengths, ends, strict=True):
-                codes[start:end] = codes[start:end].reshape(codes.shape[1], end - start).T
-        return addresses, Encoded(np.arange(len(own)), own, codes)
-
-    async def _rows(
-        self, chosen: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64]
-    ) -> pa.Table:
-        total = int(self.ends[-1])
-        if self.file.layout is None or len(offsets) == total:
-            whole = await self._read(0, total)
-            return whole if len(offsets) == total else cellwise.at(whole, offsets)
-        ends = self.ends[chosen]
-        parts = [await self._read(int(start), int(end)) for start, end in zip(starts, ends, strict=True) if start < end]
-        return pa.concat_tables(parts)
-
-    async def _read(self, start: int, end: int) -> pa.Table:
-        """Rows of the file, which are kept."""
-        what = ("rows of vectors", self.io.path(self.file.name), start, end)
-        return await remembered(self.io, what, partial(self._decoded, start, end), lambda rows: int(rows.nbytes))
-
-    async def _decoded(self, start: int, end: int) -> pa.Table:
-        if self.file.layout is None or end - start == self.ends[-1]:
-            with await open_rows(self.io, self.file, start, end - start) as reader:
-                return reader.read(start, end - start).select(list(self.file.columns))
-        offsets = np.arange(start, end)
-        with await open_at(self.io, self.file, offsets.astype(np.uint64)) as reader:
-            return reader.take(offsets).select(list(self.file.columns))
+            cuts = np.unique(np.clip(self.ends, start, end)) - start
+            for first, last in zip([0, *cuts], cuts, strict=False):
+                codes[first:last] = codes[first:last].reshape(codes.shape[1], last - first).T
+        partitions = np.searchsorted(self.ends, np.arange(start, end), side="right")
+        return VectorRows(addresses, self.code.encoded(np.arange(end - start), partitions, codes), fragments)
 
     @property
     def _codes(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ Source: MemWAL revision A, "Vector Index Configuration".
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -65,16 +65,46 @@ class Encoded:
     partitions: npt.NDArray[np.int64]
     """Partition of each row. Shape (rows,)."""
     codes: Codes
+    fixed: Numbers | None = None
+    """IVF_PQ, but for dot: the part of each distance that is the same for every query. Shape (rows,)."""
+
+    def at(self, chosen: npt.NDArray[Any]) -> Encoded:
+        """Those that a mask or places choose."""
+        fixed = None if self.fixed is None else self.fixed[chosen]
+        return Encoded(self.offsets[chosen], self.partitions[chosen], self.codes[chosen], fixed)
+
+    @staticmethod
+    def joined(parts: Sequence[Encoded]) -> Encoded:
+        """All of ``parts``, at least one, which one code made. Numbers are of the type of the last part's."""
+        kind = parts[-1].codes.dtype
+        fixed = [each.fixed for each in parts if each.fixed is not None]
+        return Encoded(
+            np.concatenate([each.offsets for each in parts]),
+            np.concatenate([each.partitions for each in parts]),
+            np.concatenate([each.codes.astype(kind, copy=False) for each in parts]),
+            np.concatenate(fixed) if fixed else None,
+        )
+
+    def size_bytes(self) -> int:
+        """Bytes in memory."""
+        fixed = 0 if self.fixed is None else self.fixed.nbytes
+        return self.offsets.nbytes + self.partitions.nbytes + self.codes.nbytes + fixed
 
 
 @dataclass(frozen=True, slots=True)
 class QueryVector:
-    """A vector that encoded ones are measured by, and what was worked out of it, once for all sources."""
+    """A vector that encoded ones are measured by, and what is worked out of it once for all of them."""
 
     numbers: Numbers
     """Shape (dimension,)."""
-    tables: dict[int, Numbers] = field(default_factory=dict, compare=False, repr=False)
-    """IVF_PQ: by partition, what each codeword of each slice adds to a distance. Shape (slices, 256)."""
+    centroids: Numbers
+    """Distance to each centroid, squared; for dot less the product. Shape (partitions,)."""
+    words: Numbers | None
+    """IVF_PQ: what each codeword of each slice adds to a distance. Shape (slices, 256)."""
+
+    def nearest(self, count: int) -> npt.NDArray[np.int64]:
+        """The ``count`` nearest partitions, nearest first. Shape (count,)."""
+        return np.argsort(self.centroids, kind="stable")[:count]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,22 +155,27 @@ class VectorCode:
             wide = (wide / lengths[:, None]).astype(vectors.dtype).astype(np.float64)
         offsets = np.flatnonzero(present)
         wide, vectors = wide[offsets], vectors[offsets]
-        partitions = self.nearest_partitions(wide, 1)[:, 0]
+        partitions = self._nearest_partition(wide)
         codes = wide.astype(vectors.dtype) if self.kind == "IVF_FLAT" else self._codes(wide, partitions)
-        return Encoded(offsets + start, partitions, codes)
+        return self.encoded(offsets + start, partitions, codes)
 
-    def nearest_partitions(self, vectors: Numbers, count: int) -> npt.NDArray[np.int64]:
-        """The nearest partitions of each vector, nearest first. Shape (rows, count)."""
-        own = np.einsum("ij,ij->i", self.centroids, self.centroids)
-        found = [np.empty((0, count), np.int64)]
-        for part in _batches(vectors, len(self.centroids)):
-            products = part @ self.centroids.T
-            distances = -products if self.metric == "dot" else own - 2 * products
-            if count == 1:
-                found.append(np.argmin(distances, axis=1)[:, None])
-            else:
-                found.append(np.argsort(distances, axis=1, kind="stable")[:, :count])
-        return np.concatenate(found)
+    def encoded(self, offsets: npt.NDArray[np.int64], partitions: npt.NDArray[np.int64], codes: Codes) -> Encoded:
+        """Vectors that this encoded."""
+        if self.codebook is None or self.metric == "dot":
+            return Encoded(offsets, partitions, codes)
+        # |q - c - w|^2, for query, centroid and codewords, is |q - c|^2 + (|w|^2 - 2 q w) + 2 c w.
+        fixed, width = np.zeros(len(codes)), self.codebook.shape[2]
+        for number, words in enumerate(self.codebook):
+            own = self.centroids[partitions, number * width : (number + 1) * width]
+            fixed += 2 * np.einsum("ij,ij->i", own, words[codes[:, number]])
+        return Encoded(offsets, partitions, codes, fixed)
+
+    def _nearest_partition(self, vectors: Numbers) -> npt.NDArray[np.int64]:
+        """The nearest partition of each vector. Shape (rows,)."""
+        own = 0 if self.metric == "dot" else np.einsum("ij,ij->i", self.centroids, self.centroids) / 2
+        parts = _batches(vectors, len(self.centroids))
+        found = [np.argmin(own - part @ self.centroids.T, axis=1) for part in parts]
+        return np.concatenate([np.empty(0, np.int64), *found])
 
     def _codes(self, vectors: Numbers, partitions: npt.NDArray[np.int64]) -> Codes:
         if self.codebook is None:
@@ -184,49 +219,14 @@ class VectorCode:
         return low + encoded.codes.astype(np.float64) * ((high - low) / _TOP)
 
     def _looked_up(self, encoded: Encoded, query: QueryVector) -> npt.NDArray[np.float32]:
-        """Distances under product quantisation: each is a sum over the slices, from a table of all codewords.
-
-        The codewords stand for differences from the centroid, so that each partition has tables of its own.
-        """
-        assert self.codebook is not None
-        slices, words, _ = self.codebook.shape
-        if self.metric == "dot":
-            table = np.einsum("swd,sd->sw", self.codebook, query.numbers.reshape(slices, -1))
-            found = np.ones(len(encoded.codes))
-            for number in range(slices):
-                found -= table[number][encoded.codes[:, number]]
-            return found.astype(np.float32)
-        found = np.zeros(len(encoded.codes))
-        partitions, place = np.unique(encoded.partitions, return_inverse=True)
-        order = np.argsort(place, kind="stable")
-        starts = np.searchsorted(place, np.arange(len(partitions) + 1), sorter=order)
-        step = max(1, _BATCH_NUMBERS // (slices * words))
-        for first in range(0, len(partitions), step):
-            together = partitions[first : first + step].tolist()
-            tables = self._tables(together, query, step)
-            rows = order[starts[first] : starts[first + len(together)]]
-            codes, at = encoded.codes[rows], (place[rows] - first) * (slices * words)
-            sums = np.zeros(len(rows))
-            for number in range(slices):
-                sums += tables.take(at + codes[:, number])
-                at += words
-            found[rows] = sums
-        return np.maximum(found, 0).astype(np.float32)
-
-    def _tables(self, partitions: list[int], query: QueryVector, kept: int) -> Numbers:
-        """The tables of ``partitions``, one behind the other; ``query`` keeps those of the first ``kept``."""
-        assert self.codebook is not None
-        slices, _, width = self.codebook.shape
-        missing = [each for each in partitions if each not in query.tables]
-        found = dict(query.tables)
-        if missing:
-            own = np.einsum("swd,swd->sw", self.codebook, self.codebook)
-            rest = (query.numbers - self.centroids[missing]).reshape(len(missing), slices, width)
-            products = np.matmul(self.codebook, rest.transpose(1, 2, 0)).transpose(2, 0, 1)
-            tables = own - 2 * products + np.einsum("psd,psd->ps", rest, rest)[:, :, None]
-            found.update(zip(missing, tables, strict=True))
-            query.tables.update((each, found[each]) for each in missing[: max(0, kept - len(query.tables))])
-        return np.concatenate([found[each].reshape(-1) for each in partitions])
+        """Distances under product quantisation: sums over the slices, from a table of all codewords."""
+        assert query.words is not None
+        sums = np.zeros(len(encoded.codes))
+        for number, words in enumerate(query.words):
+            sums += words.take(encoded.codes[:, number])
+        if encoded.fixed is None:
+            return (1 + sums).astype(np.float32)
+        return np.maximum(sums + encoded.fixed + query.centroids[encoded.partitions], 0).astype(np.float32)
 
     def query_vector(self, query: npt.ArrayLike) -> QueryVector:
         """``query`` as `distances` takes it; raises `InvalidArgument` for one that has no distance to anything."""
@@ -236,12 +236,24 @@ class VectorCode:
             raise InvalidArgument(f"the query is no vector: {error}") from error
         if vector.shape != (self.dimension,) or not np.isfinite(vector).all():
             raise InvalidArgument(f"the query is not a vector of {self.dimension} finite numbers")
-        if self.metric != "cosine":
-            return QueryVector(vector)
-        length = float(np.sqrt(vector @ vector))
-        if not length:
-            raise InvalidArgument("a zero vector has no direction to compare")
-        return QueryVector(vector / length)
+        if self.metric == "cosine":
+            length = float(np.sqrt(vector @ vector))
+            if not length:
+                raise InvalidArgument("a zero vector has no direction to compare")
+            vector = vector / length
+        if self.metric == "dot":
+            return QueryVector(vector, -(self.centroids @ vector), self._words(-vector))
+        difference = self.centroids - vector
+        return QueryVector(vector, np.einsum("ij,ij->i", difference, difference), self._words(-2 * vector))
+
+    def _words(self, factors: Numbers) -> Numbers | None:
+        """The products of all codewords with their part of ``factors``; but for dot with their own added."""
+        if self.codebook is None:
+            return None
+        found: Numbers = np.einsum("swd,sd->sw", self.codebook, factors.reshape(len(self.codebook), -1))
+        if self.metric != "dot":
+            found += np.einsum("swd,swd->sw", self.codebook, self.codebook)
+        return found
 
 
 @implements("WRITER-025", "AMB-51")

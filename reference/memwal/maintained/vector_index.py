@@ -47,12 +47,7 @@ class VectorIndex:
     def encoded(self) -> Encoded:
         """All vectors; a usable one for each row that has it."""
         if len(self.inserted) != 1:
-            parts = [self.code.encode(_nothing(self.code)), *self.inserted]
-            offsets = np.concatenate([p.offsets for p in parts])
-            partitions = np.concatenate([p.partitions for p in parts])
-            kind = parts[-1].codes.dtype
-            codes = np.concatenate([p.codes.astype(kind, copy=False) for p in parts])
-            self.inserted = [Encoded(offsets, partitions, codes)]
+            self.inserted = [Encoded.joined([self.code.encode(_nothing(self.code)), *self.inserted])]
         return self.inserted[0]
 
     @implements("AMB-109")
@@ -67,8 +62,8 @@ class VectorIndex:
         encoded = self.encoded()
         wanted = live[encoded.offsets]
         if partitions is not None and partitions < len(self.code.centroids):
-            wanted &= np.isin(encoded.partitions, self.code.nearest_partitions(vector.numbers[None, :], partitions)[0])
-        kept = Encoded(encoded.offsets[wanted], encoded.partitions[wanted], encoded.codes[wanted])
+            wanted &= np.isin(encoded.partitions, vector.nearest(partitions))
+        kept = encoded.at(wanted)
         return best(kept.offsets, self.code.distances(kept, vector), k)
 
 

@@ -28,6 +28,9 @@ from .btree import STABLE_ROW_IDS
 from .gap import IndexedPlan
 from .parts import Part, Parts, TablePart
 
+_COVERAGE_BYTES = 1 << 10
+"""About what it takes to know how a generation is searched."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answered:
@@ -41,6 +44,10 @@ class Answered:
     """Fragments of that table that count."""
     merged: tuple[TablePart, frozenset[FragmentId]] | None = None
     """The generation itself, and the fragments of the base that its merge made; None: the table is the source."""
+
+    def by(self, entry: table_pb2.IndexMetadata) -> frozenset[FragmentId]:
+        """Fragments for whose rows one of the entries answers."""
+        return named_fragments(self.state, entry) & self.fragments
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +90,18 @@ async def of_part(part: Part, index: MaintainedIndex | None) -> Coverage:
     if index is None or not isinstance(part, TablePart):
         return Coverage((), None)
     state = await part.opened()
-    if not matches(index, state) or uncovered(state, index.name):
-        return Coverage((), None)
-    return Coverage((Answered(part.io, state, segments(state, index.name), fragment_ids(state)),), ())
+
+    async def made() -> Coverage:
+        if not matches(index, state) or uncovered(state, index.name):
+            return Coverage((), None)
+        return Coverage((Answered(part.io, state, segments(state, index.name), fragment_ids(state)),), ())
+
+    return await part.once(("coverage by an index", part.base.path, index.name), made, lambda _: _COVERAGE_BYTES)
 
 
-def counted(answered: Answered, entry: table_pb2.IndexMetadata, addresses: Addresses) -> Mask:
-    """Which of the rows that an index entry gives it answers for."""
-    fragments = np.array(sorted(named_fragments(answered.state, entry) & answered.fragments), np.uint64)
-    found: Mask = np.isin(addresses >> np.uint64(32), fragments)
+def inside(fragments: frozenset[FragmentId], addresses: Addresses) -> Mask:
+    """Which rows are in one of ``fragments``."""
+    found: Mask = np.isin(addresses >> np.uint64(32), np.array(sorted(fragments), np.uint64))
     return found
 
 

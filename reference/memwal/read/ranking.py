@@ -208,6 +208,7 @@ class FilterStale:
     """Columns of the answer."""
     outcome: str = ""
     metrics: Metrics = field(default_factory=Metrics)
+    _empty: dict[str, pa.Table] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -237,8 +238,10 @@ class FilterStale:
     @implements("PLAN-021", "PLAN-023", "AMB-99", "AMB-107")
     async def _staying(self, part: Part, candidates: Ranked, k: int, value: str) -> tuple[pa.Table, int]:
         """The same, of these candidates; and how many stale ones were met on the way."""
+        nothing = self._nothing(value)
+        if not len(candidates):
+            return nothing, 0
         key = list(self.fresh.view.base.primary_key)
-        base = self.fresh.view.base
         needed = list(dict.fromkeys([*key, *(self.keep.columns if self.keep is not None else ()), *self.columns]))
         found: list[pa.Table] = []
         at, size, dropped = 0, max(_FIRST, 2 * k), 0
@@ -251,9 +254,15 @@ class FilterStale:
             dropped += int(stale.sum())
             found.append(cellwise.where(rows, ~stale).select([*self.columns, value]))
             at, size = at + size, 2 * size
-        shape = pa.schema([*(field_of(base, name) for name in self.columns), pa.field(value, pa.float32())])
-        every = pa.concat_tables([shape.empty_table(), *(cellwise.under(rows, shape) for rows in found)])
+        every = pa.concat_tables([nothing, *(cellwise.under(rows, nothing.schema) for rows in found)])
         return every.slice(0, k), dropped
+
+    def _nothing(self, value: str) -> pa.Table:
+        """The answer without rows."""
+        if value not in self._empty:
+            own = [field_of(self.fresh.view.base, name) for name in self.columns]
+            self._empty[value] = pa.schema([*own, pa.field(value, pa.float32())]).empty_table()
+        return self._empty[value]
 
 
 @dataclass(slots=True)
@@ -337,6 +346,8 @@ class GlobalLimit:
         order, worst = np.empty(0, np.int64), None
         for source in filtering.union.inputs:
             found = await filtering.survivors(source, self.k, sort.value, worst)
+            if rows is not None and not found.num_rows:
+                continue  # it has none that are better than those so far
             rows = found if rows is None else pa.concat_tables([cellwise.at(rows, order), found])
             values = rows.column(sort.value).to_numpy()
             order = np.argsort(-values if sort.greatest else values, kind="stable")[: self.k]

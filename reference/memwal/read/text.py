@@ -31,7 +31,7 @@ from ..table.schema import check_columns
 from . import gap
 from .choosing import chosen_index
 from .filters import RowFilter
-from .indexed import Answered, Coverage, counted, in_base, of_base, of_part
+from .indexed import Answered, Coverage, in_base, inside, of_base, of_part
 from .liveness import Liveness
 from .memtable_part import MemTablePart
 from .nodes import PlanNode, watched
@@ -112,7 +112,7 @@ class Documents:
         for entry in answered.entries:
             for stored in await stored_text.parts(answered.io, entry):
                 addresses = reuse.addresses(stored.addresses, answered.state.moves)
-                own = counted(answered, entry, addresses)
+                own = inside(answered.by(entry), addresses)
                 if answered.merged is not None:
                     there, here = await in_base(self.parts.base, *answered.merged, self.parts.base.base.primary_key)
                     addresses, present = _moved(addresses, there, here)

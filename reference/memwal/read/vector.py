@@ -15,13 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..clauses import implements
-from ..codec.pb.lance import table_pb2
 from ..codec.vector_model import VectorModel
 from ..effects import Io
 from ..errors import InvalidArgument
+from ..ids import FragmentId
 from ..keys import Mask
 from ..maintained.base_index import MaintainedIndex
-from ..maintained.stored_vectors import StoredVectors, open_vectors
+from ..maintained.stored_vectors import StoredVectors, VectorRows, open_vectors
 from ..maintained.vector_code import METRICS, Encoded, QueryVector, VectorCode
 from ..table import reuse
 from ..table.read import ROW_ADDRESS
@@ -31,7 +31,7 @@ from ..table.state import TableState
 from . import gap
 from .choosing import chosen_index
 from .filters import RowFilter
-from .indexed import Answered, Coverage, counted, in_base, of_base, of_part
+from .indexed import Answered, Coverage, in_base, inside, of_base, of_part
 from .memtable_part import MemTablePart
 from .nodes import watched
 from .parts import Part, Parts, TablePart, collect
@@ -186,10 +186,13 @@ class Neighbours:
     """Partitions to be looked at, the nearest ones."""
     probed: int = 0
     """Partitions that were."""
-    stored: list[tuple[Answered, table_pb2.IndexMetadata, StoredVectors]] | None = None
+    stored: list[tuple[Answered, frozenset[FragmentId], StoredVectors]] | None = None
+    """Each entry of an index, and the fragments that it answers for."""
     merged: dict[int, tuple[Addresses, Addresses]] = field(default_factory=dict)
     """Of each generation in the gap the rows of the base that are its own: addresses there and here."""
     found: list[tuple[Addresses, Values]] = field(default_factory=list)
+    ranked: Ranked | None = None
+    """What was found, as long as nothing more is."""
 
     def grow(self) -> bool:
         """Look at twice as many partitions the next time; False if all were."""
@@ -211,22 +214,32 @@ class Neighbours:
             await self._compare_rows(self.query)
         if self.coverage.answered and self.probed < self.wanted:
             count = min(self.wanted, len(self.code.centroids))
-            nearest = self.code.nearest_partitions(self.query.numbers[None, :], count)[0]
-            await self._probe(nearest[self.probed :], self.query)
-            self.probed = count
-        addresses = np.concatenate([np.empty(0, np.uint64), *(each for each, _ in self.found)])
-        values = np.concatenate([np.empty(0, np.float32), *(each for _, each in self.found)])
-        return Ranked(addresses, values, greatest=False)
+            await self._probe(self.query.nearest(count)[self.probed :], self.query)
+            self.probed, self.ranked = count, None
+        if self.ranked is None:
+            addresses = np.concatenate([np.empty(0, np.uint64), *(each for each, _ in self.found)])
+            values = np.concatenate([np.empty(0, np.float32), *(each for _, each in self.found)])
+            self.ranked = Ranked(addresses, values, greatest=False)
+        return self.ranked
 
     async def _open(self) -> None:
         self.stored = []
+        if self.coverage.answered:
+            assert isinstance(self.part, TablePart)
+            what = ("vectors of an index", self.part.base.path, self.asked.column, self.code.model)
+            self.stored = await self.part.once(what, self._opened, len)
         for answered in self.coverage.answered:
-            for entry in answered.entries:
-                self.stored.append((answered, entry, await open_vectors(answered.io, entry, self.code)))
             if answered.merged is not None:
                 generation, fragments = answered.merged
                 base = self.parts.base
                 self.merged[id(answered)] = await in_base(base, generation, fragments, base.base.primary_key)
+
+    async def _opened(self) -> list[tuple[Answered, frozenset[FragmentId], StoredVectors]]:
+        return [
+            (answered, answered.by(entry), await open_vectors(answered.io, entry, self.code))
+            for answered in self.coverage.answered
+            for entry in answered.entries
+        ]
 
     async def _compare_rows(self, query: QueryVector) -> None:
         """Rows that no index answers for, and those of memory."""
@@ -239,27 +252,35 @@ class Neighbours:
 
     async def _probe(self, partitions: npt.NDArray[np.int64], query: QueryVector) -> None:
         assert self.stored is not None
-        for answered, entry, vectors in self.stored:
-            given, encoded = await vectors.of(partitions)
-            addresses, own = self._in_source(answered, entry, given)
-            if not own.any():
-                continue  # others answer for all that this part of the index holds
-            if encoded is not None:
-                kept = Encoded(np.flatnonzero(own), encoded.partitions[own], encoded.codes[own])
-                self.found.append((addresses[own], self.code.distances(kept, query)))
-            else:
-                assert isinstance(self.part, TablePart)
-                rows = await self.part.at([self.asked.column], np.unique(addresses[own]))
-                measured = self.code.encode(rows.column(self.asked.column))
-                there = rows.column(ROW_ADDRESS).to_numpy()[measured.offsets]
-                self.found.append((there, self.code.distances(measured, query)))
+        for answered, fragments, vectors in self.stored:
+            for held in await vectors.of(partitions):
+                await self._compare(answered, fragments, held, query)
+
+    async def _compare(
+        self, answered: Answered, fragments: frozenset[FragmentId], held: VectorRows, query: QueryVector
+    ) -> None:
+        addresses, own = self._in_source(answered, fragments, held)
+        if not own.any():
+            return  # others answer for all of these
+        if not own.all():
+            held, addresses = held.at(own), addresses[own]
+        if held.encoded is not None:
+            self.found.append((addresses, self.code.distances(held.encoded, query)))
+        else:
+            assert isinstance(self.part, TablePart)
+            rows = await self.part.at([self.asked.column], np.unique(addresses))
+            measured = self.code.encode(rows.column(self.asked.column))
+            there = rows.column(ROW_ADDRESS).to_numpy()[measured.offsets]
+            self.found.append((there, self.code.distances(measured, query)))
 
     def _in_source(
-        self, answered: Answered, entry: table_pb2.IndexMetadata, given: Addresses
+        self, answered: Answered, fragments: frozenset[FragmentId], held: VectorRows
     ) -> tuple[Addresses, Mask]:
-        """Addresses in the source of the rows that an index entry gives, and which of them it answers for."""
-        addresses = reuse.addresses(given, answered.state.moves)
-        own = counted(answered, entry, addresses)
+        """Addresses in the source of rows of an index entry, and which of them it answers for."""
+        if not answered.state.moves and answered.merged is None and held.fragments <= fragments:
+            return held.addresses, np.ones(len(held.addresses), np.bool_)
+        addresses = reuse.addresses(held.addresses, answered.state.moves)
+        own = inside(fragments, addresses)
         if answered.merged is not None:
             there, here = self.merged[id(answered)]
             own &= np.isin(addresses, there)
@@ -287,10 +308,4 @@ def _encoded(part: Part, rows: pa.Table, code: VectorCode, column: str, index: M
     if held is None or not isinstance(part, MemTablePart) or part.indexes is None:
         return code.encode(rows.column(column))
     done = part.indexes.rows_indexed
-    parts = [*held, code.encode(rows.column(column).slice(done), done)]
-    kind = parts[-1].codes.dtype
-    return Encoded(
-        np.concatenate([each.offsets for each in parts]),
-        np.concatenate([each.partitions for each in parts]),
-        np.concatenate([each.codes.astype(kind, copy=False) for each in parts]),
-    )
+    return Encoded.joined([*held, code.encode(rows.column(column).slice(done), done)])

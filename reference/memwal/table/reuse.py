@@ -70,7 +70,8 @@ class RewrittenFragments:
         which = np.searchsorted(ends, places, side="right")
         ids = np.array([number for number, _ in self.targets], np.uint64)[which]
         starts = np.concatenate([[0], ends[:-1]])[which]
-        return (ids << np.uint64(32)) + (places - starts).astype(np.uint64)
+        found: Addresses = (ids << np.uint64(32)) + (places - starts).astype(np.uint64)
+        return found
 
 
 def is_reuse(entry: table_pb2.IndexMetadata) -> bool:
