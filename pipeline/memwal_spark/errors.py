@@ -21,6 +21,8 @@ HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 """Variable of a Spark worker's environment: the process, which ends with an error, reports its text alone."""
 
 _CODE = "[MEMWAL_"
+_JAVA = re.compile(r"^(?:: |Caused by: )[\w.$]+: ([^\n]*?)(?: SQLSTATE: \w{5})?$", re.MULTILINE)
+"""What an exception of Java's says, which Python has no error of its own for."""
 _SENTENCE = re.compile(r"\[MEMWAL_[A-Z_]+\] [^\n]*?(?= SQLSTATE: \w{5}|\n|$)")
 
 
@@ -52,10 +54,18 @@ def _in_worker() -> bool:
 
 
 def said(error: BaseException) -> str:
-    """What a person has to know of an error that Spark raised: our sentence in it, else its first line."""
+    """What a person has to know of an error that Spark raised: our sentence in it, else its first line.
+
+    Of an error of Java's, what it says and what its first cause says.
+    """
     text = str(error)
     found = _SENTENCE.search(text)
-    return found[0] if found is not None else text.partition("\n")[0]
+    if found is not None:
+        return found[0]
+    java = [each.strip() for each in _JAVA.findall(text) if each.strip()]
+    if text.startswith("An error occurred while calling ") and java:
+        return " ".join(dict.fromkeys([java[0], java[-1]]))
+    return text.partition("\n")[0]
 
 
 @contextmanager

@@ -30,6 +30,7 @@ from memwal_spark.jobs.fitting import fitted
 from memwal_spark.jobs.sessions import has_master
 from memwal_spark.jobs.spread import JobDone, TaskDone
 from memwal_spark.jobs.upkeep import _shares
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_schema
 from typer import Typer
@@ -464,16 +465,20 @@ def test_texts_become_what_they_say(spark: SparkSession) -> None:
         ("day", "'2026-11-22 10:00:00'"),
         ("day", "TIMESTAMP_NTZ'2026-11-22 10:00:00'"),
         ("at", "'2026-11-22 01:02:03.0000001'"),
+        ("at", "'2026-11-22T01:02:03+02:00'"),
+        ("at", "'2026-11-22 01:02Z'"),
         ("ok", "'maybe'"),
         ("ok", "2"),
-        ("many", "array(1L, 3000000000L)"),
+        ("many.item", "array(1L, 3000000000L)"),
+        ("many", "'[1]'"),
     ],
 )
 def test_a_value_that_a_column_would_change_fails_the_job_and_is_named(
     spark: SparkSession, column: str, value: str
 ) -> None:
     texts = spark.createDataFrame([tuple(GOOD.values())], list(GOOD)).selectExpr("*", "array(1L, 2L) AS many")
-    rows = as_typed(texts.selectExpr(*[f"{value} AS {n}" if n == column else n for n in texts.columns]))
+    changed = column.partition(".")[0]
+    rows = as_typed(texts.selectExpr(*[f"{value} AS {n}" if n == changed else n for n in texts.columns]))
     with pytest.raises(PySparkException) as refused:
         rows.collect()
     assert said(refused.value).startswith(f"[MEMWAL_CAST] column {column}: ")
@@ -495,6 +500,76 @@ def test_a_source_that_cannot_be_read_is_named(spark: SparkSession, tmp_path: Pa
         jobs.write(spark, str(tmp_path / "t"), ["in.txt"], sequence_by="seq")
     with pytest.raises(InvalidArgument, match=r"\[MEMWAL_SOURCE\] .*none\.csv cannot be read as csv"):
         jobs.write(spark, str(tmp_path / "t"), [str(tmp_path / "none.csv")], sequence_by="seq")
+
+
+MADE = pa.schema(
+    [
+        *SCHEMA,
+        pa.field("n", pa.int32()),
+        pa.field("bytes", pa.binary()),
+        pa.field("prices", pa.list_(pa.decimal128(6, 2))),
+        pa.field("inner", pa.struct([("at", pa.timestamp("us", "UTC")), ("more", pa.struct([("n", pa.int8())]))])),
+    ]
+)
+
+
+def loaded(spark: SparkSession, path: Path, name: str, content: str, **options: str) -> list[tuple[object, ...]]:
+    """What a table has when ``content`` was written into it; columns are those that the file begins with."""
+    path.mkdir(exist_ok=True)
+    (path / name).write_bytes(content.encode())
+    schema = MADE if name.endswith("json") else pa.schema(list(MADE)[:5])
+    memwal.create(path / f"{name} t", schema, primary_key=["id"], spec=memwal.bucket("b", "id", 1))
+    jobs.write(spark, str(path / f"{name} t"), [str(path / name)], sequence_by="seq", **options)  # type: ignore[arg-type]
+    return sorted(tuple(row.values()) for row in memwal.open(path / f"{name} t").scan().to_pylist())
+
+
+def test_a_text_of_csv_may_have_quotes_backslashes_and_ends_of_lines_and_may_be_empty(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    texts = ['"a\r\n5,6,7,8,9"', '"said ""no"""', '""', "", '"c:\\"', '" x\t"']
+    numbers = ['""', *[""] * 5]
+    lines = [f"{n},{n},{text},{number},ab" for n, (text, number) in enumerate(zip(texts, numbers, strict=True))]
+    found = loaded(spark, tmp_path, "a.csv", "\n".join(["id,seq,text,n,bytes", *lines, ""]))
+    said_so = ["a\r\n5,6,7,8,9", 'said "no"', "", None, "c:\\", " x\t"]
+    assert found == [(n, n, text, None, b"ab") for n, text in enumerate(said_so)]
+    of_spark = 'id,seq,text,n,bytes\n1,1,"said \\"no\\"",7,\n'
+    assert loaded(spark, tmp_path, "b.csv", of_spark, csv_escape="\\") == [(1, 1, 'said "no"', 7, None)]
+    with pytest.raises(PySparkException, match=r"\[MEMWAL_CSV\] column text: .*csv_escape"):
+        loaded(spark, tmp_path, "c.csv", of_spark)
+
+
+def test_bytes_of_json_are_base64_and_lists_and_structs_become_what_they_say(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    first = {"id": 1, "seq": 1, "text": "\n", "n": 7, "bytes": "AP8=", "prices": [1.5, 2, None], "inner": {"at": AT}}
+    second = {"id": 2, "seq": 2, "prices": [], "inner": {"more": {"n": 127}}}
+    found = loaded(spark, tmp_path, "a.json", f"{json.dumps(first)}\n{json.dumps(second)}\n")
+    at = datetime.datetime(2026, 11, 22, 1, 2, 3, 500_000, tzinfo=datetime.UTC)
+    prices = [Decimal("1.50"), Decimal("2.00"), None]
+    assert found == [
+        (1, 1, "\n", 7, b"\0\xff", prices, {"at": at, "more": None}),
+        (2, 2, None, None, None, [], {"at": None, "more": {"n": 127}}),
+    ]
+    for wrong, message in [
+        ({"bytes": "no base64!"}, r"\[MEMWAL_CAST\] column bytes: .*no base64!"),
+        ({"inner": {"more": {"n": 128}}}, r"\[MEMWAL_CAST\] column inner\.more\.n: .* tinyint as it is: 128"),
+        ({"inner": {"more": {"m": 1}}}, r"\[MEMWAL_SCHEMA\] column inner\.more of the rows has fields .*\['m'\]"),
+    ]:
+        with pytest.raises((PySparkException, InvalidArgument), match=message):
+            loaded(spark, tmp_path / str(len(message)), "a.json", json.dumps(first | wrong))
+
+
+AT = "2026-11-22T03:02:03.5+02:00"
+
+
+def test_a_file_that_spark_cannot_read_is_named_with_what_is_wrong(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(
+        InvalidArgument, match=r"\[MEMWAL_SOURCE\] .*a\.json cannot be read as json: .*Malformed record"
+    ):
+        loaded(spark, tmp_path, "a.json", '{"id": 1\n{"id": 2}\n')
+    with pytest.raises(Py4JJavaError) as refused:
+        loaded(spark, tmp_path, "a.csv", "id,seq,text,n,bytes\n1,1\n")
+    assert re.search(r"reading file .*a\.csv\. \[MALFORMED_CSV_RECORD\] Malformed CSV record: 1,1", said(refused.value))
 
 
 @pytest.mark.long

@@ -72,6 +72,7 @@ def write(
         str | None, typer.Option(help="Column with each row's region id, for tables without a region spec; not stored.")
     ] = None,
     ignore: Annotated[list[str] | None, typer.Option(help="Column that is not stored; may be repeated.")] = None,
+    csv_escape: Annotated[str | None, typer.Option(help='What CSV has before a quote: " (default) or \\.')] = None,
     txn_app_id: Annotated[
         str | None, typer.Option(help="Application whose batches are written once each; with --txn-version.")
     ] = None,
@@ -92,20 +93,19 @@ def write(
         if (txn_app_id is None) != (txn_version is None):
             raise InvalidArgument("[MEMWAL_OPTION] --txn-app-id and --txn-version are given together or not at all")
         check_name("way with late rows", late_rows, ("drop", "keep", "fail"))
-        if format_ is not None:
-            check_name("format", format_, ("parquet", "json", "csv"))
         with sessions.started("memwal spark write", master) as spark, _busy("writing"):
             done = loading.write(
                 spark,
                 table,
                 sources,
                 sequence_by=sequence_by,
-                format=format_,  # type: ignore[arg-type] # looked at above
+                format=format_,  # type: ignore[arg-type] # looked at there
                 late_rows=late_rows,  # type: ignore[arg-type] # looked at above
                 delete_column=delete_column,
                 change_type_column=change_type_column,
                 region_column=region_column,
                 ignore=ignore or (),
+                csv_escape=csv_escape,
                 txn=None if txn_app_id is None or txn_version is None else (txn_app_id, txn_version),
                 flush_every_rows=flush_every_rows,
                 storage=_options(storage),
