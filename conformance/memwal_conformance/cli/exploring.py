@@ -43,6 +43,9 @@ def explore(
     native_version: Annotated[
         str | None, typer.Option(help="With `native`: this version, in an environment of its own.")
     ] = None,
+    enough: Annotated[
+        int | None, typer.Option(min=1, help="End with so many findings. Default: continue after each.")
+    ] = None,
     limit: Annotated[float, typer.Option(min=1, help="Seconds that a message may take before it is a hang.")] = 15.0,
     out: Annotated[Path, typer.Option(help="Folder for findings.json, logs and reproductions.")] = Path("out/findings"),
     lives: Annotated[Path | None, typer.Option(help="A file of lives of your own, as conformance/lives.toml.")] = None,
@@ -74,6 +77,7 @@ def explore(
                 seconds=seconds,
                 preemptions=preemptions,
                 seed=seed,
+                enough=enough,
                 say=lambda line: typer.echo(line, err=True),
             )
             exploration.run()

@@ -121,6 +121,8 @@ class ForeignExploration:
     seed: int = 0
     most: int | None = None
     """Plans that are run at most; None: as many as the time allows."""
+    enough: int | None = None
+    """It ends with so many findings; None: it continues after each."""
     say: Callable[[str], None] = lambda line: None
     notebook: Notebook = field(init=False)
     jobs: list[_Job] = field(init=False)
@@ -173,7 +175,7 @@ class ForeignExploration:
 
     def _worker(self, harness: Harness, work: Iterator[tuple[_Job, Plan] | None]) -> None:
         recoverer = Recoverer(harness, self.revision, self._judged)
-        while time.monotonic() < self._until:
+        while time.monotonic() < self._until and (self.enough is None or len(self.notebook.findings) < self.enough):
             with self._lock:
                 following = END if self._begun == self.most else next(work, END)
                 self._begun += isinstance(following, tuple)

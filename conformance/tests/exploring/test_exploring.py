@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from memwal.errors import InvalidArgument
@@ -33,9 +34,9 @@ def explored() -> Iterator[object]:
     """Explores an adapter with so many runs of one life."""
     open_: list[Harness] = []
 
-    def explore(command: tuple[str, ...], life: ForeignLife, most: int) -> ForeignExploration:
+    def explore(command: tuple[str, ...], life: ForeignLife, most: int, **more: Any) -> ForeignExploration:
         open_.append(Harness(command, 30.0, {}))
-        made = ForeignExploration(harnesses=open_[-1:], revision="B", lives=[life], seconds=3600, most=most)
+        made = ForeignExploration(harnesses=open_[-1:], revision="B", lives=[life], seconds=3600, most=most, **more)
         made.run()
         return made
 
@@ -52,7 +53,8 @@ def test_the_reference_is_accused_of_nothing(explored) -> None:
 
 
 def test_an_implementation_that_halves_puts_is_found_and_the_finding_is_kept(explored, tmp_path: Path) -> None:
-    found = explored(broken("halves_puts"), SHORT, 1)
+    found = explored(broken("halves_puts"), SHORT, 100, enough=1)
+    assert found._begun == 1
     (one,) = found.notebook.findings
     assert (one.oracle, one.severity, one.hit, one.confirmed) == ("rows", "critical", "no fault", True)
     assert one.words == "the row … is missing"
