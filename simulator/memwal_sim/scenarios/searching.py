@@ -117,7 +117,7 @@ async def _rank(search: _SourceSearch, part: Part, coverage: Coverage, value: st
 
 async def _indexed(parts: Parts, answered: Answered, entry: table_pb2.IndexMetadata, value: str) -> Addresses:
     addresses = _equal(await _pages(answered.io, entry), "values", "ids", value)
-    addresses = addresses[indexed.counted(answered, entry, addresses)]
+    addresses = addresses[indexed.inside(answered.by(entry), addresses)]
     if answered.merged is None:
         return addresses
     there, here = await indexed.in_base(parts.base, *answered.merged, parts.base.base.primary_key)
