@@ -93,13 +93,17 @@ def write(
         if (txn_app_id is None) != (txn_version is None):
             raise InvalidArgument("[MEMWAL_OPTION] --txn-app-id and --txn-version are given together or not at all")
         check_name("way with late rows", late_rows, ("drop", "keep", "fail"))
+        if format_ is not None:
+            check_name("format", format_, ("parquet", "json", "csv"))
+        if csv_escape is not None:
+            check_name("escape of CSV", csv_escape, loading.ESCAPES)
         with sessions.started("memwal spark write", master) as spark, _busy("writing"):
             done = loading.write(
                 spark,
                 table,
                 sources,
                 sequence_by=sequence_by,
-                format=format_,  # type: ignore[arg-type] # looked at there
+                format=format_,  # type: ignore[arg-type] # looked at above
                 late_rows=late_rows,  # type: ignore[arg-type] # looked at above
                 delete_column=delete_column,
                 change_type_column=change_type_column,
