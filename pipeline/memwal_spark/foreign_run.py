@@ -172,7 +172,7 @@ class ForeignRun(OwnWriter):
         checks = json.loads(asked.stdout)["checks"]
         self._found(
             when,
-            *(f"{', '.join(c['clauses'])}: {c['check']}: {_first(c['faults'])}" for c in checks if c["faults"]),
+            *(f"{', '.join(c['blamed'])}: {c['check']}: {_first(c['faults'])}" for c in checks if c["faults"]),
             looked_at=sum(c["looked_at"] for c in checks),
             choices=tuple(
                 f"{note}: {c['check']}: {_first([each['what'] for each in c['choices'] if each['ambiguity'] == note])}"

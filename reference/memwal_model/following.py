@@ -70,6 +70,8 @@ class Stopped:
     """Why it cannot happen, or what it would have done."""
     barrier: bool = False
     """The change is a barrier: an entry without rows, which is put where it should not stand, and hides nothing."""
+    left: str = ""
+    """The field that is another one than the steps leave; empty if a step cannot happen at all."""
 
     def __str__(self) -> str:
         if self.nearest is None:
@@ -226,7 +228,7 @@ def _taken(course: Course, plan: Sequence[Step], seen: Partial) -> tuple[Course,
     if wrong:
         blamed = (step for step in plan if wrong[0] in {each.name for each in ACTIONS[step[0]].changed})
         made = f"it does not make that: {_told(wrong[0], course, seen)} is left"
-        return Stopped(_changed(start, seen), next(blamed, plan[0] if plan else None), made)
+        return Stopped(_changed(start, seen), next(blamed, plan[0] if plan else None), made, left=wrong[0])
     course, own = _settled(course)
     return course, (*steps, *own)
 

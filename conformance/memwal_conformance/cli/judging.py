@@ -59,8 +59,8 @@ def judge(
         print_json({"revision": revision, "clean": not broken, "checks": [_plain(each) for each in results]})
     else:
         for each in results:
-            for fault in each.faults:
-                _say(f"{', '.join(each.clauses)}: {each.check}: {fault}")
+            for fault in each.broken:
+                _say(f"{', '.join(fault.clauses)}: {each.check}: {fault.what}")
             for choice in each.choices[:1]:
                 _say(f"{choice.ambiguity}: {each.check}: {choice.what} ({len(each.choices)} of this kind)")
         looked = sum(each.looked_at for each in results)
@@ -78,6 +78,7 @@ def _plain(result: CheckResult) -> dict[str, Any]:
         "check": result.check,
         "clauses": list(result.clauses),
         "looked_at": result.looked_at,
+        "blamed": list(result.blamed),
         "faults": list(result.faults),
         "choices": [{"what": each.what, "ambiguity": each.ambiguity} for each in result.choices],
     }

@@ -169,12 +169,12 @@ class Recoverer:
         try:
             store = judged.read(root, self.revision, key)
             for result in structure.run(store):
-                for fault in result.faults:
+                for fault in result.broken:
                     yield Symptom(
                         oracle="structure",
-                        words=f"{result.check}: {without_names(fault)}",
-                        detail=fault,
-                        clauses=result.clauses,
+                        words=f"{result.check}: {without_names(fault.what)}",
+                        detail=fault.what,
+                        clauses=fault.clauses,
                         order=state.order,
                         where=where,
                     )

@@ -15,6 +15,7 @@ from typing import Any
 from .wire import DamagedBytes, WireMessage
 
 _NAME = re.compile(r"[01]{64}")
+_NUMBERED, _OF, _AT = dict.fromkeys("ABR", "MANIFEST-018"), {"A": "MANIFEST-003"}, {"A": "MANIFEST-004"}
 
 
 def number_of(name: str, suffix: str) -> int | None:
@@ -128,11 +129,11 @@ def manifest(data: bytes, region_id: str | None = None, version: int | None = No
         numbers=frozenset(field.number for field in message.fields),
     )
     if not decoded.version:
-        raise DamagedBytes("the manifest says version 0, and versions are numbered from 1")
+        raise DamagedBytes("the manifest says version 0, and versions are numbered from 1", clauses=_NUMBERED)
     if region_id is not None and decoded.region_id != region_id:
-        raise DamagedBytes(f"the manifest is of region {decoded.region_id}, its path says {region_id}")
+        raise DamagedBytes(f"the manifest is of region {decoded.region_id}, its path says {region_id}", clauses=_OF)
     if version is not None and decoded.version != version:
-        raise DamagedBytes(f"the manifest says version {decoded.version}, its name says {version}")
+        raise DamagedBytes(f"the manifest says version {decoded.version}, its name says {version}", clauses=_AT)
     return decoded
 
 

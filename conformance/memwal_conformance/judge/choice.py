@@ -14,5 +14,20 @@ class Choice:
     ambiguity: str
 
 
-Seen = Iterator[str | Choice | None]
-"""One item per thing looked at: None if it is in order, else what is wrong with it, or what was chosen."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breach:
+    """Something that is wrong, with the clauses that it breaks; a check is about more of them."""
+
+    what: str
+    clauses: tuple[str, ...]
+
+
+def breach(what: str, *clauses: str) -> Breach:
+    """``what`` is wrong, and breaks ``clauses``."""
+    return Breach(what=what, clauses=clauses)
+
+
+Seen = Iterator[str | Breach | Choice | None]
+"""One item per thing looked at: None if it is in order, else what is wrong with it, or what was chosen.
+
+A text alone breaks every clause of its check."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from itertools import pairwise
 
-from .choice import Choice, Seen
+from .choice import Choice, Seen, breach
 from .store import JudgedStore
 
 WAL_COLLECTION = "memwal.wal_collection"
 """Config key of a table whose WAL entries may be collected: a stalled put may then fill one place below the pointer."""
+
+
+_SUFFIX = {"A": "WAL-014", "B": "WAL-015", "R": "WAL-015"}
 
 
 def wal_forms(store: JudgedStore) -> Seen:
@@ -26,11 +29,14 @@ def wal_names(store: JudgedStore) -> Seen:
     for region in store.regions.values():
         plain = [int(f"{position:064b}"[::-1], 2) for position in region.wal]
         if _dense(plain) and not _dense(region.wal):
-            yield f"{region.region_id}: its {len(plain)} entries are numbered in binary with the highest digit first"
+            told = f"{region.region_id}: its {len(plain)} entries are numbered in binary with the highest digit first"
+            yield breach(told, "WAL-013")
         for name in region.wal_names:
             stem, _, found = name.partition(".")
-            good = len(stem) == 64 and not set(stem) - {"0", "1"} and found == suffix
-            yield None if good else f"{region.region_id}/wal/{name} is not 64 binary digits and .{suffix}"
+            digits = len(stem) == 64 and not set(stem) - {"0", "1"}
+            clauses = [*([] if digits else ["WAL-013"]), *([] if found == suffix else [_SUFFIX[store.layout.revision]])]
+            told = f"{region.region_id}/wal/{name} is not 64 binary digits and .{suffix}"
+            yield breach(told, *clauses) if clauses else None
 
 
 def _dense(numbers: Collection[int]) -> bool:
@@ -63,10 +69,12 @@ def wal_epochs(store: JudgedStore) -> Seen:
             if entry.epoch < highest:
                 told = f"{region.region_id}: entry {position} has epoch {entry.epoch} after an entry of epoch {highest}"
                 empty = store.layout.overtaken_barriers and entry.rows.num_rows == 0
-                yield Choice(what=f"{told}, and no rows", ambiguity="AMB-27") if empty else told
+                barrier = Choice(what=f"{told}, and no rows", ambiguity="AMB-27")
+                yield barrier if empty else breach(told, "FENCE-017")
             elif region.newest is None or entry.epoch > region.newest.epoch:
                 stored = None if region.newest is None else region.newest.epoch
-                yield f"{region.region_id}: entry {position} has epoch {entry.epoch}, the manifest {stored}"
+                told = f"{region.region_id}: entry {position} has epoch {entry.epoch}, the manifest {stored}"
+                yield breach(told, "WAL-011")
             else:
                 yield None
             highest = max(highest, entry.epoch)

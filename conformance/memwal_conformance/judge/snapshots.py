@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from . import wal
 from .artifacts import Manifest
+from .choice import Seen, breach
 from .store import JudgedStore
 from .wire import DamagedBytes
 
@@ -23,6 +24,7 @@ POINTERS = {
 }
 """Columns of the replay pointer and of the last-seen hint, by revision."""
 FILES = "_indices/*/index.lance"
+_COPIED = {"A": ("INDEX-022", "SNAP-021"), "B": ("INDEX-022",), "R": ("INDEX-022",)}
 CLAUSES = ("SNAP-002", "SNAP-003", "SNAP-004", "SNAP-005", "SNAP-006", "SNAP-007", "SNAP-008", "SNAP-009")
 """Clause of each column."""
 TYPES = (pa.binary(16), pa.uint64(), pa.uint32(), pa.uint64(), pa.uint64(), pa.uint64(), pa.uint64())
@@ -60,7 +62,7 @@ def column(at: int, store: JudgedStore) -> Iterator[str | None]:
         yield _column_fault(found, at, store.layout.revision)
 
 
-def rows(store: JudgedStore) -> Iterator[str | None]:
+def rows(store: JudgedStore) -> Seen:
     """One row per region, as many as num_regions says, each as the manifest version that it names (or later hints)."""
     revision = store.layout.revision
     for found in _readable(store):
@@ -68,17 +70,24 @@ def rows(store: JudgedStore) -> Iterator[str | None]:
             continue
         regions = [str(uuid.UUID(bytes=value)) for value in found["region_id"].to_pylist()]
         twice = sorted({region for region in regions if regions.count(region) > 1})
-        yield f"{twice[0]} has {regions.count(twice[0])} rows in the snapshot" if twice else None
+        told = f"{twice[0]} has {regions.count(twice[0])} rows in the snapshot" if twice else ""
+        yield breach(told, "SNAP-001") if twice else None
         for details in store.table.memwal:
             if details.inline_snapshots:
-                said = details.num_regions
-                yield None if said == len(regions) else f"num_regions is {said}, and the snapshot has {len(regions)}"
+                told = f"num_regions is {details.num_regions}, and the snapshot has {len(regions)}"
+                clause = "INDEX-012" if revision == "A" else "SNAP-001"
+                yield breach(told, clause) if details.num_regions != len(regions) else None
         for region_id, row in zip(regions, found.to_pylist(), strict=True):
             region = store.regions.get(region_id)
-            manifest = region.manifests.get(row["version"]) if region is not None else None
+            if region is None or region.newest is None:
+                continue  # the region is gone, or has no manifest that can be read, which other checks are about
+            manifest = region.manifests.get(row["version"])
             if manifest is not None:
                 wrong = _difference(row, manifest, revision)
-                yield f"{region_id}, version {manifest.version}: {wrong}" if wrong else None
+                yield breach(f"{region_id}, version {manifest.version}: {wrong}", *_COPIED[revision]) if wrong else None
+            elif row["version"] > region.newest.version:
+                told = f"{region_id}: the snapshot was read from version {row['version']}, which there has never been"
+                yield breach(told, "SNAP-003")
 
 
 def hints(store: JudgedStore) -> dict[str, int]:

@@ -52,7 +52,7 @@ class JudgedRegion:
     strangers: tuple[str, ...]
     """Entries of the region folder that the layout does not have."""
     hint: int | None
-    damaged: tuple[tuple[str, str], ...] = field(default=())
+    damaged: tuple[tuple[str, DamagedBytes], ...] = field(default=())
     """Name of the object (``manifest/…``, ``wal/…``) and what is wrong with it."""
 
     @property
@@ -126,7 +126,7 @@ def read(root: Path, revision: str, key: Sequence[str], storage: Mapping[str, st
 
 def region(folder: Path, layout: StoreLayout) -> JudgedRegion:
     """Read one region folder."""
-    damaged: list[tuple[str, str]] = []
+    damaged: list[tuple[str, DamagedBytes]] = []
     manifests: dict[int, Manifest] = {}
     for path in _files(folder / "manifest"):
         version = number_of(path.name, "binpb")
@@ -135,7 +135,7 @@ def region(folder: Path, layout: StoreLayout) -> JudgedRegion:
         try:
             manifests[version] = artifacts.manifest(path.read_bytes(), folder.name, version)
         except DamagedBytes as error:
-            damaged.append((f"manifest/{path.name}", str(error)))
+            damaged.append((f"manifest/{path.name}", error))
     entries: dict[int, JudgedWalEntry] = {}
     names = tuple(path.name for path in _files(folder / "wal") if ".tmp" not in path.name)
     for name in names:
@@ -145,14 +145,14 @@ def region(folder: Path, layout: StoreLayout) -> JudgedRegion:
         try:
             entries[position] = wal.decode((folder / "wal" / name).read_bytes(), layout.container)
         except DamagedBytes as error:
-            damaged.append((f"wal/{name}", str(error)))
+            damaged.append((f"wal/{name}", error))
     hint: int | None = None
     hint_file = folder / "manifest" / "version_hint.json"
     if hint_file.exists():
         try:
             hint = artifacts.hint(hint_file.read_bytes())
         except DamagedBytes as error:
-            damaged.append(("manifest/version_hint.json", str(error)))
+            damaged.append(("manifest/version_hint.json", error))
     inside = sorted(p.name for p in folder.iterdir())
     generations = tuple(name for name in inside if generation_number(name) is not None)
     return JudgedRegion(

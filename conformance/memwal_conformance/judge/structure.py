@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import functools
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from . import bloom, content, entries, key_index, progress, snapshots, table
-from .artifacts import Manifest
-from .choice import Choice, Seen
-from .store import JudgedRegion, JudgedStore, generation_number, replay_start
+from . import bloom, content, entries, generations, key_index, progress, snapshots, table
+from .choice import Breach, Choice, Seen, breach
+from .generations import steps, trigger, where
+from .store import JudgedStore
 from .wire import DamagedBytes
 
 
@@ -34,9 +34,20 @@ class CheckResult:
 
     check: str
     clauses: tuple[str, ...]
+    """All that it is about; what is wrong breaks some of them."""
     looked_at: int
-    faults: tuple[str, ...]
+    broken: tuple[Breach, ...]
     choices: tuple[Choice, ...] = ()
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What is wrong, in words."""
+        return tuple(one.what for one in self.broken)
+
+    @property
+    def blamed(self) -> tuple[str, ...]:
+        """The clauses that are broken, each once."""
+        return tuple(dict.fromkeys(clause for one in self.broken for clause in one.clauses))
 
 
 def run(store: JudgedStore) -> list[CheckResult]:
@@ -48,9 +59,10 @@ def run(store: JudgedStore) -> list[CheckResult]:
 def result(name: str, clauses: tuple[str, ...], seen: Seen) -> CheckResult:
     """What a check has said, one by one, put together."""
     told = list(seen)
-    faults = tuple(one for one in told if isinstance(one, str))
-    choices = tuple(one for one in told if isinstance(one, Choice))
-    return CheckResult(check=name, clauses=clauses, looked_at=len(told), faults=faults, choices=choices)
+    whole = [Breach(what=one, clauses=clauses) if isinstance(one, str) else one for one in told]
+    faults = tuple(one for one in whole if isinstance(one, Breach))
+    choices = tuple(one for one in whole if isinstance(one, Choice))
+    return CheckResult(check=name, clauses=clauses, looked_at=len(told), broken=faults, choices=choices)
 
 
 def _everywhere(*clauses: str) -> dict[str, tuple[str, ...]]:
@@ -59,17 +71,22 @@ def _everywhere(*clauses: str) -> dict[str, tuple[str, ...]]:
 
 def objects_decode(store: JudgedStore) -> Seen:
     """Every manifest, hint and WAL entry decodes, and says what its path says."""
+    revision = store.layout.revision
     for region in store.regions.values():
-        yield from (f"{region.region_id}/{name}: {reason}" for name, reason in region.damaged)
+        for name, reason in region.damaged:
+            whole = next(clause for start, clause in _WHOLE[revision].items() if name.startswith(start))
+            yield breach(f"{region.region_id}/{name}: {reason}", reason.clauses.get(revision, whole))
         yield from (None for _ in (*region.manifests, *region.wal))
 
 
 def region_folders(store: JudgedStore) -> Seen:
     """Region folders are named by version 4 UUIDs and hold manifest/, wal/ and generation folders only."""
-    yield from (f"_mem_wal/{name} is no region id" for name in store.strangers)
+    yield from (breach(f"_mem_wal/{name} is no region id", "GEN-019") for name in store.strangers)
     for region in store.regions.values():
-        yield None if uuid.UUID(region.region_id).version == 4 else f"{region.region_id} is no version 4 UUID"
-        yield from (f"{region.region_id}/{name} has no place in the layout" for name in region.strangers)
+        other = uuid.UUID(region.region_id).version != 4
+        yield breach(f"{region.region_id} is no version 4 UUID", "REGION-006") if other else None
+        for name in region.strangers:
+            yield breach(f"{region.region_id}/{name} has no place in the layout", "GEN-019")
 
 
 def manifest_versions(store: JudgedStore) -> Seen:
@@ -78,29 +95,20 @@ def manifest_versions(store: JudgedStore) -> Seen:
         versions = sorted(region.manifests)
         if not versions:
             used = bool(region.wal or region.generations)
-            yield f"{region.region_id}: data, but no manifest" if used else None
+            yield breach(f"{region.region_id}: data, but no manifest", "FENCE-006") if used else None
             continue
         gaps = [a + 1 for a, b in pairwise(versions) if b != a + 1]
-        yield f"{region.region_id}: manifest version {gaps[0]} is missing" if gaps else None
+        yield breach(f"{region.region_id}: manifest version {gaps[0]} is missing", "MANIFEST-020") if gaps else None
         if versions[0] == 0:
-            yield f"{region.region_id}: there is a manifest version 0"
-
-
-def _steps(store: JudgedStore) -> Iterator[tuple[JudgedRegion, Manifest, Manifest]]:
-    for region in store.regions.values():
-        known = list(region.manifests.values())
-        yield from ((region, before, after) for before, after in pairwise(known))
-
-
-def _where(region: JudgedRegion, after: Manifest) -> str:
-    return f"{region.region_id} manifest {after.version}"
+            yield breach(f"{region.region_id}: there is a manifest version 0", "MANIFEST-018")
 
 
 def epoch_steps(store: JudgedStore) -> Seen:
     """writer_epoch never decreases, and rises by one at most."""
-    for region, before, after in _steps(store):
+    for region, before, after in steps(store):
+        clause = "MANIFEST-007" if after.epoch < before.epoch else "FENCE-005"
         good = before.epoch <= after.epoch <= before.epoch + 1
-        yield None if good else f"{_where(region, after)}: epoch {before.epoch} -> {after.epoch}"
+        yield None if good else breach(f"{where(region, after)}: epoch {before.epoch} -> {after.epoch}", clause)
 
 
 def retired_field(store: JudgedStore) -> Seen:
@@ -113,9 +121,9 @@ def retired_field(store: JudgedStore) -> Seen:
 
 def pointer_steps(store: JudgedStore) -> Seen:
     """The replay pointer never moves back."""
-    for region, before, after in _steps(store):
+    for region, before, after in steps(store):
         back = after.replay_after < before.replay_after
-        yield f"{_where(region, after)}: pointer {before.replay_after} -> {after.replay_after}" if back else None
+        yield f"{where(region, after)}: pointer {before.replay_after} -> {after.replay_after}" if back else None
 
 
 def generation_steps(store: JudgedStore) -> Seen:
@@ -126,15 +134,15 @@ def generation_steps(store: JudgedStore) -> Seen:
             listed = max((g.number for g in manifest.generations), default=0)
             now = manifest.current_generation
             good = now >= before and (now > listed or not manifest.generations)
-            yield None if good else f"{_where(region, manifest)}: generation {before} -> {now}, newest listed {listed}"
+            yield None if good else f"{where(region, manifest)}: generation {before} -> {now}, newest listed {listed}"
             before = now
 
 
 def spec_steps(store: JudgedStore) -> Seen:
     """The region spec id is the same in every version."""
-    for region, before, after in _steps(store):
+    for region, before, after in steps(store):
         same = before.spec_id == after.spec_id
-        yield None if same else f"{_where(region, after)}: spec {before.spec_id} -> {after.spec_id}"
+        yield None if same else f"{where(region, after)}: spec {before.spec_id} -> {after.spec_id}"
 
 
 def known_specs(store: JudgedStore) -> Seen:
@@ -150,87 +158,8 @@ def known_specs(store: JudgedStore) -> Seen:
 
 def triggers(store: JudgedStore) -> Seen:
     """Every new version changes the fields of exactly one trigger; the last-seen hint may always rise."""
-    for region, before, after in _steps(store):
-        yield None if trigger(before, after) else f"{_where(region, after)}: no trigger makes this change"
-
-
-def trigger(before: Manifest, after: Manifest) -> str | None:
-    """Which trigger of revision A, "Region Manifest", turns ``before`` into ``after``; None if none does."""
-    raised = after.last_seen >= before.last_seen
-    claimed = after.epoch == before.epoch + 1
-    pointer = after.replay_after - before.replay_after
-    counted = after.current_generation - before.current_generation
-    numbers, now = ({g.number for g in m.generations} for m in (before, after))
-    if after.epoch not in (before.epoch, before.epoch + 1) or not raised or after.spec_id != before.spec_id:
-        return None
-    if claimed:
-        return "claim" if pointer == 0 and counted == 0 and numbers == now else None
-    if pointer >= 0 and counted == 1 and now == numbers | {before.current_generation}:
-        return "flush"
-    if pointer or counted:
-        return None
-    if now < numbers:
-        return "collection"
-    return "hint" if now == numbers and after.last_seen > before.last_seen else None
-
-
-def generation_list(store: JudgedStore) -> Seen:
-    """Each generation is listed once, under a folder name of its own number that exists."""
-    for region in store.regions.values():
-        newest = region.newest
-        if newest is None:
-            continue
-        numbers = [g.number for g in newest.generations]
-        for generation in newest.generations:
-            name = f"{region.region_id}: generation {generation.number} at {generation.path!r}"
-            if numbers.count(generation.number) > 1:
-                yield f"{name} is listed {numbers.count(generation.number)} times"
-            elif generation_number(generation.path) != generation.number:
-                yield f"{name}: the folder name is not eight hexadecimal digits, _gen_ and the number"
-            elif generation.path not in region.generations:
-                yield f"{name} does not exist"
-            else:
-                yield None
-
-
-def generation_tables(store: JudgedStore) -> Seen:
-    """A listed generation is a Lance table with V2 manifest names that pylance opens."""
-    for region in store.regions.values():
-        for generation in region.newest.generations if region.newest is not None else ():
-            folder = region.folder / generation.path
-            if not folder.is_dir():
-                continue
-            try:
-                table.newest(folder)
-                table.rows(folder, store.storage)
-            except DamagedBytes as error:
-                yield f"{region.region_id}/{generation.path}: {error}"
-                continue
-            yield None
-
-
-def generation_content(store: JudgedStore) -> Seen:
-    """A generation holds the last row of each key of exactly the WAL entries that its flush covered."""
-    for region, before, after in _steps(store):
-        if trigger(before, after) != "flush":
-            continue
-        (path,) = (g.path for g in after.generations if g.number == before.current_generation)
-        if region.newest is None or path not in {g.path for g in region.newest.generations}:
-            continue  # collected meanwhile
-        first, last = replay_start(before, store.layout), after.replay_after
-        if (
-            not (region.folder / path).is_dir()
-            or not store.key
-            or any(p not in region.wal for p in range(first, last + 1))
-        ):
-            continue
-        try:
-            found = content.fold(content.generation_rows(store, region, path), store.key)
-        except DamagedBytes as error:
-            yield f"{_where(region, after)}: {error}"
-            continue
-        expected = content.fold(content.wal_rows(region, first, last), store.key)
-        yield None if found == expected else f"{_where(region, after)}: {path} is not the rows of {first} to {last}"
+    for region, before, after in steps(store):
+        yield None if trigger(before, after) else f"{where(region, after)}: no trigger makes this change"
 
 
 def hints(store: JudgedStore) -> Seen:
@@ -285,6 +214,11 @@ def disjoint_regions(store: JudgedStore) -> Seen:
 
 
 _CONTAINER = {"A": ("WAL-008", "WAL-010"), "B": ("WAL-009", "WAL-010"), "R": ("WAL-009", "WAL-010")}
+_WHOLE = {
+    revision: {"wal/": clauses[0], "manifest/version_hint": "MANIFEST-026", "manifest/": "MANIFEST-002"}
+    for revision, clauses in _CONTAINER.items()
+}
+"""Beginning of an object's name -> the clause that is broken where it does not decode."""
 
 KEY_INDEX = Check(name="key indexes", clauses={"R": ("FLUSH-013", "READ-002")}, look=key_index.complete)
 """It is made at the end of every case, too; the engine's invariant of this kind is `key_indexes_have_every_key`."""
@@ -309,7 +243,11 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(name="WAL epochs", clauses=_everywhere("WAL-011", "FENCE-017"), look=entries.wal_epochs),
     Check(name="WAL generations", clauses={"R": ("WAL-018",)}, look=entries.wal_generations),
-    Check(name="manifest versions", clauses=_everywhere("MANIFEST-018", "MANIFEST-020"), look=manifest_versions),
+    Check(
+        name="manifest versions",
+        clauses=_everywhere("MANIFEST-018", "MANIFEST-020", "FENCE-006"),
+        look=manifest_versions,
+    ),
     Check(name="retired field", clauses={"A": ("MANIFEST-015",)}, look=retired_field),
     Check(name="epoch steps", clauses=_everywhere("MANIFEST-007", "FENCE-005"), look=epoch_steps),
     Check(name="pointer steps", clauses=_everywhere("MANIFEST-009"), look=pointer_steps),
@@ -317,11 +255,19 @@ CHECKS: tuple[Check, ...] = (
     Check(name="spec steps", clauses=_everywhere("REGION-011"), look=spec_steps),
     Check(name="region specs", clauses={"A": ("REGION-011",), "B": ("REGION-011",)}, look=known_specs),
     Check(name="triggers", clauses={"A": ("MANIFEST-040",)}, look=triggers),
-    Check(name="generation list", clauses=_everywhere("GEN-004", "GEN-013", "MANIFEST-017"), look=generation_list),
-    Check(name="generation tables", clauses=_everywhere("GEN-001", "GEN-008"), look=generation_tables),
+    Check(
+        name="generation list",
+        clauses=_everywhere("GEN-004", "GEN-013", "MANIFEST-017", "FLUSH-013"),
+        look=generations.generation_list,
+    ),
+    Check(name="generation tables", clauses=_everywhere("GEN-001", "GEN-008"), look=generations.generation_tables),
     Check(name="bloom filters", clauses=_everywhere("GEN-010"), look=bloom.filters),
     KEY_INDEX,
-    Check(name="generation content", clauses=_everywhere("MANIFEST-009", "FLUSH-013"), look=generation_content),
+    Check(
+        name="generation content",
+        clauses={r: ("MANIFEST-009", "FLUSH-013", "GEN-001", clause) for r, clause in generations.POINTER.items()},
+        look=generations.generation_content,
+    ),
     Check(name="hints", clauses=_everywhere("MANIFEST-026"), look=hints),
     Check(name="one MemWAL index", clauses=_everywhere("INDEX-001", "INDEX-018"), look=one_index),
     Check(name="merge progress", clauses=dict.fromkeys(("A", "B"), ("INDEX-020", "MERGE-006")), look=progress.steps),
@@ -341,7 +287,10 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         name="snapshot rows",
-        clauses={"A": ("SNAP-001", "SNAP-021", "INDEX-012", "INDEX-022"), "B": ("SNAP-001", "INDEX-022")},
+        clauses={
+            "A": ("SNAP-001", "SNAP-003", "SNAP-021", "INDEX-012", "INDEX-022"),
+            "B": ("SNAP-001", "SNAP-003", "INDEX-022"),
+        },
         look=snapshots.rows,
     ),
     Check(name="disjoint regions", clauses=_everywhere("REGION-002"), look=disjoint_regions),

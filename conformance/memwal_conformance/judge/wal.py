@@ -15,6 +15,7 @@ from .wire import DamagedBytes, little_endian
 CONTINUATION = 0xFFFFFFFF
 EPOCH_KEY = b"writer_epoch"
 GENERATION_KEY = b"generation"
+_EPOCH = dict.fromkeys("ABR", "WAL-010")
 _DECIMAL = re.compile(r"[0-9]{1,20}")
 _LANCE_FOOTER_BYTES = 40
 
@@ -39,7 +40,7 @@ def decode(data: bytes, container: str) -> JudgedWalEntry:
     metadata = rows.schema.metadata or {}
     epoch = _decimal(metadata, EPOCH_KEY)
     if epoch is None:
-        raise DamagedBytes("the schema metadata have no writer_epoch")
+        raise DamagedBytes("the schema metadata have no writer_epoch", clauses=_EPOCH)
     if metadata[EPOCH_KEY] != str(epoch).encode():
         forms.append((f"writer_epoch is written {metadata[EPOCH_KEY].decode()!r}", "AMB-12"))
     return JudgedWalEntry(epoch=epoch, generation=_decimal(metadata, GENERATION_KEY), rows=rows, forms=tuple(forms))
@@ -50,7 +51,7 @@ def _decimal(metadata: dict[bytes, bytes], key: bytes) -> int | None:
         return None
     text = metadata[key].decode("utf-8", "replace")
     if not _DECIMAL.fullmatch(text) or int(text) >= 1 << 64:
-        raise DamagedBytes(f"{key.decode()} is not an unsigned decimal number: {text!r}")
+        raise DamagedBytes(f"{key.decode()} is not an unsigned decimal number: {text!r}", clauses=_EPOCH)
     return int(text)
 
 

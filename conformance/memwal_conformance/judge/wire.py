@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 
 
 class DamagedBytes(Exception):
-    """Bytes that are not what they should be; ``offset`` counts from the start of the object where it is known."""
+    """Bytes that are not what they should be; ``offset`` counts from the start of the object where it is known.
 
-    def __init__(self, reason: str, offset: int | None = None) -> None:
+    ``clauses``: by revision the clause that they break, where it is another than that an object of its kind decodes.
+    """
+
+    def __init__(
+        self, reason: str, offset: int | None = None, clauses: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         super().__init__(reason if offset is None else f"{reason} at byte {offset}")
-        self.reason, self.offset = reason, offset
+        self.reason, self.offset, self.clauses = reason, offset, clauses
 
 
 @dataclass(frozen=True, slots=True)

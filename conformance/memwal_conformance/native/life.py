@@ -274,8 +274,8 @@ def _broken(root: Path, kind: Kind) -> Iterator[str]:
         yield f"the judge cannot read the store: {error}"
         return
     for result in results:
-        for fault in result.faults:
-            yield f"[{', '.join(result.clauses)}] {result.check}: {fault}"
+        for fault in result.broken:
+            yield f"[{', '.join(fault.clauses)}] {result.check}: {fault.what}"
 
 
 def save(contents: Contents, folder: Path) -> None:

@@ -86,16 +86,18 @@ def _structure(context: CheckContext, step: Json) -> list[Finding]:
         return [Finding(clauses=("GEN-019",), broken=f"the judge cannot read the store: {error}")]
     if "of" in step:
         cited = tuple(step["clauses"])
-        results = [replace(r, clauses=cited) for r in results if r.check == step["of"]]
+        results = [
+            replace(r, clauses=cited, broken=tuple(replace(one, clauses=cited) for one in r.broken))
+            for r in results
+            if r.check == step["of"]
+        ]
         if not results:
             raise BadCase(f"there is no structural check {step['of']!r}")
     if "says" in step:
-        results = [replace(r, faults=tuple(fault for fault in r.faults if step["says"] not in fault)) for r in results]
-    found = [
-        Finding(clauses=r.clauses, broken=f"{r.check}: {r.faults[0]}" if r.faults else None)
-        for r in results
-        if r.looked_at
-    ]
+        results = [replace(r, broken=tuple(one for one in r.broken if step["says"] not in one.what)) for r in results]
+    found = [Finding(clauses=r.clauses, broken=None) for r in results if r.looked_at and not r.broken]
+    first = {(r.check, one.clauses): f"{r.check}: {one.what}" for r in reversed(results) for one in reversed(r.broken)}
+    found += [Finding(clauses=clauses, broken=told) for (_, clauses), told in reversed(first.items())]
     return found + [
         Finding(clauses=r.clauses, broken=f"{r.check}: {choice.what}", ambiguity=choice.ambiguity)
         for r in results

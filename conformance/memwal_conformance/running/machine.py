@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memwal.revisions import REVISIONS
+from memwal_model.following import Stopped
 from memwal_sim.following import ChangeTold, StoreChange, told
 from memwal_sim.store import Contents
 
@@ -39,6 +40,10 @@ CLAUSES = {
     "expire": "TXN-001",
 }
 """Nearest step -> the clause that is broken where it cannot happen."""
+LEFT = {"epoch": "FENCE-005", "pointer": "MANIFEST-009", "current": "GEN-003", "version": "MANIFEST-020"}
+"""Field that is another one than the nearest step leaves -> the clause that is broken, whatever the step."""
+LAGS = {"A": "MANIFEST-008", "B": "MANIFEST-038", "R": "MANIFEST-008"}
+"""What a flush breaks whose pointer stays before the entries that it covers: nothing at or below it is lost."""
 BARRIERS = "AMB-27"
 """The note about entries without rows: what they may stand behind the texts leave open."""
 ANY_CHANGE = "MANIFEST-020"
@@ -52,7 +57,7 @@ def looked(gate: Gate, revision: str, folder: str) -> list[Finding]:
         for entry in gate.log
     }
     return [
-        _finding(each, lines[each.change.order])
+        _finding(each, lines[each.change.order], revision)
         for each in history(gate, revision, folder)
         if each.stopped is not None or each.without
     ]
@@ -64,15 +69,23 @@ def history(gate: Gate, revision: str, folder: str) -> list[ChangeTold]:
     return told(REVISIONS[revision], first.contents, changes)
 
 
-def _finding(each: ChangeTold, line: str) -> Finding:
+def _finding(each: ChangeTold, line: str, revision: str) -> Finding:
     if each.stopped is None:
         words = f"{CHECK}: {each} ({line}) needs another reading than `{each.without}`"
         clause = next((CLAUSES[name] for name, _ in each.steps if name in CLAUSES), ANY_CHANGE)
         return Finding(clauses=(clause,), broken=words, ambiguity=each.note)
-    near = each.stopped.nearest
-    clause = CLAUSES.get(near[0], ANY_CHANGE) if near else ANY_CHANGE
     ambiguity = BARRIERS if each.stopped.barrier else None
-    return Finding(clauses=(clause,), broken=f"{CHECK}: {each} ({line})", ambiguity=ambiguity)
+    return Finding(clauses=(blamed(each.stopped, revision),), broken=f"{CHECK}: {each} ({line})", ambiguity=ambiguity)
+
+
+def blamed(stopped: Stopped, revision: str) -> str:
+    """The clause that is broken where a run breaks off."""
+    if stopped.left in LEFT:
+        return LEFT[stopped.left]
+    name, given = stopped.nearest or ("", ())
+    if name == "flush" and given[2] < given[1]:
+        return LAGS[revision]
+    return CLAUSES.get(name, ANY_CHANGE)
 
 
 def _changes(gate: Gate, folder: str) -> Iterator[StoreChange]:

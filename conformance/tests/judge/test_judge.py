@@ -275,6 +275,20 @@ def pointer_lowered(root: Path) -> None:
     rewritten(root, 4, appended(varint_field(3, 1)))
 
 
+def path_from_the_table(root: Path) -> None:
+    path = generation(root, 1).name
+    rewritten(root, 5, lambda data: data + listed(3, f"{REGION[:8]}/{path}"))
+
+
+def pointer_behind_its_generation(root: Path) -> None:
+    rewritten(root, 5, appended(varint_field(3, 2)))
+
+
+def entry_without_an_epoch(root: Path) -> None:
+    data = wal_file(root, 1).read_bytes()
+    wal_file(root, 1).write_bytes(data.replace(b"writer_epoch", b"writer_apoch"))
+
+
 def generation_counter_lowered(root: Path) -> None:
     rewritten(root, 5, appended(varint_field(6, 1)))
 
@@ -340,29 +354,32 @@ def stranger_in_the_region(root: Path) -> None:
     (root / "_mem_wal" / REGION / "notes.txt").write_text("x")
 
 
-DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
-    "a missing entry": (drop_entry, "WAL positions"),
-    "two suffixes": (two_suffixes, "WAL names"),
-    "names that are not reversed": (names_not_reversed, "WAL names"),
-    "an epoch that goes back": (epoch_goes_back, "WAL epochs"),
-    "an epoch that nobody claimed": (epoch_of_nobody, "WAL epochs"),
-    "an entry that is cut": (entry_cut, "objects decode"),
-    "a missing version": (version_missing, "manifest versions"),
-    "a lowered epoch": (epoch_lowered, "epoch steps"),
-    "a lowered pointer": (pointer_lowered, "pointer steps"),
-    "a lowered generation counter": (generation_counter_lowered, "generation steps"),
-    "another spec": (spec_changed, "spec steps"),
-    "a generation listed twice": (generation_twice, "generation list"),
-    "a folder of another number": (folder_of_another_number, "generation list"),
-    "a listed folder that is gone": (folder_gone, "generation list"),
-    "no bloom filter": (no_bloom_filter, "bloom filters"),
-    "a bloom filter of no keys": (bloom_filter_of_no_keys, "bloom filters"),
-    "a bloom filter of other bytes": (bloom_filter_of_other_bytes, "bloom filters"),
-    "a generation without its data file": (rows_of_a_generation_gone, "generation tables"),
-    "other rows in the WAL than in the generation": (row_of_the_wal_changed, "generation content"),
-    "a hint that is ahead": (hint_ahead, "hints"),
-    "a key in two regions": (key_in_two_regions, "disjoint regions"),
-    "a file that does not belong": (stranger_in_the_region, "region folders"),
+DAMAGE: dict[str, tuple[Callable[[Path], None], str, str]] = {
+    "a missing entry": (drop_entry, "WAL positions", "WAL-004"),
+    "two suffixes": (two_suffixes, "WAL names", "WAL-015"),
+    "names that are not reversed": (names_not_reversed, "WAL names", "WAL-013"),
+    "an epoch that goes back": (epoch_goes_back, "WAL epochs", "FENCE-017"),
+    "an epoch that nobody claimed": (epoch_of_nobody, "WAL epochs", "WAL-011"),
+    "an entry that is cut": (entry_cut, "objects decode", "WAL-009"),
+    "a missing version": (version_missing, "manifest versions", "MANIFEST-020"),
+    "a lowered epoch": (epoch_lowered, "epoch steps", "MANIFEST-007"),
+    "a lowered pointer": (pointer_lowered, "pointer steps", "MANIFEST-009"),
+    "a lowered generation counter": (generation_counter_lowered, "generation steps", "MANIFEST-014"),
+    "another spec": (spec_changed, "spec steps", "REGION-011"),
+    "a generation listed twice": (generation_twice, "generation list", "GEN-013"),
+    "a folder of another number": (folder_of_another_number, "generation list", "GEN-004"),
+    "a listed folder that is gone": (folder_gone, "generation list", "FLUSH-013"),
+    "a path from elsewhere": (path_from_the_table, "generation list", "MANIFEST-017"),
+    "a pointer behind its generation": (pointer_behind_its_generation, "generation content", "MANIFEST-008"),
+    "an entry without an epoch": (entry_without_an_epoch, "objects decode", "WAL-010"),
+    "no bloom filter": (no_bloom_filter, "bloom filters", "GEN-010"),
+    "a bloom filter of no keys": (bloom_filter_of_no_keys, "bloom filters", "GEN-010"),
+    "a bloom filter of other bytes": (bloom_filter_of_other_bytes, "bloom filters", "GEN-010"),
+    "a generation without its data file": (rows_of_a_generation_gone, "generation tables", "GEN-001"),
+    "other rows in the WAL than in the generation": (row_of_the_wal_changed, "generation content", "MANIFEST-009"),
+    "a hint that is ahead": (hint_ahead, "hints", "MANIFEST-026"),
+    "a key in two regions": (key_in_two_regions, "disjoint regions", "REGION-002"),
+    "a file that does not belong": (stranger_in_the_region, "region folders", "GEN-019"),
 }
 
 
@@ -377,10 +394,11 @@ def test_a_hint_of_the_next_version_is_a_choice_and_one_of_a_later_version_is_wr
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_damage_to_a_store_is_found_by_its_check(name: str, copied: Path) -> None:
-    damage, check = DAMAGE[name]
+def test_damage_to_a_store_is_found_by_its_check_which_blames_one_clause(name: str, copied: Path) -> None:
+    damage, check, clause = DAMAGE[name]
     damage(copied)
-    assert check in faults(copied)
+    (result,) = (each for each in structure.run(store.read(copied, "R", ("id",))) if each.check == check)
+    assert (result.blamed, set(result.blamed) <= set(result.clauses)) == ((clause,), True)
 
 
 def test_damage_makes_what_the_store_means_unreadable_or_different(copied: Path) -> None:

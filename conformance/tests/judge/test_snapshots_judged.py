@@ -79,7 +79,7 @@ def stored(root: Path, inline: bytes | None, num_regions: int = 1, revision: str
 
 def faults(store: JudgedStore) -> list[str]:
     found = (check for check in structure.CHECKS if check.name.startswith("snapshot"))
-    return [str(seen) for check in found for seen in check.look(store) if seen is not None]
+    return [each for check in found for each in structure.result(check.name, (), check.look(store)).faults]
 
 
 def changed(name: str, values: pa.Array, called: str | None = None) -> Callable[[], pa.Table]:
@@ -125,6 +125,10 @@ def test_what_the_text_leaves_open_is_in_order(rows: Callable[[], pa.Table], tmp
         (changed("writer_epoch", pa.array([3], pa.uint64())), f"{REGION}, version 3: writer_epoch is 3"),
         (changed("wal_entry_position_last_seen", pa.array([4], pa.uint64())), f"{REGION}, version 3: wal_entry_pos"),
         (changed("flushed_generations", pa.array([[]], LISTED)), f"{REGION}, version 3: flushed_generations is []"),
+        (
+            changed("version", pa.array([4], pa.uint64())),
+            f"{REGION}: the snapshot was read from version 4, which there",
+        ),
         (lambda: pa.concat_tables([GOOD, GOOD]), f"{REGION} has 2 rows in the snapshot"),
     ],
 )

@@ -9,6 +9,7 @@ from memwal_conformance.registry.levels import levels_of
 from memwal_conformance.running import machine, scenarios
 from memwal_conformance.running.cases import CaseRunner
 from memwal_conformance.verdicts import CaseResult, Finding, Verdict
+from memwal_model.following import Stopped
 from memwal_model.machine import ACTIONS
 from memwal_sim import bugs
 
@@ -66,7 +67,23 @@ def test_a_run_that_needs_another_reading_is_an_observation(cases: CaseRunner) -
 def test_each_clause_that_it_names_is_one_of_every_revision() -> None:
     assert set(machine.CLAUSES) <= set(ACTIONS)
     for revision in "ABR":
-        assert {*machine.CLAUSES.values(), machine.ANY_CHANGE} <= set(levels_of(revision))
+        assert {*machine.CLAUSES.values(), *machine.LEFT.values(), machine.LAGS[revision], machine.ANY_CHANGE} <= set(
+            levels_of(revision)
+        )
+
+
+@pytest.mark.parametrize(
+    ("stopped", "clause"),
+    [
+        (Stopped("", ("flush", ("w1", 2, 1)), "p ≤ q does not hold"), "MANIFEST-038"),
+        (Stopped("", ("flush", ("w1", 1, 2)), "q < at(w) does not hold"), "MANIFEST-009"),
+        (Stopped("", ("list_generation", ("w1",)), "current: 2 -> 3 is left", left="current"), "GEN-003"),
+        (Stopped("", ("list_generation", ("w1",)), "epoch = mine(w) does not hold"), "FENCE-009"),
+        (Stopped("", None, ""), "MANIFEST-020"),
+    ],
+)
+def test_the_clause_is_that_of_what_cannot_be_and_not_of_the_nearest_step_alone(stopped: Stopped, clause: str) -> None:
+    assert machine.blamed(stopped, "B") == clause
 
 
 def test_a_region_whose_newest_manifest_cannot_be_read_is_left_to_others(cases: CaseRunner) -> None:
