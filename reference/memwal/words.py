@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
 _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 
@@ -18,6 +19,11 @@ def size(size_bytes: int | None) -> str:
         return "not measured"
     unit = next(((name, of) for name, of in _UNITS if size_bytes >= of), None)
     return f"{size_bytes / unit[1]:.1f} {unit[0]}" if unit is not None else f"{size_bytes:,} B"
+
+
+def moment(time_ms: int | None) -> str:
+    """``2026-11-24 04:05:06``, in UTC, of milliseconds since 1970; None is ``-``."""
+    return "-" if time_ms is None else datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(" ", "seconds")[:19]
 
 
 def grid(head: Sequence[str], rows: Iterable[Sequence[object]], *, most: int = 20) -> str:

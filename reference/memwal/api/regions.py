@@ -30,7 +30,7 @@ from ..table.fragments import arrow, check_names
 from ..table.state import TableState
 from .place import Place
 from .queries import Queries
-from .reports import RegionInfo
+from .reports import RegionInfo, ReportRows
 from .upserting import OpenWriters, Share
 from .writer import Writer
 
@@ -63,7 +63,7 @@ class Regions(Queries):
         """All region specs that the table lists, by id; the last one governs new writes."""
         return tuple(sorted(self._state.mem_wal.specs, key=lambda spec: spec.spec_id))
 
-    def regions(self) -> tuple[RegionInfo, ...]:
+    def regions(self) -> ReportRows[RegionInfo]:
         """All regions, registered or found by listing, sorted by id."""
         self.refresh()
         details = self._state.mem_wal
@@ -76,7 +76,7 @@ class Regions(Queries):
             values = dict(row.values) if row else {}
             merged = details.progress(region)
             found.append(RegionInfo(region_id=region, spec_id=spec_id, values=values, manifest=manifest, merged=merged))
-        return tuple(found)
+        return ReportRows(found)
 
     def register_region(self, values: Mapping[str, object] | None = None, *, beside_spec: bool = False) -> RegionId:
         """Get or create the region of ``values`` (by field id); None creates a new manual region, whatever there is.

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from ..codec.region_manifest import RegionManifest
 from ..ids import Generation, RegionId, SpecId
+from ..index.backlog import RegionBacklog
 from ..jobs.collector import ELIGIBILITY, Decision, Kind
 from ..jobs.index_builder import CaughtUp
 from ..jobs.merger import Failure, Merged
-from ..words import counted, grid, size
+from ..table.history import TableCommit
+from ..words import counted, grid, moment, size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +28,45 @@ class RegionInfo:
     """Newest manifest; None for a region that no writer has claimed."""
     merged: Generation
     """Newest generation merged into the base table; 0 if none."""
+
+
+T = TypeVar("T")
+
+
+class ReportRows(tuple[T, ...]):
+    """A tuple that prints as a short table."""
+
+    def __repr__(self) -> str:
+        if not self:
+            return "nothing"
+        columns = _COLUMNS[type(self[0])]
+        return grid(tuple(columns), [[told(each) for told in columns.values()] for each in self])
+
+
+_COLUMNS: Mapping[type, Mapping[str, Callable[[Any], object]]] = {
+    RegionInfo: {
+        "region": lambda each: each.region_id,
+        "values": lambda each: ", ".join(f"{name}={value}" for name, value in each.values.items()) or "-",
+        "epoch": lambda each: each.manifest.epoch if each.manifest else "-",
+        "generations": lambda each: len(each.manifest.flushed) if each.manifest else "-",
+        "merged": lambda each: each.merged,
+    },
+    RegionBacklog: {
+        "region": lambda each: each.region_id,
+        "to merge": lambda each: len(each.generations),
+        "rows": lambda each: each.generation_rows,
+        "WAL rows": lambda each: each.wal_rows,
+        "WAL bytes": lambda each: size(each.wal_bytes),
+        "damaged": lambda each: each.damaged,
+    },
+    TableCommit: {
+        "version": lambda each: each.version,
+        "committed": lambda each: moment(each.committed_ms),
+        "operation": lambda each: each.damage or each.operation,
+        "rows": lambda each: each.rows,
+    },
+}
+"""What `ReportRows` print of its rows: head of a column -> what stands in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -24,7 +24,7 @@ from ..table.history import TableCommit
 from ..table.state import TableState
 from .base import BaseTable
 from .regions import Regions, parsed_region
-from .reports import CatchUpReport, GcReport, MergeReport, first
+from .reports import CatchUpReport, GcReport, MergeReport, ReportRows, first
 from .verifying import RepairReport, repair_place, verify_place
 from .writer import Writer
 
@@ -32,19 +32,19 @@ from .writer import Writer
 class Table(Regions):
     """A Lance table with MemWAL enabled. Reads see the newest state unless the table was opened at a version."""
 
-    def backlog(self) -> tuple[RegionBacklog, ...]:
+    def backlog(self) -> ReportRows[RegionBacklog]:
         """What each region holds that the base table does not have yet: rows in its WAL, and generations to merge.
 
         `drain` brings all of it into the base table. Reads each WAL entry that no generation covers.
         """
         self.refresh()
-        return self._run(waiting.backlog(self._io, self._state))
+        return ReportRows(self._run(waiting.backlog(self._io, self._state)))
 
-    def history(self, most: int = 20) -> tuple[TableCommit, ...]:
+    def history(self, most: int = 20) -> ReportRows[TableCommit]:
         """The ``most`` newest versions of the base table that are retained, newest first."""
         if most < 1:
             raise InvalidArgument(f"most={most} is to be a number of versions, from 1 on")
-        return self._run(commits.history(self._io, most))
+        return ReportRows(self._run(commits.history(self._io, most)))
 
     def add_spec(
         self,

@@ -12,7 +12,7 @@ from rich.table import Table as Grid
 import memwal
 from memwal.cli.naming import values_text
 from memwal.cli.terminal import AsJson, ManifestStore, Place, Whole, out, print_json, progress, say
-from memwal.words import counted, size
+from memwal.words import counted, moment, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,17 +131,12 @@ def history(
     """Show the retained versions of the base table: when, by which operation, and how many rows."""
     opened = memwal.open(table, manifest_store=manifest_store)
     found = opened.history(limit)
-    when = {
-        each.version: datetime.fromtimestamp(each.committed_ms / 1000, UTC).isoformat(" ", "seconds")[:19]
-        for each in found
-        if each.committed_ms is not None
-    }
     if as_json:
         print_json(
             [
                 {
                     "version": each.version,
-                    "committed": when.get(each.version),
+                    "committed": None if each.committed_ms is None else moment(each.committed_ms),
                     "operation": each.operation,
                     "rows": each.rows,
                     "damage": each.damage,
@@ -153,7 +148,7 @@ def history(
     grid = Grid("version", "committed (UTC)", "operation", "rows", box=None, pad_edge=False)
     for each in found:
         told = each.damage or each.operation or "not known"
-        grid.add_row(str(each.version), when.get(each.version, "-"), told, "-" if each.damage else f"{each.rows:,}")
+        grid.add_row(str(each.version), moment(each.committed_ms), told, "-" if each.damage else f"{each.rows:,}")
     out.print(grid)
 
 

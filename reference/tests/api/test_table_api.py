@@ -138,3 +138,22 @@ def test_a_record_batch_is_taken_wherever_rows_or_keys_are(place: str, tmp_path:
         assert by_id(table.get(batch.select(["id"]), writers=[writer])) == {4: "x"}
         writer.delete(batch.select(["id"]))
     assert by_id(table.scan()) == {1: "x"}
+
+
+def test_what_a_table_tells_of_regions_backlog_and_history_prints_as_a_short_table(place: str) -> None:
+    table = memwal.create(f"{place}_2", SCHEMA, primary_key=["id"], spec=memwal.bucket("b", "id", 1))
+    assert repr(table.backlog()) == "nothing"
+    table.upsert(rows(1, 2))
+    table.close()
+    (region,) = table.regions()
+    assert repr(table.regions()).split() == (
+        ["region", "values", "epoch", "generations", "merged", region.region_id, "b=0", "1", "0", "0"]
+    )
+    lines = repr(table.backlog()).splitlines()
+    assert lines[0].split("  ")[0] == "region"
+    assert [*lines[1].split()[:4], lines[1].split()[-1]] == [region.region_id, "0", "0", "2", "0"]
+    table.drain()
+    head, newest, *_ = repr(table.history()).splitlines()
+    assert head.split() == ["version", "committed", "operation", "rows"]
+    assert newest.split()[-2:] == ["update", "2"]
+    assert isinstance(table.history(), tuple)
