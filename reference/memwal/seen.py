@@ -10,6 +10,7 @@ from .codec.canonical import span_of
 from .key_codes import Codes, Direct, direct
 from .keys import KeySet, Mask, SparseCodes, offsets_of
 
+_LEAST = int(np.iinfo(np.int64).min)
 TABLE_BYTES = 1 << 24
 """A table with a byte for each possible code may always have this size; only the parts that are used take memory."""
 
@@ -129,7 +130,8 @@ class _Growing:
         # There is room at both ends, and it grows by half at the end that was too short: it is copied a few times only.
         room = max(0, min(high - low, most - (high - low)))
         below, over = (room // 8, room // 8) if not held else (room // 2, 0) if low < self._low else (0, room // 2)
-        low, high = low - below, high + over
+        # No code is below the least number that a code can be: a table from there on has all of them.
+        low, high = max(low - below, _LEAST), high + over
         table = np.zeros(high - low + 1, dtype=np.bool_)
         table[self._low - low : self._low - low + held] = self._table[:held]
         self._low, self._table = low, table

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from memwal.keys import KeySet, newest, repeated
+from memwal.seen import Seen
 
 
 @pytest.mark.parametrize("span", [3, 30, 10**4, 10**12, 2**62])
@@ -27,3 +28,13 @@ def test_the_last_rows_of_keys_those_with_others_and_what_is_among_them_are_told
         told = [] if found is None else list(zip(*(each.tolist() for each in found), strict=True))
         expected = [(place, several.index(key)) for place, key in enumerate(keys) if key in several]
         assert told == sorted(expected, key=lambda each: (each[1], each[0]))
+
+
+@pytest.mark.parametrize("first", [-(2**63), 2**63 - 40, 0])
+def test_keys_at_either_end_of_all_numbers_are_kept_from_source_to_source(first: int) -> None:
+    below, all_of_them = Seen(), Seen()
+    below.add(pa.table({"k": [first + 3, first + 9]}))
+    below.add(pa.table({"k": [first + 1, first + 30]}))
+    all_of_them.join(below)
+    asked = [first, first + 1, first + 2, first + 9, first + 30, first + 31, 5 - first % 2]
+    assert all_of_them.mask(pa.table({"k": asked})).tolist() == [False, True, False, True, True, False, False]

@@ -97,7 +97,7 @@ class Queries:
             rows_most=limit,
             bytes_exceeded=partial(exceeded, memory_bytes),
         )
-        return self._run(reading.query(self._io, asked))[0]
+        return _only(self._run(reading.query(self._io, asked))[0], columns)
 
     def batches(
         self,
@@ -111,16 +111,12 @@ class Queries:
 
         Raises `ReadRaced` if a generation that is still to be read was collected meanwhile.
         """
-        return self._following(reading.stream(self._io, self._query(columns, filter, consistency, writers)))
+        asked = self._query(columns, filter, consistency, writers)
+        return self._following(reading.stream(self._io, asked), columns)
 
-    def _following(self, rows: AsyncIterator[T]) -> Iterator[T]:
-        async def following() -> T | None:
-            async for part in rows:
-                return part
-            return None
-
-        while (part := self._run(following())) is not None:
-            yield part
+    def _following(self, rows: AsyncIterator[pa.Table], columns: Sequence[str] | None) -> Iterator[pa.Table]:
+        while (part := self._run(_next(rows))) is not None:
+            yield _only(part, columns)
 
     def plan_read(
         self,
@@ -138,7 +134,7 @@ class Queries:
         """
         if splits is not None and splits < 1:
             raise InvalidArgument(f"splits={splits}: a read has at least one")
-        asked = self._query(columns, filter, consistency, ())
+        asked = replace(self._query(columns, filter, consistency, ()), columns=columns)
         return self._run(cut.planned(self._io, asked, filter, splits))
 
     def plan_read_again(self, named: Mapping[str, Any], columns: Sequence[str] | None = None) -> tuple[Split, ...]:
@@ -146,7 +142,8 @@ class Queries:
 
         Raises `memwal.read.cut.CutGone` if something of it was collected since.
         """
-        return self._run(cut.planned_again(self._io, named, self._query(columns, None, "strong", ())))
+        asked = replace(self._query(columns, None, "strong", ()), columns=columns)
+        return self._run(cut.planned_again(self._io, named, asked))
 
     def batches_of(self, split: Split, hiding: Hiding | None = None) -> Iterator[pa.Table]:
         """The rows of one part of `plan_read`, which this object may have made or another one of the same table.
@@ -157,7 +154,7 @@ class Queries:
         `memwal.read.cut.CutGone` if something that the split needs was collected since the read was planned.
         """
         asked = cut.asked_of(split, self._query(split.columns, split.condition, "strong", ()), self._state)
-        return self._following(cut.split_rows(self._io, split, asked, hiding or Hiding()))
+        return self._following(cut.split_rows(self._io, split, asked, hiding or Hiding()), split.columns)
 
     def log_ends(self) -> dict[RegionId, WalPosition]:
         """Of each region the position after the last entry of its WAL: what is acknowledged before is below."""
@@ -173,7 +170,9 @@ class Queries:
         Flushed or not, in order. Raises `memwal.read.changes.LogGone` if one of them was collected.
         """
         positions = WalPosition(start), WalPosition(end)
-        return self._following(changes.log_entries(self._io, RegionId(region), *positions))
+        entries = changes.log_entries(self._io, RegionId(region), *positions)
+        while (entry := self._run(_next(entries))) is not None:
+            yield entry
 
     def get(
         self,
@@ -184,7 +183,7 @@ class Queries:
     ) -> pa.Table:
         """The rows of ``keys`` (a table of exactly the key columns), those that exist, in no particular order."""
         consistency = "eventual" if self._pinned else "strong"
-        return self._lookup(keys, self._query(columns, None, consistency, writers))[0]
+        return _only(self._lookup(keys, self._query(columns, None, consistency, writers))[0], columns)
 
     def search(
         self,
@@ -307,8 +306,10 @@ class Queries:
     ) -> Query:
         keep = filters.parse(condition, self.schema) if condition is not None else None
         understood = predicates.understood(condition, self.schema)
+        # A table of Arrow without columns forgets how many rows it has: one is read, and left out of the answer.
+        least = [*self.primary_key, *self.schema.names][:1]
         return Query(
-            columns=columns,
+            columns=columns if columns is None or len(columns) else least,
             keep=keep,
             predicate=predicates.of_columns(understood, self.schema),
             understood=understood,
@@ -330,3 +331,15 @@ class Queries:
             return None
         self.refresh()
         return self._state
+
+
+async def _next(parts: AsyncIterator[T]) -> T | None:
+    """The next of ``parts``; None at the end."""
+    async for part in parts:
+        return part
+    return None
+
+
+def _only(rows: pa.Table, columns: Sequence[str] | None) -> pa.Table:
+    """``rows`` as they are, but without any column where none was asked for: then they are counted."""
+    return rows if columns is None or len(columns) else rows.select([])

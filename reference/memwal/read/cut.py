@@ -215,4 +215,4 @@ async def _collected(io: Io, base: TableState, cut: Cut) -> str | None:
 
 def asked_of(split: Split, asked: Query, base: TableState) -> Query:
     """``asked`` at the state of the base that the split's cut names, if ``base`` is that."""
-    return replace(asked, columns=split.columns, version=base if base.version == split.cut.version else None)
+    return replace(asked, version=base if base.version == split.cut.version else None)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +12,12 @@ import memwal
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from memwal.index import transforms
-from memwal.read import filters, indexed_scan
+from memwal.read import indexed_scan
 from memwal.revisions import LITERAL
 
 from ..kit.plan_scene import unmeasured
 from ..kit.profiles import under
+from .test_answers import matching, shown
 
 NAN = float("nan")
 KEY = {"lance-schema:unenforced-primary-key": "true"}
@@ -53,19 +49,6 @@ VALUES: dict[str, list[Any]] = {
     "l": [None, [], ["x"], ["x", "y"], ["z", None]],
     "m": [None, 10, 20, 30],
 }
-LEAVES = [
-    "n = 3", "n IN (0, 7, 9)", "n BETWEEN 0 AND 3", "n > 3", "n <= 0", "n IS NULL", "4 = n", "n <> 3", "n > 2.5",
-    "f = 0.0", "f > -0.0", "f < 0", "f >= 2.5", "f BETWEEN -1.5 AND 0.0", "f IS NULL", "f IN (2.5, -0.0)",
-    "s = 'ab'", "s LIKE 'ab%'", "s LIKE '%abc%'", "s LIKE 'a_c'", "starts_with(s, 'a')", "contains(s, 'abc')",
-    "s >= 'b'", "s IS NULL", "NOT (s = 'ab')", "array_has(l, 'x')",
-    "array_has_all(l, ['x', 'y'])", "array_has_any(l, ['y', 'z'])",
-    "m = 20", "m IN (10, 40)", "m IS NULL", "id < 20", "id IN (1, 2, 3)",
-]  # fmt: skip
-EXPRESSIONS = [
-    pc.field("n") == 3, (pc.field("n") >= 0) & (pc.field("n") < 4), pc.field("s").isin(["b", "abc"]),
-    (pc.field("f") <= 0.0) | (pc.field("n") == 7), pc.field("m").is_null(),
-    (pc.field("m") == 10) & (pc.field("n") > -1), pc.field("f") == 0.0, pc.field("f") > 0.0,
-]  # fmt: skip
 
 
 def rows(drawn: random.Random, keys: list[int]) -> pa.Table:
@@ -81,126 +64,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, (column, kind) in INDEXES.items():
         lance.dataset(str(place)).create_scalar_index(column, kind, name=name)
     return place
-
-
-BASE = ["base", "compact", "native"]
-
-
-@dataclass
-class World:
-    """A table of two regions, and what is in it by the fold of what was done; a deleted key is None."""
-
-    place: Path
-    table: memwal.Table
-    drawn: random.Random
-    base: dict[int, Any]
-    flushed: list[dict[int, Any]] = field(default_factory=lambda: [{}, {}])
-    memory: list[dict[int, Any]] = field(default_factory=lambda: [{}, {}])
-    writers: list[memwal.Writer] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, place: Path, revision: str, seed: int) -> World:
-        spec = transforms.bucket("b", "id", 2)
-        table = memwal.enable(place, revision=revision, maintained_indexes=MAINTAINED, spec=spec)
-        base = {row["id"]: row for row in table.scan().to_pylist()}
-        made = cls(place, table, random.Random(seed), base)
-        made.writers = [table.writer(values={"b": value}, background=False) for value in (0, 1)]
-        return made
-
-    def step(self) -> None:
-        chosen = self.drawn.choice(["put", "put", "late", "delete", "flush", "flush", "merge", "catch_up", *BASE])
-        which = self.drawn.randrange(2)
-        if chosen in {"put", "late"}:
-            self._put(which, indexed=chosen == "put")
-        elif chosen == "delete" and self.table._state.revision.tombstones:
-            keys = self._keys(which)[:3]
-            self.writers[which].delete(pa.table({"id": pa.array(keys, pa.int64())}))
-            self.memory[which] |= dict.fromkeys(keys)
-        elif chosen == "flush" and self.memory[which]:
-            self.writers[which].flush()
-            self.flushed[which] |= self.memory[which]
-            self.memory[which] = {}
-        elif chosen == "merge":
-            self.table.merge()
-            for region in self.flushed:
-                self.base |= region
-                region.clear()
-            self.base = {key: row for key, row in self.base.items() if row is not None}
-        elif chosen == "catch_up":
-            self.table.catch_up(self.drawn.choice(sorted(INDEXES)))
-        elif chosen == "base":
-            gone = self.drawn.sample(range(KEYS), 3)
-            self.table.base.delete(f"id IN ({', '.join(map(str, gone))})")
-            self.base = {key: row for key, row in self.base.items() if key not in gone}
-        elif chosen == "compact":
-            memwal.base_table(self.place).compact()
-        elif chosen == "native":
-            native = lance.dataset(str(self.place))
-            native.optimize.compact_files(target_rows_per_fragment=200, defer_index_remap=self.drawn.random() < 0.5)
-
-    def _keys(self, which: int) -> list[int]:
-        keys = self.drawn.sample(range(KEYS + 20), 12)
-        values = self.table.region_values(rows(self.drawn, keys)).column("b").to_pylist()
-        return [key for key, value in zip(keys, values, strict=True) if value == which]
-
-    def _put(self, which: int, *, indexed: bool) -> None:
-        for keys in (self._keys(which), self._keys(which)[:3]):
-            if keys:
-                made = rows(self.drawn, keys)
-                self.writers[which].put(made, indexed=indexed)
-                self.memory[which] |= {row["id"]: row for row in made.to_pylist()}
-
-    def fold(self) -> pa.Table:
-        found = dict(self.base)
-        for pending in (*self.flushed, *self.memory):
-            found |= pending
-        return pa.Table.from_pylist([row for row in found.values() if row is not None], schema=SCHEMA)
-
-    def close(self) -> None:
-        for writer in self.writers:
-            writer.close()
-
-
-def shown(found: pa.Table) -> list[str]:
-    return sorted(map(str, found.to_pylist()))
-
-
-def matching(condition: Any, rows: pa.Table) -> pa.Table:
-    """The rows that the engines of the two languages keep."""
-    return rows.filter(pa.array(filters.mask(condition, rows.schema)(rows)))
-
-
-def conditions(drawn: random.Random, count: int) -> Iterator[Any]:
-    yield from drawn.sample(LEAVES, count)
-    yield from drawn.sample(EXPRESSIONS, 2)
-    for _ in range(count):
-        one, two, three = drawn.sample(LEAVES, 3)
-        yield drawn.choice([f"{one} AND {two}", f"({one} OR {two}) AND {three}", f"{one} OR {two}"])
-
-
-def check(place: Path, template: Path, revision: str, seed: int, rounds: int, count: int) -> None:
-    shutil.copytree(template, place)
-    world = World.of(place, revision, seed)
-    assert "ScalarIndexExec" in world.table.explain(filter="n = 3")
-    for _ in range(rounds):
-        for _ in range(4):
-            world.step()
-        expected = world.fold()
-        assert shown(world.table.scan(writers=world.writers)) == shown(expected)
-        for condition in conditions(world.drawn, count):
-            found = world.table.scan(filter=condition, writers=world.writers)
-            assert shown(found) == shown(matching(condition, expected)), condition
-    world.close()
-    assert shown(world.table.scan(filter="n = 3")) == shown(matching("n = 3", world.fold()))
-
-
-@pytest.mark.clause("PLAN-010", "PLAN-011", "PLAN-015", "PLAN-033", "WRITER-022", "AMB-99")
-@settings(max_examples=5)
-@given(seed=st.integers(0, 2**32), revision=st.sampled_from("ABR"))
-def test_every_answer_is_the_fold_of_all_histories_filtered(
-    template: Path, tmp_path_factory: pytest.TempPathFactory, seed: int, revision: str
-) -> None:
-    check(tmp_path_factory.mktemp("t") / "t", template, revision, seed, rounds=2, count=4)
 
 
 def nodes(world_or_table: memwal.Table, condition: Any, **options: Any) -> list[str]:
