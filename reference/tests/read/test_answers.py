@@ -557,7 +557,8 @@ def run(
     world = World.of(place, template, revision, *made)
     assert "ScalarIndexExec" in world.table.explain(filter="n = 3")
     with pytest.MonkeyPatch.context() as small:
-        small.setattr(indexed_scan, "FEW_ROWS", 8)
+        # An index answers where it gives so few rows of the base; for others a scan is chosen.
+        small.setattr(indexed_scan, "FEW_ROWS", 8 if steps[0][2] % 4 == 0 else 1_000)
         for number, step in enumerate(steps):
             world.step(*step)
             if number == len(steps) // 2:
@@ -577,7 +578,7 @@ def test_every_answer_is_the_fold_of_all_histories(
     made: tuple[tuple[str, ...], list[transforms.SpecRequest]],
     steps: list[tuple[str, list[int], int]],
 ) -> None:
-    run(tmp_path_factory.mktemp("t") / "t", template, revision, made, steps, count=1)
+    run(tmp_path_factory.mktemp("t") / "t", template, revision, made, steps, count=2)
 
 
 @pytest.mark.long
