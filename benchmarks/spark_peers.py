@@ -43,7 +43,16 @@ HERE = Path(__file__).resolve().parent
 DELTA = ("io.delta:delta-spark_2.12:3.3.2", "io.delta:delta-storage:3.3.2", "org.antlr:antlr4-runtime:4.9.3")
 ICEBERG = ("org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.9.2",)
 HUDI = ("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.0.2",)
-LANCE = ("org.lance:lance-spark-bundle-3.5_2.12:0.4.0",)
+LANCE = (
+    *(f"org.lance:{name}:0.4.0" for name in ("lance-spark-3.5_2.12", "lance-spark-base_2.12")),
+    *("org.lance:lance-core:4.0.0", "org.questdb:jar-jni:1.1.1"),
+    *(f"org.lance:lance-namespace-{name}:0.5.2" for name in ("core", "apache-client")),
+    *(f"org.apache.arrow:arrow-{name}:18.3.0" for name in ("c-data", "dataset", "format", "memory-core", "vector")),
+    *(f"org.apache.arrow:arrow-memory-netty{name}:18.3.0" for name in ("", "-buffer-patch")),
+    *(f"io.netty:netty-{name}:4.1.119.Final" for name in ("buffer", "common")),
+    *("com.google.flatbuffers:flatbuffers-java:25.2.10", "org.openapitools:jackson-databind-nullable:0.2.6"),
+)
+"""The bundle that its documents name is not in Maven; the connector is, with what it needs."""
 
 PEERS: Mapping[str, Sequence[str]] = {
     "delta": DELTA,
@@ -341,7 +350,10 @@ class Side:
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.master("local[2]").appName("peers").config("spark.jars", ",".join(jars))
-        named = {name: value.replace("{table}", self.table) for name, value in self.settings.items()}
+        said = {"{table}": self.table, "{jars}": ":".join(jars)}
+        named = dict(self.settings)
+        for word, meant in said.items():
+            named = {name: value.replace(word, meant) for name, value in named.items()}
         for name, value in {**SETTINGS, **named}.items():
             builder = builder.config(name, value)
         return builder.getOrCreate()
@@ -480,6 +492,8 @@ class Lance(Side):
         "spark.sql.catalog.c": "org.lance.spark.LanceNamespaceSparkCatalog",
         "spark.sql.catalog.c.impl": "dir",
         "spark.sql.catalog.c.root": "{table}",
+        # Ahead of Spark's own Arrow, which is too old for it.
+        "spark.driver.extraClassPath": "{jars}",
     }
 
     def name(self) -> str:

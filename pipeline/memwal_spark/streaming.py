@@ -155,6 +155,7 @@ def upsert_stream(
         **{f"{STORAGE_PREFIX}{name}": value for name, value in place.storage.items()},
     }
     options = {name: str(value) for name, value in given.items() if value is not None}
+    check(open_table(place), for_writing_streams({"path": str(path), **options}), df.columns)
     routed = route(df, place, sequence_by=sequence_by, region_column=region_column)
     writer = routed.writeStream.format("memwal").options(**options)
     if trigger is not None:

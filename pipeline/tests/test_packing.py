@@ -59,7 +59,9 @@ def test_a_task_gets_all_its_rows_in_order_however_little_it_may_hold(
     sequences: list[int], of: int, held: int, kind: pa.DataType
 ) -> None:
     rows = numbered(sequences, kind)
-    found = pa.Table.from_batches(list(unpacked(runs(rows, of), "seq", held_bytes=held)))
+    with pytest.MonkeyPatch.context() as small:
+        small.setattr(packing, "_PIECE_BYTES", 100)
+        found = pa.Table.from_batches(list(unpacked(runs(rows, of), "seq", held_bytes=held)))
     assert found["seq"].to_pylist() == sorted(rows["seq"].to_pylist())
     assert sorted(found.to_pylist(), key=lambda row: row["place"]) == rows.to_pylist()
 

@@ -200,6 +200,15 @@ def test_every_operation_on_the_base_table_keeps_cells_of_slices(tmp_path: Path)
         (pa.array([[1], None, []], pa.list_(pa.int64())), pa.large_list(pa.int8())),
         (pa.array([1, 2, None], pa.timestamp("s")), pa.timestamp("ns")),
         (pa.array([None, None]), pa.list_(pa.int8())),
+        (pa.array([[0.5, float("nan")], None], pa.list_(pa.float32())), pa.list_(pa.float16(), 2)),
+        (pa.array([{"a": float("nan")}]), pa.struct([("a", pa.float32())])),
+        # What lies under a NULL would not fit.
+        (pa.ListArray.from_arrays([0, 1, 2], [1, 256], mask=pa.array([False, True])), pa.large_list(pa.int8())),
+        (pa.ListArray.from_arrays([0, 1, 2], [1, 256], mask=pa.array([False, True])), pa.list_(pa.int8(), 1)),
+        (
+            pa.StructArray.from_arrays([pa.array([1, 256])], names=["a"], mask=pa.array([False, True])),
+            pa.struct([("a", pa.int8())]),
+        ),
     ],
     ids=str,
 )
@@ -217,6 +226,8 @@ def test_values_are_converted_where_they_stay_what_they_are(given: pa.Array, wan
         (pa.array([0.1], pa.float64()), pa.float32()),
         (pa.array([[0.1]], pa.list_(pa.float64())), pa.list_(pa.float32())),
         (pa.array([256], pa.int64()), pa.uint8()),
+        (pa.array([[1, 2, 3]]), pa.list_(pa.int64(), 2)),
+        (pa.array([{"a": [0.1]}]), pa.struct([("a", pa.list_(pa.float16()))])),
         (pa.array([1], pa.timestamp("ms")), pa.timestamp("s")),
         (pa.array(["012"]), pa.int64()),
         (pa.array([{"a": 1}]), pa.int64()),
