@@ -93,17 +93,12 @@ def test_deletes_that_a_table_cannot_have_are_refused_before_any_task(spark: Spa
     more = changes.withColumn("more", sf.lit("x"))
     with pytest.raises(InvalidArgument, match=r"\[MEMWAL_NO_DELETES\].*\['more'\] are NOT NULL: make these"):
         memwal_spark.upsert(more, tmp_path / "r", sequence_by="seq", delete_column="gone")
-    stream = (
-        spark.readStream.format("rate").load().selectExpr("value AS id", "value AS seq", "'x' AS text", "'x' AS more")
-    )
+    rate = spark.readStream.format("rate").load()
+    stream = rate.selectExpr("value AS id", "value AS seq", "'x' AS text", "'x' AS more", "true AS gone")
     checkpoint = tmp_path / "checkpoint"
     with pytest.raises(InvalidArgument, match=r"\[MEMWAL_NO_DELETES\].*\['more'\] are NOT NULL: make these"):
         memwal_spark.upsert_stream(
-            stream,
-            tmp_path / "r",
-            sequence_by="seq",
-            checkpoint=checkpoint,
-            delete_column="gone",
+            stream, tmp_path / "r", sequence_by="seq", checkpoint=checkpoint, delete_column="gone"
         )
     assert not checkpoint.exists()
 
