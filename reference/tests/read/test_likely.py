@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from memwal.read import filters, predicates
 from memwal.read.likely import likely
 
-from . import test_indexed_scan
+from . import test_answers
 
 DAY, MOMENT = date(2024, 2, 29), datetime(2024, 2, 29, 12, 30, 0, 5)
 COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -65,8 +65,8 @@ def test_no_row_that_a_filter_keeps_is_unlikely(seed: int) -> None:
     typed = pa.Table.from_pylist(values, schema=SCHEMA)
     for condition in drawn.sample(ASKED, 6):
         check(condition, typed)
-    plain = test_indexed_scan.rows(drawn, list(range(30)))
-    for condition in test_indexed_scan.conditions(drawn, 2):
+    plain = test_answers.table_of(test_answers.row_of(number, drawn) for number in range(30))
+    for condition in test_answers.conditions(drawn, 2):
         check(condition, plain)
 
 
