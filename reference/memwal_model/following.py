@@ -10,52 +10,20 @@ Writers are named by their epochs (``w3``): two never have the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .machine import ACTIONS, ASSUMPTIONS, FIELDS, INITIAL
-from .states import Setting, Sizes, State, Step, after, possible, value_of
+from .course import SEEN, Course, Partial, differs, moved
+from .machine import ACTIONS, ASSUMPTIONS
+from .plans import plans
+from .states import Setting, Sizes, Step, after, possible, value_of
 from .terms import Sort
 from .text import PLAIN, parts
 
-SEEN = (
-    "epoch", "pointer", "current", "listed", "entry", "written", "newest", "progress", "caught_up", "retained", "hint",
-    "version",
-)  # fmt: skip
-"""Fields that a store shows, what says most first. What is not there is as in the beginning."""
-
-Partial = Mapping[str, Mapping[tuple[Any, ...], Any]]
-"""What a store shows of a state: field -> arguments -> value."""
-
 READINGS = tuple(name for name, each in ASSUMPTIONS.items() if each.note)
 """Assumptions that are readings of the texts, not axioms about the store."""
-_MOVING = tuple(each.name for each in FIELDS if not each.over or not each.rigid)
-_FIRST = {each.name: INITIAL[each] for each in FIELDS}
-
-
-@dataclass(frozen=True, slots=True)
-class Course:
-    """A run up to here, as a state of the machine."""
-
-    state: State
-    known_from: int
-    """Claims up to this epoch were made before the run was followed: what their writers know is not known."""
-    without: tuple[str, ...] = ()
-    """Readings that the run has been seen not to share."""
-
-    def of(self, field: str, *place: Any) -> Any:
-        """The value of a field."""
-        return self.state[field].get(place, _FIRST[field])
-
-    def reading(self, values: Mapping[str, bool]) -> Course:
-        """With other values of settings or readings."""
-        return replace(self, state={**self.state, **{name: {(): value} for name, value in values.items()}})
-
-    def key(self) -> tuple[Any, ...]:
-        """Equal for equal courses."""
-        told = ((name, frozenset(self.state[name].items())) for name in _MOVING if self.state[name])
-        return self.known_from, self.without, frozenset(told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +54,14 @@ def begun(seen: Partial, *, collects_wal: bool) -> Course:
     setting = Setting(first=first, barrier_first=barrier_first, collects_wal=collects_wal)
     state: dict[str, Any] = {**setting.initial()}
     state |= {name: dict(seen[name]) for name in SEEN}
-    course = Course(state, seen["epoch"].get((), 0))
+    versions, made = sorted(t for (t,) in seen["retained"]), dict[Any, int]()
+    for t, u in itertools.pairwise(versions):
+        made = {**_added(seen, t, u), **made}
+    course = Course(state, seen["epoch"].get((), 0), made=made)
     start = _start(course)
     entries = sorted(p for (p,) in seen["entry"])
     state["bottom"] = {(): min(start, *entries, start)}
     state["kept"] = {(p,): seen["written"][p,] for p in entries if p < start}
-    state["files"] = dict(seen["listed"])
     state["restored"] = {(): course.of("newest")}
     state["covered"] = dict(seen["caught_up"])
     return _settled(course)[0]
@@ -115,18 +85,28 @@ def follow(course: Course, seen: Partial, *, lost: bool = False) -> tuple[Course
     """The course after a change that leaves ``seen``, and the steps that it took; `Stopped` if none make the change.
 
     ``seen`` may say more than the machine's fields: of entries whether they have rows (``rows``), as a barrier has
-    none, and of table versions what they consist of (``fragments``). ``lost``: whoever made the change did not learn
-    of it.
+    none, and of table versions what they consist of (``fragments``; ``parts``, and ``missing`` in an index). ``lost``:
+    whoever made the change did not learn of it.
     """
     nearest: Stopped | None = None
     seen = _without_late(course, seen)
-    course = _adopted(course, seen)
-    for plan in _plans(course, seen, lost=lost):
+    course, seen = _with_covered(_adopted(course, seen), seen)
+    for plan in plans(course, seen, lost=lost):
         found = _taken(course, plan, seen)
         if not isinstance(found, Stopped):
             return found
         nearest = nearest or replace(found, barrier=_is_barrier(found.nearest, seen))
     return nearest or Stopped(_changed(course, seen), None, "")
+
+
+def unacknowledged(course: Course, p: int, x: int) -> Stopped | None:
+    """Why no step has acknowledged the entry that epoch ``x`` put at ``p``, as a client was told; None if one has."""
+    w, words = f"w{x}", f"the entry of epoch {x} at position {p} was acknowledged"
+    if x <= course.known_from or course.of("acked", p, x):
+        return None
+    if course.of("at", w) != p:
+        return Stopped(words, ("acknowledge", (w,)), f"{w} is not at position {p}")
+    return Stopped(words, ("acknowledge", (w,)), _because(course, ("acknowledge", (w,))))
 
 
 def _is_barrier(step: Step | None, seen: Partial) -> bool:
@@ -153,6 +133,29 @@ def _without_late(course: Course, seen: Partial) -> Partial:
     progress = {place: seen["progress"].get(place, 0) for place in kept}
     caught_up = {place: to for place, to in seen["caught_up"].items() if place[:1] in kept}
     return {**seen, "retained": dict.fromkeys(kept, True), "progress": progress, "caught_up": caught_up}
+
+
+def _with_covered(course: Course, seen: Partial) -> tuple[Course, Partial]:
+    """With how far the indexes of a new version cover what was merged, by the parts of the table that they lack."""
+    newest = seen["newest"].get((), 1)
+    if newest == course.of("newest"):
+        return course, {**seen, "covered": {}}
+    made = {**_added(seen, course.of("newest"), newest), **course.made}
+    covered = {
+        (t, i): min([seen["progress"].get((t,), 0), *(made[part] for part in lacks if part in made)])
+        for (t, i), lacks in seen.get("missing", {}).items()
+        if t == newest and (t, i) in seen["caught_up"]
+    }
+    return replace(course, made=made), {**seen, "covered": covered}
+
+
+def _added(seen: Partial, t: int, u: int) -> Mapping[Any, int]:
+    """What version ``u`` has and ``t`` has not, if a merge made it -> the progress before that."""
+    before: int = seen["progress"].get((t,), 0)
+    parts = seen.get("parts", {})
+    if seen["progress"].get((u,), 0) <= before:
+        return {}
+    return dict.fromkeys(parts.get((u,), frozenset()) - parts.get((t,), frozenset()), before)
 
 
 def _adopted(course: Course, seen: Partial) -> Course:
@@ -195,26 +198,16 @@ def _changed(course: Course, seen: Partial) -> str:
     """What changed in the store, in words."""
     if place := next((place for place in sorted(seen["entry"]) if _is_put(course, seen, place)), None):
         return f"position {place[0]} was put under epoch {seen['written'][place]}"
-    return "; ".join(sorted(_told(name, course, seen) for name in SEEN if _differs(course, seen, name)))
+    return "; ".join(sorted(_told(name, course, seen) for name in SEEN if differs(course, seen, name)))
 
 
 def _told(name: str, course: Course, seen: Partial) -> str:
-    moved = [(p, course.of(name, *p), seen[name].get(p, _FIRST[name])) for p in sorted(_places(name, course, seen))]
-    return ", ".join(f"{name}{list(p) if p else ''}: {a} -> {b}" for p, a, b in moved if a != b)
-
-
-def _places(name: str, course: Course, seen: Partial) -> set[tuple[Any, ...]]:
-    """Where a field is compared; of versions that are not retained, and of dropped indexes, a store says nothing."""
-    return {*seen[name]} if name in ("progress", "caught_up") else {*course.state[name], *seen[name]}
+    places = sorted(moved(name, course, seen))
+    return ", ".join(f"{name}{list(p) if p else ''}: {a} -> {b}" for p, a, b in places)
 
 
 def _is_put(course: Course, seen: Partial, place: tuple[Any, ...]) -> bool:
     return bool(seen["written"][place] != course.of("written", *place))
-
-
-def _differs(course: Course, seen: Partial, name: str) -> bool:
-    """Whether a field is not as ``seen``."""
-    return any(course.of(name, *p) != seen[name].get(p, _FIRST[name]) for p in _places(name, course, seen))
 
 
 def _taken(course: Course, plan: Sequence[Step], seen: Partial) -> tuple[Course, tuple[Step, ...]] | Stopped:
@@ -224,7 +217,7 @@ def _taken(course: Course, plan: Sequence[Step], seen: Partial) -> tuple[Course,
             return Stopped(_changed(start, seen), step, _because(course, step))
         course = _after(course, step)
         steps.append(step)
-    wrong = [name for name in SEEN if _differs(course, seen, name)]
+    wrong = [name for name in SEEN if differs(course, seen, name)]
     if wrong:
         blamed = (step for step in plan if wrong[0] in {each.name for each in ACTIONS[step[0]].changed})
         made = f"it does not make that: {_told(wrong[0], course, seen)} is left"
@@ -275,94 +268,3 @@ def _settled(course: Course) -> tuple[Course, tuple[Step, ...]]:
             course = _after(course, step)
             steps.append(step)
     return course, tuple(steps)
-
-
-# ---- Steps that may have made a change
-
-
-def _plans(course: Course, seen: Partial, *, lost: bool) -> Iterator[Sequence[Step]]:
-    """Ways to make the change, the likeliest first."""
-    changed = {name for name in SEEN if _differs(course, seen, name)}
-    if not changed:
-        yield ()
-    for fields, plans in _WAYS:
-        if fields & changed:
-            yield from plans(course, seen, lost)
-            return
-
-
-def _entries(course: Course, seen: Partial, _lost: bool) -> Iterator[Sequence[Step]]:
-    for p in sorted({p for (p,) in {**course.state["entry"], **seen["entry"]}}):
-        old, new = (course.of(name, p) for name in ("entry", "written")), (
-            seen["entry"].get((p,), False), seen["written"].get((p,), 0),
-        )  # fmt: skip
-        if tuple(old) == new:
-            continue
-        if not new[0]:
-            yield (("delete_entry", (p,)),)
-            continue
-        w = f"w{new[1]}"
-        opens = course.of("at", w) == p and not course.of("opened", w) and seen.get("rows", {}).get((p,), False)
-        put = ("carry_out", (w, p))
-        yield (("open_without_barrier", (w,)), put) if opens else (put,)
-
-
-def _manifest(course: Course, seen: Partial, lost: bool) -> Iterator[Sequence[Step]]:
-    epoch, current, hint, pointer = (
-        seen[name].get((), _FIRST[name]) for name in ("epoch", "current", "hint", "pointer")
-    )
-    w = f"w{epoch}"
-    if current != course.of("current") or pointer != course.of("pointer"):
-        listed = (
-            ("flush", (w, course.of("begins", w), pointer)), ("list_generation", (w,)), ("learn_of_listing", (w,)),
-        )  # fmt: skip
-        yield listed if course.of("opened", w) else (("open_without_barrier", (w,)), *listed)
-    elif not epoch:
-        yield (("create_region", ()),)
-    elif epoch != course.of("epoch"):
-        yield (("read_manifest", (w,)), ("claim_of_nobody", ()) if lost else ("claim", (w,)))
-    elif hint != course.of("hint"):
-        yield (("raise_hint", (hint,)),)
-    else:
-        gone = sorted(g for (g,), there in course.state["listed"].items() if there and (g,) not in seen["listed"])
-        w = f"w{course.of('epoch') + 1}"
-        claim = ("read_manifest", (w,)), ("claim", (w,))
-        yield (*(("doom", (g,)) for g in gone), ("unlist", (gone[0], gone[-1]))) if gone else claim
-
-
-def _table(course: Course, seen: Partial, _lost: bool) -> Iterator[Sequence[Step]]:
-    newest = seen["newest"].get((), 1)
-    kept = [t for (t,), there in course.state["retained"].items() if there]
-    expired = tuple(("expire", (t,)) for t in kept if (t,) not in seen["retained"])
-    if newest == course.of("newest"):
-        yield expired
-        return
-    now, then = course.of("progress", course.of("newest")), seen["progress"].get((newest,), 0)
-    rows = seen.get("fragments", {})
-    commit = ("load", ("b",)), ("commit_snapshot", ("b",))
-    restores = [
-        (("restore", (t,)),)
-        for t in kept
-        if t < course.of("newest") and then != now and rows.get((t,)) == rows.get((newest,))
-    ]
-    merge = ("prepare_merge", ("m", then)), ("merge", ("m",))
-    credited = [_credit(course, i, to) for (t, i), to in seen["caught_up"].items() if t == newest]
-    caught = [(step,) for step in credited if step is not None]
-    yield from ((*plan, *expired) for plan in ([merge] if then > now else [*restores, *caught, commit]))
-
-
-def _credit(course: Course, i: str, to: int) -> Step | None:
-    """The commit of an index that is credited with ``to``, by a builder that loaded a version with that progress."""
-    if to == course.of("caught_up", course.of("newest"), i):
-        return None
-    loaded = [(t, b) for (b,), t in course.state["loaded"].items() if t >= course.of("restored")]
-    alike = [b for t, b in loaded if course.of("progress", t) == to]
-    return "catch_up", (alike[-1] if alike else max(loaded)[1], i)
-
-
-_WAYS: tuple[tuple[frozenset[str], Callable[[Course, Partial, bool], Iterator[Sequence[Step]]]], ...] = (
-    (frozenset({"entry", "written"}), _entries),
-    (frozenset({"epoch", "version", "pointer", "hint", "current", "listed"}), _manifest),
-    (frozenset({"newest", "progress", "caught_up", "retained"}), _table),
-)
-"""Fields that a store shows -> the steps that change them."""

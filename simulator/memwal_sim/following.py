@@ -1,7 +1,7 @@
 """A run of processes told as a history of the abstract machine, region by region, or up to where it breaks off.
 
 Writers replay before they put, a barrier stands in the way of those that were fenced, and nobody acts under another's
-claim.
+claim. What a client is told to be stored has to be in an entry that a step has acknowledged.
 """
 
 from __future__ import annotations
@@ -10,14 +10,18 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from memwal import paths
+from memwal.effects import Note
 from memwal.ids import RegionId
 from memwal.revisions import Revision
 from memwal.violations import Violation
-from memwal_model.following import Course, Partial, Stopped, begun, follow, literal
+from memwal_model.course import Course, Partial
+from memwal_model.following import Stopped, begun, follow, literal, unacknowledged
 from memwal_model.machine import ASSUMPTIONS
 from memwal_model.states import Step
 
-from .regions import RegionsSeen
+from .histories.history import History
+from .histories.notes import WRITE_ACKNOWLEDGED
+from .regions import EntryRows, RegionsSeen
 from .store import Contents
 from .world import REFINEMENT
 
@@ -95,11 +99,13 @@ class RunTold:
     """Regions whose run broke off, or that cannot be read any more."""
     claimed: Mapping[tuple[RegionId, str], str]
     """Region and writer -> who has claimed it."""
+    rows: Mapping[tuple[RegionId, int, int], EntryRows]
+    """Region, position and epoch of each entry that was put -> its rows."""
 
     def key(self) -> Hashable:
         """Equal where nothing that comes can tell the difference."""
         courses = frozenset((region, *course.key()) for region, course in self.courses.items())
-        return courses, self.ended, frozenset(self.claimed.items())
+        return courses, self.ended, frozenset(self.claimed.items()), frozenset(self.rows.items())
 
 
 class Teller:
@@ -115,7 +121,7 @@ class Teller:
     def begin(self, contents: Contents) -> RunTold:
         """Nothing was told yet."""
         regions = self.seeing.regions(contents)
-        return RunTold({region: self._begun(seen) for region, seen in regions.items()}, frozenset(), {})
+        return RunTold({region: self._begun(seen) for region, seen in regions.items()}, frozenset(), {}, {})
 
     def _begun(self, seen: Partial) -> Course:
         return begun(seen, collects_wal=self.collects_wal).reading(dict.fromkeys(self.without, False))
@@ -124,7 +130,13 @@ class Teller:
         """What the next change is, for each region that it changes."""
         found = []
         regions = self.seeing.regions(change.contents)
-        known = replace(known, ended=known.ended | (known.courses.keys() - regions.keys()))
+        rows = {
+            (region, p, seen["written"][p,]): at
+            for region, seen in regions.items()
+            for (p,), at in seen["rows"].items()
+        }
+        rows = {**known.rows, **rows}
+        known = replace(known, ended=known.ended | (known.courses.keys() - regions.keys()), rows=rows)
         for region, seen in regions.items():
             if region in known.ended:
                 continue
@@ -155,6 +167,25 @@ class Teller:
             found = Stopped(what, stranger, f"{claimed[region, w]} has claimed that epoch")
         return replace(known, ended=known.ended | {region}), ChangeTold(region, change, (), found)
 
+    def acknowledged(self, known: RunTold, actor: str, row: tuple[str, str | None]) -> tuple[RegionId, Stopped] | None:
+        """Why no step acknowledges a row (key and value; None: it is deleted) that ``actor`` says is stored.
+
+        None if one does, or if that cannot be told: of a key that is in some entry a writer may drop a row that is
+        older by its sequence (AMB-148), and who claims no region writes to the base table.
+        """
+        if known.ended:
+            return None
+        cells = {each for each in row if each is not None}
+        places = [place for place, rows in known.rows.items() if any(cells <= each for each in rows)]
+        wrong = [(region, unacknowledged(known.courses[region], p, x)) for region, p, x in places]
+        found = [(region, stopped) for region, stopped in wrong if stopped is not None]
+        if places:
+            return found[0] if len(found) == len(wrong) else None
+        own = next((region for (region, _), claimer in known.claimed.items() if claimer == actor), None)
+        if own is None or any(row[0] in each for rows in known.rows.values() for each in rows):
+            return None
+        return own, Stopped(f"{row[0]}={row[1]} was acknowledged to {actor}, and is in no entry", None, "")
+
 
 _UNDER_A_CLAIM = ("claim", "carry_out", "list_generation")
 
@@ -181,6 +212,16 @@ class Refinement:
             wrong = next((each for each in told if each.stopped is not None or each.without), None)
             self.judged[key] = self._known(then), None if wrong is None else _violation(wrong)
         return self.judged[key]
+
+    def noted(self, known: RunTold, ghosts: object, actor: str, notes: tuple[Note, ...]) -> Violation | None:
+        """What is wrong with the acknowledgements in ``notes``; ``ghosts``: the history of all calls."""
+        names = {dict(note.fields)["write"] for note in notes if note.event == WRITE_ACKNOWLEDGED}
+        for call in ghosts.writes if names and isinstance(ghosts, History) else ():
+            for row in call.rows if call.name in names else ():
+                wrong = self.teller.acknowledged(known, actor, row)
+                if wrong is not None:
+                    return Violation("ENGINE", REFINEMENT, f"region {wrong[0]}: {wrong[1]}")
+        return None
 
     def _known(self, run: RunTold) -> RunTold:
         return self.runs.setdefault(run.key(), run)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+import pyroaring
 from memwal import paths
 from memwal.codec import region_manifest, table_manifest, wal
+from memwal.effects import Io
 from memwal.errors import MemwalError
 from memwal.ids import RegionId
-from memwal.revisions import Revision
+from memwal.revisions import STRICT, Revision
+from memwal.table import read, reuse
 from memwal.table.collected import collected_points
 from memwal.table.state import TableState
-from memwal_model.following import SEEN, Partial
+from memwal_model.course import SEEN, Partial
 from memwal_model.machine import ASSUMPTIONS
 
 from .store import Contents
@@ -27,6 +30,10 @@ class _Table:
     progress: Mapping[RegionId, int]
     fragments: int
     """A number that stands for its fragments, in this process."""
+    parts: frozenset[Hashable]
+    """What stands for each fragment, whatever is deleted in it."""
+    missing: Mapping[str, frozenset[Hashable]]
+    """Of each index that records what it covers: the parts that it does not."""
     caught_up: Mapping[str, Mapping[RegionId, int]]
     """Of each maintained index, or one that has an entry, what it is credited with."""
     collected: Mapping[RegionId, int]
@@ -47,9 +54,26 @@ def _table(data: bytes, name: str) -> _Table | None:
         details = state.mem_wal
         caught_up: dict[str, Mapping[RegionId, int]] = {name: {} for name in details.maintained_indexes}
         caught_up |= {each.index_name: dict(each.generations) for each in details.catchup}
-        return _Table(dict(details.merged), _fragments(state), caught_up, collected_points(state))
+        parts = {each.id: (each.id, *(file.path for file in each.files)) for each in state.fragments}
+        return _Table(
+            progress=dict(details.merged),
+            fragments=_fragments(state),
+            parts=frozenset(parts.values()),
+            missing={name: frozenset(parts[each] for each in _missing(state, name)) for name in caught_up},
+            caught_up=caught_up,
+            collected=collected_points(state),
+        )
     except MemwalError:
         return None
+
+
+def _missing(state: TableState, name: str) -> frozenset[int]:
+    """Fragments that an index does not cover; none if it does not say. Nothing of the engine's is asked for that."""
+    entries = [entry for entry in state.manifest.indices if entry.name == name]
+    if not all(entry.fragment_bitmap for entry in entries):
+        return frozenset()
+    named = frozenset[int]().union(*(pyroaring.BitMap.deserialize(entry.fragment_bitmap) for entry in entries))
+    return frozenset(fragment.id for fragment in state.fragments) - reuse.fragments(named, state.moves)
 
 
 def _fragments(state: TableState) -> int:
@@ -65,13 +89,38 @@ def _manifest(data: bytes, revision: Revision, name: str) -> region_manifest.Reg
 
 
 @lru_cache(maxsize=4096)
-def _entry(data: bytes, revision: Revision, name: str) -> tuple[int, bool] | None:
-    """Epoch of a WAL entry, and whether it has rows."""
+def _named(data: bytes, folder: str) -> frozenset[str]:
+    """The data files that the manifest of a generation names; what cannot be read others say."""
+    try:
+        state, io = TableState(table_manifest.decode(data, folder), folder), Io(folder, interpretation=STRICT)
+        files = [file for fragment in state.fragments for file in fragment.files]
+        return frozenset(io.path(read.file_path(io, state, file)) for file in files)
+    except (MemwalError, ValueError):
+        return frozenset()
+
+
+def _whole(folder: str, names: Iterable[str], contents: Contents) -> bool:
+    """Whether a generation has a manifest, and the files that its newest one names."""
+    inside = (name for name in names if name.startswith(f"{folder}/{paths.VERSIONS}/"))
+    versions = {paths.table_version(name.removeprefix(f"{folder}/")) or 0: name for name in inside}
+    return bool(versions) and all(
+        name in contents for name in _named(contents.objects[versions[max(versions)]], folder)
+    )
+
+
+EntryRows = frozenset[frozenset[str]]
+"""Rows of a WAL entry, each as the words of its cells; a task that is finished with it is a row without cells."""
+
+
+@lru_cache(maxsize=4096)
+def _entry(data: bytes, revision: Revision, name: str) -> tuple[int, EntryRows] | None:
+    """Epoch of a WAL entry, and its rows."""
     try:
         found = wal.decode(data, revision, name)
     except MemwalError:
         return None
-    return found.epoch, found.rows.num_rows > 0 or bool(found.done)
+    rows = (frozenset(str(cell) for cell in row.values() if cell is not None) for row in found.rows.to_pylist())
+    return found.epoch, frozenset((*rows, *(frozenset() for _ in found.done)))
 
 
 @dataclass(slots=True)
@@ -134,6 +183,11 @@ class RegionsSeen:
             state["hint"] = {(): manifest.position_last_seen}
             state["current"] = {(): manifest.generation_current}
             state["listed"] = {(each.generation,): True for each in manifest.flushed}
+            names = [name for _, name in files]
+            state["files"] = {
+                (each.generation,): _whole(f"{paths.region(region)}/{each.path}", names, contents)
+                for each in manifest.flushed
+            }
         return {**state, **self._of_table(region, tables)}
 
     def _of_table(self, region: RegionId, tables: Mapping[int, _Table | None]) -> Partial:
@@ -151,6 +205,10 @@ class RegionsSeen:
                 for name, credit in found.caught_up.items()
             },
             "progress": {place: found.progress.get(region, 0) for place, found in read.items()},
+            "parts": {place: found.parts for place, found in read.items()},
+            "missing": {
+                (*place, name): lacks for place, found in read.items() for name, lacks in found.missing.items()
+            },
         }
 
 
@@ -160,6 +218,6 @@ def _nothing(revision: Revision) -> dict[str, dict[tuple[Any, ...], Any]]:
         "first": {(): revision.first_position},
         "barrier_first": {(): revision.barrier_on_first_claim},
         **{name: {(): True} for name in ASSUMPTIONS},
-        **{name: {} for name in (*SEEN, "rows", "fragments")},
+        **{name: {} for name in (*SEEN, "rows", "fragments", "parts", "missing")},
         "current": {(): revision.generation_first},
     }

@@ -56,7 +56,7 @@ class Simulation:
         self.under_way: list[tuple[str, StoreRequest[Any]]] = []
         """Requests that may still land, with the process that made them, oldest first."""
         self.refused: Violation | None = None
-        """What was wrong with the last change of the store as a step."""
+        """What was wrong with the last step: with the change of the store, or with what was noted after it."""
         for name, running in self.running.items():
             self._observe(name, running.notes)
 
@@ -97,6 +97,8 @@ class Simulation:
             self.under_way.append((actor, request))
         running.resume(met.reply)
         self._observe(actor, running.notes)
+        if self.world.step is not None and self.refused is None:
+            self.refused = self.world.step.noted(self._run, self.ghosts, actor, running.notes)
         return StepTaken(actor, site, request, fate, met.reply, (*running.notes, *running.announced))
 
     def land(self, actor: str, request: StoreRequest[Any]) -> StepTaken:

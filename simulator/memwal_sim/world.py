@@ -16,7 +16,7 @@ ENGINE = "no process breaks"
 """Name of the oracle for processes that end in a broken artifact or in a bug of the engine."""
 
 REFINEMENT = "each change is a step of the machine"
-"""Name of the oracle for changes of the store that the abstract machine does not make."""
+"""Name of the oracle for changes of the store, and acknowledgements, that the abstract machine does not make."""
 
 Ghosts: TypeAlias = Hashable
 """What a scenario remembers of the notes that processes made: a value of the scenario's own."""
@@ -47,7 +47,7 @@ _SAYS = "says"
 
 
 class StepJudge(Protocol):
-    """Judges the changes of a run one after the other, by what it knows of the run so far. Pure functions."""
+    """Judges the changes of a run one after the other, and what is noted, by what it knows so far. Pure functions."""
 
     def begin(self, contents: Contents, /) -> Any:
         """What is known of a run that begins with ``contents``."""
@@ -57,6 +57,10 @@ class StepJudge(Protocol):
         self, known: Any, before: Contents, contents: Contents, actor: str, /, *, lost: bool
     ) -> tuple[Any, Violation | None]:
         """What is known after a change by ``actor``, and what is wrong with it. ``lost``: it did not learn of it."""
+        ...
+
+    def noted(self, known: Any, ghosts: Any, actor: str, notes: tuple[Note, ...], /) -> Violation | None:
+        """What is wrong with ``notes`` that ``actor`` has just made, after which the ghosts are ``ghosts``."""
         ...
 
 

@@ -96,9 +96,9 @@ def _machine(bugs: Sequence[Planted], kept: Kept) -> list[str]:
     return [
         "### Bugs that make no step of the abstract machine",
         "",
-        "Each bug is explored once more, up to 6,000 states, and every change of the store has to be a step of the",
-        "machine ([model.md](model.md)). The bugs that are not here are about rows, answers, readers and several",
-        "regions, of which the store shows the machine nothing.",
+        "Each bug is explored once more, up to 6,000 states. Every change of the store and every acknowledgement",
+        "has to be a step of the machine ([model.md](model.md)). The bugs that are not here are about rows, answers,",
+        "readers and several regions, of which the store shows the machine nothing.",
         f"Noticed: {len(refined)} of {len(bugs)}; by no oracle but this: {only}.",
         "",
         *table(("Bug", "Its oracle", "After, and what no step does"), refined),

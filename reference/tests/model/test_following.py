@@ -1,7 +1,8 @@
 """What a store shows of a run is told as steps of the machine, or the run breaks off with the nearest step."""
 
 import pytest
-from memwal_model.following import SEEN, Stopped, begun, follow, literal
+from memwal_model.course import SEEN
+from memwal_model.following import Stopped, begun, follow, literal
 from memwal_model.histories import HAZARDS, LIVES, run
 
 HAZARD = {each.name: each for each in HAZARDS}

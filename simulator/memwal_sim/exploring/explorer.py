@@ -73,7 +73,7 @@ class _Search:
         self.stores = Stores(book)
         self.ghosts = GhostTable(world, self.tries)
         self.orphans = Orphans()
-        given = self.stores, self.orphans, self.tries, world.contents
+        given = self.stores, self.ghosts, self.orphans, self.tries, world.contents
         self.runs = None if world.step is None else Runs(world.step, *given)
         self.behaviours = [
             Behaviour(actor, trie, self.stores, self.ghosts, bounds.kinds) for actor, trie in enumerate(self.tries)

@@ -13,16 +13,24 @@ from ..store import Contents
 from ..trie import Trie
 from ..world import StepJudge
 from .interned import Array, GrowingArray
-from .successors import ORPHANS, STORE
-from .tables import FATE_BITS, Orphans, Stores
+from .successors import FIRST_NODE, GHOST, ORPHANS, STORE
+from .tables import FATE_BITS, GhostTable, Orphans, Stores
 
 
 class Runs:
     """Runs by number, and the number of each state's."""
 
-    def __init__(self, judge: StepJudge, stores: Stores, orphans: Orphans, tries: list[Trie], first: Contents) -> None:
+    def __init__(
+        self,
+        judge: StepJudge,
+        stores: Stores,
+        ghosts: GhostTable,
+        orphans: Orphans,
+        tries: list[Trie],
+        first: Contents,
+    ) -> None:
         """``first``: contents that the first state has."""
-        self._judge, self._stores, self._orphans, self._tries = judge, stores, orphans, tries
+        self._judge, self._stores, self._orphans, self._tries, self._ghosts = judge, stores, orphans, tries, ghosts
         self._known: list[Any] = []
         self._numbers: dict[int, int] = {}
         self._of_state = GrowingArray(np.int32)
@@ -35,13 +43,21 @@ class Runs:
         return found
 
     def judge(self, rows: Array, states: Array, parents: Array, moves: Array) -> Iterator[tuple[int, Violation]]:
-        """Remember what is known of new ``states``, which ``moves`` made of ``rows``; the places of bad changes."""
+        """Remember what is known of new ``states``, which ``moves`` made of ``rows``; the places of bad steps."""
         runs = self._of_state.values[parents]
         for place in np.flatnonzero(rows[:, STORE] != states[:, STORE]).tolist():
             before, after = (self._stores.contents[each[place, STORE]] for each in (rows, states))
             actor, lost = self._maker(int(moves[place]), int(rows[place, ORPHANS]))
             known, violation = self._judge.after(self._known[runs[place]], before, after, actor, lost=lost)
             runs[place] = self._number(known)
+            if violation is not None:
+                yield place, violation
+        told = (rows[:, GHOST] != states[:, GHOST]) & (moves >= 0)
+        for place in np.flatnonzero(told).tolist():
+            process = int(moves[place]) >> FATE_BITS
+            trie, ghosts = self._tries[process], self._ghosts.values[states[place, GHOST]]
+            notes = trie.notes[states[place, FIRST_NODE + process]]
+            violation = self._judge.noted(self._known[runs[place]], ghosts, trie.process.name, notes)
             if violation is not None:
                 yield place, violation
         self._of_state.extend(runs)

@@ -14,6 +14,8 @@ REPAIRED = "wal/crashes/repair/"
 """Repair puts a damaged entry anew, in place: the machine has no such step."""
 
 NOTICED = {
+    "collect/files_before_the_list.jsonl",
+    "collect/flush_under_way.jsonl",
     "collect/unmerged_collected.jsonl",
     "collect/wal_above_the_pointer.jsonl",
     "fencing/barrier_over_an_entry.jsonl",
@@ -25,6 +27,7 @@ NOTICED = {
     "fencing/two_winners_of_one_claim.jsonl",
     "fencing/zombie_append.jsonl",
     "flush/flush_listed_again.jsonl",
+    "flush/listed_before_written.jsonl",
     "flush/out_of_order.jsonl",
     "flush/pointer_stays.jsonl",
     "flush/pointer_too_far.jsonl",
@@ -32,6 +35,8 @@ NOTICED = {
     "index/collected_without_indexes.jsonl",
     "index/credit_for_all_indexes.jsonl",
     "index/credit_replaces_others.jsonl",
+    "index/credited_with_the_newest.jsonl",
+    "index/credited_without_building.jsonl",
     "manifest/builder_undoes_a_claim.jsonl",
     "manifest/late_hint_update.jsonl",
     "manifest/plain_manifest_put.jsonl",
