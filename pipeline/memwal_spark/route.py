@@ -1,9 +1,9 @@
 """Put the rows of each region into one Spark task of their own, in sequence order.
 
 Which region a row belongs to is decided by the table's region spec. The engine computes it inside Spark, over Arrow
-batches, and rows go through the shuffle as Arrow bytes (`memwal_spark.packing`). Where rows are only counted, or come
-as a stream, Spark computes buckets itself if it can: its ``hash`` is Murmur3 with chained seeds, and one constant as
-first argument turns its seed 42 into the seed 0 of the specification.
+batches, and rows go through the shuffle as Arrow bytes (`memwal_spark.packing`). Where rows stay Spark's own, as those
+of `route` do, Spark computes buckets itself and shuffles rows if it can: its ``hash`` is Murmur3 with chained seeds,
+and one constant as first argument turns its seed 42 into the seed 0 of the specification.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from .values import as_text
 
 if TYPE_CHECKING:
     from memwal import Table
-    from memwal.codec.index_details import RegionField
 
 SEED_ZERO = -1693959553
 """The int32 whose Murmur3 hash with seed 42 is 0: as first argument of Spark's ``hash`` it makes the seed 0."""
@@ -59,10 +58,15 @@ def route(
         table = TableOption(path=table)
     if isinstance(table, TableOption):
         table = open_table(table)
+    buckets = bucket_count(table)
     if df.isStreaming:
-        buckets = bucket_count(table)
         numbered = df.withColumn(_REGION, _region(df, table, sequence_by, region_column))
         return numbered.repartition(*([buckets] if buckets is not None else []), _REGION).drop(_REGION)
+    if buckets is not None and _native_bucket(table) is not None:
+        # Spark needs no program of Python's for it: rows that go there and back would cost two more.
+        numbered = df.withColumn(_REGION, _region(df, table, sequence_by, region_column))
+        task = sf.coalesce(sf.col(_REGION), sf.lit(buckets))
+        return numbered.repartitionById(_tasks(table, buckets), task).sortWithinPartitions(sequence_by).drop(_REGION)
     packed = gathered(df, table, sequence_by=sequence_by, region_column=region_column)
 
     def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -84,7 +88,7 @@ def gathered(df: DataFrame, table: Table, *, sequence_by: str, region_column: st
         buckets=buckets,
         known=known,
     )
-    tasks = max(1, len(known)) if buckets is None else buckets + _may_be_null(table)
+    tasks = max(1, len(known)) if buckets is None else _tasks(table, buckets)
     return df.mapInArrow(packing.pack, PACKED).repartitionById(tasks, TASK)
 
 
@@ -116,8 +120,7 @@ def region_of(df: DataFrame, table: Table) -> Column:
     _require(df, sources)
     if not sources:
         return sf.lit("")
-    buckets = bucket_count(table)
-    native = None if buckets is None else _native_bucket(table, table.spec.fields[0], buckets)
+    native = _native_bucket(table)
     return _engine_region(table, sources) if native is None else native
 
 
@@ -128,14 +131,18 @@ def sources_of(table: Table) -> list[str]:
     return list(dict.fromkeys(names[i] for field in fields for i in field.source_ids if i in names))
 
 
-def _may_be_null(table: Table) -> bool:
-    """Whether there may be rows without a bucket: in the textbook profile, where every source is NULL."""
+def _tasks(table: Table, buckets: int) -> int:
+    """One for each bucket, and one where rows may have none: in the textbook profile, where every source is NULL."""
     nullable = all(table.schema.field(name).nullable for name in sources_of(table))
-    return nullable and not table.revision.null_bucket
+    return buckets + (nullable and not table.revision.null_bucket)
 
 
-def _native_bucket(table: Table, region: RegionField, buckets: int) -> Column | None:
-    """The bucket computed by Spark alone; None if Spark hashes other bytes of some type than the profile."""
+def _native_bucket(table: Table) -> Column | None:
+    """The bucket computed by Spark alone; None if the spec is not one bucket field, or Spark hashes other bytes."""
+    buckets = bucket_count(table)
+    if table.spec is None or buckets is None:
+        return None
+    region = table.spec.fields[0]
     profile = dict(region.parameters).get(HASH, table.revision.hash_profile)
     names = field_names(table)
     hashed = []
