@@ -581,6 +581,17 @@ def test_every_answer_is_the_fold_of_all_histories(
     run(tmp_path_factory.mktemp("t") / "t", template, revision, made, steps, count=2)
 
 
+def test_an_index_of_runs_of_letters_is_extended_after_a_compaction_moved_its_rows(
+    template: Path, tmp_path: Path
+) -> None:
+    world = World.of(tmp_path / "t", template, "B", ("id",), ())
+    for step in (("compact", [0], 0), ("append", [50, 51], 1)):
+        world.step(*step)
+    world.table.catch_up("s_ngram")
+    expected = matching("contains(s, 'abc')", table_of(world.fold()))
+    assert shown(world.table.scan(filter="contains(s, 'abc')")) == shown(expected)
+
+
 @pytest.mark.long
 @settings(max_examples=600, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(revision=st.sampled_from("ABR"), made=TABLES, steps=HISTORIES)
