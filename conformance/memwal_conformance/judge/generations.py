@@ -120,8 +120,11 @@ def _blamed(store: JudgedStore, region: JudgedRegion, found: content.State, cove
     expected = content.fold(content.wal_rows(region, first, last), store.key)
     ends = range(last + 1, max(region.wal, default=last) + 1)
     longer = any(found == content.fold(content.wal_rows(region, first, end), store.key) for end in ends)
-    if longer or all(key in found and found[key] == row for key, row in expected.items()):
+    if longer or last < first:
         yield POINTER[store.layout.revision]  # nothing at or below the pointer is lost: it is behind the generation
+        return
+    if all(key in found and found[key] == row for key, row in expected.items()):
+        yield "WAL-001"  # rows that were in no entry
         return
     yield "MANIFEST-009"
     if all(key in expected and expected[key] == row for key, row in found.items()):

@@ -265,7 +265,9 @@ CHECKS: tuple[Check, ...] = (
     KEY_INDEX,
     Check(
         name="generation content",
-        clauses={r: ("MANIFEST-009", "FLUSH-013", "GEN-001", clause) for r, clause in generations.POINTER.items()},
+        clauses={
+            r: ("MANIFEST-009", "FLUSH-013", "GEN-001", "WAL-001", clause) for r, clause in generations.POINTER.items()
+        },
         look=generations.generation_content,
     ),
     Check(name="hints", clauses=_everywhere("MANIFEST-026"), look=hints),

@@ -19,7 +19,9 @@ HERE = Path(__file__).resolve().parents[2]
 SKELETON = f"{sys.executable} {HERE / 'memwal_conformance' / 'adapters' / 'skeleton.py'}"
 NAMES = "conformance/vectors/B/name"
 LEVELS = {"WAL-001": "MUST", "WAL-002": "MAY", "WAL-016": "SHOULD", "FENCE-001": "MUST"}
-HELLO = Hello(implementation="x", version="1", revisions=("B",), roles=("writer",), capabilities=frozenset())
+HELLO = Hello(
+    implementation="x", version="1", revisions=("B",), roles=("writer",), capabilities=frozenset({"eval.bloom"})
+)
 
 
 def test_the_page_for_adapter_authors_shows_the_messages_as_the_schemas_define_them() -> None:
@@ -238,6 +240,17 @@ def test_the_sentence_says_no_more_than_was_shown(results: list[CaseResult], con
     tallied = report.tally("B", results, LEVELS, total=len(results))
     assert tallied.conforms is conforms
     assert re.search(words, report.sentence(HELLO, tallied)), report.sentence(HELLO, tallied)
+
+
+@pytest.mark.parametrize(
+    ("revision", "capability", "told"),
+    [("B", "eval.name", True), ("B", "eval.bloom", False), ("R", "eval.name", False)],
+)
+def test_filters_that_nobody_can_ask_about_are_told(revision: str, capability: str, told: bool) -> None:
+    """Under revision R the judge reads them itself."""
+    tallied = report.tally(revision, [replace(result(Verdict.PASS, HELD), revision=revision)], LEVELS, total=1)
+    said = report.sentence(replace(HELLO, capabilities=frozenset({capability})), tallied)
+    assert ("; not looked into: its bloom filters, for want of eval.bloom" in said) is told
 
 
 @pytest.mark.parametrize("roles", [(), ("writer",)])

@@ -123,6 +123,15 @@ def test_a_claim_of_which_nobody_learned_is_nobodys():
     assert literal(course, put)[0].without == ("own_claim_needs_confirmation",)
 
 
+def test_a_region_is_created_under_epoch_0_once():
+    first = _seen(run(LIVES[0]).states[0])
+    course, steps = follow(begun(first, collects_wal=True), {**first, "version": {(): 1}})
+    assert steps == (("create_region", ()),)
+    again = follow(course, {**first, "version": {(): 2}})
+    assert isinstance(again, Stopped)
+    assert again.nearest == ("create_region", ())
+
+
 def test_who_has_claimed_before_may_be_anywhere():
     states = run(LIVES[0]).states
     put = next(n for n, (name, given) in enumerate(LIVES[0].steps()) if (name, given) == ("carry_out", ("w1", 2)))
