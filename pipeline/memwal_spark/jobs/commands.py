@@ -95,8 +95,6 @@ def write(
         check_name("way with late rows", late_rows, ("drop", "keep", "fail"))
         if format_ is not None:
             check_name("format", format_, ("parquet", "json", "csv"))
-        if csv_escape is not None:
-            check_name("escape of CSV", csv_escape, loading.ESCAPES)
         with sessions.started("memwal spark write", master) as spark, _busy("writing"):
             done = loading.write(
                 spark,

@@ -131,11 +131,15 @@ class Documents:
 
 
 def _moved(addresses: Addresses, there: Addresses, here: Addresses) -> tuple[Addresses, Mask]:
-    """Where the rows at ``addresses`` are now, and which are anywhere: those in ``there``, ascending, are ``here``."""
+    """Where the rows at ``addresses`` are now, and which are anywhere: those in ``there``, ascending, are ``here``.
+
+    Those that are nowhere get an address that no row has: two documents never have one address, which would hide one.
+    """
     if not len(there):
-        return addresses, np.zeros(len(addresses), np.bool_)
+        return np.full(len(addresses), reuse.GONE), np.zeros(len(addresses), np.bool_)
     at = np.minimum(np.searchsorted(there, addresses), len(there) - 1)
-    return here[at], there[at] == addresses
+    present = there[at] == addresses
+    return np.where(present, here[at], reuse.GONE), present
 
 
 @dataclass(slots=True)

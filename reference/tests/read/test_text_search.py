@@ -168,6 +168,16 @@ def test_superseded_rows_of_every_source_are_neither_found_nor_counted(built: Pa
         assert sorted(set(via[1:])) == ["index", "memory index"]
 
 
+@pytest.mark.clause("PLAN-024", "AMB-110")
+def test_a_key_written_twice_in_a_merged_generation_and_once_since_is_one_document(built: Path, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        table, writers = opened(built, tmp_path / "t", "R", stack)
+        mine = keys_of(table, 0, 3)
+        first, second, last = (dict.fromkeys(mine, text) for text in ("fox", "fox red", "dog fox ox"))
+        run(table, writers, [("put", first, True), ("put", second, True), ("flush",), ("merge",), ("put", last, True)])
+        check(table, writers)
+
+
 @pytest.mark.clause("PLAN-023")
 def test_a_phrase_needs_an_index_with_positions(tmp_path: Path) -> None:
     place = tmp_path / "t"
