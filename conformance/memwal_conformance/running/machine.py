@@ -32,6 +32,7 @@ CLAUSES = {
     "delete_entry": "GC-007",
     "doom": "GC-001",
     "unlist": "GC-001",
+    "delete_files": "GC-010",
     "prepare_merge": "MERGE-001",
     "merge": "MERGE-006",
     "catch_up": "CATCHUP-001",
@@ -40,12 +41,20 @@ CLAUSES = {
     "expire": "TXN-001",
 }
 """Nearest step -> the clause that is broken where it cannot happen."""
-LEFT = {"epoch": "FENCE-005", "pointer": "MANIFEST-009", "current": "GEN-003", "version": "MANIFEST-020"}
+LEFT = {
+    "epoch": "FENCE-005",
+    "pointer": "MANIFEST-009",
+    "current": "GEN-003",
+    "files": "FLUSH-013",
+    "version": "MANIFEST-020",
+}
 """Field that is another one than the nearest step leaves -> the clause that is broken, whatever the step."""
 LAGS = {"A": "MANIFEST-008", "B": "MANIFEST-038", "R": "MANIFEST-008"}
 """What a flush breaks whose pointer stays before the entries that it covers: nothing at or below it is lost."""
 BARRIERS = "AMB-27"
 """The note about entries without rows: what they may stand behind the texts leave open."""
+COLLECTED = "AMB-93"
+"""The note about files of a generation that go before the manifest that lists it does."""
 ANY_CHANGE = "MANIFEST-020"
 """The clause where no step is near."""
 
@@ -74,7 +83,8 @@ def _finding(each: ChangeTold, line: str, revision: str) -> Finding:
         words = f"{CHECK}: {each} ({line}) needs another reading than `{each.without}`"
         clause = next((CLAUSES[name] for name, _ in each.steps if name in CLAUSES), ANY_CHANGE)
         return Finding(clauses=(clause,), broken=words, ambiguity=each.note)
-    ambiguity = BARRIERS if each.stopped.barrier else None
+    collected = each.stopped.nearest is not None and each.stopped.nearest[0] == "delete_files"
+    ambiguity = BARRIERS if each.stopped.barrier else COLLECTED if collected else None
     return Finding(clauses=(blamed(each.stopped, revision),), broken=f"{CHECK}: {each} ({line})", ambiguity=ambiguity)
 
 

@@ -211,7 +211,7 @@ def test_an_oracle_that_does_not_notice_its_bug_leaves_it_alive(monkeypatch: pyt
     [
         ("plain_names", "vectors/B/name/wal_entries/case.json::eval", ("WAL-013",)),
         ("B/wal_empty", "vectors/B/invalid/wal_empty/case.json::decode", ()),
-        ("skipped_version", "scenarios/close_makes_durable.json::B", ("MANIFEST-018",)),
+        ("skipped_version", "scenarios/close_makes_durable.json::B", ("MANIFEST-020",)),
     ],
 )
 def test_a_case_of_the_suite_notices_through_the_messages_of_an_adapter(
