@@ -97,6 +97,7 @@ class Table(Regions):
         until: int | None = None,
         commit_every: int = COMMIT_EVERY,
         compact_over: int = COMPACT_OVER,
+        defer_index_remap: bool = False,
         replace_rows_of_others: bool = False,
     ) -> MergeReport:
         """Merge flushed generations into the base table: of one region, of several, or of all.
@@ -110,7 +111,8 @@ class Table(Regions):
         regions are merged before it is raised, with a note of each further failure.
 
         ``compact_over``: if the base then has more than so many small fragments of about one size, they are rewritten
-        as one (`memwal.table.compaction.compact_small`); 0: never. An index that covered them covers what they become.
+        as one (`memwal.table.compaction.compact_small`); 0: never. Indexes lose such fragments: catch up afterwards, or
+        say ``defer_index_remap`` (`BaseTable.compact`).
 
         No key may be in two manual regions, since the order of merging would decide which row wins: a merge that would
         replace a row of another manual region is `Unmergeable` too, and names both. Delete the row of the base that is
@@ -123,16 +125,16 @@ class Table(Regions):
             raise InvalidArgument(f"compact_over={compact_over} is to be a number of fragments, or 0 for never")
         done: list[Merged] = []
         failed = self._merged(names, last, commit_every, replace_rows_of_others, done)
-        compacted = self._compacted(compact_over) if done else 0
+        compacted = self._compacted(compact_over, defer_index_remap) if done else 0
         if failed:
             raise first(failed.values())
         return MergeReport.of(done, compacted)
 
-    def _compacted(self, over: int) -> int:
+    def _compacted(self, over: int, defer: bool = False) -> int:
         """Rewrite small fragments of the base if there are more than ``over`` of one size; returns how many went."""
         before = coverage.fragment_ids(self._state)
         if over:
-            self._state = self._run(compaction.compact_small(self._io, self._state, over))
+            self._state = self._run(compaction.compact_small(self._io, self._state, over, defer_index_remap=defer))
         return len(before - coverage.fragment_ids(self._state))
 
     def _merged(

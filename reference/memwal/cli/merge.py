@@ -78,6 +78,9 @@ def merge(
     compact_over: Annotated[
         int, typer.Option(min=0, help="Small fragments of one size, of which more are rewritten as one; 0: never.")
     ] = COMPACT_OVER,
+    defer_index_remap: Annotated[
+        bool, typer.Option(help="Let indexes cover what small fragments become. Not beside pylance's own compaction.")
+    ] = False,
     manifest_store: ManifestStore = None,
     as_json: AsJson = False,
 ) -> None:
@@ -89,6 +92,7 @@ def merge(
             named,
             commit_every=commit_every,
             compact_over=compact_over,
+            defer_index_remap=defer_index_remap,
             replace_rows_of_others=replace_rows_of_others,
         )
     show(report, as_json=as_json)

@@ -40,6 +40,8 @@ from .query import Query
 from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort, Refine, Values
 from .view import View, over
 
+_OPENED_BYTES = 1 << 10
+"""About what it takes to know an entry of an index beside its partitions."""
 DISTANCE = "_distance"
 """Column of the answer: float32; the squared distance for l2, one less the product or the cosine for the others."""
 
@@ -227,7 +229,7 @@ class Neighbours:
         if self.coverage.answered:
             assert isinstance(self.part, TablePart)
             what = ("vectors of an index", self.part.base.path, self.asked.column, self.code.model)
-            self.stored = await self.part.once(what, self._opened, len)
+            self.stored = await self.part.once(what, self._opened, _opened_bytes)
         for answered in self.coverage.answered:
             if answered.merged is not None:
                 generation, fragments = answered.merged
@@ -286,6 +288,10 @@ class Neighbours:
             own &= np.isin(addresses, there)
             addresses = np.where(own, _moved(addresses, there, here), addresses)
         return addresses, own
+
+
+def _opened_bytes(opened: Sequence[tuple[Answered, frozenset[FragmentId], StoredVectors]]) -> int:
+    return sum(_OPENED_BYTES + int(vectors.ends.nbytes) for _, _, vectors in opened)
 
 
 def _moved(addresses: Addresses, there: Addresses, here: Addresses) -> Addresses:

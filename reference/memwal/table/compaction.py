@@ -46,20 +46,22 @@ async def reserve(io: Io, count: int) -> tuple[TableState, range]:
 
 
 @implements("TXN-030", "TXN-031", "TXN-032", "TXN-054", "FORMAT-041")
-async def compact(io: Io, fragments: Collection[FragmentId] | None = None) -> TableState:
+async def compact(
+    io: Io, fragments: Collection[FragmentId] | None = None, *, defer_index_remap: bool = False
+) -> TableState:
     """Rewrite the live rows of ``fragments`` (all if None) into as few as possible; deletions are materialised.
 
-    Rows of several manual regions stay in fragments of their own, since their names say whose they are (AMB-56). So do
-    rows that different parts of indexes cover: an index that covered fragments covers what becomes of them, by the
-    fragment reuse index (`reuse`). Where that would be too large, indexes lose the fragments that are gone, and have to
-    be brought up to date. Nothing is committed where there is nothing to gain. Raises `InvalidArgument` for a fragment
-    that is not there.
+    Rows of several manual regions stay in fragments of their own, since their names say whose they are (AMB-56).
+    Indexes lose the fragments that are gone, and have to be brought up to date. With ``defer_index_remap`` they cover
+    what becomes of the fragments that they covered, by the fragment reuse index (`reuse`), where that is not too large;
+    rows that different parts of indexes cover stay in fragments of their own then. Nothing is committed where there is
+    nothing to gain. Raises `InvalidArgument` for a fragment that is not there.
     """
-    return await _compacted(io, lambda state: _chosen(state, fragments))
+    return await _compacted(io, lambda state: _chosen(state, fragments), defer=defer_index_remap)
 
 
 @implements("TXN-030", "TXN-031")
-async def compact_small(io: Io, state: TableState, over: int) -> TableState:
+async def compact_small(io: Io, state: TableState, over: int, *, defer_index_remap: bool = False) -> TableState:
     """Rewrite small fragments as one as long as more than ``over`` of about one size are there; returns the last state.
 
     By `compact`, with its rules. Rows that are rewritten end in a fragment of a larger size, so that each is rewritten
@@ -67,19 +69,20 @@ async def compact_small(io: Io, state: TableState, over: int) -> TableState:
     newest version known; if it has nothing to rewrite, nothing is asked of the store. Nothing waits for this, so that
     one that loses its fragments to other commits too often is left to the next call, with a note.
     """
-    while small(state, over):
+    defer = defer_index_remap
+    while small(state, over, defer=defer):
         try:
-            state = await _compacted(io, lambda newest: small(newest, over))
+            state = await _compacted(io, lambda newest: small(newest, over, defer=defer), defer=defer)
         except Conflict as lost:
             await io.note("compaction_lost", theirs=lost.theirs)
             return await latest(io)
     return state
 
 
-def small(state: TableState, over: int) -> list[table_pb2.DataFragment]:
+def small(state: TableState, over: int, *, defer: bool = False) -> list[table_pb2.DataFragment]:
     """Small fragments of one size that are more than ``over``, as many as fit into one fragment; else none."""
     sizes: dict[tuple[_Kind, int], _Fragments] = {}
-    kind = _kinds(state)
+    kind = _kinds(state, defer=defer)
     for fragment in state.fragments:
         rows = _live_rows([fragment])
         if rows * SMALL <= FRAGMENT_ROWS and _bytes(fragment) * SMALL <= FILE_BYTES:
@@ -106,16 +109,16 @@ def _bytes(fragment: table_pb2.DataFragment) -> int:
     return sum(file.file_size_bytes for file in fragment.files)
 
 
-async def _compacted(io: Io, choose: Callable[[TableState], _Fragments]) -> TableState:
+async def _compacted(io: Io, choose: Callable[[TableState], _Fragments], *, defer: bool) -> TableState:
     """Rewrite what ``choose`` says of the newest version, and again of the one that follows a conflict."""
 
     async def attempt(before: TableState) -> TableState:
-        chosen = _groups(before, choose(before))
+        chosen = _groups(before, choose(before), defer=defer)
         if not chosen:
             return before
         needed = sum(-(-_live_rows(group) // FRAGMENT_ROWS) for _, group in chosen)
         state, ids = await reserve(io, needed) if needed else (await latest(io), range(0))
-        chosen = _groups(state, choose(state))
+        chosen = _groups(state, choose(state), defer=defer)
         if not chosen:
             return state  # others rewrote or replaced them meanwhile
         done = [await _rewritten(io, state, group, owner) for (owner, _), group in chosen]
@@ -144,9 +147,10 @@ def _chosen(state: TableState, fragments: Collection[FragmentId] | None) -> list
     return [f for f in state.fragments if fragments is None or f.id in fragments]
 
 
-def _kinds(state: TableState) -> Callable[[table_pb2.DataFragment], _Kind]:
-    """Of which kind a fragment of ``state`` is."""
-    entries = [each for each in state.manifest.indices if not coverage.is_system(each) and each.fragment_bitmap]
+def _kinds(state: TableState, *, defer: bool) -> Callable[[table_pb2.DataFragment], _Kind]:
+    """Of which kind a fragment of ``state`` is; what covers it counts where indexes are to follow later."""
+    known = state.manifest.indices if defer else ()
+    entries = [each for each in known if not coverage.is_system(each) and each.fragment_bitmap]
     covering = [(each.uuid.uuid, coverage.named_fragments(state, each)) for each in entries]
 
     def kind(fragment: table_pb2.DataFragment) -> _Kind:
@@ -156,10 +160,10 @@ def _kinds(state: TableState) -> Callable[[table_pb2.DataFragment], _Kind]:
     return kind
 
 
-def _groups(state: TableState, chosen: _Fragments) -> list[tuple[_Kind, _Fragments]]:
+def _groups(state: TableState, chosen: _Fragments, *, defer: bool) -> list[tuple[_Kind, _Fragments]]:
     """``chosen`` by kind, in the order in which these come first; those of one kind in the order of their ids."""
     found: dict[_Kind, _Fragments] = {}
-    kind = _kinds(state)
+    kind = _kinds(state, defer=defer)
     for fragment in sorted(chosen, key=lambda each: each.id):
         found.setdefault(kind(fragment), []).append(fragment)
     return [(each, group) for each, group in found.items() if _worth_it(group)]

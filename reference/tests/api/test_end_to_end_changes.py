@@ -119,7 +119,7 @@ def test_a_compaction_moves_rows_to_reserved_fragments_and_the_index_follows(pla
     lance.dataset(place).create_scalar_index("id", "BTREE", name="by_id")
     before, listed, newest = native(place), fragments(place), lance.dataset(place).version
     assert covered(place, "by_id") == 3
-    table.refresh().compact([0, 1])
+    table.refresh().compact([0, 1], defer_index_remap=True)
     assert native(place) == before == dict.fromkeys([1, 3, 4, 5, 6, 7], "x")
     assert fragments(place, newest + 1) == listed  # the version that reserves ids changes nothing
     assert native(place, newest + 1) == before

@@ -245,17 +245,17 @@ def test_the_index_section_is_where_the_manifest_says(folder: Folder) -> None:
     assert table_manifest.decode(bare, "m").indices == ()
 
 
-@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize(("defer", "told"), [(True, True), (True, False), (False, False)])
 @pytest.mark.clause("TXN-030", "TXN-031", "TXN-032", "TXN-036", "TXN-054", "FORMAT-041", "FORMAT-017", "FORMAT-034")
 def test_a_compaction_keeps_the_rows_and_moves_them_and_indexes_follow_or_lose_them(
-    folder: Folder, told: bool, monkeypatch: pytest.MonkeyPatch
+    folder: Folder, defer: bool, told: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reuse, "MOST_BYTES", reuse.MOST_BYTES if told else 0)
     begun(folder, (1, 2), (3, 4), (5, 6))
     place = str(folder.root / "t")
     lance.dataset(place).create_scalar_index("id", "BTREE")
     before = folder.run(write.delete(T, where(4), "id = 4"))
-    current = folder.run(compaction.compact(T, {0, 1}))
+    current = folder.run(compaction.compact(T, {0, 1}, defer_index_remap=defer))
     assert seen(folder) == {1: "x", 2: "x", 3: "x", 5: "x", 6: "x"}
     assert [(f.id, f.physical_rows, f.HasField("deletion_file")) for f in current.fragments] == [
         (2, 2, False),
