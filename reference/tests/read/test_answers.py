@@ -88,7 +88,7 @@ VALUES: dict[str, list[Any]] = {
     "x": [None, {"a": None, "b": "p"}, {"a": 1, "b": None}],
     "text": [None, "", "fox", "red fox", "dog dog cow", "fox ox red"],
 }
-INDEXES = {
+SCALAR = {
     "n_btree": ("n", "BTREE"),
     "f_btree": ("f", "BTREE"),
     "f_zones": ("f", "ZONEMAP"),
@@ -96,6 +96,10 @@ INDEXES = {
     "s_ngram": ("s", "NGRAM"),
     "l_labels": ("l", "LABEL_LIST"),
     "m_bloom": ("m", "BLOOMFILTER"),
+}
+"""An index of each kind over scalars: its name -> its column and kind."""
+INDEXES = {
+    **SCALAR,
     "d_btree": ("d", "BTREE"),
     "t_btree": ("t", "BTREE"),
     "b_bitmap": ("b", "BITMAP"),

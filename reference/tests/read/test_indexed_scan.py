@@ -17,6 +17,7 @@ from memwal.revisions import LITERAL
 
 from ..kit.plan_scene import unmeasured
 from ..kit.profiles import under
+from .test_answers import SCALAR as INDEXES
 from .test_answers import matching, shown
 
 NAN = float("nan")
@@ -32,15 +33,6 @@ SCHEMA = pa.schema(
     ]
 )
 KEYS = 60
-INDEXES = {
-    "n_btree": ("n", "BTREE"),
-    "f_btree": ("f", "BTREE"),
-    "f_zones": ("f", "ZONEMAP"),
-    "s_bitmap": ("s", "BITMAP"),
-    "s_ngram": ("s", "NGRAM"),
-    "l_labels": ("l", "LABEL_LIST"),
-    "m_bloom": ("m", "BLOOMFILTER"),
-}
 MAINTAINED = ["n_btree", "f_btree", "s_bitmap"]
 VALUES: dict[str, list[Any]] = {
     "n": [None, -1, 0, 3, 4, 7],
