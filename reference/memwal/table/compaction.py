@@ -121,7 +121,7 @@ async def _compacted(io: Io, choose: Callable[[TableState], _Fragments], *, defe
         chosen = _groups(state, choose(state), defer=defer)
         if not chosen:
             return state  # others rewrote or replaced them meanwhile
-        done = [await _rewritten(io, state, group, owner) for (owner, _), group in chosen]
+        done = [await _rewritten(io, state, kind, group) for kind, group in chosen]
         fresh = [fragment for each in done for fragment in each.new]
         if len(fresh) > len(ids):
             state, ids = await reserve(io, len(fresh))
@@ -130,11 +130,10 @@ async def _compacted(io: Io, choose: Callable[[TableState], _Fragments], *, defe
         rewrite = Transaction.Rewrite()
         for each in done:
             rewrite.groups.add(old_fragments=each.old, new_fragments=each.new)
-        covered = [each for each, ((_, entries), _) in zip(done, chosen, strict=True) if entries]
+        followed = tuple(reuse.group(each.old, each.new, each.kept) for each in done if each.kept is not None)
         moved = None
-        if covered:
-            identity = uuid.UUID(hex=await io.random_hex(32), version=4).bytes
-            moved = reuse.Moved(identity, tuple(reuse.group(each.old, each.new, each.kept) for each in covered))
+        if followed:
+            moved = reuse.Moved(uuid.UUID(hex=await io.random_hex(32), version=4).bytes, followed)
         return await commit(io, state, Transaction(rewrite=rewrite), moved=moved)
 
     return await retried(io, attempt)
@@ -179,17 +178,17 @@ class _Rewritten:
 
     old: _Fragments
     new: _Fragments
-    kept: reuse.Addresses
-    """Where these rows were, in their order."""
+    kept: reuse.Addresses | None
+    """Where these rows were, in their order; None where no index is to follow them."""
 
 
-async def _rewritten(io: Io, state: TableState, group: _Fragments, owner: RegionId | None) -> _Rewritten:
-    names = state.schema.names
-    parts = [await read.read_fragment(io, state, f, names, with_row_address=True) for f in group]
+async def _rewritten(io: Io, state: TableState, kind: _Kind, group: _Fragments) -> _Rewritten:
+    names, (owner, entries) = state.schema.names, kind
+    parts = [await read.read_fragment(io, state, f, names, with_row_address=bool(entries)) for f in group]
     table = pa.concat_tables(parts)
-    rows = pa.concat_tables([state.schema.empty_table(), table.remove_column(len(names))])
+    rows = pa.concat_tables([state.schema.empty_table(), table.select(list(range(len(names))))])
     new = await write_fragments(io, rows, schema.leaf_ids(state.fields), state.file_version, owners.prefix(owner))
-    return _Rewritten(group, new, table.column(len(names)).to_numpy())
+    return _Rewritten(group, new, table.column(len(names)).to_numpy() if entries else None)
 
 
 def _worth_it(chosen: _Fragments) -> bool:
