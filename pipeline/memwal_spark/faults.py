@@ -141,7 +141,7 @@ def _of_job(
             moment = chance.randrange(3, 6)
             task = chance.randrange(moment)
         elif kind == "original-wins":
-            # What the copy gives: rows of which the region has newer ones, if somebody were to put them.
+            # What the copy gives: rows of which the region has newer ones, if they were put.
             moment = max(puts, chance.randrange(rows.get(task, 0) // 4, max(rows.get(task, 0) // 2, 1) + 1))
         yield Fault(
             kind=kind, job=job, partition=task, rows=moment, puts=puts, evidence=str(folder / f"{kind}-{job}.json")

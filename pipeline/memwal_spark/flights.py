@@ -143,7 +143,7 @@ def _minutes(numbers: pd.Series) -> pd.Series:
 
 
 def _event(frame: pd.DataFrame, event: str, time: pd.Series, unknown: tuple[str, ...]) -> pd.DataFrame:
-    """The rows of one kind of event: all of ``frame``, with the columns that nobody knew yet emptied."""
+    """The rows of one kind of event: all of ``frame``, with the columns that were not known yet emptied."""
     rows = frame.assign(event=event, stage=EVENTS.index(event), event_time=time)
     for column in unknown:
         rows[column] = rows[column].where(np.zeros(len(rows), dtype=bool))

@@ -179,7 +179,7 @@ def _check_same_table(at: Positions, ends: Positions) -> None:
 
 
 def _shares(wanted: Mapping[str, tuple[int, int]], most: int | None) -> dict[str, int]:
-    """Where to stop in each region, after ``most`` entries of all; whoever has the longest way to go comes first."""
+    """Where to stop in each region, after ``most`` entries of all; the region with the most left comes first."""
     stops, left = {}, most
     behind = sorted(wanted, key=lambda region: (wanted[region][0] - wanted[region][1], region))
     for number, region in enumerate(behind):

@@ -43,7 +43,7 @@ _DYING = (
     if sys.platform == "linux"
     else ()
 )
-"""In front of a command: it is killed when whoever started it dies (PR_SET_PDEATHSIG of prctl(2))."""
+"""In front of a command: it is killed when its parent dies (PR_SET_PDEATHSIG of prctl(2))."""
 
 Answer = dict[str, Any]
 

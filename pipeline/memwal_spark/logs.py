@@ -50,7 +50,7 @@ class OwnLog:
         """Store a copy of the log, in the types that Spark finds in it.
 
         Raises InvalidArgument for columns that are not there, NULLs in key, sequence or batch, and two different rows
-        of one key with one sequence, of which nobody knows which one stands.
+        of one key with one sequence, of which it is open which one stands.
         """
         from pyspark.sql import functions as sf
         from pyspark.sql.pandas.types import to_arrow_schema

@@ -171,7 +171,7 @@ def _pieces(rows: pa.Table) -> Iterator[pa.Table]:
 
 
 def _stored(rows: pa.Table, file: Path) -> Iterator[pa.Table]:
-    """The same rows, which wait in ``file`` until somebody asks for them."""
+    """The same rows, which wait in ``file`` until they are asked for."""
     piece = max(1, _PIECE_BYTES * rows.num_rows // max(1, rows.nbytes))
     with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as stored:
         stored.write_table(rows, max_chunksize=piece)

@@ -27,7 +27,7 @@ class Shape:
     y: float
     width: float = 0.0
     text: str
-    """What somebody reads who points at it."""
+    """What is shown to a reader that points at it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,7 +82,7 @@ class MemWalWriter(DataSourceArrowWriter):  # type: ignore[misc] # pyspark's own
 
 
 class AnotherClaim(Outcome):
-    """A region has another epoch than the one under which its task wrote: somebody has claimed it since.
+    """A region has another epoch than the one under which its task wrote: it was claimed since.
 
     ``others``: of each such region its id, the epoch of the task, and the epoch of the region now.
     """

@@ -48,7 +48,7 @@ other implementation writes (`memwal_spark.foreign`); of a stream the file that 
 ACKNOWLEDGED = "acknowledged"
 """What an orphan says of a put that it must not make."""
 NOBODY = "the region was never claimed"
-"""What an orphan says that had nobody to put after."""
+"""What an orphan says that had no claim to put after."""
 WAIT_S = 100.0
 """How long an attempt waits for another one."""
 POLL_S = 0.05
@@ -231,7 +231,7 @@ class Blow:
         yield from batches
 
     def _hung(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Some rows, once the original has put all; nothing after them, until somebody kills this process."""
+        """Some rows, once the original has put all; nothing after them, until this process is killed."""
         self._wait(self._evidence.exists)
         yield from breaking(batches, self._fault, lambda rest: self._hang())
 

@@ -103,7 +103,7 @@ class FileRecorder:
     """When, which region, which generation."""
 
     def step(self) -> None:
-        """Look once. Files that nobody reads stay for the grace time of the collector, which is longer than a step."""
+        """Look once. Files that are not read stay for the grace time of the collector, which is longer than a step."""
         for folder, _, names in os.walk(self.root):
             for name in names:
                 file = Path(folder, name)

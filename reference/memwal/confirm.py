@@ -113,7 +113,7 @@ async def copy(source: Io, target: Io, name: str) -> None:
 async def delete(io: Io, name: str) -> None:
     """Delete ``name``, and again while the outcome is unknown: deleting what is not there succeeds.
 
-    Only for names under which nobody creates anything again: a request may be applied late.
+    Only for names under which nothing is created again: a request may be applied late.
     """
 
     async def attempt(_: bool) -> None:

@@ -151,7 +151,7 @@ class Meter:
         self.store.close()
 
     def charge(self) -> None:
-        """Charge the time until now to whoever is at work."""
+        """Charge the time until now to the one that is at work."""
         self._spent(Spent(elapsed_compute_ns=self._lap()))
 
     def _spent(self, more: Spent) -> None:
@@ -186,7 +186,7 @@ class Threads:
     def __init__(self, store: Store, listener: Listener = _no_listener, name: str = "memwal") -> None:
         """``name``: of the threads of spawned coroutines."""
         self.changed = threading.Condition(threading.Lock())
-        """Held by whoever looks at what the coroutines share; notified after every step."""
+        """Held while looking at what the coroutines share; notified after every step."""
         self._store, self._listener, self._name = store, listener, name
         self._spawned: dict[int, _Spawned] = {}
         self._count = 0

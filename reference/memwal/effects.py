@@ -150,7 +150,7 @@ class Task(Generic[Reply]):
 class Spawn(Request["Task[T]"], Generic[T]):
     """Let one more coroutine of this process run; it begins at any later moment. It should be joined.
 
-    The driver calls ``start`` when the coroutine begins: what ends before then leaves no coroutine that nobody awaited.
+    The driver calls ``start`` when the coroutine begins: what ends before then leaves none that was never awaited.
     """
 
     start: Callable[[], Protocol[T]]
@@ -167,7 +167,7 @@ class Join(Request[T]):
 class Until(Request[bool]):
     """Wait until ``holds``, which looks at memory that coroutines of this process share, or until the time is over.
 
-    False if the program ends and nobody will change anything any more: what can be done should not wait for its time.
+    False if the program ends and nothing will change any more: what can be done should not wait for its time.
     """
 
     holds: Callable[[], bool]

@@ -24,7 +24,7 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What somebody spent."""
+    """What a task spent."""
 
     requests: int = 0
     """Requests to the store, repeated ones too."""

@@ -41,7 +41,7 @@ class Revision:
     key_index: bool
     """Generations carry ``_pk_index/`` (R)."""
     base_field_ids: bool
-    """Whoever flushes gives the columns of a generation the field ids of the base table (R, the native writer from 13.0
+    """A flush gives the columns of a generation the field ids of the base table (R, the native writer from 13.0
     on); A and B say nothing of that, and there only the engine's own generations are known to (AMB-50)."""
     shard_fields: bool
     """Region values are kept in the region manifest (R); A and B have them in the MemWAL index only (AMB-53)."""
@@ -171,7 +171,7 @@ CONFIG_MANIFEST_COLLECTION = "memwal.manifest_collection"
 """Key of the table config: ``on`` lets the collector delete old region manifest versions and makes every process that
 commits one confirm it (AMB-30)."""
 CONFIG_COMMITS = "memwal.commits"
-"""Key of the table config: ``external`` says that versions are created by an external manifest store, so that whoever
+"""Key of the table config: ``external`` says that versions are created by an external manifest store. A caller that
 does not name one may read and not commit (TXN-006)."""
 CONFIG_COLLECTED = "memwal.collected."
 """Prefix of keys of the table config, followed by a region id: the last generation of the region that was collected
@@ -191,7 +191,7 @@ class Interpretation:
     """AMB-14: an unknown WAL put is repeated at the same position (literal: the next position is taken)."""
     stop_on_taken_position: bool = True
     """AMB-13: a position that is taken stops the writer, as fenced or, under its epoch, as damage (literal: the next
-    position is taken, whoever has this one)."""
+    position is taken, by any writer)."""
     claim_barrier: bool = True
     """AMB-24: a claim puts a data-less entry at the WAL tip before recovery counts as complete (literal: none)."""
     stop_on_newer_epoch: bool = True
@@ -219,7 +219,7 @@ class Interpretation:
     fence_before_new_spec: bool = True
     """AMB-142: a change of specs fences the writers of older regions first (literal: they continue with theirs)."""
     fence_before_new_columns: bool = True
-    """AMB-50: whoever adds or drops columns fences all writers first (literal: they continue with the columns that they
+    """AMB-50: adding or dropping columns fences all writers first (literal: they continue with the columns that they
     have read)."""
     list_when_hint_fails: bool = True
     """AMB-31: a hinted or first version that is missing makes readers list (literal: no region)."""

@@ -68,7 +68,7 @@ def begun(seen: Partial, *, collects_wal: bool) -> Course:
 
 
 def sizes(course: Course) -> Sizes:
-    """What variables range over: numbers up to the next ones, writers by name; nobody reads, and keys are not told."""
+    """What variables range over: numbers up to the next ones, writers by name; there are no reads and no keys."""
     top = max([course.of("pointer"), course.of("hint"), *(p for (p,) in course.state["entry"])])
     return {
         Sort.POSITION: range(top + 2),
@@ -86,7 +86,7 @@ def follow(course: Course, seen: Partial, *, lost: bool = False) -> tuple[Course
 
     ``seen`` may say more than the machine's fields: of entries whether they have rows (``rows``), as a barrier has
     none, and of table versions what they consist of (``fragments``; ``parts``, and ``missing`` in an index). ``lost``:
-    whoever made the change did not learn of it.
+    the one that made the change did not learn of it.
     """
     nearest: Stopped | None = None
     seen = _without_late(course, seen)
@@ -127,7 +127,7 @@ def literal(course: Course, seen: Partial, *, lost: bool = False) -> tuple[Cours
 def _without_late(course: Course, seen: Partial) -> Partial:
     """Without table versions that take the number of one that expired: readers go by the newest.
 
-    Nobody takes it where a collector has its grace time; elsewhere a late commit may.
+    It is not taken where a collector has its grace time; elsewhere a late commit may.
     """
     kept = [place for place in seen["retained"] if course.of("retained", *place) or place[0] > course.of("newest")]
     progress = {place: seen["progress"].get(place, 0) for place in kept}

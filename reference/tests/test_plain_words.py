@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +27,7 @@ NEVER = re.compile(
 )
 PERSONS = re.compile(r"\b(somebody|nobody|whoever|anybody|everybody|goes on|go on|went on|hands? on|handed on)\b", re.I)
 """A process is no person, and a program continues."""
+PERSON = re.compile(r"\b(somebody|nobody|whoever|anybody)\b", re.I)
 ONE_OF_MANY = re.compile(r"(?<![\d,.])\b1 (?:rows|regions|entries|files|steps|states|findings|cases|runs|keys)\b(?!\.)")
 HELP = frozenset({"Option", "Argument"})
 
@@ -51,6 +54,16 @@ def messages(source: str) -> Iterator[str]:
                     yield each.value
 
 
+def remarks(source: str) -> Iterator[str]:
+    """Docstrings of a module, and lines of its comments."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.value.value
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_pages_are_in_plain_words(page: Path) -> None:
     assert found(prose(page.read_text("utf-8")), recorded=page.name in RECORDED) == []
@@ -61,6 +74,13 @@ def test_the_first_sentence_of_a_page_says_what_it_is_for(page: Path) -> None:
     text = re.sub(r"<!--.*?-->", "", page.read_text("utf-8"), flags=re.S)
     first = next(line for line in text.splitlines() if line.strip() and not line.startswith("#"))
     assert first.startswith("This page ")
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_docstrings_and_comments_have_no_persons(package: str) -> None:
+    modules = sorted((ROOT / package).rglob("*.py"))
+    told = [(module.name, text) for module in modules for text in remarks(module.read_text("utf-8"))]
+    assert (len(told) > 20, [each for each in told if PERSON.search(each[1])]) == (True, [])
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -77,4 +97,5 @@ def test_a_riddle_is_found() -> None:
         "goes on",
     ]
     assert found(prose("1 rows of 21 rows")) == ["1 rows"]
+    assert list(remarks('def a():  # nobody\n    """Whoever."""\n    return "somebody"')) == ["Whoever.", "# nobody"]
     assert list(messages('raise ValueError(f"nobody has {a}")')) == ["nobody has "]

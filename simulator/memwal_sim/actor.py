@@ -1,4 +1,4 @@
-"""Processes as data: what a trace has to say of a world that somebody made up on the way."""
+"""Processes as data: what a trace has to say of a world that was made up on the way."""
 
 from __future__ import annotations
 

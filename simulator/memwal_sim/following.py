@@ -1,6 +1,6 @@
 """A run of processes told as a history of the abstract machine, region by region, or up to where it breaks off.
 
-Writers replay before they put, a barrier stands in the way of those that were fenced, and nobody acts under another's
+Writers replay before they put, a barrier stands in the way of those that were fenced, and none acts under another's
 claim. What a client is told to be stored has to be in an entry that a step has acknowledged.
 """
 
@@ -35,7 +35,7 @@ class StoreChange:
     actor: str = ""
     """Who made it; empty if that is not known."""
     lost: bool = False
-    """Whoever made it did not learn of it."""
+    """The one that made it did not learn of it."""
     order: int = 0
     """Its place in a log or a trace."""
 

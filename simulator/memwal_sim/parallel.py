@@ -79,7 +79,7 @@ def _listed(work: Callable[[Sequence[T]], Iterable[R]], share: Sequence[T]) -> l
 
 
 def as_done(pool: Executor, work: Callable[[T], R], things: Sequence[T]) -> Iterator[tuple[T, R]]:
-    """``work`` of each of ``things`` by ``pool``, as they end; what has not begun when nobody listens is left out."""
+    """``work`` of each of ``things`` by ``pool``, as they end; what has not begun when the caller stops is left out."""
     waiting = {pool.submit(work, thing): thing for thing in things}
     try:
         for done in as_completed(waiting):

@@ -103,7 +103,7 @@ class _Coroutine:
     waits_for: Request[Any] | None = _BEGIN
     """None at its end."""
     runs: Protocol[Any] | None = None
-    """None before its beginning: nobody has to close what is not there, in whatever order Python takes things down."""
+    """None before its beginning: what is not there need not be closed, in whatever order Python takes things down."""
     result: object = None
     error: Exception | None = None
     joined: bool = False
@@ -184,7 +184,7 @@ class Running:
     def fingerprint(self, heard: Container[str] | None = None) -> bytes:
         """16 bytes that are equal for processes that continue alike; raises `memwal_sim.fingerprint.Unknown`.
 
-        ``heard``: the events of notes that anybody listens to; None: all.
+        ``heard``: the events of notes that are listened to; None: all.
         """
         notes = [note for note in (*self.notes, *self.announced) if heard is None or note.event in heard]
         with ExitStack() as looking:

@@ -31,7 +31,7 @@ class StepTaken:
     fate: Fate | None
     """None: the request was under way and has landed."""
     reply: Reply
-    """For a request that has landed: what nobody saw."""
+    """For a request that has landed: a reply that no process saw."""
     notes: tuple[Note, ...]
     """Notes that the process made on the reply."""
 

@@ -86,7 +86,7 @@ class Trie:
         return len(self.requests)
 
     def child(self, node: int, reply: int) -> int:
-        """The node after reply number ``reply`` at ``node``; runs engine code if nobody asked before."""
+        """The node after reply number ``reply`` at ``node``; runs engine code the first time."""
         found = self.children[node].get(reply)
         return self._grow(node, reply) if found is None else found
 

@@ -1,6 +1,6 @@
 """An adapter process with another one beside it, which plays the jobs that the adapter does not claim.
 
-To whoever runs a case both are one actor: the helper has the same store and the same key, and dies with the adapter.
+To the runner of a case both are one actor: the helper has the same store and the same key, and dies with the adapter.
 What it does is its own, so that it counts for no role of the implementation.
 """
 

@@ -42,7 +42,7 @@ class Harness:
     settings: Mapping[str, str]
     log: Callable[[Exchange], None] | None = None
     roles_by: tuple[str, ...] | None = None
-    """Command of an adapter that plays the jobs which the one under test does not claim; None: nobody does."""
+    """Command of an adapter that plays the jobs which the one under test does not claim; None: there is none."""
     jobs: tuple[str, ...] = JOBS
     """What that adapter plays."""
     trace: bool = False

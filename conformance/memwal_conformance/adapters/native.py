@@ -134,7 +134,7 @@ def shutdown(state: NativeState, _: Json) -> Json:
     for writer in state.writers.values():
         try:
             writer.native.close()
-        except RAISED:  # a fenced or closed writer, or one without a table by now: nobody asks about it
+        except RAISED:  # a fenced or closed writer, or one without a table by now: it is not asked about
             continue
     state.writers.clear()
     state.readers.clear()

@@ -28,7 +28,7 @@ STDERR_LINES = 30
 
 
 class AdapterCrash(Exception):
-    """The process ended although nobody asked it to; carries its exit status and the end of standard error."""
+    """The process ended without being asked to; carries its exit status and the end of standard error."""
 
     def __init__(self, during: str, status: int, stderr: str) -> None:
         how = f"signal {-status}" if status < 0 else f"exit status {status}"
@@ -248,7 +248,7 @@ class AdapterProcess:
         return not watcher.is_alive()
 
     def strike(self) -> None:
-        """SIGKILL alone, from any thread: whoever waits for an answer finds out by itself."""
+        """SIGKILL alone, from any thread: a caller that waits for an answer finds out by itself."""
         os.killpg(self._process.pid, signal.SIGKILL)
 
     def kill(self) -> bool:

@@ -31,7 +31,7 @@ class ProcessWatch:
     """What is to happen at the requests of one process."""
 
     tell: Callable[[Json], None] | None = None
-    """Sends an event; None: nobody asked."""
+    """Sends an event; None: none were asked for."""
     class_: str = ""
     """Of the changes that are counted; empty: none."""
     after: bool = False

@@ -1,7 +1,7 @@
 """What is wrong after a run of a life: in what is stored, in what a fresh process recovers, and in what was answered.
 
 Every crash state is recovered by a fresh process under the limits of the writer. Acknowledged writes have to be there,
-others whole or not at all, nothing twice, and the same before and after the flush of whoever recovered.
+others whole or not at all, nothing twice, and the same before and after the flush of the one that recovered.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def of_run(lived: Lived) -> Iterator[Symptom]:
 
 _GENERATION = re.compile(rb"[0-9a-fA-F]{8}(?=_gen_[0-9])")
 StateLook = tuple[object, ...]
-"""What a crash state is, as far as anybody who recovers can tell: equal for states that need one judgement only."""
+"""What a crash state is, as far as a recovering process can tell: equal for states that need one judgement only."""
 
 
 def look_of(lived: Lived, state: CrashState) -> StateLook:

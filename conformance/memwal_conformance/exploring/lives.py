@@ -69,12 +69,12 @@ class ForeignLife:
     name: str
     about: str
     steps: tuple[LifeStep, ...]
-    """In the order in which they run when nobody interferes."""
+    """In the order in which they run when nothing interferes."""
     append_only: bool = False
     new_region: bool = False
     """The first claim makes the region; otherwise it is there, with one claim and nothing else."""
     memtable_rows: int | None = None
-    """Limit of the MemTable, for writers and for whoever recovers."""
+    """Limit of the MemTable, for writers and for the one that recovers."""
 
     @property
     def actors(self) -> tuple[str, ...]:

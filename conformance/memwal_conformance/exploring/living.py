@@ -54,7 +54,7 @@ class Lived:
     told: tuple[str, ...]
     """What was asked, in order, and what came of it."""
     ended: tuple[str, ...]
-    """How actors ended whom nobody killed: ``hang at …`` or ``crash at …``."""
+    """How actors ended that were not killed: ``hang at …`` or ``crash at …``."""
     breaks: tuple[Finding, ...]
     """Where the run is none of the abstract machine."""
     region_id: str

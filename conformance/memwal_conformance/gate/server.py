@@ -140,7 +140,7 @@ class Gate:
     def environment(self, actor: str) -> dict[str, str]:
         """Variables for a process that is to come here as ``actor``, and to get nowhere else if it ignores them.
 
-        The proxy for everything but loopback is a port at which nobody listens.
+        The proxy for everything but loopback is a port without a listener.
         """
         key = self.credentials(actor)
         nowhere = f"http://{HOST}:{_closed_port()}"
@@ -176,7 +176,7 @@ class Gate:
 
     @property
     def strangers(self) -> tuple[str, ...]:
-        """Requests that nobody could be held responsible for: refused for their form, signature, bucket or key.
+        """Requests of unknown senders: refused for their form, signature, bucket or key.
 
         Not among them: what comes with a key of another gate, from a client that outlived it and its port.
         """
@@ -227,7 +227,7 @@ class Gate:
         if self._service.exhausted:
             reasons.append(f"a limit of the gate was reached: {self._service.exhausted}")
         if self._service.strangers:
-            reasons.append(f"requests that nobody could be held responsible for: {self._service.strangers[0]}")
+            reasons.append(f"requests of unknown senders: {self._service.strangers[0]}")
         return "; ".join(reasons)
 
     def wait(self, condition: Callable[[], bool], limit_s: float = 10.0) -> None:

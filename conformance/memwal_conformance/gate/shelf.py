@@ -33,7 +33,7 @@ class Shelf:
     def __init__(self, contents: Contents, limits: GateLimits, clock: Callable[[], float], region: str) -> None:
         self.contents = contents
         self.mutations: list[Mutation] = []
-        """Changes of the store since the last time that somebody emptied this list."""
+        """Changes of the store since this list was last emptied."""
         self._limits, self._clock, self._region = limits, clock, region
         self._stamps: dict[str, Stamp] = {}
         self._loaded_s = int(clock())

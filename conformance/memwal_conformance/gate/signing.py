@@ -25,7 +25,7 @@ _OF_SOME_GATE = re.compile(r"GATE[0-9A-F]{16}")
 
 
 class OfAnotherGate(Refusal):
-    """Another gate made the access key. Whoever has it is late: the port was that gate's, and has been given again."""
+    """Another gate made the access key. Its holder is late: the port was that gate's, and has been given again."""
 
 
 @dataclass(frozen=True, slots=True)

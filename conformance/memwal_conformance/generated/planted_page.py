@@ -118,7 +118,7 @@ def _row(planted: Planted, mine: Sequence[Death]) -> tuple[str, ...]:
 
 
 def _open(planted: Planted) -> str:
-    return "**nobody**" if planted.killers else "the text leaves it open"
+    return "**no killer**" if planted.killers else "the text leaves it open"
 
 
 def _bug(planted: Planted, mine: Sequence[Death]) -> tuple[object, ...]:

@@ -1,6 +1,6 @@
 """What a writer has acknowledged, held against the bytes: every row is in the WAL, and in what the table means.
 
-Whoever had the writer write keeps a file for each claim: an Arrow IPC stream whose schema metadata name the region and
+The client of a writer keeps a file for each claim: an Arrow IPC stream whose schema metadata name the region and
 the epoch of the claim, with the key columns, the column that orders the rows of a key, and ``deleted``. Of each key the
 row with the highest order stands. The last message of a stream may be cut, since its owner may have been killed.
 """
@@ -67,7 +67,7 @@ def _load(file: Path) -> Acknowledged:
 def stored(store: JudgedStore, acknowledged: list[Acknowledged]) -> Seen:
     """A row that was acknowledged under an epoch is in a WAL entry of that epoch or an older one, or a newer row is.
 
-    An entry of a later claim does not count: a row that is there because somebody wrote it again was lost before.
+    An entry of a later claim does not count: a row that is there because it was written again was lost before.
     """
     for one in acknowledged:
         region = store.regions.get(one.region_id)

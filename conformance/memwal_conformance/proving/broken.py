@@ -46,7 +46,7 @@ def _hello(honest: Handler, defect: str, params: Json) -> Json:
 def engine_with(bug: bugs.Bug) -> Iterator[None]:
     """The engine of this process has ``bug``, its readings included, while the context is open.
 
-    Readings are chosen where whoever opens a table names a profile: everything below carries what comes out there.
+    Readings are chosen where a table is opened and a profile named: everything below carries what comes out there.
     """
     chosen, honest = bugs.readings([bug]), place.named_profile
 

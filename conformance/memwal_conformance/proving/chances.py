@@ -1,4 +1,4 @@
-"""Random mutants: small changes of the protocol modules that nobody chose, to see where tests look away.
+"""Random mutants: small changes of the protocol modules, drawn and not chosen, to see where tests look away.
 
 A change is one of `OPERATORS` at one place of the source. What only says something is left alone: messages of errors,
 assertions (``strict`` of a ``zip`` is one), docstrings, ``repr`` of a field, annotations, decorators. The same seed and

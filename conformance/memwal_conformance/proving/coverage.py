@@ -3,7 +3,7 @@
 A clause is *mutation-checked* when something that breaks that very clause on purpose (`planted`) is known to be noticed
 (`deaths`): by its oracle, by a case of the suite for that clause, or by a test with the clause's marker. All are run
 again by ``make explore``. Each counts for the clauses that it names itself, whatever else it breaks besides.
-A clause without one is *unchecked*: its tests may be right, but nobody has seen them fail here.
+A clause without one is *unchecked*: its tests may be right, but they were not seen to fail here.
 """
 
 from __future__ import annotations

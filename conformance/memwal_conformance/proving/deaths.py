@@ -79,7 +79,7 @@ def deaths(root: Path = ROOT) -> dict[Key, Death]:
 
 
 def record(known: Mapping[str, Planted], seen: Mapping[Key, Death | None], root: Path = ROOT) -> None:
-    """Keep what was ``seen`` (None: it was not noticed), and forget what nobody asks any more about the ``known``."""
+    """Keep what was ``seen`` (None: it was not noticed), and forget what is no longer asked about the ``known``."""
     kept: dict[Key, Death | None] = {**deaths(root), **seen}
     asked = {key for key in kept if key[0] in known and known[key[0]].asks(key[1])}
     found = [death for key, death in sorted(kept.items()) if death is not None and key in asked]
@@ -104,7 +104,7 @@ def wanting(planted: Planted, kept: Iterable[Death], root: Path = ROOT) -> dict[
     found = {}
     for killer in planted.killers:
         if not any(each.startswith(killer) if killer.endswith(": ") else each == killer for each in seen):
-            found[killer] = "nobody has seen it notice"
+            found[killer] = "it was not seen to notice"
     for killer, death in seen.items():
         if death.digest != digest(planted, killer, root):
             found[killer] = "it has changed since, or what it looks at"

@@ -6,7 +6,7 @@ What is seen is kept in a file, so that a pass can be ended and carried on; a su
 tests change. A pass ends with the tests that noticed, run once more without a mutant.
 
 A survivor that cannot be noticed is explained in ``conformance/mutants/explained.toml``: file, old and new text, and
-why nobody can tell. Its old text is found as that of a mutant is (`anchors`); once it is gone, the pass says so.
+why no test can tell. Its old text is found as that of a mutant is (`anchors`); once it is gone, the pass says so.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def diff(change: SourceChange) -> str:
 
 
 def explained(root: Path = ROOT) -> dict[tuple[str, str], str]:
-    """What each survivor that nobody can notice makes of its source (`made`) -> why nobody can.
+    """What each survivor that no test can notice makes of its source (`made`) -> why none can.
 
     Raises `InvalidArgument` for one whose old text is not in the file exactly once.
     """

@@ -29,7 +29,7 @@ def coverages_kept(root: Path = ROOT) -> tuple[ClauseCoverage, ...]:
         return coverages()
     file, state = root / KEPT, _state(root)
     with contextlib.suppress(OSError, ValueError, pickle.UnpicklingError, AttributeError, EOFError):
-        kept, found = pickle.loads(file.read_bytes())  # noqa: S301 - whoever writes here can write the sources too
+        kept, found = pickle.loads(file.read_bytes())  # noqa: S301 - a process that writes here can write the sources too
         if kept == state:
             return tuple(found)
     made = coverages()

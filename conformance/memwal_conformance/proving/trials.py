@@ -2,7 +2,7 @@
 
 A mutant is *killed* when its test fails because something that it checks does not hold. A test that cannot even begin,
 or that stumbles over a mutant that is no working program (`STUMBLES`), has noticed nothing about the clause: such a
-mutant is *broken*, and a defect of whoever wrote it down. Before the mutants, the tests run once without any.
+mutant is *broken*, and a defect of its description. Before the mutants, the tests run once without any.
 """
 
 from __future__ import annotations

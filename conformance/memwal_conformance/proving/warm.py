@@ -67,7 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("warm", settings(), phases=(Phase.explicit, Phase.generate))
-    settings.load_profile("warm")  # nobody asks for the smallest case that notices a change
+    settings.load_profile("warm")  # the smallest case that notices a change is not asked for
     config.stash[_FAILED] = failed = list[pytest.TestReport]()
     config.pluginmanager.register(_Failures(failed))
 

@@ -94,7 +94,7 @@ class Session:
             raise pytest.UsageError(f"--native-version: {error}") from error
 
     def _player(self) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-        """Command of who plays jobs of others, None if nobody does; and which jobs."""
+        """Command of the adapter that plays jobs of others, None if there is none; and which jobs."""
         player: str | None = self.config.getoption("--roles-by")
         if player is None:
             return None, ()

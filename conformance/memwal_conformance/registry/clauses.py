@@ -96,7 +96,7 @@ class Clause:
     kind: str
     observable: str
     """What can check it: bytes (artifact), an implementation's API (behaviour), chosen schedules (simulation), or only
-    a look inside of an implementation (inner); why nobody sees it outside is a comment of the entry."""
+    a look inside of an implementation (inner); why it cannot be seen outside is a comment of the entry."""
     statement: str
     """The statement in the project's own words."""
     ambiguities: tuple[str, ...]

@@ -48,7 +48,7 @@ class PendingCall:
         self._answer.add_done_callback(lambda _: news.set())
 
     def abandon(self) -> None:
-        """Nobody will answer: whoever waits gets `Killed`."""
+        """There will be no answer: a waiting caller gets `Killed`."""
         with suppress(InvalidStateError):
             self._answer.set_exception(Killed())
 

@@ -324,7 +324,7 @@ def _distinct(context: CheckContext, step: Json) -> str | None:
 
 
 def _ends(context: CheckContext, step: Json) -> str | None:
-    """Nobody may have written since the last-seen hints were set."""
+    """Nothing may have been written since the last-seen hints were set."""
     found = context.store()
     if step["of"] == "snapshots":
         said = snapshots.hints(found)

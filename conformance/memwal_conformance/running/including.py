@@ -1,8 +1,8 @@
 """Steps that scenarios have in common: they stand under a name in ``scenarios/included/steps.json``, and are included.
 
 ``{"include": "read", "with": {"actor": "two", "as": "seen", …}}`` stands for the steps of that name. ``{actor}`` in
-them is replaced by what ``with`` says: by any JSON value where it is all of a text, by text within a longer one. Nobody
-behind the loader of scenarios sees an include.
+them is replaced by what ``with`` says: by any JSON value where it is all of a text, by text within a longer one. Only
+the loader of scenarios sees an include.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class Testbed:
         return True
 
     def _is_done(self, label: str) -> bool:
-        """Whether whoever a rule is about makes no request any more."""
+        """Whether the actor of a rule makes no request any more."""
         about = self.rules[label].at.actor
         held = {request.actor for rule in self.rules.values() for request in self.gate.held(rule)}
         calls = [call for name, call in self.under_way.items() if about in (ANY, name) and name not in held]

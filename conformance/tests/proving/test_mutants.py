@@ -324,7 +324,7 @@ def test_what_is_wrong_with_what_is_written_down_is_told(root: Path) -> None:
     one = mutant()
     where = "conformance/mutants/WAL.toml: exclusive"
     assert faults(one, marked, root) == [
-        f"{where}: test {one.test}: nobody has seen it notice: memwal conformance planted kill"
+        f"{where}: test {one.test}: it was not seen to notice: memwal conformance planted kill"
     ]
     keep(root, [one], death(one, root, "0" * 64))
     stale = "it has changed since, or what it looks at: memwal conformance planted kill"

@@ -240,7 +240,7 @@ def test_the_page_says_what_nobody_has_seen_and_which_hazards_are_of_two_reading
     (bug,) = [row for row in page if row.startswith("| `no_barrier` |")]
     assert "acknowledged writes survive: **not seen**" in bug
     (vector,) = [row for row in page if row.startswith("| `B/wal_empty` |")]
-    assert vector.endswith("| **nobody** |")
+    assert vector.endswith("| **no killer** |")
 
 
 def test_what_only_one_oracle_notices_is_told() -> None:
@@ -365,4 +365,4 @@ def test_check_says_what_is_stale_and_ends_with_status_1(monkeypatch: pytest.Mon
     status, text = run("planted", "check")
     assert status == 1
     where = "conformance/mutants/WAL.toml: second: test t.py::test_second"
-    assert f"{where}: nobody has seen it notice: memwal conformance planted kill" in text.splitlines()
+    assert f"{where}: it was not seen to notice: memwal conformance planted kill" in text.splitlines()

@@ -55,8 +55,8 @@ def create(
     durable put then costs one more request. ``manifest_collection``: let it delete old region manifest versions; each
     new one then costs one more, and writers rely on what they were opened with, so that neither can be changed later.
     ``manifest_store``: an external manifest store that creates the versions of the table, ``sqlite:PATH`` or an object
-    (see `memwal.stores.ManifestStore`). The table records that there is one: whoever opens the table without it may
-    read, and not commit.
+    (see `memwal.stores.ManifestStore`). The table records that there is one: opened without it, a table can be
+    read and not committed to.
     Raises `InvalidArgument` or `AlreadyExists`; then no table was created.
     """
     place = find(url, storage_options, store, listener, profile, manifest_store)

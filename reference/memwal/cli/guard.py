@@ -73,7 +73,7 @@ def _copied() -> int | None:
 
 
 def _end_with(end: int) -> None:
-    """End this process when the one that waits for it does: nobody holds the other end of the pipe any more."""
+    """End this process when the one that waits for it does: the other end of the pipe is closed."""
     os.read(end, 1)
     os._exit(128 + signal.SIGKILL)
 

@@ -82,7 +82,7 @@ class Encoder:
         self.close()
 
     def close(self) -> None:
-        """Drop the file; its bytes stay with whoever took them."""
+        """Drop the file; bytes taken before stay valid."""
         if self._session.contains(self._name):
             self._session.delete_file(self._name)
 

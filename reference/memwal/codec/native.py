@@ -76,7 +76,7 @@ def reading(path: str, clause: str, *, refusal: str) -> Iterator[None]:
 def signals_held() -> Iterator[None]:
     """Handlers of signals run behind the block: a native stream takes what a handler raises for its end.
 
-    It then gives fewer rows and says nothing, and nobody hears of the interrupt. Without effect outside of the main
+    It then gives fewer rows and says nothing, and the interrupt is lost. Without effect outside of the main
     thread, where no handlers run.
     """
     came: list[tuple[int, FrameType | None]] = []

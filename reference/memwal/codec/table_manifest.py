@@ -87,7 +87,7 @@ def decode(data: bytes, path: str) -> TableManifest:
 
 @implements("FORMAT-066", "AMB-145")
 def _drop_deletions_of_no_type(message: table_pb2.Manifest) -> None:
-    """A DeletionFile without any field is none: its name would be that of a file that nobody wrote."""
+    """A DeletionFile without any field is none: its name would be that of a file that was never written."""
     for fragment in message.fragments:
         if fragment.HasField("deletion_file") and not fragment.deletion_file.ByteSize():
             fragment.ClearField("deletion_file")

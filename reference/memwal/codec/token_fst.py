@@ -47,7 +47,7 @@ class _Node:
 def decode(data: bytes, path: str, most: int) -> dict[bytes, int]:
     """Number of each string. Raises `ArtifactError` for bytes that are not such a transducer.
 
-    ``most``: strings that there can be; damaged bytes may otherwise stand for more than anybody has room for.
+    ``most``: strings that there can be; damaged bytes may otherwise stand for more than memory holds.
     """
     try:
         version, _ = _HEADER.unpack_from(data)

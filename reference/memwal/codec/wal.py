@@ -167,7 +167,7 @@ def _decode_stream(data: bytes, path: str) -> pa.Table:
 
 
 def _batches(data: bytes, path: str) -> tuple[pa.Schema, list[pa.RecordBatch], int]:
-    """Schema and batches, whose values nobody has looked at, and where the first message behind the schema starts."""
+    """Schema and batches, whose values are not looked at yet, and where the first message behind the schema starts."""
     start = _check_framing(data, path)
     try:
         with pa.ipc.open_stream(pa.BufferReader(data)) as reader:

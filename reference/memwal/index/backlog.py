@@ -35,7 +35,7 @@ class RegionBacklog:
     generation_rows: int
     """Rows of these generations."""
     damaged: int
-    """Entries and generations that cannot be read, whose rows nobody can count."""
+    """Entries and generations that cannot be read, so that their rows cannot be counted."""
 
 
 async def backlog(io: Io, base: TableState) -> tuple[RegionBacklog, ...]:

@@ -22,8 +22,8 @@ from . import mem_wal
 async def maintain(io: Io, names: Sequence[str]) -> TableState:
     """Make ``names`` the maintained indexes of the table at ``io``; returns the version that says so.
 
-    Writers pick them up with their next MemTable, and generations that are there already stay as they are: nobody is
-    fenced. An index that becomes maintained gets an explicit catch-up entry for every region that has merged. Raises
+    Writers pick them up with their next MemTable, and generations that are there already stay as they are: no writer
+    is fenced. An index that becomes maintained gets an explicit catch-up entry for every region that has merged. Raises
     `InvalidArgument` for an index that is not there or that a MemTable cannot carry.
     """
     wanted = tuple(dict.fromkeys(names))

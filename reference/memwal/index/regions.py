@@ -119,7 +119,7 @@ def _newer(registered: RegionRow | None, scanned: RegionRow) -> RegionRow:
     """
     if registered is None:
         return scanned
-    # Of one version the one that was read from the manifest: the other came from whoever built the last snapshot.
+    # Of one version the one that was read from the manifest: the other came from the builder of the last snapshot.
     found = [manifest for manifest in (scanned.manifest, registered.manifest) if manifest is not None]
     newest = max(found, key=lambda manifest: manifest.version, default=None)
     return replace(registered if _is_known(registered) else scanned, manifest=newest)

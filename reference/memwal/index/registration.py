@@ -46,7 +46,7 @@ async def register_all(io: Io, wanted: Sequence[Wanted], *, beside_spec: bool = 
     """Get or create the region of each of ``wanted`` under the active spec, in one commit; None is a manual region.
 
     The commit that adds regions is derived anew from the version that it is built on, so that of two creators of one
-    value the second gets the region of the first. A region that somebody created without registering it is found by
+    value the second gets the region of the first. A region that was created without being registered is found by
     listing, and registered. ``beside_spec``: allow manual regions in a table that has a spec. Raises
     `InvalidArgument` for values that no row can have, and `ArtifactError` if the registered regions cannot be read:
     without them the value might get a second region.
@@ -109,8 +109,8 @@ async def the_manual_region(io: Io) -> Registered:
 
     As in `register_all`, the commit is derived anew from the version that it is built on, so that of two first writers
     the second gets the region of the first; a region that is there and not registered counts, and is registered.
-    Raises `InvalidArgument` for a table that has a spec, and for one with several manual regions, naming them: whoever
-    has several has to say which, since no key may be in two of them.
+    Raises `InvalidArgument` for a table that has a spec, and for one with several manual regions, naming them: with
+    several the caller has to say which, since no key may be in two of them.
     """
     fresh: list[RegionId] = []
     chosen: list[RegionId] = []

@@ -130,7 +130,7 @@ async def _references(io: Io, listing: naming.Listing, ledger: FindingsLedger) -
 async def _from_the_future(io: Io, listing: naming.Listing) -> set[TableVersion]:
     """Versions below a gap that say of a later time than the first one above it.
 
-    They were committed before a clock was put back. Whoever collects by age keeps them longer than their successors.
+    They were committed before a clock was put back. Collection by age keeps them longer than their successors.
     """
     versions = listing.versions
     above = next((b for a, b in reversed(list(zip(versions, versions[1:], strict=False))) if b != a + 1), None)

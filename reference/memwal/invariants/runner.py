@@ -3,8 +3,8 @@
 Each damaged object becomes a finding, and the check continues with the rest. A table that changed while it was looked
 at is looked at again if something was found, since the two moments may not fit.
 
-The steps are `begin`, `look_at` for each region, and `finish`. Whoever has several processes takes the regions side by
-side, and gets the same report.
+The steps are `begin`, `look_at` for each region, and `finish`. A caller with several processes takes the regions side
+by side, and gets the same report.
 """
 
 from __future__ import annotations

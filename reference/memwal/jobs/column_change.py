@@ -44,8 +44,8 @@ async def add(
     """`memwal.table.columns.add` for any table; where MemWAL is enabled, all its writers are fenced.
 
     Rows that are not merged yet are NULL in the new columns. Where the base has a computed value for the key of one,
-    merging it is refused: drain the regions before, if values are computed. Raises `InvalidArgument` (then nobody was
-    fenced if a look at the table was enough to tell) and `ChangeLost`.
+    merging it is refused: drain the regions before, if values are computed. Raises `InvalidArgument` (then no writer
+    was fenced if a look at the table was enough to tell) and `ChangeLost`.
     """
     state = await latest(io)
     columns.check_new(state, new, computed=compute is not None)
@@ -146,7 +146,7 @@ async def _end(io: Io, token: str) -> None:
 
 
 async def _anything(_: TableState) -> None:
-    """Nobody is fenced (literal)."""
+    """No writer is fenced (literal)."""
 
 
 async def _without_mem_wal(state: TableState) -> None:
@@ -160,7 +160,7 @@ def _flushing(
     """Flush what the region's WAL holds, in the columns of ``state``. A sealed region cannot be: it has to be empty."""
 
     async def settle(region: Region, manifest: RegionManifest) -> None:
-        # As for every claimant: while the token stands after the claim, nobody has changed the columns since.
+        # As for every claimant: while the token stands after the claim, the columns have not changed since.
         await fenced_change.check_begun(io, token)
         if not manifest.sealed:
             writer = await recovered(region, manifest, maintained=maintained)

@@ -33,7 +33,7 @@ from ..region.region import Region
 from ..table.state import TableState, latest
 
 Epochs = Mapping[RegionId, Epoch]
-"""Regions that are held, with the epochs under which nobody writes to them."""
+"""Regions that are held, with the epochs that fence their writers."""
 
 Settle = Callable[[Region, RegionManifest], Coroutine[Any, Any, None]]
 """Looks after a region that was just claimed for the change, or a sealed one; raises what ends the change."""
@@ -89,7 +89,7 @@ async def hold(
 ) -> Epochs:
     """Claim each region of ``rows`` that has a manifest, and settle it; returns the epochs of the claims.
 
-    A region without a manifest has no writer to fence; whoever claims it later sees the token. Sealed regions take no
+    A region without a manifest has no writer to fence; a later claimant sees the token. Sealed regions take no
     claims. ``state`` was loaded after the token was put. Raises `ChangeLost` where another process claims one
     meanwhile, or where the token is gone and what was found in a region does not fit ``state`` any more.
     """
@@ -97,7 +97,7 @@ async def hold(
     for row in sorted(rows, key=lambda row: row.region_id):
         manifest = row.manifest
         if manifest is None:
-            # Nobody has ever claimed it, so that nobody writes; who does it later meets the token.
+            # It was never claimed, so that it has no writer; a later claimant meets the token.
             continue
         opened = region_of(io, state, row)
         try:
@@ -106,7 +106,7 @@ async def hold(
         except Fenced as fenced:
             raise ChangeLost(str(fenced)) from None
         except ArtifactError:
-            # What does not fit may be what somebody changed after the token was gone.
+            # What does not fit may be what was changed after the token was gone.
             await check_begun(io, token)
             raise
         epochs[row.region_id] = manifest.epoch

@@ -82,7 +82,7 @@ async def catch_up(io: Io, name: str) -> CaughtUp:
         check_writable(state)
         _ = state.mem_wal
         before = segments(state, name)
-        # The first look: the caller named what is not there. Later ones: somebody dropped it.
+        # The first look: the caller named what is not there. Later ones: it was dropped meanwhile.
         if not before and left == REBUILDS - 1:
             reason = f"no index {name!r} on the base table; there are {list(index_names(state))}"
             raise InvalidArgument(reason, clause="AMB-48")

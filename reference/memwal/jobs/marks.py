@@ -23,8 +23,8 @@ from ..table.state import latest
 async def done(io: Io, region: Region, held: Iterable[Mark] | None = None) -> tuple[Mark, ...]:
     """Of each application the newest batch and its finished tasks in ``region``; ``io``: the table's folder.
 
-    ``held``: what the open writer of the region holds of its WAL; None: nobody has claimed, and the WAL is read. Then
-    what a live writer does meanwhile may be missed, and whoever claims asks again.
+    ``held``: what the open writer of the region holds of its WAL; None: it is not claimed, and the WAL is read. Then
+    what a live writer does meanwhile may be missed, and a claimant asks again.
     """
     manifest = await manifests.latest(region.io, region.revision, collected=region.manifest_collection)
     if manifest is None:

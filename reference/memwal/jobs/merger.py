@@ -2,8 +2,8 @@
 
 Any number of mergers may work on one region, and none of them waits for another. A merger reads the newest table
 version and then the newest manifest of each region, merges the generation after the progress that it found, and commits
-rows and progress together. One commit may carry the next generations of several regions (AMB-150). Whoever commits
-second finds the progress changed and begins anew with what is still to be merged.
+rows and progress together. One commit may carry the next generations of several regions (AMB-150). A merger that
+commits second finds the progress changed and begins anew with what is still to be merged.
 
 Memory is bounded by the keys of one commit's generations and `memwal.table.upsert.KEYS_BYTES` of those of the base, not
 by rows. Source: MemWAL revisions A and B, "MemTable Merger", "Merge Workflow" and appendix 2.

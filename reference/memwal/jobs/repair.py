@@ -77,7 +77,7 @@ async def repair(io: Io, *, dry_run: bool = False) -> tuple[RepairStep, ...]:
             region = region_id(folder)
         except ValueError:
             steps.append(RepairStep(kind="left", path=io.path(f"{paths.MEM_WAL}/{folder}"), reason="not a region"))
-            continue  # nobody knows what it is, so that nothing in it is touched
+            continue  # what it is cannot be known, so that nothing in it is touched
         await io.note("repairing", region=region)
         steps += await _repair_region(io, region, state, dry_run)
     return tuple(steps)

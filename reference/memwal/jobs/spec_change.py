@@ -189,7 +189,8 @@ async def admit(
 
     The claim comes first: see `memwal.jobs.fenced_change`. Raises `InvalidArgument` if no spec wants the region; that
     question is not asked of a registered manual region, since a change of specs leaves it alone or is refused for it,
-    nor unless the writer is to take new writes (``governed``). None: nobody fences, and there was nothing to look for.
+    nor unless the writer is to take new writes (``governed``). None: no writer is fenced, and there was nothing to
+    look for.
     """
     asks = io.interpretation.fence_before_new_spec and bool(row.spec_id or not registered)
     if not asks and not io.interpretation.fence_before_new_columns:

@@ -36,7 +36,7 @@ class Occurrences:
 
     def postings(self, rows: int) -> Postings:
         """Those in the first ``rows`` rows."""
-        held = np.array(self.rows[:], np.int64)  # a copy: an array that somebody looks into cannot grow
+        held = np.array(self.rows[:], np.int64)  # a copy: an array with a view cannot grow
         end = int(np.searchsorted(held, rows))
         documents, counts = np.unique(held[:end], return_counts=True)
         return Postings(documents=documents, counts=counts, positions=np.array(self.positions[:end], np.int64))
@@ -60,7 +60,7 @@ class TextIndex:
                 found = self.terms.get(term)
                 if found is None:
                     found = self.terms[term] = Occurrences()
-                # Rows last: whoever takes the rows that it knows of has the positions of all of them.
+                # Rows last: a reader that takes the rows known here has the positions of all of them.
                 found.positions.append(position)
                 found.rows.append(row)
             self.lengths.append(len(placed))

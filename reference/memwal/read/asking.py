@@ -46,7 +46,7 @@ class OfBase:
     parts: Parts
     memory: Sequence[MemoryView]
     most: int
-    """Most rows that somebody wants from one comparison."""
+    """Most rows that are wanted from one comparison."""
     _plans: dict[str, gap.IndexedPlan] = field(default_factory=dict)
 
     @implements("PLAN-010", "PLAN-011", "AMB-113")

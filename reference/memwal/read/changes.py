@@ -1,8 +1,8 @@
 """The WALs of a table as a log of changes: where each of them ends, and the rows of its entries, flushed or not.
 
-What counts is what replay counts: every entry of an epoch that somebody claimed, in the order of positions. Entries of
+What counts is what replay counts: every entry of an epoch that was claimed, in the order of positions. Entries of
 one region are in the order in which its rows were written; nothing orders entries of two regions. A collector takes
-entries whose generation was collected: then whoever still wants them is told (`LogGone`), and never gets less.
+entries whose generation was collected: then a reader that still wants them is told (`LogGone`), and never gets less.
 Source: MemWAL revisions A and B, "WAL"; that WALs are read as a log of changes is no part of the texts.
 """
 

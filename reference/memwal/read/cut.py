@@ -129,7 +129,7 @@ async def _cut(io: Io, view: View) -> Cut:
 
 
 def _divided(cut: Cut, base: TableState, asked: Query, condition: object, count: int | None) -> tuple[Split, ...]:
-    """Fragments by their rows, the largest first to whoever has least; then regions, one to each in turn."""
+    """Fragments by their rows, the largest first to the part with the fewest; then regions, one to each in turn."""
     rows = {FragmentId(each.id): each.physical_rows for each in base.fragments}
     wanted = _splits(cut, base) if count is None else count
     shares: list[tuple[list[FragmentId], list[RegionId]]] = [

@@ -44,7 +44,7 @@ class MemTablePart:
     """The entries of rows that were read from the WAL."""
     indexes: HeldIndexes | None = None
     stored: pa.Table | None = None
-    """Its rows as they are stored, once somebody has asked."""
+    """Its rows as they are stored, once they were asked for."""
 
     @property
     def name(self) -> str:

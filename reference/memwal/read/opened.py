@@ -27,7 +27,7 @@ class Opened:
     made: dict[Hashable, Any] = field(default_factory=dict)
 
     async def once(self, what: Hashable, make: Callable[[], Awaitable[T]], size_bytes: Callable[[T], int]) -> T:
-        """What ``make`` works out of the table's files; nobody changes it."""
+        """What ``make`` works out of the table's files; it never changes."""
         if what not in self.made:
             value = await make()
             if self.made.setdefault(what, value) is value and self.name is not None:

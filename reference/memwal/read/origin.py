@@ -1,4 +1,4 @@
-"""Where the rows of an answer come from, as columns beside those of the table, for whoever asks for them by name.
+"""Where the rows of an answer come from, as columns beside those of the table, if they are asked for by name.
 
 A column of the table that has one of these names stays what it is. That rows tell their origin is no part of the texts.
 """

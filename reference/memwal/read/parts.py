@@ -354,7 +354,7 @@ def _held(
         # AMB-102, memory and a stale view: what the manifest lists is read from its generation, and not twice.
         tables = [(generation, table) for generation, table in memory.tables if generation >= current]
     elif view.live and manifest is not None:
-        # AMB-141, the WAL instead of memory: nobody lent the writer's, so that its durable rows are read there.
+        # AMB-141, the WAL instead of memory: the writer's was not lent, so that its durable rows are read there.
         tables = [(current, None)]
     return [
         MemTablePart(

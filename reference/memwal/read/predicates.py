@@ -116,7 +116,7 @@ def _of_sql(condition: str, schema: pa.Schema) -> Condition | None:
 
 @lru_cache(maxsize=16)
 def _parsed(condition: str, schema: pa.Schema) -> Any:
-    """DataFusion's tree of a text, which nobody changes; a filter is parsed for what it keeps and for what it says."""
+    """DataFusion's tree of a text, which never changes; a filter is parsed for what it keeps and for what it says."""
     from datafusion import SessionContext
 
     context = SessionContext()

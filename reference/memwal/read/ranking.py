@@ -43,7 +43,7 @@ Values = npt.NDArray[np.float32]
 
 @dataclass(slots=True)
 class Ranked:
-    """Rows of one source with what they are ranked by. They are put in order as far as somebody looks."""
+    """Rows of one source with what they are ranked by. They are put in order as far as they are read."""
 
     addresses: Addresses
     values: Values

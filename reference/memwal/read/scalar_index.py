@@ -75,7 +75,7 @@ async def rows(
 ) -> Addresses | None:
     """Rows for which ``leaf`` may hold, ascending; None if this part of the index does not tell.
 
-    ``pages``: what `pages_of` gives, if somebody has it. Raises `TooMany` for more than ``most``, and `ArtifactError`
+    ``pages``: what `pages_of` gives, if the caller has it. Raises `TooMany` for more than ``most``, and `ArtifactError`
     for damaged files.
     """
     if pages is None and not can_be_asked(state, entry):

@@ -126,7 +126,7 @@ async def over(
         except Raced as raced:
             if version is not None:
                 raise await too_late(io, raced, version) from None
-            # A newer state names it too, and collectors take it from there first: nobody collected it.
+            # A newer state names it too, and collectors take it from there first: it was not collected.
             if raced.path in gone:
                 raise _lost(raced) from None
             # A MemTable or a WAL tail that went was flushed: it never has the same name twice.

@@ -27,7 +27,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class TooMany(Exception):
-    """An index would give more rows than somebody wants from it."""
+    """An index would give more rows than are wanted from it."""
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ def _bases(region: Region) -> list[table_pb2.BasePath]:
     """The WAL folder as base path, for generations whose fragments are WAL files (A)."""
     if region.revision.self_contained:
         return []
-    # AMB-40, portable base paths: absolute where somebody outside has to find it, else relative to the generation.
+    # AMB-40, portable base paths: absolute where a reader elsewhere has to find it, else relative to the generation.
     location = f"{region.io.location}/wal" if region.io.location else "../wal"
     return [table_pb2.BasePath(id=WAL_BASE, name="wal", is_dataset_root=False, path=location)]
 

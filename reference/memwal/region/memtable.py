@@ -99,7 +99,7 @@ class MemTable:
 
     @property
     def waiting(self) -> Extent:
-        """Extent of what nobody has handed to the WAL yet."""
+        """Extent of what was not yet given to the WAL."""
         return _between(self.handed, self.written)
 
     def table(self) -> pa.Table:

@@ -92,7 +92,7 @@ class Rows:
         """Rows of a WAL entry in the stored schema; raises `ArtifactError` naming the column that does not fit.
 
         Columns that say their field id are taken by it: one that the table does not have is left out, and one that they
-        do not have is NULL. Without ids nobody can tell a column that was dropped from one that got its name, and they
+        do not have is NULL. Without ids a column that was dropped cannot be told from one that got its name, and they
         have to be those of the table. ``narrowed``: other columns are left out, since only some are asked for.
         """
         if not rows.num_rows:

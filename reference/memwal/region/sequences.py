@@ -53,7 +53,7 @@ class PutResult:
 
     rows: int
     """Rows that count. Where many of them share their key, a writer with a sequence column stores the last one of each:
-    nobody would ever read the others, since a write is atomic."""
+    the others would never be read, since a write is atomic."""
     late: int = 0
     """Rows that were left out, since their sequence was not higher than the one that stands for their key."""
 
@@ -104,10 +104,10 @@ class Compared:
     late: Mask
     """Which of them are not higher than what stands for their key, or than an earlier one of them."""
     replaced: Mask
-    """Which of the others have a later one of their key among them. They are of one write, so that nobody would ever
-    read them."""
+    """Which of the others have a later one of their key among them. They are of one write, so that they would never
+    be read."""
     places: tuple[Codes, ...] | None
-    """For each set of known keys the place of each row's key in it, or -1. None: nobody looked, since all rows are
+    """For each set of known keys the place of each row's key in it, or -1. None: not looked up, since all rows are
     above all sequences that were told."""
 
     @property

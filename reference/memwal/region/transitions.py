@@ -93,7 +93,7 @@ _JUDGED = tuple((trigger, _ANYWHERE | ({"position_replay_after"} & trigger.chang
 
 @implements("MANIFEST-040", "AMB-34")
 def explained(a: RegionManifest, b: RegionManifest) -> bool:
-    """Whether the step from ``a`` to ``b``, the next version, is that of some trigger, whoever made it.
+    """Whether the step from ``a`` to ``b``, the next version, is that of some trigger, by any process.
 
     What other invariants judge is left to them: density of versions, and a replay pointer that goes back.
     """

@@ -91,11 +91,11 @@ class RegionWriter(WriterState):
 
     @implements("AMB-41")
     async def _room(self) -> None:
-        """Wait until nobody is sealing the MemTable, and frozen MemTables leave room for another write.
+        """Wait until the MemTable is not being sealed, and frozen MemTables leave room for another write.
 
         Without a background no other process flushes what recovery found frozen: then that is done here.
         """
-        # Whoever is woken looks again: others may have taken the room meanwhile.
+        # One that is woken looks again: others may have taken the room meanwhile.
         while not self.stopped and (self.sealing or not self.has_room()):
             if self.sealing or self.background:
                 await until(lambda: bool(self.stopped) or (not self.sealing and self.has_room()))
@@ -205,7 +205,7 @@ class RegionWriter(WriterState):
 
         Buffered rows are stored before, as an entry of their own, so that every entry belongs to one generation and the
         replay pointer can cover exactly that. The sealed one waits for `flush_oldest`. ``trigger``: the limit that made
-        it due, None: somebody asked.
+        it due, None: a caller asked.
         """
         self.check_open()
         async with self.storing:
@@ -349,7 +349,7 @@ class RegionWriter(WriterState):
         elif not await until(lambda: self.news(deadline_ms), Milliseconds(max(1, deadline_ms - now_ms))):
             if not self.memtable.waiting.rows:
                 return False
-            await self.flush_wal()  # the program ends: this is the last that anybody does
+            await self.flush_wal()  # the program ends: this is the last thing that is done
         return True
 
     async def close(self, *, flush: bool = False) -> bool:

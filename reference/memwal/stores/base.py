@@ -23,7 +23,7 @@ class Store(Protocol):
         Raises the outcomes that the request's class names, and besides them `Throttled` (not applied, may be repeated)
         and `StorageError` (not applied, repeating is pointless). `OutcomeUnknown` is raised for every request that
         changes the store and whose fate could not be learned, and for requests that only read as `Unreachable` alone:
-        nobody answered. Raises
+        there was no answer. Raises
         `InvalidArgument` for a name that is no object name, and for a request of an unknown kind.
         """
 

@@ -236,7 +236,7 @@ def _remove_temporary(temporary: str, name: str) -> None:
     try:
         os.unlink(temporary)
     except FileNotFoundError:
-        return  # somebody cleaned up before us; nothing is left, which is what was wanted
+        return  # another process cleaned up first; nothing is left, which is what was wanted
     except OSError as error:
         raise OutcomeUnknown(name, f"a temporary file could not be removed: {_words(error)}") from error
 

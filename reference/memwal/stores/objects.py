@@ -221,7 +221,7 @@ class ObjectStore:
         except RAISED as error:
             if verdict(error, changes=True) is not StoreVerdict.TAKEN:
                 raise _outcome(error, path, changes=True, hint=_no_conditional_put(error)) from None
-            # S3 says 409 when another request on the name is under way, which then may fail: nobody may have won.
+            # S3 says 409 when another request on the name is under way, which then may fail: perhaps none has won.
             if status(error) == 409 and not self._exists(path):
                 raise _noted(Throttled(path), error) from None
             raise AlreadyExists(path) from None

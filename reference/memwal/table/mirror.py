@@ -1,6 +1,6 @@
 """One table version in a private local folder, complete enough for pylance to open it and to build indexes there.
 
-The version's own manifest, with the files that are asked for; files that nobody reads need not be there. Base paths
+The version's own manifest, with the files that are asked for; files that are never read need not be there. Base paths
 are turned into folders beside the mirrored table. The private folder is scratch: nothing in it outlives the mirror, and
 the store sees none of it.
 """
@@ -72,7 +72,7 @@ class Mirror:
         yield from sorted(str(path.relative_to(table)) for path in found.rglob("*") if path.is_file())
 
     def newest(self) -> TableManifest:
-        """Manifest of the newest version in the mirror, after somebody committed to it."""
+        """Manifest of the newest version in the mirror, after a commit to it."""
         folder = self._inside(paths.VERSIONS)
         newest = max(v for path in folder.iterdir() if (v := paths.table_version(path.name)) is not None)
         name = paths.table_manifest(newest)

@@ -4,8 +4,8 @@ Source: table documents, "Manifest Naming Schemes", "Storage Primitives" and "Ex
 121, 124, 125.
 
 With an external manifest store an entry says where the manifest of a version is: under a staged name that ends in a
-UUID until it was copied to its final one. Whoever meets a staged name finishes the copy, so that at most one version
-is not final: a committer reads the version before its own first.
+UUID until it was copied to its final one. A process that meets a staged name finishes the copy, so that at most one
+version is not final: a committer reads the version before its own first.
 """
 
 from __future__ import annotations

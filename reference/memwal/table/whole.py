@@ -83,7 +83,7 @@ async def restore(io: Io, version: TableVersion, may_revert: MayRevert = _neithe
     """Make the content of ``version`` the newest again, under a new number. Raises `NotFound` if it is not retained.
 
     The version is tagged meanwhile, so that no collector takes its files away: a Restore is the one commit that names
-    files of a version that it is not built on. The tag stays where nobody can tell whether the commit succeeded.
+    files of a version that it is not built on. The tag stays where it cannot be known whether the commit succeeded.
     Raises `InvalidArgument` for the newest version, and for one that would need generations that were collected.
     """
     name = f"restoring-{version}-{await io.random_hex(16)}"

@@ -1,6 +1,6 @@
 """Files of data: scenarios, examples, workflows, clauses and mutants as TOML, which is read table by table.
 
-Whoever reads a table takes its fields one by one, and closes it: a field that nobody took is refused. Errors are
+A reader of a table takes its fields one by one, and closes it: a field that was not taken is refused. Errors are
 `InvalidArgument`, and say file and entry, what is wrong there, and the nearest name that there is.
 """
 
@@ -97,7 +97,7 @@ class DataTable:
         return InvalidArgument(f"{self.where}: {reason}")
 
     def close(self) -> None:
-        """Refuse what nobody took."""
+        """Refuse what was not taken."""
         for name in self.fields:
             with self.placed():
                 check_name("field", name, sorted(self.taken))

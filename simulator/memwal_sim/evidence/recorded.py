@@ -14,7 +14,7 @@ from ..traces.trace import dumps, load_header
 AREAS = {"spec": "region", "search": "read"}
 """Groups of bugs whose histories are in the folder of another name."""
 WITHOUT = ("canary",)
-"""Groups whose histories nobody needs to see."""
+"""Groups whose histories need not be seen."""
 
 
 def wanted(folder: Path) -> dict[str, Path]:

@@ -4,7 +4,7 @@ A state is (contents, ghosts, requests still under way, faults left, one history
 first, so that the first violation found has a shortest trace. A crash, or a stall, needs no move of its own: such a
 process is not scheduled again, and the oracles judge every state.
 
-A state is a row of numbers (`successors`); engine code, store and oracles run only where nobody has been (`tables`).
+A state is a row of numbers (`successors`); engine code, store and oracles run only for states that are new (`tables`).
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class Accesses:
         raise EngineBug(f"nothing is known of what {type(request).__name__} notices")
 
     def _noticed_creation(self, name: str, contents: Contents) -> int:
-        """Of creating ``name`` where it is absent; where it is there nothing is done unless somebody changes it."""
+        """Of creating ``name`` where it is absent; where it is there nothing is done unless it is changed."""
         path = self._path(name)
         if name in contents:
             return path.changed

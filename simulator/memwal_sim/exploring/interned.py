@@ -58,7 +58,7 @@ class GrowingArray:
     def reserve(self, count: int) -> Array:
         """The whole array, with room for ``count`` values at least."""
         if count > len(self._data):
-            # memory that nobody has written to costs nothing, and copying costs twice as much as there is
+            # memory that was never written to costs nothing, and copying costs twice as much as there is
             grown = np.zeros((max(count, len(self._data) * 4), *self._data.shape[1:]), self._data.dtype)
             grown[: self._count] = self._data[: self._count]
             self._data = grown

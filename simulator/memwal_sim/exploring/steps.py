@@ -1,4 +1,4 @@
-"""What each process may do next, for many states at once: look-ups, and engine code where nobody has been yet."""
+"""What each process may do next, for many states at once: look-ups, and engine code for states that are new."""
 
 from __future__ import annotations
 

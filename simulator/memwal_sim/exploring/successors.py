@@ -88,7 +88,7 @@ class Successors:
         return used
 
     def landings(self, rows: Array, places: Array) -> Iterator[Steps]:
-        """Steps in which one of the requests under way is applied; nobody sees its reply."""
+        """Steps in which one of the requests under way is applied; its reply is not seen."""
         places = places[rows[places, ORPHANS] != NONE_UNDER_WAY]
         if not len(places):
             return

@@ -1,4 +1,4 @@
-"""A world's graph of states, grown where somebody walks: what one run found out, no later run computes again.
+"""A world's graph of states, grown where a run walks: what one run found out, no later run computes again.
 
 A move is one number: a lane and a fate. Lanes are the processes, in the order of the world, and behind them the
 requests that are under way. Engine code runs once per local history, oracles once per contents and ghosts, and a move

@@ -25,7 +25,7 @@ class Contradiction:
     """One sentence for people."""
     operations: tuple[Operation, ...]
     """Operations that are a conflict by themselves, in which none can be left out: what remained would be possible, or
-    a read would find what nobody wrote."""
+    a read would find what was never written."""
 
     def violation(self, clause: str, oracle: str = ORACLE) -> Violation:
         """As the verdict of an oracle that proves ``clause``."""

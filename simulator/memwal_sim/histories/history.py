@@ -39,7 +39,7 @@ class Call:
     """Written, or found; of a read that has not returned: empty."""
     invoked: Time
     returned: Time | None = None
-    """By when it took effect, if it did; None: nobody knows, it may still."""
+    """By when it took effect, if it did; None: not known, it may still."""
     outcome: Outcome = "unknown"
     process: str = ""
     """Whose call it is, where that is known."""

@@ -23,7 +23,7 @@ class ObjectStep(Generic[State]):
     invoked: float
     """When it began. A step that returned before this one was invoked comes before it; equal times say nothing."""
     returned: float | None
-    """When it came back; None: never, or nobody knows."""
+    """When it came back; None: never, or not known."""
     optional: bool = False
     """It may have happened or not."""
     reading: bool = False

@@ -1,6 +1,6 @@
 """Operations of clients on registers, one register per key, and the text form of a history of them.
 
-A history is JSON Lines: one object per operation, in any order. Whoever records one, in whatever language, needs one
+A history is JSON Lines: one object per operation, in any order. A recorder, in whatever language, needs one
 clock for all clients: any numbers that grow.
 """
 

@@ -29,7 +29,7 @@ _Registers: TypeAlias = tuple[tuple[str, Value], ...]
 def check_history(operations: Iterable[Operation], initial: Value = None) -> Contradiction | None:
     """None if one register that starts with ``initial`` can have done this; else why not.
 
-    By zones, in O(n log n), if no value is written twice and nobody writes ``initial``; else by search. Raises
+    By zones, in O(n log n), if no value is written twice and none writes ``initial``; else by search. Raises
     `InvalidArgument` for operations on several keys.
     """
     history = _of_one_key(operations)

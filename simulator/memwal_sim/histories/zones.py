@@ -6,7 +6,7 @@ through it. Else it is *backward*: the whole cluster can happen at any one momen
 another one B where something of A ended before something of B began. There is an order of all clusters unless two of
 them have to come before each other: two forward zones overlap, or a backward zone is inside a forward one.
 
-The end of a write of unknown outcome is open, and its reads alone say by when it happened; one that nobody read is a
+The end of a write of unknown outcome is open, and its reads alone say by when it happened; one that was never read is a
 zone without an end, which is inside nothing. The initial value is a cluster whose write ended before everything.
 
 Source: Gibbons and Korach, "Testing Shared Memories" (1997).

@@ -31,7 +31,7 @@ class Collecting(EngineMachine):
     """Collectors, and readers that are pinned to versions, beside mergers, snapshot builders, writers and readers.
 
     A collector that expires versions starts only while no other process is at work and no request is under way: it has
-    no grace time, and that is what it would be for (AMB-92). Whoever starts later sees the versions that it leaves.
+    no grace time, and that is what it would be for (AMB-92). A process that starts later sees the versions left.
     """
 
     workload = collecting.WORKLOAD

@@ -1,7 +1,7 @@
 """The machine that all others are made of: processes of a workload, one request at a time, under any fate.
 
 A machine names its workload and its `EngineMachine.works`: what a process of it may do. The rules are here. They
-are coarse, so that few of them make a history: let somebody do something to its end, or up to a request; let a request
+are coarse, so that few of them make a history: let a process do something to its end, or up to a request; let a request
 of it meet a fate; stop it somewhere, let others do their work, and let it continue. After every rule all oracles of the
 workload judge the store as if every process had crashed there.
 """
@@ -133,7 +133,7 @@ class EngineMachine(RuleBasedStateMachine):
     works: ClassVar[st.SearchStrategy[Work]]
     """What a process may do that enters at any time."""
     others: ClassVar[st.SearchStrategy[Work] | None] = None
-    """What those do for whom somebody stalls; None: any of the works."""
+    """What those do that a stalled process waits for; None: any of the works."""
     revisions: ClassVar[Sequence[str]] = ("B",)
     profile: ClassVar[str] = "strict"
     readings: ClassVar[Mapping[str, bool | int | str]] = {}
@@ -190,7 +190,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @property
     def is_quiet(self) -> bool:
-        """Nobody is at work, and no request is under way."""
+        """No process is at work, and no request is under way."""
         return not self.living and not self.landing
 
     def next(self, process: str) -> Any:
@@ -256,14 +256,14 @@ class EngineMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.has_room)
     @rule(target=processes, work=WORK, far=FAR)
     def begin_work(self, work: Work, far: Far) -> str:
-        """Somebody begins to work, and comes more or less far."""
+        """A process begins to work, and comes more or less far."""
         role, arguments = work
         return self.enter(role, far, **arguments)
 
     @precondition(lambda self: self.has_room)
     @rule(target=processes, work=WORK, far=WITHIN, others=st.lists(OTHERS, min_size=1, max_size=2), end=THEN)
     def interrupt_work(self, work: Work, far: Far, others: list[Work], end: Far) -> str:
-        """Somebody begins to work and stalls; others do their work, one after another; and it continues."""
+        """A process begins to work and stalls; others do their work, one after another; and it continues."""
         role, arguments = work
         process = self.enter(role, far, **arguments)
         for role, arguments in others:
@@ -299,7 +299,7 @@ class EngineMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.has_room)
     @rule(process=_drawn("living"))
     def crash(self, process: str) -> None:
-        """A process is gone for good. One that nobody lets continue is as good as gone: this makes room for others."""
+        """A process is gone for good. One that is never continued is as good as gone: this makes room for others."""
         self.simulation.running.pop(process).close()
 
     @invariant()

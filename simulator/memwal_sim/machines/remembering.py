@@ -18,7 +18,7 @@ from ..world import World
 
 
 class RememberedProcess(Running):
-    """A process under way that is looked up; engine code runs where nobody has been."""
+    """A process under way that is looked up; engine code runs for states that are new."""
 
     __slots__ = ("_book", "_node", "_trie")
 

@@ -36,7 +36,7 @@ from ..histories.notes import READ_INVOKED, READ_RETURNED, WRITE_ACKNOWLEDGED, W
 from . import ground
 
 EAGER = Policy(retain_versions=1)
-"""A collector that keeps the newest table version only, and waits for nobody."""
+"""A collector that keeps the newest table version only, and waits for no process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

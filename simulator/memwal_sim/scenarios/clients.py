@@ -23,7 +23,7 @@ COLLECTED = {"wal_collection": "on", "manifest_collection": "on"}
 
 
 NOBODY = History()
-"""Nobody has written anything yet."""
+"""Nothing was written yet."""
 FINISH = "everything can finish"
 """Name of the oracle for liveness."""
 

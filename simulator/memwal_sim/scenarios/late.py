@@ -92,7 +92,7 @@ def world(setting: ScenarioSetting, processes: Sequence[Process], before: Sequen
 
 @says(SURVIVE)
 def highest(rows: Mapping[str, str], history: History) -> Violation | None:
-    """Each key holds what somebody put, and nothing that is lower than what anybody was told to be stored."""
+    """Each key holds what was put, and nothing that is lower than what was acknowledged."""
     for write in history.acknowledged:
         for key, value in write.rows:
             found = rows.get(key)
@@ -113,7 +113,7 @@ ONCE = "a finished task puts nothing"
 
 @says(ONCE)
 def _told(_contents: object, history: History) -> Violation | None:
-    """Nothing is put for a task, or for an older batch, after somebody was told that the task is finished."""
+    """Nothing is put for a task, or for an older batch, after it was acknowledged that the task is finished."""
     tasks = [call for call in history.acknowledged if call.name[0].isdigit()]
     for finish in (call for call in tasks if call.name.endswith(FINISHED)):
         for put in (call for call in tasks if call.rows and finish.precedes(call) and _batch(call) <= _batch(finish)):

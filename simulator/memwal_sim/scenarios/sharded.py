@@ -196,7 +196,7 @@ def drop_column(name: str) -> Action:
 
 
 async def drain(acting: Acting) -> None:
-    """Open, flush and merge every region; whoever writes to one is fenced."""
+    """Open, flush and merge every region; a writer to one is fenced."""
     io = acting.place.table
     state = await latest(io)
     for row in await regions.known(io, state):

@@ -1,4 +1,4 @@
-"""Whether the rows that anybody finds can be explained by the writes of clients.
+"""Whether the rows that readers find can be explained by the writes of clients.
 
 Writes of one region take effect one after another, and a write that was acknowledged before another was invoked takes
 effect before it. A strong read finds all that was acknowledged before it began, and nothing that was invoked after its

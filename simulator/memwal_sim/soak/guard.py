@@ -1,4 +1,4 @@
-"""The oracle of deletions: at the moment of each one, nobody may still need the object.
+"""The oracle of deletions: at the moment of each one, no process may still need the object.
 
 It looks at the newest table version and the newest manifest of the region only, decoded from the store, and shares no
 rule with the collector: what these two need may never go, whichever process deletes it.

@@ -1,4 +1,4 @@
-"""One run: from the start of a world along moves that somebody picks, to a violation or to the end."""
+"""One run: from the start of a world along moves that a strategy picks, to a violation or to the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEPS_MAX = 10_000
 """Steps after which a run ends: more of them are processes that wait for each other for ever."""
 
 Pick = Callable[[Lanes], int | None]
-"""The lane that moves next, out of those that can; None: nobody moves any more. Called once per step."""
+"""The lane that moves next, out of those that can; None: none moves any more. Called once per step."""
 
 
 class Faults(Protocol):
@@ -35,7 +35,7 @@ class NoFaults:
 
     due = NEVER
 
-    def fate(self, step: int, possible: tuple[int, ...]) -> int:  # noqa: ARG002 - nothing is due, nobody asks
+    def fate(self, step: int, possible: tuple[int, ...]) -> int:  # noqa: ARG002 - nothing is due, so this is never asked
         """Always the normal one."""
         return 0
 
@@ -50,7 +50,7 @@ class Walk:
 
 
 def walk(unfolding: Unfolding, pick: Pick, faults: Faults | None = None) -> Walk:
-    """Let ``pick`` choose each move until nobody can move, nobody does, or something is violated."""
+    """Let ``pick`` choose each move until no lane can move, none does, or something is violated."""
     failing = faults or NoFaults()
     lanes_of, after, processes = unfolding.lanes, unfolding.after, len(unfolding.tries)
     keys = bytearray()

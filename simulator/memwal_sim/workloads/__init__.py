@@ -1,4 +1,4 @@
-"""Workloads: worlds whose processes are given as data, so that whoever makes them up as it goes can be replayed.
+"""Workloads: worlds whose processes are given as data, so that one that is made up step by step can be replayed.
 
 A workload knows the roles that processes can have, the table that they start on, and what must hold.
 A trace that was recorded in one carries its actors, and ``memwal explore replay`` builds the same world again.

@@ -1,6 +1,6 @@
 """Worlds of worked examples and of crashes: tables on which a script says all, the state that it begins with included.
 
-Whoever is called a *scribe* writes what an example begins with: a region manifest, WAL entries and generations with the
+A process called a *scribe* writes what an example begins with: a region manifest, WAL entries and generations with the
 numbers that a text gives. Every other process runs the engine. Oracles are few and cheap, since the processes that
 recover are part of the history, and the trace says what has to be so after them.
 """
@@ -369,7 +369,7 @@ _BEGINNINGS = {"specs": _SPECS, **{workload.name: workload for workload in (EMPT
 
 
 def _begun(table: DataTable) -> Workload:
-    """A workload after processes that are no part of a history: what somebody crashes on top of."""
+    """A workload after processes that are no part of a history: what a crash comes on top of."""
     with table.placed():
         check_name("beginning", of := table.text("of"), sorted(_BEGINNINGS))
     begun = replace(

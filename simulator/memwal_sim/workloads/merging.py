@@ -20,7 +20,7 @@ def _place(setting: ScenarioSetting) -> Workplace:
 
 
 def roles(place: Callable[[ScenarioSetting], Workplace] = _place) -> Mapping[str, Role]:
-    """Whoever works on a region and its base table."""
+    """All that work on a region and its base table."""
     return {
         "writer": client(place, words=indexed.WORDS, first=("open",)),
         "reader": client(place, {"read": None}, words=indexed.WORDS),

@@ -52,7 +52,7 @@ def _violation(conflict: Contradiction, stale: str) -> Violation:
 
 
 def judge_reads(history: History) -> Violation | None:
-    """Whether readers of one table version agree, no read finds a key twice, and none finds what nobody wrote."""
+    """Whether readers of one table version agree, no read finds a key twice, and none finds what was not written."""
     written = {row for call in history.calls if call.kind == "write" for row in call.rows}
     if (wrong := disagreeing(history, AGREE)) is not None:
         return wrong

@@ -1,12 +1,12 @@
 """Files of the base table that no retained version names: data, deletions, indexes, snapshots and transactions.
 
-**Why this is safe.** A file is deleted only if somebody named it who is done with it. That is an expired version, whose
-files nobody can reach once its manifest is gone: a commit names the files of the version that it is built on, which
+**Why this is safe.** A file is deleted only if what named it is done with it. That is an expired version, whose
+files are out of reach once its manifest is gone: a commit names the files of the version that it is built on, which
 stays, and new files under fresh names, which no expired version knows. Or it is the transaction of an attempt that
 committed nothing, if the version after the one that it read is expired: to commit it would have to be compared with
 that. An attempt may be made again with the same files under a new transaction, which says so as soon as it is written;
 so these files stay where a transaction names them that may still be committed, and go only after a grace time. Files
-that nobody is known to have named are left: a commit writes its files before it says so.
+that nothing is known to have named are left: a commit writes its files before it says so.
 
 Files go before the transactions that name them, and the manifests in `EXPIRED` go last, when nothing is left that they
 name but what is in use. So a collector may stop anywhere, and the next one still knows what this one knew.

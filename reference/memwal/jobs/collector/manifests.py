@@ -5,7 +5,7 @@ to the newest version before the one goes that it named. Versions go in ascendin
 single deletion is one block up to the newest: a reader that starts at the hint, and one that lists, find the same.
 
 Taking a version away frees its number, and a process that was delayed before creating it would succeed there. So this
-is done only where the table's config says that whoever creates a version confirms that it is the newest (AMB-30), and
+is done only where the table's config says that a writer of a version confirms that it is the newest (AMB-30), and
 that readers look for the version below the one that they found.
 
 Source: MemWAL revision A, "Garbage Collector"; revisions A and B, "Region Manifest Versioning".

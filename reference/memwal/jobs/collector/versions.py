@@ -2,11 +2,11 @@
 
 **Why this is safe.** The newest version, tagged ones and those that branches start from always stay. A version is
 expired by deleting its manifest, lowest number first, so that what remains is one upper block, tags aside, and the
-newest is found by whoever lists. Before that its manifest is copied to `EXPIRED`: a collector that stops anywhere
+newest is found by a listing. Before that its manifest is copied to `EXPIRED`: a collector that stops anywhere
 leaves a record of the files that only that version needed, and a tag that was made while the version was expired
 gets it back, from the next collector if this one stops.
 
-**What it rests on.** Whoever read a version that is expired meanwhile fails with an error and reads a newer one. But a
+**What it rests on.** A reader of a version that is expired meanwhile fails with an error and reads a newer one. But a
 commit that read version v and was delayed until v + 1 is expired finds that number free, and a Restore or a tag that
 looked at a version before it was expired may name it afterwards. The grace time is for these: it has to be longer than
 any operation takes from reading a version to committing. A shallow clone elsewhere that names this table's files is
@@ -134,7 +134,7 @@ async def held_versions(io: Io, policy: Policy, now_ms: Milliseconds) -> tuple[F
         # The newest version is never expired: where it is missing, what was listed is old.
         if states and states[-1].version == newest:
             break
-        # Missing twice, and listed twice: nobody expired it.
+        # Missing twice, and listed twice: it was not expired.
         if newest in missing:
             raise ArtifactError("TXN-008", io.path(listed.name(newest)), "the newest version is listed, and not there")
         missing.add(newest)

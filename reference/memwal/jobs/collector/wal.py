@@ -117,7 +117,7 @@ async def collect_wal(
         why = f"below {bottom.needed}" if bottom.needed is not None else f"below {bottom.replay_start}"
         reason = f"{why}: its generation was collected"
         decision = RULES.decide(WalFile(position=position, bottom=bottom), f"{relative}/{name}", reason)
-        # A hole would end replay for whoever still reads below it, and hide what is above.
+        # A hole would end replay for a reader that is still below it, and hide what is above.
         if decision.collected and stays:
             raise EngineBug(f"{name} is to be deleted, and {stays} below it stays")
         stays = stays or ("" if decision.collected else name)

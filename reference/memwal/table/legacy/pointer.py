@@ -19,7 +19,7 @@ from .. import versions
 async def follow(io: Io, version: TableVersion, data: bytes) -> None:
     """After a commit: where the table has a pointer, it holds the newest manifest; ``data`` is that of ``version``.
 
-    Two that commit may write it in any order. Whoever wrote it looks for versions above its own afterwards, so that
+    Two that commit may write it in any order. Each looks for versions above its own afterwards, so that
     the last one to write leaves the newest there. A pointer that cannot be written is left to the next commit.
     """
     try:
@@ -32,6 +32,6 @@ async def follow(io: Io, version: TableVersion, data: bytes) -> None:
                 return
             version, data = newest, await io.get(listed.name(newest))
     except NotFound:
-        return  # there is none, or what it would hold was collected meanwhile by somebody who saw a newer version
+        return  # there is none, or what it would hold was collected meanwhile by a process that saw a newer version
     except (OutcomeUnknown, Throttled, StorageError) as failure:
         await io.note("latest_pointer_left", version=version, reason=str(failure))
