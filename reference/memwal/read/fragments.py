@@ -67,8 +67,8 @@ async def holding_keys(io: Io, state: TableState, keys: pa.Table) -> dict[Fragme
     No row with such a key is left out, whichever process committed to the table. The entries of an index are part of
     the very version that is asked, and each names the fragments that it covers: rows never change their place in a
     fragment, appended, updated and compacted rows are in fragments that no entry names yet, and a commit that replaces
-    values of a key column in place takes the fragment out of the entry. All other fragments are told as unknown. An index
-    that cannot be read is none.
+    values of a key column in place takes the fragment out of the entry. All other fragments are told as unknown. An
+    index that cannot be read is none.
     """
     if keys.num_rows * ROWS_PER_KEY >= sum(fragment.physical_rows for fragment in state.fragments):
         return None
