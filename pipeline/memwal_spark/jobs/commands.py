@@ -130,8 +130,8 @@ def write(
     skipped = f"; {before} of {asked} tasks wrote nothing, since they were finished before" if before else ""
     regions = sum(task["region_id"] is not None for task in found["tasks"])
     typer.echo(
-        f"{found['rows']:,} rows into {regions:,} regions: {found['late']:,} late, {found['deleted']:,} deletes, "
-        f"{found['generations']} generations flushed{skipped}"
+        f"{counted(found['rows'], 'row')} into {counted(regions, 'region')}: {found['late']:,} late, "
+        f"{counted(found['deleted'], 'delete')}, {counted(found['generations'], 'generation')} flushed{skipped}"
     )
 
 
@@ -172,7 +172,8 @@ def merge(
         )
 
     def line(item: str, found: dict[str, Any]) -> str:
-        return f"{item}: {len(found['generations'])} generations, {found['rows']:,} rows, {found['deleted']:,} deleted"
+        merged = f"{counted(len(found['generations']), 'generation')}, {counted(found['rows'], 'row')}"
+        return f"{item}: {merged}, {found['deleted']:,} deleted"
 
     _show(_in_session("merge", master, "merging", job), "region", line, as_json=as_json)
 
