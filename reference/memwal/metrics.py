@@ -24,7 +24,7 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a task spent."""
+    """What was spent: requests, bytes and time."""
 
     requests: int = 0
     """Requests to the store, repeated ones too."""

@@ -17,7 +17,7 @@ class Violation:
     clause: str
     """Requirement or ambiguity that is broken, such as ``WAL-001``."""
     oracle: str
-    """Name of the oracle that says so, such as an invariant; empty while none has said it."""
+    """Name of the oracle that says so, such as an invariant; empty until one has said it."""
     reason: str
     """One sentence for people."""
     counterexample: tuple[tuple[str, str], ...] = ()

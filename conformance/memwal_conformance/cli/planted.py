@@ -76,7 +76,7 @@ def show(name: Annotated[str, typer.Argument(help="Its name.")], as_json: Json =
         found.what,
         f"defined in {found.file}",
         *(f"{'by' if death in fresh else 'STALE:'} {death.killer}: {death.said}" for death in kept),
-        *([] if kept else [f"it was not seen noticed; to ask: {', '.join(found.killers)}"]),
+        *([] if kept else [f"it was not seen to be noticed; to ask: {', '.join(found.killers)}"]),
         *([f"not by the suite: {found.unseen}"] if found.unseen else []),
     ]
     for line in lines:

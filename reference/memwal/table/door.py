@@ -1,6 +1,6 @@
 """The door: what comes in, as far as every later step can carry it.
 
-Schemas and rows that a caller hands over pass here before anything is stored, by any caller. Later steps are
+Schemas and rows of every caller pass here before anything is stored. Later steps are
 the WAL, recovery, flush, merge, scan, filters, and other readers of the table. What one of them cannot carry would be
 acknowledged and then block every later step, so that it is refused here, by name.
 

@@ -133,7 +133,7 @@ class EngineMachine(RuleBasedStateMachine):
     works: ClassVar[st.SearchStrategy[Work]]
     """What a process may do that enters at any time."""
     others: ClassVar[st.SearchStrategy[Work] | None] = None
-    """What those do that a stalled process waits for; None: any of the works."""
+    """What other processes do while one stalls; None: any of the works."""
     revisions: ClassVar[Sequence[str]] = ("B",)
     profile: ClassVar[str] = "strict"
     readings: ClassVar[Mapping[str, bool | int | str]] = {}
