@@ -140,9 +140,17 @@ class AdapterProcess:
         lines = os.pread(self._stderr.fileno(), size - start, start).decode("utf-8", "replace").splitlines()
         return "\n".join(lines[-STDERR_LINES:])
 
-    def greet(self) -> Hello:
-        """Send ``hello``; the answer is kept in ``hello``."""
-        self.hello = Hello.of(self.call("hello", {"protocol": protocol.VERSION}))
+    def greet(self, limit_s: float | None = None) -> Hello:
+        """Send ``hello``; the answer is kept in ``hello``.
+
+        ``limit_s``: of this message, since a process has to start first.
+        """
+        ordinary = self.limit_s
+        self.limit_s = ordinary if limit_s is None else limit_s
+        try:
+            self.hello = Hello.of(self.call("hello", {"protocol": protocol.VERSION}))
+        finally:
+            self.limit_s = ordinary
         return self.hello
 
     def call(self, message: str, params: Json) -> Json:

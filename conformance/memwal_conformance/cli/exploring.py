@@ -114,6 +114,10 @@ NATIVE = {"storage.timeout": "2s"}
 """What the native package is set to where nothing else is said: a request without an answer costs half a minute."""
 
 
+START_S = 60.0
+"""How long a process of an adapter may take to start: a busy machine is no hang."""
+
+
 def _harnesses(
     against: str, version: str | None, settings: dict[str, str], roles_by: str | None, jobs: int, limit: float
 ) -> list[Harness]:
@@ -130,7 +134,8 @@ def _harnesses(
     if roles_by not in (None, "reference"):
         raise InvalidArgument(f"--roles-by takes reference, not {roles_by!r}")
     helper = harness.REFERENCE if roles_by else None
-    return [harness.Harness(command, limit, settings, roles_by=helper) for _ in range(jobs)]
+    start_s = max(limit, START_S)
+    return [harness.Harness(command, limit, settings, roles_by=helper, start_s=start_s, spare=1) for _ in range(jobs)]
 
 
 @findings_app.command("list")

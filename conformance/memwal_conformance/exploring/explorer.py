@@ -189,7 +189,11 @@ class ForeignExploration:
             if plan is ALONE:
                 self._alone(recoverer, job)
             else:
-                self._planned(recoverer, job, plan)
+                try:
+                    self._planned(recoverer, job, plan)
+                except BROKEN as error:  # before the life began: it showed nothing
+                    job.covered.idle += 1
+                    self.say(f"{job.life.name}, {plan.words}: not run: {str(error).splitlines()[0]}")
         recoverer.close()
 
     def _alone(self, recoverer: Recoverer, job: _Job) -> None:
@@ -228,17 +232,25 @@ class ForeignExploration:
             covered.idle += bool(shown.lived.inconclusive or (drive is not None and drive.stuck))
         self._noted(recoverer, job, job.start, plan, shown)
 
-    def _shown(self, recoverer: Recoverer, job: _Job, start: Start, plan: Plan, life: ForeignLife) -> _Shown:
-        """A run of ``life``, which is the job's or a part of it, and what is wrong with it and its crash states."""
+    def _shown(
+        self, recoverer: Recoverer, job: _Job, start: Start, plan: Plan, life: ForeignLife, until: str = ""
+    ) -> _Shown:
+        """A run of ``life``, which is the job's or a part of it, and what is wrong with it and its crash states.
+
+        ``until``: words of a symptom behind which nothing more is judged.
+        """
         drive = InOrder(plan, job.touched) if plan.ordered else None
         lived = live(recoverer.harness, self.revision, life, start, plan.rules, drive or in_order)
         with self._lock:
             self.runs += 1
         symptoms = [each for each in of_run(lived) if not (each.oracle == "hang" and plan.waits)]
-        states = list(crash_states(lived, plan))
-        for state in states:
+        states = 0
+        for state in crash_states(lived, plan):
+            if until in (each.words for each in symptoms):
+                break
             symptoms += recoverer.after(lived, state)
-        return _Shown(lived, symptoms, len(states), drive)
+            states += 1
+        return _Shown(lived, symptoms, states, drive)
 
     def _noted(self, recoverer: Recoverer, job: _Job, start: Start, plan: Plan, shown: _Shown) -> None:
         """Group what is wrong; what is new is believed when it is seen again, and made small."""
@@ -283,7 +295,7 @@ class ForeignExploration:
         """The run again, and then without operations, as long as it shows the same; None: it does not even once."""
 
         def same(life: ForeignLife) -> _Shown | None:
-            shown = self._shown(recoverer, job, start, plan, life)
+            shown = self._shown(recoverer, job, start, plan, life, head.words if life is not job.life else "")
             return shown if any(each.words == head.words for each in shown.symptoms) else None
 
         small = same(job.life)

@@ -6,29 +6,33 @@ others whole or not at all, nothing twice, and the same before and after the flu
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import os
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from memwal import paths
 from memwal_sim.histories.history import History
 from memwal_sim.store import dump
 
+from .. import cells
 from ..adapters.harness import Harness
 from ..adapters.process import BROKEN, AdapterProcess
 from ..gate import CrashState
 from ..gate.requests import class_of, name_of
 from ..judge import content, structure, table
 from ..judge import store as judged
-from ..judge.wire import DamagedBytes
+from ..judge.wire import DamagedBytes, WireMessage
 from ..protocol import Json
 from ..running import oracle
-from ..running.scenarios import plain_rows
 from ..running.testbed import FOLDER
-from .living import KEY, Lived, leave, limits_of, settings_of, unexplained
+from .living import KEY, Lived, leave, limits_of, unexplained
 
 _NAMES = (
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "REGION"),
@@ -97,24 +101,53 @@ def of_run(lived: Lived) -> Iterator[Symptom]:
         yield Symptom(oracle="hang", words=words, detail=lived.inconclusive, clauses=(), order=0)
 
 
-_GENERATION = re.compile(rb"[0-9a-fA-F]{8}(?=_gen_[0-9])")
+_RANDOM = re.compile(rb"[0-9a-fA-F]{8}(?=_gen_[0-9])|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32,}")
+"""Parts of names that are others in every run."""
+_BY_SIZE = (paths.VERSIONS, paths.TRANSACTIONS, "_pk_index")
+"""Folders of Lance tables whose files differ between equal runs: they hold times, random names, and hash maps."""
 StateLook = tuple[object, ...]
 """What a crash state is, as far as a recovering process can tell: equal for states that need one judgement only."""
 
 
 def look_of(lived: Lived, state: CrashState) -> StateLook:
-    """WAL entries, region manifests and hints by their bytes, other objects by name and size; and what was promised.
-
-    Random parts of names are left out. Random bytes in a manifest make states different that are not.
-    """
-    objects: list[tuple[str, object]] = []
-    for name, data in state.contents.objects.items():
-        known = class_of(name) in ("wal", "manifest", "hint")
-        kept: object = hashlib.sha256(_GENERATION.sub(b"", data)).digest() if known else len(data)
-        objects.append((name_of(name), kept))
-    calls = tuple((call.name, call.outcome) for call in lived.at(state).calls)
+    """Every object by its bytes without what is another in every run, and what was promised by then."""
+    objects = Counter((name_of(_bare(name)), _kept(name, data)) for name, data in state.contents.objects.items())
+    calls = tuple((call.name, call.outcome, repr(call.rows)) for call in lived.at(state).calls)
     life = lived.life
-    return life.append_only, life.memtable_rows, lived.region_id, tuple(sorted(objects, key=repr)), calls
+    return life.append_only, life.memtable_rows, lived.region_id, frozenset(objects.items()), calls
+
+
+def _bare(name: str) -> str:
+    """A name without a random last part, as probes of a store have it."""
+    return re.sub(r"(?<=/)[0-9a-f]{32}$", "*", name)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _kept(name: str, data: bytes) -> object:
+    """What of an object tells states apart: of a table's manifest what it says, of other unsteady files their size."""
+    inside = name.split("/")
+    if paths.VERSIONS in inside:
+        try:
+            said = table.table_manifest(data)
+        except DamagedBytes:
+            return data
+        fragments = [repr(_fragment(each)) for each in said.data]
+        return said.version, tuple(fragments), repr(said.memwal), repr(said.config)
+    if any(folder in inside for folder in _BY_SIZE):
+        return len(data) if paths.TRANSACTIONS not in inside else None
+    return hashlib.sha256(_RANDOM.sub(b"", data) if class_of(name) in ("manifest", "hint") else data).digest()
+
+
+def _fragment(data: bytes) -> tuple[object, ...]:
+    """A fragment without the random names of its files (table documents, "Fragments")."""
+    fragment = WireMessage.of(data)
+    deletions = fragment.message(3)
+    deleted = None if deletions is None else (deletions.uint(1), deletions.uint(2), deletions.uint(4))
+    return fragment.uint(1), [_RANDOM.sub(b"", file) for file in fragment.blobs(2)], deleted, fragment.uint(4)
+
+
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else None  # noqa: S108 - folders of random names
+"""Where folders are in memory, if there is such a place: a crash state is written, judged, and gone."""
 
 
 @dataclass(slots=True)
@@ -138,7 +171,7 @@ class Recoverer:
     def _after(self, lived: Lived, state: CrashState) -> list[Symptom]:
         found: list[Symptom] = []
         history = lived.at(state)
-        with tempfile.TemporaryDirectory(prefix="memwal-crash-", ignore_cleanup_errors=True) as scratch:
+        with tempfile.TemporaryDirectory(prefix="memwal-crash-", dir=MEMORY, ignore_cleanup_errors=True) as scratch:
             dump(state.contents, Path(scratch))
             root = Path(scratch) / FOLDER
             found += self._stored(lived, history, state, root, "stored")
@@ -209,7 +242,7 @@ class Recoverer:
         if self._process is None:
             self._process = self.harness.actor("recoverer", self.revision)
         process, hello = self._process, self.harness.hello()
-        leave(process, self.revision, settings_of(self.harness, life))
+        leave(process, self.harness, self.revision, life)
         asked = {"table": str(root), "region_id": lived.region_id, **limits_of(life)}
         writer = process.call("writer.open", asked)["writer"]
         scans = hello.answers("reader.scan") and not life.append_only
@@ -224,7 +257,7 @@ class Recoverer:
 
 def _scanned(process: AdapterProcess, root: Path, beside: Json) -> list[dict[str, Any]]:
     reader = process.call("reader.open", {"table": str(root), "consistency": "strong"})["reader"]
-    return plain_rows(process.call("reader.scan", {"reader": reader, **beside})["rows"])
+    return table.plain(cells.to_table(process.call("reader.scan", {"reader": reader, **beside})["rows"]))
 
 
 def appended(store: judged.JudgedStore) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from memwal_sim.histories.history import Call, History, Rows
 from memwal_sim.store import Contents
 
+from .. import cells
 from ..adapters.harness import Harness
 from ..adapters.process import AdapterCrash, AdapterProcess, AdapterTimeout
 from ..gate import CrashState, FaultRule, Gate, GateLimits, LogEntry
@@ -84,7 +85,7 @@ def started(harness: Harness, revision: str, life: ForeignLife) -> Start:
     with Gate(limits=LIMITS) as gate:
         process = harness.actor("maker", revision)
         try:
-            configure(process, gate, revision, settings_of(harness, life), "maker")
+            process.call("configure", configured(harness, revision, life) | {"storage": storage_of(gate, "maker")})
             table = f"s3://{gate.bucket}/{FOLDER}"
             process.call("table.create", {"table": table, "rows": rows(SCHEMA, list(BASE)), "primary_key": list(KEY)})
             region_id = ""
@@ -93,7 +94,7 @@ def started(harness: Harness, revision: str, life: ForeignLife) -> Start:
                 region_id = opened["region_id"]
                 process.call("writer.close", {"writer": opened["writer"]})
             contents = gate.contents
-            leave(process, revision, settings_of(harness, life))
+            leave(process, harness, revision, life)
         except BaseException:
             process.kill()
             raise
@@ -101,20 +102,16 @@ def started(harness: Harness, revision: str, life: ForeignLife) -> Start:
         return Start(contents=contents, region_id=region_id)
 
 
-def settings_of(harness: Harness, life: ForeignLife) -> dict[str, str]:
-    """Settings of the adapter for a life: what the user says, and that its table is append-only."""
-    return {**harness.settings, **({"append_only": "on"} if life.append_only else {})}
+def configured(harness: Harness, revision: str, life: ForeignLife) -> Json:
+    """What `configure` says for a life: what the user says, and that its table is append-only."""
+    settings = {**harness.settings, **({"append_only": "on"} if life.append_only else {})}
+    found: Json = {"revision": revision, "settings": settings}
+    return found | ({"rows": "ipc"} if "rows.ipc" in harness.hello().capabilities else {})
 
 
-def configure(process: AdapterProcess, gate: Gate, revision: str, settings: Mapping[str, str], actor: str) -> None:
-    """Have a process come to the gate as ``actor``, with nothing open."""
-    storage = storage_of(gate, actor)
-    process.call("configure", {"revision": revision, "settings": dict(settings), "storage": storage})
-
-
-def leave(process: AdapterProcess, revision: str, settings: Mapping[str, str]) -> None:
+def leave(process: AdapterProcess, harness: Harness, revision: str, life: ForeignLife) -> None:
     """Have a process drop what is open, while the gate still answers what it has to say."""
-    process.call("configure", {"revision": revision, "settings": dict(settings)})
+    process.call("configure", configured(harness, revision, life))
 
 
 @dataclass(slots=True)
@@ -270,7 +267,7 @@ class LifeRun:
             self.history = self.history.begun(name, kind="read", process=actor.name, strong=strong)
         reader = actor.process.call("reader.open", {"table": table, "consistency": "strong"})["reader"]
         beside: Json = {"writers": own} if own else {}
-        seen = plain_rows(actor.process.call("reader.scan", {"reader": reader, **beside})["rows"])
+        seen = cells.to_table(actor.process.call("reader.scan", {"reader": reader, **beside})["rows"]).to_pylist()
         found = tuple(((row["id"],), dict(row)) for row in seen)
         with self._lock:
             settled = self.history.settled | frozenset(self.flushed) | {"base"}
@@ -302,7 +299,7 @@ def live(
 ) -> Lived:
     """Run a life under ``rules``. A rule that kills does so with SIGKILL."""
     hello = harness.hello()
-    settings = settings_of(harness, life)
+    asked = configured(harness, revision, life)
     run: LifeRun | None = None
 
     def kill(name: str) -> None:
@@ -316,7 +313,7 @@ def live(
             for name in life.actors:
                 process = harness.actor(name, revision)
                 run.actors[name] = _Actor(name, process)
-                configure(process, gate, revision, settings, name)
+                process.call("configure", asked | {"storage": storage_of(gate, name)})
             drive(run)
             states, log = tuple(gate.prefixes), gate.log
             inconclusive = gate.inconclusive
@@ -326,7 +323,7 @@ def live(
             for rule in rules:
                 gate.release(rule)
             ended = [actor.gone for actor in run.actors.values() if actor.gone]
-            _left(harness, run, settings)
+            _left(harness, run)
         except BaseException:
             for actor in run.actors.values():
                 actor.process.kill()
@@ -346,14 +343,14 @@ def live(
     )
 
 
-def _left(harness: Harness, run: LifeRun, settings: Mapping[str, str]) -> None:
+def _left(harness: Harness, run: LifeRun) -> None:
     """Give back the processes that drop what is open when they are told to; the others are killed."""
     for actor in run.actors.values():
         if actor.gone or actor.name in run.killed or not actor.process.alive:
             actor.process.kill()
             continue
         try:
-            leave(actor.process, run.revision, settings)
+            leave(actor.process, harness, run.revision, run.life)
         except (AdapterError, AdapterCrash, AdapterTimeout, ProtocolViolation):  # it is of no use any more
             actor.process.kill()
         else:

@@ -13,7 +13,7 @@ from memwal.errors import InvalidArgument
 from memwal_conformance.adapters.harness import REFERENCE, Harness
 from memwal_conformance.exploring import findings, lives, living, orders, plans, reproducing
 from memwal_conformance.exploring.explorer import ForeignExploration, crash_states
-from memwal_conformance.exploring.judging import Recoverer, Symptom, of_run
+from memwal_conformance.exploring.judging import Recoverer, Symptom, look_of, of_run
 from memwal_conformance.exploring.lives import ForeignLife
 from memwal_conformance.exploring.orders import InOrder, Touched
 from memwal_conformance.exploring.plans import Plan
@@ -233,7 +233,9 @@ def test_what_is_no_findings_file_is_refused(text: str, tmp_path: Path) -> None:
 def test_a_smaller_life_must_show_the_symptom_twice_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     head, runs = SimpleNamespace(words="a row is missing"), []
 
-    def lucky(self: object, recoverer: object, job: object, start: object, plan: Plan, life: ForeignLife) -> object:
+    def lucky(self: object, *given: object) -> object:
+        *_, life, _until = given
+        assert isinstance(life, ForeignLife)
         runs.append(life)
         shows = len(life.steps) == len(SHORT.steps) or runs.count(life) == 1
         return SimpleNamespace(symptoms=[head] if shows else [], lived=SimpleNamespace(life=life))
@@ -245,3 +247,37 @@ def test_a_smaller_life_must_show_the_symptom_twice_in_a_row(monkeypatch: pytest
     small = made._smaller(None, SimpleNamespace(life=SHORT), None, plans.ALONE, head)  # type: ignore[arg-type]
     assert small is not None
     assert small.lived.life == SHORT
+
+
+FLUSHES = ForeignLife(name="flushes", about="", steps=lives.steps_of("w put, w again, w flush, w put", "flushes"))
+
+
+def test_equal_runs_have_equal_crash_states_and_other_rows_make_others() -> None:
+    harness = Harness(REFERENCE, 60.0, {})
+    start = living.started(harness, "B", FLUSHES)
+    one, two = (living.live(harness, "B", FLUSHES, start) for _ in range(2))
+    harness.close()
+    looks = [[look_of(run, state) for state in crash_states(run, plans.ALONE)] for run in (one, two)]
+    assert looks[0] == looks[1]
+    assert len(set(looks[0])) > 10
+    last = one.states[-1]
+    (rows,) = (name for name in last.contents.objects if "_gen_1/data/" in name)
+    changed = last.contents.objects[rows].replace(b"w1", b"w7")
+    other = dataclasses.replace(last, contents=last.contents.having(rows, changed))
+    assert changed != last.contents.objects[rows]
+    assert look_of(one, other) != look_of(one, last)
+
+
+def test_an_exploration_continues_when_a_process_does_not_start(explored, tmp_path: Path) -> None:
+    here = tmp_path / "started"
+    once = (
+        "import pathlib, sys, runpy; p = pathlib.Path(sys.argv.pop(1)); n = len(p.read_text()) if p.exists() else 0; "
+    )
+    once += "p.write_text('x' * (n + 1)); n == 2 and sys.exit(3); "
+    once += "runpy.run_module('memwal_conformance.adapters.reference', run_name='__main__')"
+    said: list[str] = []
+    dies = dataclasses.replace(TWO, steps=TWO.steps[:3])  # the second actor is the third process that is started
+    found = explored((sys.executable, "-c", once, str(here)), dies, 3, say=said.append)
+    assert found.notebook.findings == []
+    assert [": not run: the adapter ended (exit status 3) during hello" in line for line in said] == [True]
+    assert found._begun == 3
