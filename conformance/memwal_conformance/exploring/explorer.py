@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import threading
 import time
 from collections import deque
@@ -45,11 +46,16 @@ class Covered:
     states: int = 0
     faults: int = 0
     faults_done: int = 0
+    faults_idle: int = 0
+    """Of these, those whose request did not come, or whose run came to a limit."""
     idle: int = 0
     """Plans whose rule never acted, and runs that came to a limit: they show nothing."""
     orders: int = 0
     orders_done: int = 0
     random_done: int = 0
+    both: int = 0
+    both_done: int = 0
+    """Of one fault and one preemption."""
     decisions: int = 0
 
     def words(self, actors: int) -> str:
@@ -58,10 +64,14 @@ class Covered:
             return f"not run: {self.missing}"
         complete = self.faults and self.faults_done == self.faults
         one = f"complete for one fault ({self.faults})" if complete else f"{self.faults_done} of {self.faults} faults"
+        if self.faults_idle:
+            one += f", {self.faults_idle} of which did not come about"
         found = [one, f"{self.states} crash states"]
         if actors > 1:
             all_ = self.orders_done == self.orders and self.orders
             found.append(f"all {self.orders} orders" if all_ else f"{self.orders_done} of {self.orders} orders or more")
+        if self.both_done:
+            found.append(f"{self.both_done} of {self.both} pairs of a fault and a preemption")
         if self.random_done:
             chance = orders.chance_of(actors, self.decisions)
             found.append(f"{self.random_done} random orders, each with a chance of {chance:.2g} at least")
@@ -80,14 +90,18 @@ class _Job:
     covered: Covered = field(default_factory=Covered)
     faults: deque[Plan] = field(default_factory=deque)
     orders: deque[Plan] = field(default_factory=deque)
+    single: tuple[Plan, ...] = ()
+    """Faults of one request, those left out that are carried out late."""
+    both: deque[Plan] = field(default_factory=deque)
     random: int = 0
     usual: ForeignFinding | None = None
     """What the life shows without any fault."""
 
     def next(self, turn: int, seed: int) -> Plan | None:
-        """The plan of its ``turn``-th run: three faults for each order, as long as there are both."""
-        queues = (self.orders, self.faults) if turn % 4 == 3 else (self.faults, self.orders)
-        for queue in queues:
+        """The plan of its ``turn``-th run: of eight five faults, two orders, and one fault in an order."""
+        queues = [self.faults, self.orders, self.both]
+        first = {3: self.orders, 6: self.orders, 7: self.both}.get(turn % 8, self.faults)
+        for queue in sorted(queues, key=lambda each: each is not first):
             if queue:
                 return queue.popleft()
         if len(self.life.actors) > 1 and self.random < RANDOM:
@@ -207,6 +221,7 @@ class ForeignExploration:
         found = plans.faults(shown.lived.log, job.life.actors)
         job.covered.faults = len(found)
         job.faults.extend(found)
+        job.single = tuple(plan for plan in found if len(plan.rules) == 1 and not plan.waits)
         if len(job.life.actors) > 1:
             job.touched = Touched.of(shown.lived.log, job.life.actors)
             job.orders.append(orders.plan_of({}))
@@ -221,6 +236,9 @@ class ForeignExploration:
         with self._lock:
             if drive is None:
                 covered.faults_done += 1
+                covered.faults_idle += bool(shown.lived.inconclusive)
+            elif plan.rules:
+                covered.both_done += 1
             elif plan.random:
                 covered.random_done += 1
             else:
@@ -228,9 +246,18 @@ class ForeignExploration:
                 new = list(orders.further(plan, drive.decisions, self.preemptions))
                 covered.orders += len(new)
                 job.orders.extend(new)
+                if not plan.switches:
+                    self._pair(job, [each for each in new if not drive.decisions[min(each.switches or {})].free])
                 covered.decisions = max(covered.decisions, len(drive.decisions))
             covered.idle += bool(shown.lived.inconclusive or (drive is not None and drive.stuck))
         self._noted(recoverer, job, job.start, plan, shown)
+
+    def _pair(self, job: _Job, interrupting: Sequence[Plan]) -> None:
+        """Every single fault with every single preemption, in an order by chance: there are more than a budget has."""
+        found = [orders.plan_of(one.switches or {}, fault) for one in interrupting for fault in job.single]
+        random.Random(self.seed).shuffle(found)
+        job.both.extend(found)
+        job.covered.both = len(found)
 
     def _shown(
         self, recoverer: Recoverer, job: _Job, start: Start, plan: Plan, life: ForeignLife, until: str = ""

@@ -59,6 +59,8 @@ class ForeignFinding:
     plan: dict[str, Any]
     crash: int
     """The state that was looked at: that after so many changes of the store; -1: the whole run."""
+    other_limits: bool = False
+    """Only a process that recovers under another limit than the writer's sees it."""
     told: list[str]
     """What was asked, and what came of it."""
     log: list[dict[str, Any]]
@@ -129,6 +131,7 @@ class Notebook:
             life=life.to_json(),
             plan=plan.to_json(),
             crash=crash,
+            other_limits=head.other_limits,
             told=list(lived.told),
             log=[entry.to_json() for entry in around(lived.log, plan, head.order)],
             consequences=[w for w in dict.fromkeys(s.words for s in symptoms) if w != head.words],
@@ -196,16 +199,37 @@ def load(folder: Path) -> dict[str, Any]:
     return whole
 
 
-def listed(findings: Iterable[ForeignFinding]) -> list[str]:
-    """A line for each finding, the most severe first."""
+def matters(findings: Iterable[ForeignFinding]) -> list[list[ForeignFinding]]:
+    """Findings that are most likely one matter, the most severe first: what one shows is what another is about.
+
+    They join where the same symptom heads both, or where a run of one shows what heads the other, whatever was hit.
+    """
     rank = list(dict.fromkeys(SEVERITY.values()))
-    found = sorted(findings, key=lambda each: (rank.index(each.severity), each.number))
-    return [
-        f"{each.number:3}  {each.severity:<8}  {each.hit:<22}  {each.words}"
-        + ("" if each.confirmed else "  (seen once)")
-        + (f"  ({each.note})" if each.note else "")
-        for each in found
-    ]
+    found: list[list[ForeignFinding]] = []
+    for each in findings:
+        near = [matter for matter in found if any(_one(each, other) for other in matter)]
+        found = [matter for matter in found if matter not in near]
+        found.append([*(other for matter in near for other in matter), each])
+    whole = [sorted(matter, key=lambda each: (rank.index(each.severity), each.number)) for matter in found]
+    return sorted(whole, key=lambda matter: (rank.index(matter[0].severity), matter[0].number))
+
+
+def _one(one: ForeignFinding, other: ForeignFinding) -> bool:
+    return one.words == other.words or one.words in other.consequences or other.words in one.consequences
+
+
+def listed(findings: Iterable[ForeignFinding]) -> list[str]:
+    """A line for each finding, the most severe first, and further in those that are one matter with it."""
+    lines = []
+    for matter in matters(findings):
+        for each in matter:
+            further = "" if each is matter[0] else "  "
+            lines.append(
+                f"{each.number:3}  {each.severity:<8}  {further}{each.hit:<22}  {each.words}"
+                + ("" if each.confirmed else "  (seen once)")
+                + (f"  ({each.note})" if each.note else "")
+            )
+    return lines
 
 
 def shown(found: ForeignFinding, whole: dict[str, Any], folder: Path) -> str:
@@ -236,6 +260,6 @@ def shown(found: ForeignFinding, whole: dict[str, Any], folder: Path) -> str:
             "",
             f"Without our code: {file} {found.alone}"
             if found.alone != "there is none"
-            else "Without our code: not to be had, since it needs an order of requests",
+            else "Without our code: not to be had, since it needs an order of requests or other limits",
         ]
     return "\n".join(lines)

@@ -1,7 +1,8 @@
 """What is wrong after a run of a life: in what is stored, in what a fresh process recovers, and in what was answered.
 
-Every crash state is recovered by a fresh process under the limits of the writer. Acknowledged writes have to be there,
-others whole or not at all, nothing twice, and the same before and after the flush of the one that recovered.
+Every crash state is recovered by a fresh process under the limits of the writer, and once more under others.
+Acknowledged writes have to be there, others whole or not at all, nothing twice, and the same before and after the flush
+of the one that recovered.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from memwal import paths
+from memwal.words import counted
 from memwal_sim.histories.history import History
 from memwal_sim.store import dump
 
@@ -60,6 +62,8 @@ class Symptom:
     """Of the request, in the log, that made the state; 0: the whole run."""
     where: str = ""
     """``stored``, ``recovered`` or ``flushed``."""
+    other_limits: bool = False
+    """It was seen only by a process that recovered under another limit than the writer's."""
     note: str | None = None
     """The note of SPEC_NOTES by which the texts leave it open."""
 
@@ -146,6 +150,14 @@ def _fragment(data: bytes) -> tuple[object, ...]:
     return fragment.uint(1), [_RANDOM.sub(b"", file) for file in fragment.blobs(2)], deleted, fragment.uint(4)
 
 
+OTHER_ROWS = 2
+"""MemTable limit of a second recovery where the writer had none: what is in the WAL fills several MemTables."""
+
+
+def _limit(rows: int | None) -> str:
+    return "no limit of the MemTable" if rows is None else f"a MemTable of {counted(rows, 'row')}"
+
+
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else None  # noqa: S108 - folders of random names
 """Where folders are in memory, if there is such a place: a crash state is written, judged, and gone."""
 
@@ -171,19 +183,39 @@ class Recoverer:
     def _after(self, lived: Lived, state: CrashState) -> list[Symptom]:
         found: list[Symptom] = []
         history = lived.at(state)
-        with tempfile.TemporaryDirectory(prefix="memwal-crash-", dir=MEMORY, ignore_cleanup_errors=True) as scratch:
-            dump(state.contents, Path(scratch))
-            root = Path(scratch) / FOLDER
-            found += self._stored(lived, history, state, root, "stored")
-            try:
-                found += self._recovered(lived, history, state, root)
-            except BROKEN as error:
-                self._end()
-                text = str(error).splitlines()[0]
-                words = f"a fresh process cannot recover the region: {without_names(text)}"
-                made = Symptom(oracle="recovery", words=words, detail=text, clauses=RECOVERED, order=state.order)
-                found.append(made)
+        own = lived.life.memtable_rows
+        for rows in (own, OTHER_ROWS if own is None else None):
+            with tempfile.TemporaryDirectory(prefix="memwal-crash-", dir=MEMORY, ignore_cleanup_errors=True) as scratch:
+                dump(state.contents, Path(scratch))
+                root = Path(scratch) / FOLDER
+                if rows == own:
+                    found += self._stored(lived, history, state, root, "stored")
+                found += self._reopened(lived, history, state, root, rows)
+            if found:
+                break  # the other limit has nothing to say about what is wrong without it
         return found
+
+    def _reopened(
+        self, lived: Lived, history: History, state: CrashState, root: Path, rows: int | None
+    ) -> Iterator[Symptom]:
+        """By a process that recovers under this limit of the MemTable."""
+        other = rows != lived.life.memtable_rows
+        try:
+            for each in self._recovered(lived, history, state, root, rows):
+                told = f"{each.detail} (recovered with {_limit(rows)})" if other else each.detail
+                yield replace(each, detail=told, other_limits=other)
+        except BROKEN as error:
+            self._end()
+            text = str(error).splitlines()[0]
+            words = f"a fresh process cannot recover the region: {without_names(text)}"
+            yield Symptom(
+                oracle="recovery",
+                words=words,
+                detail=f"{text} (recovered with {_limit(rows)})" if other else text,
+                clauses=RECOVERED,
+                order=state.order,
+                other_limits=other,
+            )
 
     def close(self) -> None:
         """Give the process back."""
@@ -234,7 +266,9 @@ class Recoverer:
                 where=where,
             )
 
-    def _recovered(self, lived: Lived, history: History, state: CrashState, root: Path) -> Iterator[Symptom]:
+    def _recovered(
+        self, lived: Lived, history: History, state: CrashState, root: Path, rows: int | None
+    ) -> Iterator[Symptom]:
         """By a writer that opens the region, and after its close. Raises what a broken adapter raises."""
         life = lived.life
         if not lived.region_id or not list(root.glob(f"_mem_wal/{lived.region_id}/manifest/*.binpb")):
@@ -243,7 +277,7 @@ class Recoverer:
             self._process = self.harness.actor("recoverer", self.revision)
         process, hello = self._process, self.harness.hello()
         leave(process, self.harness, self.revision, life)
-        asked = {"table": str(root), "region_id": lived.region_id, **limits_of(life)}
+        asked = {"table": str(root), "region_id": lived.region_id, **limits_of(rows)}
         writer = process.call("writer.open", asked)["writer"]
         scans = hello.answers("reader.scan") and not life.append_only
         if scans:

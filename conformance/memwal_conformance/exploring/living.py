@@ -228,7 +228,7 @@ class LifeRun:
             asked["region_id"] = self.region_id
         else:
             asked["new_region_id"] = REGION
-        opened = process.call("writer.open", asked | limits_of(self.life))
+        opened = process.call("writer.open", asked | limits_of(self.life.memtable_rows))
         self.region_id = opened["region_id"]
         handle: str = opened["writer"]
         return handle
@@ -274,9 +274,9 @@ class LifeRun:
             self.history = replace(self.history.ended(name, "ok", kind="read", rows=found), settled=settled)
 
 
-def limits_of(life: ForeignLife) -> Json:
-    """What `writer.open` is told of the MemTable."""
-    return {} if life.memtable_rows is None else {"memtable_rows": life.memtable_rows}
+def limits_of(rows: int | None) -> Json:
+    """What `writer.open` is told of the MemTable; None: no limit."""
+    return {} if rows is None else {"memtable_rows": rows}
 
 
 Drive = Callable[[LifeRun], None]

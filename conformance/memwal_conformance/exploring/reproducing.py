@@ -19,13 +19,13 @@ _LIMIT_S = 120
 
 
 def text_of(found: ForeignFinding, settings: Mapping[str, str]) -> str | None:
-    """The file; None where what shows the finding is an order of requests, which one process cannot be told.
+    """The file; None for an order of requests, which one process cannot be told, and for a recovery under other limits.
 
     ``settings``: of the adapter; its storage options are the package's.
     """
     plan = found.plan
     held = any(rule["do"] in ("delay", "hold_before") for rule in plan.get("rules", ()))
-    if "switches" in plan or "random" in plan or held:
+    if found.other_limits or "switches" in plan or "random" in plan or held:
         return None
     storage = {name.removeprefix("storage."): value for name, value in settings.items() if name.startswith("storage.")}
     about = {

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from memwal.errors import InvalidArgument
 from memwal_conformance.adapters.harness import REFERENCE, Harness
+from memwal_conformance.adapters.process import AdapterProcess
 from memwal_conformance.exploring import findings, lives, living, orders, plans, reproducing
 from memwal_conformance.exploring.explorer import ForeignExploration, crash_states
 from memwal_conformance.exploring.judging import Recoverer, Symptom, look_of, of_run
@@ -18,7 +19,7 @@ from memwal_conformance.exploring.lives import ForeignLife
 from memwal_conformance.exploring.orders import InOrder, Touched
 from memwal_conformance.exploring.plans import Plan
 from memwal_conformance.gate import Address, Do, FaultRule, LogEntry, RequestFate
-from memwal_conformance.protocol import Hello
+from memwal_conformance.protocol import AdapterError, Hello
 
 SHORT = ForeignLife(name="short", about="A put.", steps=lives.steps_of("w open, w put, w close", "short"))
 TWO = ForeignLife(name="two", about="Two puts.", steps=lives.steps_of("a open, a put, b open, b put, a put", "two"))
@@ -281,3 +282,67 @@ def test_an_exploration_continues_when_a_process_does_not_start(explored, tmp_pa
     assert found.notebook.findings == []
     assert [": not run: the adapter ended (exit status 3) during hello" in line for line in said] == [True]
     assert found._begun == 3
+
+
+def test_a_fault_meets_an_order_and_what_was_paired_is_said(explored) -> None:
+    said: list[Plan] = []
+    shown = ForeignExploration._planned
+
+    class Noted(ForeignExploration):
+        def _planned(self, recoverer: Recoverer, job: Any, plan: Plan) -> None:
+            said.append(plan)
+            shown(self, recoverer, job, plan)
+
+    harness = Harness(REFERENCE, 60.0, {})
+    made = Noted(harnesses=[harness], revision="B", lives=[TWO], seconds=3600, most=9)
+    made.run()
+    harness.close()
+    both = [plan for plan in said if plan.rules and plan.switches]
+    assert len(both) == 1
+    assert both[0].hit.endswith(", order")
+    (job,) = made.jobs
+    assert job.covered.both == len(job.single) * len([one for one in job.both if one.rules == both[0].rules] + both)
+    assert f"1 of {job.covered.both} pairs of a fault and a preemption" in made.covered["two"]
+    assert made.notebook.findings == []
+
+
+def test_a_state_is_recovered_under_other_limits_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness(REFERENCE, 60.0, {})
+    start = living.started(harness, "B", SHORT)
+    lived = living.live(harness, "B", SHORT, start)
+    recoverer = Recoverer(harness, "B")
+    asked: list[object] = []
+    told = AdapterProcess.call
+
+    def call(process: AdapterProcess, message: str, params: Any) -> Any:
+        if message == "writer.open":
+            asked.append(params.get("memtable_rows"))
+            if params.get("memtable_rows"):
+                raise AdapterError("corrupt", "several MemTables are too many")
+        return told(process, message, params)
+
+    monkeypatch.setattr(AdapterProcess, "call", call)
+    (found,) = recoverer.after(lived, lived.states[-1])
+    recoverer.close()
+    harness.close()
+    assert asked == [None, 2]
+    assert (found.oracle, found.other_limits) == ("recovery", True)
+    assert found.detail.endswith("several MemTables are too many (recovered with a MemTable of 2 rows)")
+
+
+def finding(number: int, hit: str, words: str, *consequences: str, severity: str = "major") -> findings.ForeignFinding:
+    """A finding of which only this matters."""
+    of = {"oracle": "rows", "clauses": [], "note": None, "sentence": "", "detail": "", "where": ""}
+    run = {"life": {}, "plan": {}, "crash": -1, "told": [], "log": [], "consequences": list(consequences)}
+    return findings.ForeignFinding(number=number, hit=hit, words=words, severity=severity, **of, **run)
+
+
+def test_findings_that_are_one_matter_stand_together_and_others_by_themselves() -> None:
+    one = finding(1, "wal CREATE", "the pointer lags", "a key is twice")
+    two = finding(2, "no fault", "a key is twice", severity="critical")
+    three = finding(3, "hint GET", "the region does not open")
+    four = finding(4, "manifest CREATE", "the pointer lags")
+    assert findings.matters([one, two, three, four]) == [[two, one, four], [three]]
+    lines = findings.listed([one, two, three, four])
+    assert [line[15:].startswith("  ") for line in lines] == [False, True, True, False]
+    assert [int(line[:3]) for line in lines] == [2, 1, 4, 3]
