@@ -87,11 +87,17 @@ class NotFound(Outcome):
 
 
 class AlreadyExists(Outcome):
-    """A conditional create found the name taken; nothing was written."""
+    """A conditional create found the name taken; nothing was written.
 
-    def __init__(self, path: str) -> None:
+    ``said``: as of `NotFound`.
+    """
+
+    def __init__(self, path: str, said: str = "") -> None:
         super().__init__(path=path)
-        self.path = path
+        self.path, self.said = path, said
+
+    def __str__(self) -> str:
+        return self.said or super().__str__()
 
 
 class OutcomeUnknown(Outcome):

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from memwal.api.place import PROFILE, Place, find, found
-from memwal.drive import _no_listener
 from memwal.errors import InvalidArgument, NotFound
 from memwal.invariants import Report, runner
 
@@ -90,4 +89,4 @@ def _looked(
 
 
 def _place(path: str, options: Mapping[str, str]) -> Place:
-    return find(path, options or None, None, _no_listener, PROFILE)
+    return find(path, options or None, None, None, PROFILE)

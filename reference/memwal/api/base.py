@@ -13,9 +13,10 @@ from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from ..drive import Listener, _no_listener
+from ..arguments import checked, checked_methods
+from ..drive import Listener
 from ..effects import Protocol
-from ..errors import InvalidArgument
+from ..errors import AlreadyExists, InvalidArgument
 from ..ids import FieldId, FragmentId, TableVersion
 from ..index import guards
 from ..jobs import column_change
@@ -27,7 +28,7 @@ from ..table.columns import Compute
 from ..table.legacy import upgrade
 from ..table.state import TableState
 from ..table.write import Changes
-from .place import PROFILE, Place, Profile, check_mechanism, find, found
+from .place import PROFILE, Place, Profile, Where, check_mechanism, find, found, taken
 
 T = TypeVar("T")
 
@@ -38,14 +39,15 @@ Condition: TypeAlias = Any
 """A pyarrow compute expression, or SQL text as in a WHERE clause."""
 
 
+@checked
 def base_table(
-    url: str | Path,
+    url: Where,
     *,
     within: str | Path | None = None,
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
     manifest_store: ManifestStore | None = None,
-    listener: Listener = _no_listener,
+    listener: Listener | None = None,
     profile: Profile = PROFILE,
 ) -> BaseTable:
     """Open the newest version of a Lance table. Raises `NotFound`.
@@ -61,15 +63,16 @@ def base_table(
     return BaseTable(place, current)
 
 
+@checked
 def clone(
-    source: str | Path,
-    target: str | Path,
+    source: Where,
+    target: Where,
     *,
     shallow: bool,
     version: int | None = None,
     storage_options: Mapping[str, str] | None = None,
     manifest_store: ManifestStore | None = None,
-    listener: Listener = _no_listener,
+    listener: Listener | None = None,
     profile: Profile = PROFILE,
 ) -> BaseTable:
     """Create ``target`` as a copy of ``version`` of ``source`` (the newest if None), without its MemWAL.
@@ -85,14 +88,17 @@ def clone(
     origin = _inside(above, names[0], storage_options, listener, profile, manifest_store)
     place = _inside(above, names[1], storage_options, listener, profile, None)
     wanted = TableVersion(version) if version is not None else None
-    return BaseTable(place, origin.run(cloning.clone(place.io, origin.io, wanted, shallow=shallow)))
+    try:
+        return BaseTable(place, origin.run(cloning.clone(place.io, origin.io, wanted, shallow=shallow)))
+    except AlreadyExists as there:
+        raise taken(place, there) from None
 
 
 def _inside(
     above: str,
     location: str,
     storage_options: Mapping[str, str] | None,
-    listener: Listener,
+    listener: Listener | None,
     profile: Profile,
     manifest_store: ManifestStore | None,
 ) -> Place:
@@ -104,6 +110,7 @@ def _inside(
     return replace(parent, io=replace(parent.io.child(name), location=location))
 
 
+@checked_methods
 class BaseTable:
     """A Lance table. Each change is executed again on the newest version after a retryable conflict.
 

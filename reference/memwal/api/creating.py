@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from ..arguments import checked
 from ..codec.index_details import IndexDetails, RegionSpec
-from ..drive import Listener, _no_listener
+from ..drive import Listener
 from ..effects import Commits
-from ..errors import InvalidArgument
+from ..errors import AlreadyExists, InvalidArgument
 from ..ids import SpecId
 from ..index import mem_wal, transforms
 from ..index.transforms import SpecRequest
@@ -26,12 +26,13 @@ from ..table import schema as schemas
 from ..table.fragments import arrow
 from ..table.state import TableState
 from ..words import counted
-from .place import PROFILE, Place, Profile, check_mechanism, find, found, named_revision
+from .place import PROFILE, Place, Profile, Where, check_mechanism, find, found, named_revision, taken
 from .table import Table
 
 
+@checked
 def create(
-    url: str | Path,
+    url: Where,
     data: Any,
     *,
     primary_key: str | Sequence[str],
@@ -43,7 +44,7 @@ def create(
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
     manifest_store: ManifestStore | None = None,
-    listener: Listener = _no_listener,
+    listener: Listener | None = None,
     profile: Profile = PROFILE,
 ) -> Table:
     """Create a Lance table and enable MemWAL on it.
@@ -76,12 +77,16 @@ def create(
     if rows is not None:
         _check_unique(rows, key)
     config = _config(place, chosen, wal_collection=wal_collection, manifest_collection=manifest_collection)
-    created = place.run(write.create(place.io, keyed, rows, config))
+    try:
+        created = place.run(write.create(place.io, keyed, rows, config))
+    except AlreadyExists as there:
+        raise taken(place, there) from None
     return _enable(place, created, chosen, spec, maintained_indexes)
 
 
+@checked
 def enable(
-    url: str | Path,
+    url: Where,
     *,
     primary_key: str | Sequence[str] | None = None,
     revision: str | Revision = "B",
@@ -92,7 +97,7 @@ def enable(
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
     manifest_store: ManifestStore | None = None,
-    listener: Listener = _no_listener,
+    listener: Listener | None = None,
     profile: Profile = PROFILE,
 ) -> Table:
     """Enable MemWAL on a Lance table that is already there.
@@ -195,8 +200,9 @@ def _enable(
     return Table(place, place.run(mem_wal.enable(place.io, current, details)))
 
 
+@checked
 def open(  # noqa: A001 - the name that users of a storage library expect
-    url: str | Path,
+    url: Where,
     *,
     version: int | None = None,
     timestamp: str | datetime | None = None,
@@ -205,7 +211,7 @@ def open(  # noqa: A001 - the name that users of a storage library expect
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
     manifest_store: ManifestStore | None = None,
-    listener: Listener = _no_listener,
+    listener: Listener | None = None,
     profile: Profile = PROFILE,
     remember_bytes: int | None = None,
 ) -> Table:

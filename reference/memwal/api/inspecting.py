@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from ..drive import Listener, _no_listener
+from ..arguments import checked
+from ..drive import Listener
 from ..effects import Io
 from ..errors import InvalidArgument, NotFound
 from ..ids import TableVersion
@@ -16,14 +17,15 @@ from ..inspection.table import inspect_table
 from ..paths import VERSIONS
 from ..stores.base import Store
 from ..words import counted
-from .place import PROFILE, Place, find, found
+from .place import PROFILE, Place, Where, find, found
 
 _LEVELS = 8
 """How many folders above a file its table is looked for."""
 
 
+@checked
 def inspect(
-    url: str | Path,
+    url: Where,
     *,
     version: int | None = None,
     region: str | None = None,
@@ -31,7 +33,7 @@ def inspect(
     entries: int | None = None,
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
-    listener: Listener = _no_listener,
+    listener: Listener | None = None,
 ) -> Node:
     """What is in the table, or in the one file of a table, at ``url``; read only, and no rows are read.
 
@@ -59,7 +61,7 @@ def inspect(
 
 
 def _file(
-    url: str | Path, storage_options: Mapping[str, str] | None, store: Store | None, listener: Listener
+    url: Where, storage_options: Mapping[str, str] | None, store: Store | None, listener: Listener | None
 ) -> tuple[Place, str]:
     """Where ``url`` is: the table that a file is in, or its folder, and the file's name; no name for a table."""
     local = Path(str(url).removeprefix("file://"))

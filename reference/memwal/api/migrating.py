@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from ..drive import Listener, _no_listener
+from ..arguments import checked
+from ..drive import Listener
 from ..ids import TableVersion
 from ..jobs.defaults import ENTRY_NAMES
 from ..revision_0 import migrate as migrating
@@ -16,7 +16,7 @@ from ..stores import ManifestStore
 from ..stores.base import Store
 from ..table import state
 from ..words import counted, grid
-from .place import PROFILE, Profile, find, found, named_revision
+from .place import PROFILE, Profile, Where, find, found, named_revision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -55,8 +55,9 @@ class MigrationReport:
         return "\n".join([self.summary, *table, self.outcome])
 
 
+@checked
 def migrate(
-    url: str | Path,
+    url: Where,
     *,
     revision: str | Revision = "B",
     entry_names: str = ENTRY_NAMES,
@@ -64,7 +65,7 @@ def migrate(
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
     manifest_store: ManifestStore | None = None,
-    listener: Listener = _no_listener,
+    listener: Listener | None = None,
     profile: Profile = PROFILE,
 ) -> MigrationReport:
     """Merge everything that a MemWAL index of revision 0 lists, and put one of ``revision`` in its place.

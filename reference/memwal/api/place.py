@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from ..clauses import implements
 from ..drive import Listener, _no_listener, drive
 from ..effects import Commits, Io, Protocol
-from ..errors import InvalidArgument, NotFound, check_name
+from ..errors import AlreadyExists, InvalidArgument, NotFound, check_name
 from ..remembered import REMEMBERED_BYTES, ReadMemory
 from ..revisions import CONFIG_COMMITS, PROFILES, REVISIONS, Interpretation, Revision
 from ..stores import ManifestStore, open_store
@@ -23,6 +23,8 @@ from ..words import counted
 
 T = TypeVar("T")
 
+Where: TypeAlias = str | Path | Any
+"""A path, a URL, or a pylance dataset."""
 Profile: TypeAlias = str | Interpretation
 """``strict``, ``literal``, or readings of one's own."""
 PROFILE = "strict"
@@ -58,10 +60,10 @@ class Place:
 
 
 def find(
-    url: str | Path,
+    url: Where,
     storage_options: Mapping[str, str] | None,
     store: Store | None,
-    listener: Listener,
+    listener: Listener | None,
     profile: Profile,
     manifest_store: ManifestStore | None = None,
     remember_bytes: int | None = None,
@@ -74,7 +76,7 @@ def find(
     With ``manifest_store`` tables there are committed through it. Its entries carry names inside of ``store``, or
     absolute names where ``url`` names the store: local ones without symbolic links.
     """
-    url = _named(url)
+    url, listener = _named(url), listener or _no_listener
     interpretation = named_profile(profile)
     most_bytes = (REMEMBERED_BYTES if store is None else 0) if remember_bytes is None else remember_bytes
     memory, remembers = ReadMemory(most_bytes), most_bytes > 0
@@ -125,6 +127,12 @@ def found(place: Place, looking: Protocol[T]) -> T:
         location = place.io.location
         path = f"{location}/{missing.path}" if location else missing.path
         raise NotFound(path, _said(place, location or place.io.root, missing)) from None
+
+
+def taken(place: Place, there: AlreadyExists) -> AlreadyExists:
+    """What a call that creates a table raises where there is one."""
+    table = place.io.location or place.io.root
+    return AlreadyExists(there.path, f"there is a table at {table} already: open it, or choose another path")
 
 
 def _said(place: Place, table: str, missing: NotFound) -> str:

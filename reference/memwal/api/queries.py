@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -9,6 +10,7 @@ from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
+from ..arguments import checked_methods
 from ..drive import Meter
 from ..effects import Io, Protocol
 from ..errors import InvalidArgument, check_name
@@ -32,6 +34,7 @@ from .writer import Writer
 T = TypeVar("T")
 
 
+@checked_methods
 class Queries:
     """A table as far as it is read: at one version, or at the newest version at the time of the call."""
 
@@ -94,7 +97,7 @@ class Queries:
             raise InvalidArgument(f"limit={limit} is negative")
         asked = replace(
             self._query(columns, filter, consistency, writers),
-            rows_most=limit,
+            rows_most=None if limit is None else min(limit, sys.maxsize),
             bytes_exceeded=partial(exceeded, memory_bytes),
         )
         return _only(self._run(reading.query(self._io, asked))[0], columns)

@@ -10,6 +10,7 @@ from weakref import WeakSet
 
 import pyarrow as pa
 
+from ..arguments import checked_methods
 from ..cellwise import converted
 from ..codec.index_details import RegionSpec
 from ..codec.marks import Mark
@@ -35,6 +36,7 @@ from .upserting import OpenWriters, Share
 from .writer import Writer
 
 
+@checked_methods
 class Regions(Queries):
     """A table as a set of regions. A context manager that closes what `upsert` and `delete` have opened."""
 

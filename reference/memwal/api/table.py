@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..arguments import checked_methods
 from ..codec.index_details import RegionSpec
 from ..errors import InvalidArgument
 from ..ids import Generation, Milliseconds, RegionId, SpecId
@@ -29,6 +30,7 @@ from .verifying import RepairReport, repair_place, verify_place
 from .writer import Writer
 
 
+@checked_methods
 class Table(Regions):
     """A Lance table with MemWAL enabled. Reads see the newest state unless the table was opened at a version."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from ..drive import Listener, _no_listener
+from ..arguments import checked
+from ..drive import Listener
 from ..invariants import INVARIANTS, Report, Violation
 from ..invariants import verify as run_invariants
 from ..jobs import repair as repairing
@@ -15,7 +15,7 @@ from ..revisions import Revision
 from ..stores import ManifestStore
 from ..stores.base import Store
 from ..words import counted, grid
-from .place import PROFILE, Place, Profile, find, found, named_revision
+from .place import PROFILE, Place, Profile, Where, find, found, named_revision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -48,14 +48,15 @@ class RepairReport:
         return INVARIANTS[found.oracle].remedy
 
 
+@checked
 def verify(
-    url: str | Path,
+    url: Where,
     *,
     revision: str | Revision | None = None,
     fast: bool = False,
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
-    listener: Listener = _no_listener,
+    listener: Listener | None = None,
 ) -> Report:
     """Run every invariant over the table at ``url``; read only, and to the end whatever is found.
 
@@ -74,14 +75,15 @@ def verify_place(place: Place, revision: Revision | None, *, fast: bool) -> Repo
     return found(place, run_invariants(place.io, revision=revision, fast=fast))
 
 
+@checked
 def repair(
-    url: str | Path,
+    url: Where,
     *,
     dry_run: bool = False,
     storage_options: Mapping[str, str] | None = None,
     store: Store | None = None,
     manifest_store: ManifestStore | None = None,
-    listener: Listener = _no_listener,
+    listener: Listener | None = None,
     profile: Profile = PROFILE,
 ) -> RepairReport:
     """Repair what can be repaired without losing anything, and say what cannot. ``dry_run``: only say it.

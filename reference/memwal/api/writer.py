@@ -7,6 +7,7 @@ from types import TracebackType
 
 import pyarrow as pa
 
+from ..arguments import checked_methods
 from ..clauses import implements
 from ..codec.marks import Mark
 from ..drive import Threads
@@ -21,6 +22,7 @@ from ..region.sequences import PutResult
 from .place import Place
 
 
+@checked_methods
 class Writer:
     """An open writer of one region; a context manager that closes it. Safe to use from several threads.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from ..arguments import checked
 from ..clauses import implements
 from ..codec.index_details import RegionField, RegionSpec
 from ..errors import InvalidArgument
@@ -44,36 +45,43 @@ class SpecRequest:
     fields: tuple[FieldRequest, ...]
 
 
+@checked
 def region_spec(requests: Iterable[SpecRequest]) -> SpecRequest:
     """The spec with the fields of all ``requests``, in their order."""
     return SpecRequest(tuple(field for request in requests for field in request.fields))
 
 
+@checked
 def identity(field_id: str, column: str, *, immutable: bool = False) -> SpecRequest:
     """The column's own value. ``immutable``: see `IMMUTABLE_SOURCES`."""
     return _one(field_id, (column,), "identity", immutable=immutable)
 
 
+@checked
 def year(field_id: str, column: str, *, immutable: bool = False) -> SpecRequest:
     """Calendar year of a date or timestamp, int32."""
     return _one(field_id, (column,), "year", immutable=immutable)
 
 
+@checked
 def month(field_id: str, column: str, *, immutable: bool = False) -> SpecRequest:
     """Month of the year, 1 to 12, int32."""
     return _one(field_id, (column,), "month", immutable=immutable)
 
 
+@checked
 def day(field_id: str, column: str, *, immutable: bool = False) -> SpecRequest:
     """Day of the month, 1 to 31, int32."""
     return _one(field_id, (column,), "day", immutable=immutable)
 
 
+@checked
 def hour(field_id: str, column: str, *, immutable: bool = False) -> SpecRequest:
     """Hour of the day, 0 to 23, int32; 0 for a date."""
     return _one(field_id, (column,), "hour", immutable=immutable)
 
 
+@checked
 def bucket(field_id: str, columns: str | Sequence[str], num_buckets: int, *, immutable: bool = False) -> SpecRequest:
     """Hash bucket in [0, ``num_buckets``), int32: ``bucket`` over one column, ``multi_bucket`` over several."""
     names = (columns,) if isinstance(columns, str) else tuple(columns)
@@ -81,6 +89,7 @@ def bucket(field_id: str, columns: str | Sequence[str], num_buckets: int, *, imm
     return _one(field_id, names, transform, ((NUM_BUCKETS, str(num_buckets)),), immutable=immutable)
 
 
+@checked
 def truncate(field_id: str, column: str, width: int, *, immutable: bool = False) -> SpecRequest:
     """The first ``width`` characters of text; a number without its remainder modulo ``width``. Type of the column."""
     return _one(field_id, (column,), "truncate", ((WIDTH, str(width)),), immutable=immutable)
@@ -91,6 +100,7 @@ def unsharded(field_id: str = "bucket") -> SpecRequest:
     return _one(field_id, (), "unsharded", immutable=False)
 
 
+@checked
 def expression(
     field_id: str,
     text: str,

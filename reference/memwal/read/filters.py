@@ -142,7 +142,14 @@ def _by_sql(rows: pa.Table, condition: str) -> npt.NDArray[np.bool_]:
     try:
         found = context.sql(f"SELECT {_POSITION} FROM rows WHERE {condition}").to_arrow_table()
     except Exception as error:
-        raise InvalidArgument(f"the filter {shown(condition)} does not fit the table: {error}") from error
+        raise InvalidArgument(f"the filter {shown(condition)} does not fit the table: {_said(error, rows)}") from error
     matches = np.zeros(rows.num_rows, np.bool_)
     matches[found.column(_POSITION).to_numpy()] = True
     return matches
+
+
+def _said(error: Exception, rows: pa.Table) -> str:
+    """What DataFusion says of a filter, with the table's own columns where it names one that there is not."""
+    reason = str(error).splitlines()[0].removeprefix("DataFusion error: ")
+    missing = re.search(r"No field named (\S+?)\.?$", reason)
+    return reason if missing is None else f"it has no column {missing[1]}; there are {rows.schema.names}"

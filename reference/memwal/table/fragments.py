@@ -173,7 +173,10 @@ def arrow(given: object) -> pa.Table:
             return given.to_table()
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidArgument(f"the rows are no Arrow data: {error}", clause="AMB-136") from error
-    raise InvalidArgument(f"rows and keys come as a pyarrow Table, not as {type(given).__name__}")
+    raise InvalidArgument(
+        "rows and keys come as an Arrow table, a frame of pandas or polars, a list of dicts by row, or a dict of lists "
+        f"by column, not as {type(given).__name__}"
+    )
 
 
 def conform(rows: pa.Table | pa.RecordBatch, to: pa.Schema) -> pa.Table:

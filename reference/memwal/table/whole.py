@@ -51,7 +51,8 @@ async def overwrite(
 
     Where MemWAL is enabled the schema has to stay as it is, and its index keeps configuration and progress.
     """
-    check_schema(arrow(rows).schema)
+    rows = arrow(rows)
+    check_schema(rows.schema)
     given = admitted(rows, rows.schema)
 
     async def attempt(state: TableState) -> TableState:
