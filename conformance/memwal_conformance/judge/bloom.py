@@ -1,7 +1,8 @@
 """Bloom filters of generations, and that of revision R over int64 keys with arithmetic of the judge's own.
 
-A and B leave the format open (AMB-47): there the judge sees that a filter is there, and what it holds is asked of the
-implementation itself, by vectors of the kind bloom.
+A and B leave the format open (AMB-47, bloom filters): there the judge sees that a filter is there, and that generations
+without a key in common do not have the same bytes for one. What it holds is asked of the implementation itself, which
+`running.filters` does.
 """
 
 from __future__ import annotations
@@ -23,7 +24,11 @@ _BLOCK_BYTES = 32
 
 
 def filters(store: JudgedStore) -> Iterator[str | None]:
-    """A listed generation has a bloom filter, and that of revision R denies none of its keys (int64 ones are asked)."""
+    """A listed generation has a bloom filter that was made of its keys, and that of revision R denies none of them.
+
+    Of R filters over int64 keys are asked.
+    """
+    seen: dict[bytes, tuple[str, set[content.Key]]] = {}
     for region in store.regions.values():
         for generation in region.newest.generations if region.newest is not None else ():
             folder = region.folder / generation.path
@@ -33,14 +38,23 @@ def filters(store: JudgedStore) -> Iterator[str | None]:
             if not (folder / FILE).is_file():
                 yield f"{name} is not there"
                 continue
+            data = (folder / FILE).read_bytes()
             try:
                 keys = content.keys(content.generation_rows(store, region, generation.path), store.key)
                 asked = [key[0] for key in sorted(keys, key=repr) if len(key) == 1 and type(key[0]) is int]
-                lost = denied((folder / FILE).read_bytes(), asked[:KEYS_MAX]) if store.layout.revision == "R" else []
+                lost = denied(data, asked[:KEYS_MAX]) if store.layout.revision == "R" else []
             except DamagedBytes as error:
                 yield f"{name}: {error}"
                 continue
-            yield f"{name} denies the key {lost[0]}" if lost else None
+            other, theirs = seen.setdefault(data, (name, keys))
+            if lost:
+                yield f"{name} denies the key {lost[0]}"
+            elif not data:
+                yield f"{name} is empty"
+            elif keys and theirs.isdisjoint(keys):
+                yield f"{name} has the bytes of {other}, and their generations have no key in common"
+            else:
+                yield None
 
 
 def denied(data: bytes, keys: Sequence[int]) -> list[int]:

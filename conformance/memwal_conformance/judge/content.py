@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,6 +18,11 @@ Key = tuple[Any, ...]
 Row = dict[str, Any]
 State = dict[Key, Row | None]
 """Newest row of each key; None for a deleted one."""
+
+
+def shown(row: Row) -> str:
+    """A row as a text that is the same wherever the row is stored."""
+    return json.dumps({name: value for name, value in row.items() if name != TOMBSTONE}, sort_keys=True, default=repr)
 
 
 def fold(rows: Iterable[Row], key: Sequence[str], into: State | None = None) -> State:

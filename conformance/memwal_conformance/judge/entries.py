@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Mapping
 from itertools import pairwise
 
-from .choice import Choice, Seen, breach
-from .store import JudgedStore
+from . import content, table
+from .choice import Breach, Choice, Seen, breach
+from .store import JudgedRegion, JudgedStore
 
 WAL_COLLECTION = "memwal.wal_collection"
 """Config key of a table whose WAL entries may be collected: a stalled put may then fill one place below the pointer."""
@@ -80,20 +82,48 @@ def wal_epochs(store: JudgedStore) -> Seen:
             highest = max(highest, entry.epoch)
 
 
-def wal_of_claims(store: JudgedStore, written: Collection[tuple[str, int]]) -> Seen:
-    """A region whose rows were acknowledged under an epoch has an entry of it; ``written``: region and epoch of each.
+def wal_of_claims(store: JudgedStore, written: Collection[tuple[str, int, str]]) -> Seen:
+    """A row that was acknowledged under an epoch is in an entry of it; ``written``: region, epoch and row of each.
 
-    Nothing is said where entries may have been collected: a late one may then stand at the first position alone.
+    A row that is in no entry at all is for other checks. Nothing is said where entries may have been collected: a late
+    one may then stand at the first position alone.
     """
     if store.table.config.get(WAL_COLLECTION) == "on":
         return
-    for region_id, epoch in sorted(written):
+    named = {name: _epochs(region) for name, region in store.regions.items()}
+    for region_id, epoch, row in sorted(written):
         region = store.regions.get(region_id)
         if region is None or store.layout.first_position not in region.wal or not _dense(region.wal):
             continue  # entries of it are gone, or it is, which other checks are about
-        named = sorted({entry.epoch for entry in region.wal.values() if entry.rows.num_rows})
-        told = f"{region_id}: rows were acknowledged under epoch {epoch}, and its entries with rows name {named}"
-        yield None if epoch in named else told
+        found = named[region_id].get(row, [epoch])
+        told = f"{region_id}: the row {row} was acknowledged under epoch {epoch}, and its entries name {found}"
+        yield None if epoch in found else told
+
+
+def stored_once(store: JudgedStore, written: Mapping[str, int]) -> str | Breach | None:
+    """What is wrong where a row is in more entries than it was ``written``, or more than one.
+
+    That two entries of one epoch have it is for the caller to judge. An entry of another epoch has what a recovery
+    found and the next flush stored again: it stored more than the fragments that no flush had covered (WAL-024).
+    """
+    for region in store.regions.values():
+        for row, epochs in _epochs(region).items():
+            allowed = max(written.get(row, 0), 1)
+            told = f"{region.region_id}: the row {row} is in {len(epochs)} WAL entries"
+            if max(Counter(epochs).values()) > allowed:
+                return told
+            if len(epochs) > allowed:
+                return breach(f"{told}, written again under epoch {epochs[allowed]}", "WAL-024")
+    return None
+
+
+def _epochs(region: JudgedRegion) -> dict[str, list[int]]:
+    """Of each row the epochs of the entries that have it, by their positions."""
+    found: dict[str, list[int]] = {}
+    for _, entry in sorted(region.wal.items()):
+        for row in {content.shown(row) for row in table.plain(entry.rows)} if entry.rows.num_rows else ():
+            found.setdefault(row, []).append(entry.epoch)
+    return found
 
 
 def wal_generations(store: JudgedStore) -> Seen:

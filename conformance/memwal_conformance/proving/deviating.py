@@ -115,6 +115,17 @@ def _wrong_bucket(handlers: Handlers) -> None:
     handlers["eval.region"] = moved
 
 
+def _is_not_asked_about_filters(handlers: Handlers) -> None:
+    hello = handlers["hello"]
+
+    def modest(params: Json) -> Json:
+        told = hello(params)
+        return told | {"capabilities": [each for each in told["capabilities"] if each != "eval.bloom"]}
+
+    handlers["hello"] = modest
+    del handlers["eval.bloom"]
+
+
 def _moved(cell: Json) -> Json:
     return cell if cell["v"] is None else cell | {"v": str(int(cell["v"]) + 1)}
 
@@ -174,6 +185,12 @@ def _single_rows(rows: pa.Table) -> pa.Table:
 
 def _dated_back(entry: WalEntry, revision: Revision) -> bytes:
     return _encode_entry(replace(entry, epoch=Epoch(max(1, entry.epoch - 1))), revision)
+
+
+def _first_dated_back(entry: WalEntry, revision: Revision) -> bytes:
+    """The entry with the key 7, and those without rows: in the case that tells, the first ones of the second claim."""
+    back = 7 in entry.rows.column(0).to_pylist() or not entry.rows.num_rows
+    return _dated_back(entry, revision) if back else _encode_entry(entry, revision)
 
 
 def _foreign_fields(manifest: RegionManifest, revision: Revision) -> bytes:
@@ -268,12 +285,16 @@ PLANTS: dict[str, Plant] = {
     "verifies_behind_each_entry": Plant(replaced={"memwal.region.writer:RegionWriter._store_entry": _verified_behind}),
     "batches_of_single_rows": Plant(replaced=_entries(_single_rows)),
     "any_bytes_for_a_filter": Plant(replaced={"memwal.codec.bloom:encode": lambda *_: b"anything"}),
+    "any_bytes_that_nobody_asks_about": Plant(
+        plant=_is_not_asked_about_filters, replaced={"memwal.codec.bloom:encode": lambda *_: b"anything"}
+    ),
     "names_a_spec_nobody_has": Plant(replaced={"memwal.region.claim:claimed": _of_a_spec_nobody_has}),
     "raises_the_epoch_by_two": Plant(
         replaced={"memwal.region.claim:claimed": _by_two, "memwal.region.transitions:check": _unasserted}
     ),
     "drops_the_tail": Plant(replaced={"memwal.region.recovery:_rebuilt": _without_the_tail}),
     "dates_entries_back": Plant(replaced={"memwal.codec.wal:encode": _dated_back}),
+    "dates_the_first_entries_back": Plant(replaced={"memwal.codec.wal:encode": _first_dated_back}),
     "reads_with_old_memory": Plant(replaced={"memwal.read.parts:collect": _with_any_memory}),
     "wrong_bucket": Plant(plant=_wrong_bucket),
 }

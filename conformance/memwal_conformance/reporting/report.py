@@ -154,7 +154,7 @@ def sentence(hello: Hello, tallied: Tally) -> str:
     if untested and tallied.revision != "0":
         text += f"; claimed and not tested: {', '.join(untested)}"
     if tallied.revision in ("A", "B") and "writer" in tallied.roles and not hello.answers("eval.bloom"):
-        text += "; not looked into: its bloom filters, for want of eval.bloom"
+        text += "; not looked into: what its bloom filters say, for want of eval.bloom"
     if tallied.conforms is None:
         text += f"; neither shown nor refuted: {', '.join(_open(tallied))}"
     if hello.lent and tallied.revision != "0":

@@ -13,7 +13,8 @@ from typing import Any
 from memwal.words import counted
 from memwal_sim.histories.history import History
 
-from ..judge import content, snapshots, store, structure, table
+from ..judge import content, entries, snapshots, store, structure, table
+from ..judge.choice import Breach
 from ..judge.wire import DamagedBytes
 from ..protocol import Json
 from ..vectors import BadCase, difference
@@ -34,8 +35,8 @@ class CheckContext:
     history: History = History()
     storage: Mapping[str, str] = field(default_factory=dict)
     """Options under which pylance reaches files that tables name by URL."""
-    written: set[tuple[str, int]] = field(default_factory=set)
-    """Region and epoch of each claim under which a durable write was acknowledged."""
+    written: set[tuple[str, int, str]] = field(default_factory=set)
+    """Of each row that a durable write stored: the region, the epoch of the claim, and the row as `content.shown`."""
 
     def store(self) -> store.JudgedStore:
         """The table's folder as it is now. Raises `DamagedBytes`."""
@@ -68,13 +69,15 @@ def look(context: CheckContext, step: Json) -> list[Finding]:
 def _looked(context: CheckContext, step: Json) -> list[Finding]:
     if step["check"] == "structure":
         return _structure(context, step)
+    clauses = tuple(step.get("clauses", ()))
     try:
         broken = CHECKS[step["check"]](context, step)
     except DamagedBytes as error:
         broken = f"the judge cannot read the store: {error}"
     except NothingNamed as error:
         broken = str(error)
-    clauses = tuple(step.get("clauses", ()))
+    if isinstance(broken, Breach):
+        return [Finding(clauses=broken.clauses, broken=broken.what)]
     return [Finding(clauses=clauses, broken=broken, witness=not clauses)]
 
 
@@ -279,26 +282,17 @@ def _entries(context: CheckContext, step: Json) -> str | None:
     return None if count >= step["is"] else f"{count} WAL entries with rows are stored, expected {step['is']} at least"
 
 
-def _once(context: CheckContext, _: Json) -> str | None:
+def _once(context: CheckContext, _: Json) -> str | Breach | None:
     """A row that two writes of the scenario have may be in two entries."""
-    written = Counter(_shown(row) for write in context.history.writes for _, row in write.rows if row is not None)
-    for region in context.store().regions.values():
-        found = Counter[str]()
-        for entry in region.wal.values():
-            found.update({_shown(row) for row in table.plain(entry.rows)} if entry.rows.num_rows else ())
-        for row, count in found.items():
-            if count > max(written[row], 1):
-                return f"{region.region_id}: the row {row} is in {count} WAL entries"
-    return None
-
-
-def _shown(row: Mapping[str, Any]) -> str:
-    return json.dumps({name: value for name, value in row.items() if name != content.TOMBSTONE}, sort_keys=True)
+    written = Counter(
+        content.shown(row) for write in context.history.writes for _, row in write.rows if row is not None
+    )
+    return entries.stored_once(context.store(), written)
 
 
 def _kept(context: CheckContext, step: Json) -> str | None:
-    before, after = ({_shown(row) for row in plain_rows(context.names.resolve(name))} for name in step["of"])
-    gone = sorted(before - after - {_shown(row) for row in _named(context, step.get("is", []))})
+    before, after = ({content.shown(row) for row in plain_rows(context.names.resolve(name))} for name in step["of"])
+    gone = sorted(before - after - {content.shown(row) for row in _named(context, step.get("is", []))})
     return f"{gone[0]} is in {step['of'][0]} and not in {step['of'][1]}" if gone else None
 
 
@@ -362,7 +356,7 @@ def _inspected(context: CheckContext, step: Json) -> str | None:
     return None
 
 
-CHECKS: dict[str, Callable[[CheckContext, Json], str | None]] = {
+CHECKS: dict[str, Callable[[CheckContext, Json], str | Breach | None]] = {
     "history": _history,
     "durable": _durable,
     "rows": _rows,
@@ -389,4 +383,4 @@ CHECKS: dict[str, Callable[[CheckContext, Json], str | None]] = {
     "answered": _answered,
     "distinct": _distinct,
 }
-"""Name of a check -> what is wrong, or None. ``structure`` gives findings of its own."""
+"""Name of a check -> what is wrong, or None; a `Breach` has clauses of its own. ``structure`` gives findings."""

@@ -14,12 +14,14 @@ from memwal_sim.store import Contents
 
 from ..adapters.aided import HelperRefused
 from ..adapters.process import AdapterCrash, AdapterProcess, AdapterTimeout
+from ..judge import content
 from ..protocol import AdapterError, Json, ProtocolViolation
 from ..vectors import BadCase
 from ..verdicts import FAILING, CaseResult, Finding, Verdict, level_of, merged
 from . import checks, ending, machine, oracle
 from .calls import Killed, PendingCall, SentMessage
 from .checks import CheckContext
+from .claims import Claims
 from .scenarios import Names, SuiteScenario, plain_rows
 from .testbed import FOLDER, Testbed
 
@@ -69,8 +71,7 @@ class ScenarioRun:
     unmapped: list[str] = field(default_factory=list)
     sent_meanwhile: str = ""
     """How many requests to the store an actor sent whose message was never answered, for the text of the verdict."""
-    claims: dict[str, Json] = field(default_factory=dict)
-    """Actor and writer -> the answer to its claim, in the order of answers."""
+    claims: Claims = field(default_factory=Claims)
 
     def step(self, step: Json) -> None:
         """Do one step. Raises `Stop`, and what a broken adapter raises."""
@@ -94,6 +95,10 @@ class ScenarioRun:
     def witness(self, broken: str | None) -> None:
         """Note whether the run shows what it is to show; ``broken``: why it does not."""
         self.findings.append(Finding(clauses=(), broken=broken, witness=True))
+
+    def stored_epoch(self, region_id: str) -> int:
+        """Epoch in the newest manifest of a region, as the table is now."""
+        return self.looked().stored_epoch(region_id)
 
     def looked(self) -> CheckContext:
         """The context, with the table as it is now."""
@@ -155,6 +160,8 @@ class ScenarioRun:
             return
         self.begin(name)
         params = self.context.names.resolve(step.get("with", {}))
+        if message == "writer.open":
+            self.claims.sent()
         call, logged = None, 0
         if self.testbed is not None:
             logged = len(self.testbed.gate.log)
@@ -214,29 +221,19 @@ class ScenarioRun:
         if "fails" in step:
             broken = f"{name}'s {message} succeeded, expected {' or '.join(step['fails'])}"
             self._found(step, clauses, broken, explained="succeeds" in step.get("ambiguity", ()))
-        elif message in LAST and "fenced" in step.get("may_fail", ()) and self._replaced(name, sent.params):
+        elif (
+            message in LAST
+            and "fenced" in step.get("may_fail", ())
+            and self.claims.replaced(f"{name} {sent.params['writer']}", self.stored_epoch)
+        ):
             told = f"{name}'s {message} says OK, although another writer has claimed the region"
             self.findings.append(Finding(clauses=("FENCE-011",), broken=told, ambiguity="AMB-29"))
         elif clauses:
             self.findings.append(Finding(clauses=clauses, broken=None))
         if message == "writer.open":
-            self.claims[f"{name} {answer['writer']}"] = answer
-        claim = self.claims.get(f"{name} {sent.params['writer']}", {}) if sent.params.get("durable") else {}
-        if "epoch" in claim:
-            self.context.written.add((claim["region_id"], int(claim["epoch"])))
+            self.claims.answered(f"{name} {answer['writer']}", answer)
         if "as" in step:
             self.context.names.answers[step["as"]] = answer
-
-    def _replaced(self, name: str, params: Json) -> bool:
-        """Whether another writer has claimed the region of the writer that ``params`` names."""
-        own = f"{name} {params['writer']}"
-        if own not in self.claims:
-            return False
-        mine = self.claims[own]
-        of_region = [writer for writer, answer in self.claims.items() if answer["region_id"] == mine["region_id"]]
-        if of_region[-1] != own or "epoch" not in mine:
-            return of_region[-1] != own
-        return self.looked().stored_epoch(mine["region_id"]) > int(mine["epoch"])
 
     def _refused(self, sent: SentMessage, error: AdapterError) -> None:
         step, name, message = sent.step, sent.step["actor"], sent.step["send"]
@@ -271,11 +268,13 @@ class ScenarioRun:
         elif message in SYNCS and error is None:
             context.history = context.history.synced(writer)
         elif message in WRITES and error != "invalid_argument":
-            sent = "rows" if message == "writer.put" else "keys"
-            plain = plain_rows({**params[sent], "columns": self._named(params[sent]["columns"])})
+            given = params["rows" if message == "writer.put" else "keys"]
+            plain = plain_rows({**given, "columns": self._named(given["columns"])})
             outcome: Outcome = "unknown" if error is not None else "ok" if params["durable"] else "buffered"
             before = context.history.synced(writer) if outcome == "ok" else context.history
-            deletes = message == "writer.delete"
+            deletes, claim = message == "writer.delete", self.claims.of(writer)
+            if outcome == "ok" and not deletes and claim is not None:
+                context.written |= {(*claim, content.shown(row)) for row in plain}
             context.history = oracle.written(before, context.key, writer, plain, outcome, deletes=deletes)
 
     def _named(self, columns: list[Json]) -> list[Json]:

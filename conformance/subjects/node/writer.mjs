@@ -56,6 +56,7 @@ export class Writer {
     const manifest = await claim(store, region);
     const writer = new Writer(store, table, manifest, limit);
     await writer.recover();
+    if (deviates("stores_recovered_rows_again") && writer.current.rows.length) writer.waiting.push([...writer.current.rows]);
     if (deviates("flushes_after_recovery")) await writer.flush();
     return writer;
   }

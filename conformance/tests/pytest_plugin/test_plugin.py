@@ -250,7 +250,7 @@ def test_filters_that_nobody_can_ask_about_are_told(revision: str, capability: s
     """Under revision R the judge reads them itself."""
     tallied = report.tally(revision, [replace(result(Verdict.PASS, HELD), revision=revision)], LEVELS, total=1)
     said = report.sentence(replace(HELLO, capabilities=frozenset({capability})), tallied)
-    assert ("; not looked into: its bloom filters, for want of eval.bloom" in said) is told
+    assert ("; not looked into: what its bloom filters say, for want of eval.bloom" in said) is told
 
 
 @pytest.mark.parametrize("roles", [(), ("writer",)])
