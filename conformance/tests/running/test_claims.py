@@ -1,0 +1,47 @@
+"""Who has replaced whom, as the runner counts claims: a writer that says OK is told of only where another has claimed."""
+
+from memwal_conformance.running.claims import Claims
+
+REGION = "6ba7b814-9dad-41d1-80b4-00c04fd430c8"
+
+
+def claimed(claims: Claims, writer: str, **told: str) -> None:
+    claims.sent()
+    claims.answered(writer, {"writer": writer, "region_id": REGION, **told})
+
+
+def test_a_claim_that_another_answer_follows_is_replaced() -> None:
+    claims = Claims()
+    claimed(claims, "one w", epoch="1")
+    claimed(claims, "two w", epoch="2")
+    assert [claims.replaced(writer, lambda _: 2) for writer in ("one w", "two w")] == [True, False]
+
+
+def test_a_writer_whose_own_flush_has_claimed_anew_is_not_replaced() -> None:
+    claims = Claims()
+    claimed(claims, "one w", epoch="1")
+    assert not claims.replaced("one w", lambda _: 2)
+
+
+def test_a_claim_without_an_answer_counts_where_a_higher_epoch_is_stored() -> None:
+    claims = Claims()
+    claimed(claims, "one w", epoch="1")
+    claims.sent()
+    assert [claims.replaced("one w", lambda _, stored=stored: stored) for stored in (1, 2)] == [False, True]
+
+
+def test_a_process_that_is_started_anew_may_use_the_name_of_a_writer_again() -> None:
+    claims = Claims()
+    claimed(claims, "one w", epoch="1")
+    claimed(claims, "two w", epoch="2")
+    claimed(claims, "one w", epoch="3")
+    assert [claims.replaced(writer, lambda _: 3) for writer in ("one w", "two w")] == [False, True]
+    assert claims.of("one w") == (REGION, 3)
+
+
+def test_a_writer_that_did_not_tell_its_epoch_is_replaced_by_an_answer_alone() -> None:
+    claims = Claims()
+    claimed(claims, "one w")
+    claims.sent()
+    assert not claims.replaced("one w", lambda _: 9)
+    assert claims.of("one w") is None
