@@ -10,6 +10,9 @@ from typing import Protocol
 
 from ..protocol import Json
 
+LAST = ("writer.flush_memtable", "writer.close")
+"""Messages by which a fenced writer learns of it at last."""
+
 
 class Killed(Exception):
     """The process was killed by a rule before it answered."""
@@ -77,3 +80,10 @@ class SentMessage:
     """None: the answer is waited for at once, without the gate."""
     logged: int = 0
     """Requests that the gate had logged when it was sent."""
+    overtaken: bool = False
+    """Whether another writer had claimed the region of its writer when it was sent, by an open without an answer."""
+
+    @property
+    def learns(self) -> bool:
+        """Whether a fenced writer would learn of it by this message, and may."""
+        return self.step["send"] in LAST and "fenced" in self.step.get("may_fail", ())

@@ -32,16 +32,20 @@ class Claims:
         claim = self.answers.get(writer, {})
         return (claim["region_id"], int(claim["epoch"])) if "epoch" in claim else None
 
-    def replaced(self, writer: str, stored_epoch: Callable[[str], int]) -> bool:
-        """Whether another writer has claimed the region of ``writer`` since it did.
+    def flushed(self, writer: str, stored_epoch: Callable[[str], int]) -> None:
+        """A flush has ended: an adapter whose flush is a close and a new claim has raised the epoch by itself."""
+        own = self.of(writer)
+        if own is not None and not self.followed(writer):
+            self.answers[writer] = self.answers[writer] | {"epoch": str(max(own[1], stored_epoch(own[0])))}
 
-        A higher epoch that is stored says so only where a claim has not answered: for a flush that is a close and a new
-        claim, an adapter raises it by itself.
-        """
+    def followed(self, writer: str) -> bool:
+        """Whether another claim of the region was answered after that of ``writer``."""
         if writer not in self.answers:
             return False
         region = self.answers[writer]["region_id"]
-        if [name for name, answer in self.answers.items() if answer["region_id"] == region][-1] != writer:
-            return True
+        return [name for name, answer in self.answers.items() if answer["region_id"] == region][-1] != writer
+
+    def overtaken(self, writer: str, stored_epoch: Callable[[str], int]) -> bool:
+        """Whether a claim that has not answered has raised the epoch of a region above that of ``writer``."""
         own = self.of(writer)
-        return self.unanswered > 0 and own is not None and stored_epoch(region) > own[1]
+        return self.unanswered > 0 and own is not None and stored_epoch(own[0]) > own[1]

@@ -19,7 +19,7 @@ from ..protocol import AdapterError, Json, ProtocolViolation
 from ..vectors import BadCase
 from ..verdicts import FAILING, CaseResult, Finding, Verdict, level_of, merged
 from . import checks, ending, machine, oracle
-from .calls import Killed, PendingCall, SentMessage
+from .calls import LAST, Killed, PendingCall, SentMessage
 from .checks import CheckContext
 from .claims import Claims
 from .scenarios import Names, SuiteScenario, plain_rows
@@ -28,8 +28,6 @@ from .testbed import FOLDER, Testbed
 WRITES = ("writer.put", "writer.delete")
 SYNCS = ("writer.flush_wal", "writer.flush_memtable", "writer.close")
 """Messages whose success makes durable what the writer had buffered."""
-LAST = ("writer.flush_memtable", "writer.close")
-"""Messages by which a fenced writer learns of it at last."""
 
 
 STOPPED = frozenset({"fenced", "conflict", "cancelled", "storage"})
@@ -160,6 +158,7 @@ class ScenarioRun:
             return
         self.begin(name)
         params = self.context.names.resolve(step.get("with", {}))
+        overtaken = message in LAST and self.claims.overtaken(f"{name} {params['writer']}", self.stored_epoch)
         if message == "writer.open":
             self.claims.sent()
         call, logged = None, 0
@@ -167,7 +166,7 @@ class ScenarioRun:
             logged = len(self.testbed.gate.log)
             call = PendingCall(self.actors[name], message, params)
             self.testbed.under_way[name] = call
-        sent = SentMessage(step=step, params=params, call=call, logged=logged)
+        sent = SentMessage(step=step, params=params, call=call, logged=logged, overtaken=overtaken)
         if step.get("meanwhile"):
             self.log.append(f"{name} {message}: sent")
             self.sent[name] = sent
@@ -221,17 +220,15 @@ class ScenarioRun:
         if "fails" in step:
             broken = f"{name}'s {message} succeeded, expected {' or '.join(step['fails'])}"
             self._found(step, clauses, broken, explained="succeeds" in step.get("ambiguity", ()))
-        elif (
-            message in LAST
-            and "fenced" in step.get("may_fail", ())
-            and self.claims.replaced(f"{name} {sent.params['writer']}", self.stored_epoch)
-        ):
+        elif sent.learns and (sent.overtaken or self.claims.followed(f"{name} {sent.params['writer']}")):
             told = f"{name}'s {message} says OK, although another writer has claimed the region"
             self.findings.append(Finding(clauses=("FENCE-011",), broken=told, ambiguity="AMB-29"))
         elif clauses:
             self.findings.append(Finding(clauses=clauses, broken=None))
         if message == "writer.open":
             self.claims.answered(f"{name} {answer['writer']}", answer)
+        elif message == "writer.flush_memtable" and not sent.overtaken:
+            self.claims.flushed(f"{name} {sent.params['writer']}", self.stored_epoch)
         if "as" in step:
             self.context.names.answers[step["as"]] = answer
 
