@@ -29,6 +29,7 @@ GROUPS = {
     "merger": "Role `merger`",
     "index_builder": "Role `index_builder`",
     "collector": "Role `collector`",
+    "base_writer": "What the suite does itself, and asks no adapter",
 }
 
 

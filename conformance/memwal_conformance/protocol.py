@@ -65,7 +65,8 @@ class Message:
     name: str
     """Name on the wire, such as ``writer.put``."""
     role: str
-    """A member of `ROLES`, ``capability`` (named in ``hello`` by itself) or ``all`` (every adapter answers it)."""
+    """A member of `ROLES`, ``capability`` (named in ``hello`` by itself), ``all`` (every adapter answers it), or
+    ``base_writer`` (the suite plays it, and no adapter is asked)."""
     description: str
     order: int
     """Place in the documentation."""

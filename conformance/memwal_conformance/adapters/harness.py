@@ -8,14 +8,27 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from memwal.errors import check_name
+
 from ..protocol import AdapterError, Hello, Json, ProtocolViolation
-from .aided import JOBS, AidedProcess, lent
+from .aided import BASE_WRITER, JOBS, AidedProcess, Command, lent
 from .process import AdapterProcess, Exchange
 
 REFERENCE = (sys.executable, "-m", "memwal_conformance.adapters.reference")
 """Command of the reference adapter."""
 SUITE = (sys.executable, "-m", "memwal_conformance.adapters.suite_roles")
 """Command of the suite's own roles."""
+NOBODY, PLAYERS = "nobody", {"suite": SUITE, "reference": REFERENCE}
+"""Who may play the jobs of others, with the command; and what is said where nobody is to."""
+
+
+def players(who: str) -> dict[str, Command]:
+    """Role -> the command of the adapter that plays it where the one under test does not claim it.
+
+    The base writer is always the suite's, and nobody's where nobody plays roles. Raises `InvalidArgument`.
+    """
+    check_name("player of roles", who, [NOBODY, *PLAYERS])
+    return {**dict.fromkeys(JOBS, PLAYERS[who]), BASE_WRITER: SUITE} if who != NOBODY else {}
 
 
 NOWHERE = {
@@ -41,10 +54,8 @@ class Harness:
     limit_s: float
     settings: Mapping[str, str]
     log: Callable[[Exchange], None] | None = None
-    roles_by: tuple[str, ...] | None = None
-    """Command of an adapter that plays the jobs which the one under test does not claim; None: there is none."""
-    jobs: tuple[str, ...] = JOBS
-    """What that adapter plays."""
+    roles_by: Mapping[str, Command] = field(default_factory=dict)
+    """Role -> the command of an adapter that plays it where the one under test does not claim it."""
     trace: bool = False
     """Whether adapters that can are to tell of their requests to the store."""
     start_s: float | None = None
@@ -69,7 +80,7 @@ class Harness:
             self._hello = self._greeted(process).hello
             self._idle.append(process)
         assert self._hello is not None
-        return self._hello if self.roles_by is None else lent(self._hello, self.jobs)
+        return lent(self._hello, self.roles_by)
 
     def actor(self, name: str, revision: str) -> AdapterProcess:
         """A configured process with nothing open: an idle one, or a new one."""
@@ -132,8 +143,7 @@ class Harness:
         def plain(command: tuple[str, ...], actor: str) -> AdapterProcess:
             return AdapterProcess(command, actor=actor, limit_s=self.limit_s, environment=environment, log=self.log)
 
-        helper = self.roles_by
-        if helper is None:
+        if not self.roles_by:
             return plain(self.command, name)
         return AidedProcess(
             self.command,
@@ -141,5 +151,6 @@ class Harness:
             limit_s=self.limit_s,
             environment=environment,
             log=self.log,
-            launch=lambda actor: plain(helper, actor),
+            players=self.roles_by,
+            launch=plain,
         )

@@ -37,8 +37,8 @@ def explore(
     seed: Annotated[int, typer.Option(help="Of drawn lives and of random orders.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, max=16, help="Runs at a time.")] = 2,
     roles_by: Annotated[
-        str | None, typer.Option(help="`reference` plays the jobs that the adapter does not claim.")
-    ] = None,
+        str, typer.Option(help="Who plays the jobs that the adapter does not claim: suite, reference or nobody.")
+    ] = "nobody",
     setting: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the adapter; may be repeated.")] = None,
     native_version: Annotated[
         str | None, typer.Option(help="With `native`: this version, in an environment of its own.")
@@ -119,7 +119,7 @@ START_S = 60.0
 
 
 def _harnesses(
-    against: str, version: str | None, settings: dict[str, str], roles_by: str | None, jobs: int, limit: float
+    against: str, version: str | None, settings: dict[str, str], roles_by: str, jobs: int, limit: float
 ) -> list[Harness]:
     from ..adapters import harness, versions
 
@@ -131,11 +131,9 @@ def _harnesses(
         settings = NATIVE | settings
     else:
         command = harness.REFERENCE if against == "reference" else tuple(shlex.split(against))
-    if roles_by not in (None, "reference"):
-        raise InvalidArgument(f"--roles-by takes reference, not {roles_by!r}")
-    helper = harness.REFERENCE if roles_by else None
+    helpers = harness.players(roles_by)
     start_s = max(limit, START_S)
-    return [harness.Harness(command, limit, settings, roles_by=helper, start_s=start_s, spare=1) for _ in range(jobs)]
+    return [harness.Harness(command, limit, settings, roles_by=helpers, start_s=start_s, spare=1) for _ in range(jobs)]
 
 
 @findings_app.command("list")

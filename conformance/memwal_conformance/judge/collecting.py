@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from .table import JudgedTableManifest
-from .wire import LENGTH, VARINT, WireMessage, fields
+from .wire import WireMessage, blob_field, replaced, uint_field
 
 _VERSION, _GENERATIONS, _NUMBER = 1, 8, 1
 """Fields of a region manifest, and of an entry of its generations."""
@@ -36,22 +36,10 @@ def without(data: bytes, generations: Collection[int], version: int) -> bytes:
 
     Raises `DamagedBytes`.
     """
-    kept, stored = [_varint(_VERSION << 3 | VARINT) + _varint(version)], list(fields(data))
-    ends = [field.offset for field in stored[1:]] + [len(data)]
-    for field, end in zip(stored, ends, strict=True):
-        if field.number == _VERSION:
-            continue
-        if field.number == _GENERATIONS and field.wire_type == LENGTH:
-            assert isinstance(field.value, bytes)
-            if WireMessage.of(field.value).uint(_NUMBER) in generations:
-                continue
-        kept.append(data[field.offset : end])
-    return b"".join(kept)
+    kept = [blob for blob in WireMessage.of(data).blobs(_GENERATIONS) if _number(blob) not in generations]
+    entries = [blob_field(_GENERATIONS, blob) for blob in kept]
+    return replaced(data, {_VERSION: [uint_field(_VERSION, version)], _GENERATIONS: entries})
 
 
-def _varint(value: int) -> bytes:
-    found = bytearray()
-    while value >= 0x80:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*found, value])
+def _number(generation: bytes) -> int:
+    return WireMessage.of(generation).uint(_NUMBER)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -46,9 +47,16 @@ def generation_rows(store: JudgedStore, region: JudgedRegion, path: str) -> list
     Revision R hides older rows of a key since its second release. A generation of the first one, which has neither
     tombstones nor a key index, holds them all, newest first.
     """
-    found = table.plain(table.rows(region.folder / path, store.storage))
-    first_release = store.layout.revision == "R" and not (region.folder / path / "_pk_index").exists()
-    if first_release and all(TOMBSTONE not in row for row in found) and len(keys(found, store.key)) < len(found):
+    return rows_in_order(region.folder / path, store.layout.revision, store.key, store.storage)
+
+
+def rows_in_order(
+    folder: Path, revision: str, key: Sequence[str], storage: Mapping[str, str] | None = None
+) -> list[Row]:
+    """The same of the folder of a generation."""
+    found = table.plain(table.rows(folder, storage))
+    first_release = revision == "R" and not (folder / "_pk_index").exists()
+    if first_release and all(TOMBSTONE not in row for row in found) and len(keys(found, key)) < len(found):
         found.reverse()
     return found
 

@@ -18,15 +18,21 @@ from .artifacts import JudgedIndexDetails
 from .wire import DamagedBytes, WireMessage, little_endian
 
 _V2 = re.compile(r"([0-9]{20})\.manifest")
-_FOOTER_BYTES = 16
+FOOTER_BYTES = 16
 _UINT64_MAX = 2**64 - 1
-_DETAILS = "MemWalIndexDetails"
+DETAILS = "MemWalIndexDetails"
+"""How the type URL of the details of the MemWAL index ends."""
 
 
 def table_version(name: str) -> int | None:
     """Version of a manifest name in the V2 scheme; None for any other name."""
     found = _V2.fullmatch(name)
     return _UINT64_MAX - int(found[1]) if found else None
+
+
+def manifest_name(version: int) -> str:
+    """Inverse of `table_version`."""
+    return f"{_UINT64_MAX - version:020d}.manifest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +53,13 @@ class JudgedTableManifest:
 
 def table_manifest(data: bytes) -> JudgedTableManifest:
     """Decode a table manifest file. Raises `DamagedBytes`."""
-    if len(data) < _FOOTER_BYTES or data[-4:] != b"LANC":
-        raise DamagedBytes("not a table manifest: no LANC mark at the end")
-    message = _block(data, little_endian(data, len(data) - _FOOTER_BYTES, 8))
+    message = WireMessage.of(message_of(data))
     section = message.optional_uint(6)
-    indices = _block(data, section).messages(1) if section is not None else []
+    indices = WireMessage.of(block(data, section)).messages(1) if section is not None else []
     details = []
     for index in indices:
         described = index.message(6)
-        if described is not None and described.text(1).endswith(_DETAILS):
+        if described is not None and described.text(1).endswith(DETAILS):
             details.append(artifacts.index_details(described.blob(2) or b""))
     return JudgedTableManifest(
         version=message.uint(3),
@@ -68,11 +72,19 @@ def table_manifest(data: bytes) -> JudgedTableManifest:
     )
 
 
-def _block(data: bytes, at: int) -> WireMessage:
+def message_of(data: bytes) -> bytes:
+    """The message of a table manifest file. Raises `DamagedBytes`."""
+    if len(data) < FOOTER_BYTES or data[-4:] != b"LANC":
+        raise DamagedBytes("not a table manifest: no LANC mark at the end")
+    return block(data, little_endian(data, len(data) - FOOTER_BYTES, 8))
+
+
+def block(data: bytes, at: int) -> bytes:
+    """The message at a place of a table manifest file, which its length precedes. Raises `DamagedBytes`."""
     size = little_endian(data, at, 4)
     if at + 4 + size > len(data):
         raise DamagedBytes("a block is cut", at)
-    return WireMessage.of(data[at + 4 : at + 4 + size])
+    return data[at + 4 : at + 4 + size]
 
 
 def versions(root: Path) -> dict[int, Path]:

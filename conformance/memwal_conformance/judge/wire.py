@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -174,3 +174,32 @@ def little_endian(data: bytes, at: int, size: int) -> int:
     if at < 0 or at + size > len(data):
         raise DamagedBytes(f"{size} bytes are expected beyond the end", at)
     return int(struct.unpack_from({2: "<H", 4: "<I", 8: "<Q"}[size], data, at)[0])
+
+
+def uint_field(number: int, value: int) -> bytes:
+    """A varint field as stored, also where its value is 0."""
+    return _varint_bytes(number << 3 | VARINT) + _varint_bytes(value)
+
+
+def blob_field(number: int, data: bytes) -> bytes:
+    """A length-delimited field as stored."""
+    return _varint_bytes(number << 3 | LENGTH) + _varint_bytes(len(data)) + data
+
+
+def replaced(data: bytes, changes: Mapping[int, Iterable[bytes]]) -> bytes:
+    """A message whose fields of these numbers are others, as stored; what is left stays byte for byte.
+
+    Raises `DamagedBytes`.
+    """
+    stored = list(fields(data))
+    ends = [field.offset for field in stored[1:]] + [len(data)]
+    kept = [data[f.offset : end] for f, end in zip(stored, ends, strict=False) if f.number not in changes]
+    return b"".join([*kept, *(field for new in changes.values() for field in new)])
+
+
+def _varint_bytes(value: int) -> bytes:
+    found = bytearray()
+    while value >= 0x80:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*found, value])

@@ -22,7 +22,7 @@ from ..reporting import Finished, hello_json, report
 from ..vectors import REVISIONS
 from ..verdicts import FAILING, CaseResult, Verdict
 from .items import CaseItem, ScenarioFile, VectorFile
-from .session import AMOUNTS, TIMEOUT_S, existing_session, suite_size
+from .session import AMOUNTS, PLAYER, TIMEOUT_S, existing_session, suite_size
 
 CARRIED = "memwal"
 """Attribute of a test report, and member of a worker's output, under which results travel."""
@@ -62,8 +62,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--roles-by",
         metavar="WHO",
-        help="who plays the jobs that the adapter does not claim: reference (merger, index builder, collector), "
-        "or suite (collector, by the judge's decoders)",
+        default=PLAYER,
+        help="who plays the jobs (merger, index builder, collector) that the adapter does not claim: "
+        "suite (the suite itself), reference, or nobody (default: %(default)s)",
     )
     group.addoption(
         "--memwal-crashes",

@@ -15,8 +15,8 @@ from memwal.errors import InvalidArgument, check_name
 
 from .. import vectors
 from ..adapters import versions
-from ..adapters.aided import JOBS
-from ..adapters.harness import REFERENCE, SUITE, Harness
+from ..adapters.aided import Command
+from ..adapters.harness import REFERENCE, Harness, players
 from ..adapters.process import BROKEN, Exchange
 from ..gate.requests import class_of, name_of
 from ..places import scenario_files, vector_files
@@ -29,8 +29,8 @@ TIMEOUT_S = 60.0
 """Limit for each answer if no other is given."""
 
 
-PLAYERS = {"reference": (REFERENCE, JOBS), "suite": (SUITE, ("collector",))}
-"""Who may play jobs that an adapter does not claim -> the command of an adapter that does, and which ones."""
+PLAYER = "suite"
+"""Who plays the jobs that an adapter does not claim, unless another is named."""
 AMOUNTS = {"--memwal-crashes": "24", "--memwal-races": "1", "--memwal-seed": "0"}
 """Options that say how much is run, and what they are unless given."""
 
@@ -66,14 +66,12 @@ class Session:
         self.options = self._options(given, settings)
         self.amount = amount(*(config.getoption(name) for name in AMOUNTS))
         """How much of the crashes and races is run."""
-        player = self._player()
         self.harness = Harness(
             command=self._command(given),
             limit_s=config.getoption("--memwal-timeout"),
             settings=dict(s.split("=", 1) for s in settings),
             log=lambda exchange: self.note(noted(exchange)),
-            roles_by=player[0],
-            jobs=player[1],
+            roles_by=self._players(),
             trace=folder is not None,
         )
         self.levels: dict[str, dict[str, str]] = {revision: levels_of(revision) for revision in vectors.REVISIONS}
@@ -93,16 +91,12 @@ class Session:
         except versions.NotInstalled as error:
             raise pytest.UsageError(f"--native-version: {error}") from error
 
-    def _player(self) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-        """Command of the adapter that plays jobs of others, None if there is none; and which jobs."""
-        player: str | None = self.config.getoption("--roles-by")
-        if player is None:
-            return None, ()
+    def _players(self) -> dict[str, Command]:
+        """See `players`."""
         try:
-            check_name("player of roles", player, sorted(PLAYERS))
+            return players(self.config.getoption("--roles-by"))
         except InvalidArgument as error:
             raise pytest.UsageError(f"--roles-by: {error}") from error
-        return PLAYERS[player]
 
     def _options(self, given: str | None, settings: list[str]) -> tuple[str, ...]:
         """The options of this run on which the verdict of a case depends."""
@@ -111,7 +105,8 @@ class Session:
         found = [("--memwal-adapter", given), ("--native-version", config.getoption("--native-version"))]
         found += [("--memwal-timeout", f"{timeout:g}" if timeout != TIMEOUT_S else None)]
         found += [(name, config.getoption(name)) for name in AMOUNTS if config.getoption(name) != AMOUNTS[name]]
-        found += [("--roles-by", config.getoption("--roles-by"))]
+        player: str = config.getoption("--roles-by")
+        found += [("--roles-by", player if player != PLAYER else None)]
         found += [("--memwal-setting", setting) for setting in settings]
         gate = ("--memwal-gate",) if self.gated else ()
         return (*(part for name, value in found if value is not None for part in (name, value)), *gate)

@@ -157,8 +157,9 @@ def sentence(hello: Hello, tallied: Tally) -> str:
         text += "; not looked into: what its bloom filters say, for want of eval.bloom"
     if tallied.conforms is None:
         text += f"; neither shown nor refuted: {', '.join(_open(tallied))}"
-    if hello.lent and tallied.revision != "0":
-        text += f"; played by another: {', '.join(hello.lent)}"
+    lent = [role for role in hello.lent if role in ROLES]
+    if lent and tallied.revision != "0":
+        text += f"; played by another: {', '.join(lent)}"
     if tallied.broken:
         text += f"; broken: {', '.join(tallied.broken)}"
     return text

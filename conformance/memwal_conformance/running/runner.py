@@ -9,26 +9,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from memwal.words import counted
-from memwal_sim.histories.history import History, Outcome
+from memwal_sim.histories.history import History
 from memwal_sim.store import Contents
 
 from ..adapters.aided import HelperRefused
 from ..adapters.process import AdapterCrash, AdapterProcess, AdapterTimeout
-from ..judge import content
 from ..protocol import AdapterError, Json, ProtocolViolation
 from ..vectors import BadCase
 from ..verdicts import FAILING, CaseResult, Finding, Verdict, level_of, merged
-from . import checks, ending, machine, oracle
+from . import checks, ending, machine, remembering
 from .calls import LAST, Killed, PendingCall, SentMessage
 from .checks import CheckContext
 from .claims import Claims
-from .scenarios import Names, SuiteScenario, plain_rows
+from .scenarios import Names, SuiteScenario
 from .testbed import FOLDER, Testbed
-
-WRITES = ("writer.put", "writer.delete")
-SYNCS = ("writer.flush_wal", "writer.flush_memtable", "writer.close")
-"""Messages whose success makes durable what the writer had buffered."""
-
 
 STOPPED = frozenset({"fenced", "conflict", "cancelled", "storage"})
 """Kinds of errors by which a writer stops. Where one of them is allowed, ``internal`` is: what an adapter could not put
@@ -257,28 +251,7 @@ class ScenarioRun:
         self.findings.append(Finding(clauses=clauses or self.scenario.clauses, broken=broken, ambiguity=note))
 
     def _remember(self, actor: str, params: Json, message: str, error: str | None) -> None:
-        """Keep the history of writes. ``error``: its kind; an invalid argument means that nothing was written."""
-        context = self.context
-        writer = f"{actor} {params.get('writer', '')}"
-        if message == "table.create" and error is None:
-            context.history = oracle.written(context.history, context.key, "", plain_rows(params["rows"]), "ok")
-        elif message in SYNCS and error is None:
-            context.history = context.history.synced(writer)
-        elif message in WRITES and error != "invalid_argument":
-            given = params["rows" if message == "writer.put" else "keys"]
-            plain = plain_rows({**given, "columns": self._named(given["columns"])})
-            outcome: Outcome = "unknown" if error is not None else "ok" if params["durable"] else "buffered"
-            before = context.history.synced(writer) if outcome == "ok" else context.history
-            deletes, claim = message == "writer.delete", self.claims.of(writer)
-            if outcome == "ok" and not deletes and claim is not None:
-                context.written |= {(*claim, content.shown(row)) for row in plain}
-            context.history = oracle.written(before, context.key, writer, plain, outcome, deletes=deletes)
-
-    def _named(self, columns: list[Json]) -> list[Json]:
-        """Columns of a write that was accepted: if they have the table's types, they count by place, not by name."""
-        known = self.scenario.schema
-        same = [column["type"] for column in columns] == [column["type"] for column in known]
-        return known if same else columns
+        remembering.remember(self.context, actor, message, params, error, self.claims)
 
 
 def run(

@@ -196,12 +196,18 @@ function columnOf(field) {
   return { name: field.text(0), type: typeOfArrow(type, first), nullable: field.i8(1) === 1 };
 }
 
+/** A buffer of a batch that may be compressed: its length precedes it, or -1 where it is stored as it is. */
+function stored(buffer) {
+  if (buffer.length > 0 && buffer.readBigInt64LE(0) !== -1n) throw new Corrupt("a compressed buffer, which is not read here");
+  return buffer.subarray(8);
+}
+
 function batchRows(columns, header, body) {
   const length = header.i64(0), nodes = header.structs(1), buffers = header.structs(2);
   const taken = () => {
     const [at, size] = buffers.shift();
     if (at + size > body.length) throw new Corrupt("a buffer ends behind its batch");
-    return body.subarray(at, at + size);
+    return header.place(3) ? stored(body.subarray(at, at + size)) : body.subarray(at, at + size);
   };
   const cells = columns.map(({ type }) => {
     const kind = kindOf(type), [, nulls] = nodes.shift();

@@ -6,10 +6,12 @@ import { encodedDetails, indexDetails } from "../../skeletons/node/objects.mjs";
 import { Refused } from "../../skeletons/node/refused.mjs";
 import { tableManifest, tableVersion } from "../../skeletons/node/values.mjs";
 import { Builder, Corrupt, Message } from "../../skeletons/node/wire.mjs";
+import { deletedRows, deletionPath } from "./deletions.mjs";
+import { deviates } from "./deviations.mjs";
 import { columnOfField, decodedFile, encodedFile, fieldMessage } from "./lance.mjs";
 
 const KEY = "lance-schema:unenforced-primary-key", DETAILS = "/lance.table.MemWalIndexDetails";
-const READABLE = 0x3fn, HAS_DELETIONS = 1n;
+const READABLE = 0x3fn;
 const made = () => new Builder();
 const block = (data) => {
   const size = Buffer.alloc(4);
@@ -79,15 +81,23 @@ export async function newestTable(store, root = "") {
   };
 }
 
+async function deletedOf(store, root, fragment) {
+  const told = fragment.message(3);
+  if (!told || deviates("reads_deleted_rows")) return new Set();
+  const path = `${root}${deletionPath(fragment, told)}`, data = await store.get(path);
+  if (data === null) throw new Corrupt(`the deletion file ${path} is gone`);
+  return deletedRows(data, told);
+}
+
 /** All rows of a version of the table below `root`, in the order of its addresses. */
 export async function tableRows(store, table, root = "") {
-  if (table.message.uint(9) & HAS_DELETIONS) throw new Refused("internal", "tables with deleted rows are not read here");
   const rows = [];
   for (const fragment of table.message.messages(2)) {
     const [file] = fragment.messages(2);
     const data = await store.get(`${root}data/${file.text(1)}`);
     if (data === null) throw new Corrupt(`the data file ${file.text(1)} is gone`);
-    rows.push(...decodedFile(data).rows);
+    const gone = await deletedOf(store, root, fragment);
+    rows.push(...decodedFile(data).rows.filter((_, offset) => !gone.has(offset)));
   }
   return rows;
 }

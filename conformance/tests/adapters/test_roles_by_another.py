@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from kit import designs
 from kit.runs import run_suite
-from memwal_conformance.adapters.aided import AidedProcess, HelperRefused
-from memwal_conformance.adapters.harness import REFERENCE, Harness
+from memwal_conformance.adapters.aided import JOBS, AidedProcess, HelperRefused
+from memwal_conformance.adapters.harness import Harness, players
 from memwal_conformance.adapters.process import AdapterCrash
 from memwal_conformance.protocol import ProtocolViolation
 
@@ -26,7 +26,7 @@ def test_a_rule_of_the_gate_kills_an_actor_with_its_helper(tmp_path: Path) -> No
 
 def test_cases_with_jobs_run_and_the_sentence_says_whose_the_jobs_were(tmp_path: Path) -> None:
     case = "conformance/scenarios/merge_is_done_once.json::B"
-    alone = run_suite(tmp_path / "alone", case, *ADAPTER)
+    alone = run_suite(tmp_path / "alone", case, *ADAPTER, "--roles-by", "nobody")
     assert [case["verdict"] for case in alone.summary["cases"]] == ["UNSUPPORTED"]
     helped = run_suite(tmp_path / "helped", case, *ADAPTER, "--roles-by", "reference", limit_s=240)
     assert [case["verdict"] for case in helped.summary["cases"]] == ["PASS"], helped.text
@@ -36,8 +36,8 @@ def test_cases_with_jobs_run_and_the_sentence_says_whose_the_jobs_were(tmp_path:
 
 
 def test_what_the_helper_refuses_is_not_put_down_to_the_adapter_and_a_strike_ends_both(tmp_path: Path) -> None:
-    harness = Harness(command=SMALL, limit_s=60, settings={}, roles_by=REFERENCE)
-    assert harness.hello().lent == ("merger", "index_builder", "collector")
+    harness = Harness(command=SMALL, limit_s=60, settings={}, roles_by=players("reference"))
+    assert harness.hello().lent == ("merger", "index_builder", "collector", "base_writer")
     process = harness.actor("one", "B")
     assert isinstance(process, AidedProcess)
     with pytest.raises(HelperRefused, match="by the helper of one: "):
@@ -51,7 +51,7 @@ def test_what_the_helper_refuses_is_not_put_down_to_the_adapter_and_a_strike_end
 
 def test_a_helper_that_breaks_down_is_no_crash_of_the_adapter(tmp_path: Path) -> None:
     lazy = (sys.executable, "-c", "import sys; sys.stdin.readline()")
-    process = Harness(command=SMALL, limit_s=60, settings={}, roles_by=lazy).actor("one", "B")
+    process = Harness(command=SMALL, limit_s=60, settings={}, roles_by=dict.fromkeys(JOBS, lazy)).actor("one", "B")
     with pytest.raises(ProtocolViolation, match="the helper of one broke down"):
         process.call("merge.run", {"table": str(tmp_path)})
     assert process.alive

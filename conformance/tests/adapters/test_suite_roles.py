@@ -125,13 +125,11 @@ def test_behind_the_gate_the_manifest_changes_before_any_file_of_the_generation_
     assert set(changes[1:]) == {"DELETE"}
 
 
-@pytest.mark.long
-def test_the_suite_lends_the_collector_only_and_a_case_that_needs_one_runs(tmp_path: Path) -> None:
-    case = "conformance/scenarios/collector_keeps_unmerged.json::B"
+def test_cases_with_jobs_run_without_any_option_and_the_sentence_says_whose_the_jobs_were(tmp_path: Path) -> None:
+    case = "conformance/scenarios/last_write_wins_through_all_levels.json::B"
     adapter = " ".join((sys.executable, designs.__file__, "only_writes_and_reads"))
-    helped = run_suite(tmp_path, case, "--memwal-adapter", adapter, "--roles-by", "suite", limit_s=240)
+    helped = run_suite(tmp_path, case, "--memwal-adapter", adapter, limit_s=400)
     (line,) = [line for line in helped.text.splitlines() if line.startswith("small ")]
-    assert line.partition("; played by another: ")[2].startswith("collector")
-    assert "merger" not in line
+    assert line.partition("; played by another: ")[2].startswith("merger, index_builder, collector")
     (found,) = helped.summary["cases"]
     assert found["verdict"] == "PASS", helped.text

@@ -42,7 +42,7 @@ def broken(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     found = [f"{name} is gone" for name in old if name not in new]
     for name, schema in new.items():
         if name not in old:
-            if schema.get("x-role", "capability") != "capability":
+            if schema.get("x-role", "capability") not in ("capability", "base_writer"):
                 found.append(f"{name}: a new message of a role, which adapters claim as a whole")
             continue
         if schema.get("x-role") != old[name].get("x-role"):

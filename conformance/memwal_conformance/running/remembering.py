@@ -1,0 +1,49 @@
+"""What a run remembers of the messages that write, for the oracle: which rows, by which writer, with what outcome."""
+
+from __future__ import annotations
+
+from memwal_sim.histories.history import Outcome
+
+from ..judge import content
+from ..protocol import Json
+from . import oracle
+from .checks import CheckContext
+from .claims import Claims
+from .scenarios import plain_rows
+
+WRITES = ("writer.put", "writer.delete")
+SYNCS = ("writer.flush_wal", "writer.flush_memtable", "writer.close")
+"""Messages whose success makes durable what the writer had buffered."""
+BASE_WRITES = ("append", "update", "delete")
+"""Changes of ``base.write`` that change rows."""
+
+
+def remember(context: CheckContext, actor: str, message: str, params: Json, error: str | None, claims: Claims) -> None:
+    """Put a message behind the history of ``context``, and what it has made durable under a claim into ``written``.
+
+    ``error``: its kind; an invalid argument means that nothing was written.
+    """
+    key, writer = context.key, f"{actor} {params.get('writer', '')}"
+    if message == "table.create" and error is None:
+        context.history = oracle.written(context.history, key, "", plain_rows(params["rows"]), "ok")
+    elif message == "base.write" and error is None:
+        for what in (name for name in BASE_WRITES if name in params):
+            rows, deletes = plain_rows(params[what]), what == "delete"
+            context.history = oracle.written(context.history, key, "", rows, "ok", deletes=deletes)
+    elif message in SYNCS and error is None:
+        context.history = context.history.synced(writer)
+    elif message in WRITES and error != "invalid_argument":
+        given = params["rows" if message == "writer.put" else "keys"]
+        plain = plain_rows({**given, "columns": _named(given["columns"], context.names.scenario.schema)})
+        outcome: Outcome = "unknown" if error is not None else "ok" if params["durable"] else "buffered"
+        before = context.history.synced(writer) if outcome == "ok" else context.history
+        deletes, claim = message == "writer.delete", claims.of(writer)
+        if outcome == "ok" and not deletes and claim is not None:
+            context.written |= {(*claim, content.shown(row)) for row in plain}
+        context.history = oracle.written(before, key, writer, plain, outcome, deletes=deletes)
+
+
+def _named(columns: list[Json], known: list[Json]) -> list[Json]:
+    """Columns of a write that was accepted: if they have the table's types, they count by place, not by name."""
+    same = [column["type"] for column in columns] == [column["type"] for column in known]
+    return known if same else columns
