@@ -19,13 +19,13 @@ REFERENCE = (sys.executable, "-m", "memwal_conformance.adapters.reference")
 SUITE = (sys.executable, "-m", "memwal_conformance.adapters.suite_roles")
 """Command of the suite's own roles."""
 NOBODY, PLAYERS = "nobody", {"suite": SUITE, "reference": REFERENCE}
-"""Who may play the jobs of others, with the command; and what is said where nobody is to."""
+"""What ``--roles-by`` takes: no player at all, or one of these, each with its command."""
 
 
 def players(who: str) -> dict[str, Command]:
     """Role -> the command of the adapter that plays it where the one under test does not claim it.
 
-    The base writer is always the suite's, and nobody's where nobody plays roles. Raises `InvalidArgument`.
+    The base writer is the suite's wherever roles are played. Raises `InvalidArgument`.
     """
     check_name("player of roles", who, [NOBODY, *PLAYERS])
     return {**dict.fromkeys(JOBS, PLAYERS[who]), BASE_WRITER: SUITE} if who != NOBODY else {}

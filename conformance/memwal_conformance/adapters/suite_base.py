@@ -1,4 +1,4 @@
-"""The suite's own writer of base rows: a user of Lance who knows nothing of MemWAL, and writes beside it by pylance."""
+"""The suite's own writer of base rows: it changes them as a plain user of Lance does, by pylance, beside MemWAL."""
 
 from __future__ import annotations
 

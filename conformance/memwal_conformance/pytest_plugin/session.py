@@ -30,7 +30,7 @@ TIMEOUT_S = 60.0
 
 
 PLAYER = "suite"
-"""Who plays the jobs that an adapter does not claim, unless another is named."""
+"""The player of the jobs that an adapter does not claim, unless another is named."""
 AMOUNTS = {"--memwal-crashes": "24", "--memwal-races": "1", "--memwal-seed": "0"}
 """Options that say how much is run, and what they are unless given."""
 
