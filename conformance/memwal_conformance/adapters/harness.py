@@ -18,7 +18,7 @@ REFERENCE = (sys.executable, "-m", "memwal_conformance.adapters.reference")
 """Command of the reference adapter."""
 SUITE = (sys.executable, "-m", "memwal_conformance.adapters.suite_roles")
 """Command of the suite's own roles."""
-NOBODY, PLAYERS = "nobody", {"suite": SUITE, "reference": REFERENCE}
+NO_PLAYER, PLAYERS = "none", {"suite": SUITE, "reference": REFERENCE}
 """What ``--roles-by`` takes: no player at all, or one of these, each with its command."""
 
 
@@ -27,8 +27,8 @@ def players(who: str) -> dict[str, Command]:
 
     The base writer is the suite's wherever roles are played. Raises `InvalidArgument`.
     """
-    check_name("player of roles", who, [NOBODY, *PLAYERS])
-    return {**dict.fromkeys(JOBS, PLAYERS[who]), BASE_WRITER: SUITE} if who != NOBODY else {}
+    check_name("player of roles", who, [NO_PLAYER, *PLAYERS])
+    return {**dict.fromkeys(JOBS, PLAYERS[who]), BASE_WRITER: SUITE} if who != NO_PLAYER else {}
 
 
 NOWHERE = {

@@ -64,7 +64,7 @@ def _committed(where: SuiteTable, base: bytes, listed: Generation, region_id: st
         rows = content.rows_in_order(root / folder, revision, merging.key_of(base), where.options)
         behind = {index: _covered(root, base, index, region_id) for index in maintained(base)}
         _upsert(root, content.fold(rows, merging.key_of(base)), merging.key_of(base))
-        progress = merging.Progress(region_id=region_id, generation=listed.number, behind=behind)
+        progress = merging.MergeStep(region_id=region_id, generation=listed.number, behind=behind)
         following = merging.merged(base, store_what_is_new(), progress)
     return commit(where, following)
 

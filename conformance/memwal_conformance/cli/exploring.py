@@ -37,8 +37,9 @@ def explore(
     seed: Annotated[int, typer.Option(help="Of drawn lives and of random orders.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, max=16, help="Runs at a time.")] = 2,
     roles_by: Annotated[
-        str, typer.Option(help="Who plays the jobs that the adapter does not claim: suite, reference or nobody.")
-    ] = "nobody",
+        str,
+        typer.Option(help="Player of the jobs that the adapter does not claim: suite, reference or none."),
+    ] = "none",
     setting: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the adapter; may be repeated.")] = None,
     native_version: Annotated[
         str | None, typer.Option(help="With `native`: this version, in an environment of its own.")

@@ -31,7 +31,7 @@ Operation = Callable[[Sequence[bytes], Sequence[bytes]], bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class MergeStep:
     """How far a merge takes a region."""
 
     region_id: str
@@ -61,7 +61,7 @@ def transaction_of(manifest: bytes) -> str:
     return WireMessage.of(message_of(manifest)).text(_TRANSACTION_FILE)
 
 
-def merged(before: bytes, after: bytes, progress: Progress) -> NextVersion:
+def merged(before: bytes, after: bytes, progress: MergeStep) -> NextVersion:
     """The version after ``before`` that has the rows and the indexes of ``after``, and that progress.
 
     ``after`` is what pylance made of ``before``, in as many versions as it liked. Raises `DamagedBytes`.
@@ -138,7 +138,7 @@ def _next(before: bytes, after: bytes, change: Callable[[bytes], bytes], operati
     )
 
 
-def _with_progress(details: bytes, progress: Progress) -> bytes:
+def _with_progress(details: bytes, progress: MergeStep) -> bytes:
     """AMB-71 (an index without an entry counts as caught up): each index that stays behind gets an entry."""
     known = WireMessage.of(details)
     pairs = [blob for blob in known.blobs(_MERGED) if _region(blob) != progress.region_id]
@@ -155,7 +155,7 @@ def _with_progress(details: bytes, progress: Progress) -> bytes:
     )
 
 
-def _caught_up(entry: bytes, progress: Progress) -> bytes:
+def _caught_up(entry: bytes, progress: MergeStep) -> bytes:
     """An entry of ``index_catchup`` that names the region."""
     known = WireMessage.of(entry)
     if known.text(1) not in progress.behind or progress.region_id in map(_region, known.blobs(2)):

@@ -63,8 +63,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--roles-by",
         metavar="WHO",
         default=PLAYER,
-        help="who plays the jobs (merger, index builder, collector) that the adapter does not claim: "
-        "suite (the suite itself), reference, or nobody (default: %(default)s)",
+        help="player of the jobs (merger, index builder, collector) that the adapter does not claim: "
+        "suite (the suite itself), reference, or none (default: %(default)s)",
     )
     group.addoption(
         "--memwal-crashes",
