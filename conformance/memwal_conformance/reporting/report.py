@@ -157,7 +157,7 @@ def sentence(hello: Hello, tallied: Tally) -> str:
         text += "; not looked into: what its bloom filters say, for want of eval.bloom"
     if tallied.conforms is None:
         text += f"; neither shown nor refuted: {', '.join(_open(tallied))}"
-    lent = [role for role in hello.lent if role in ROLES and tallied.roles]  # without a role of its own no job is needed
+    lent = [role for role in hello.lent if role in ROLES and tallied.roles]  # tiers 0 and 1 need none
     if lent and tallied.revision != "0":
         text += f"; played by another: {', '.join(lent)}"
     if tallied.broken:
