@@ -57,6 +57,11 @@ class Postings:
     positions: _Places | None = None
     """Where, document by document, each ascending. Shape (sum of the counts,). None: they were not asked for."""
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return sum(each.nbytes for each in (self.documents, self.counts, self.positions) if each is not None)
+
 
 def layout(metadata: Mapping[bytes, bytes], path: str) -> PostingLayout:
     """What the metadata of an index file say. Raises `ArtifactError` for a layout that is not known."""

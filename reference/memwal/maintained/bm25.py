@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -80,17 +80,21 @@ class Corpus:
     """Which documents count, and may be found."""
     postings: Mapping[str, Postings]
     """By term; a term that no document has may be missing."""
+    total: CorpusStatistics | None = None
+    """Documents and terms of those that count; None: they are counted when they are asked for."""
+
+    def counted(self) -> Corpus:
+        """The same with its `total`."""
+        counted = self.live & (self.lengths > 0)
+        documents, terms = int(np.count_nonzero(counted)), int(self.lengths[counted].sum(dtype=np.int64))
+        return replace(self, total=CorpusStatistics(documents=documents, terms=terms))
 
     @implements("WRITER-027", "AMB-110")
     def statistics(self) -> CorpusStatistics:
         """Of the documents that count."""
-        counted = self.live & (self.lengths > 0)
+        total = self.total or self.counted().statistics()
         found = {term: int(np.count_nonzero(self.live[each.documents])) for term, each in self.postings.items()}
-        return CorpusStatistics(
-            documents=int(np.count_nonzero(counted)),
-            terms=int(self.lengths[counted].sum(dtype=np.int64)),
-            frequencies={term: count for term, count in found.items() if count},
-        )
+        return replace(total, frequencies={term: count for term, count in found.items() if count})
 
     @implements("PLAN-023", "AMB-110")
     def scores(self, asked: AskedTerms, corpus: CorpusStatistics) -> tuple[Documents, Scores]:

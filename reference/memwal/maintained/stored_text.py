@@ -48,6 +48,11 @@ class StoredPart:
     """The file of lists, of which row n is that of term n."""
     layout: PostingLayout
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Full names of the files that it was opened from."""
+        return tuple(self.io.path(f"{self.prefix}_{name}.lance") for name in ("docs", "tokens", "invert"))
+
     def numbers(self, terms: Collection[str] | None = None) -> dict[str, int]:
         """Where the lists of ``terms`` are, of all terms for None."""
         path = self.io.path(f"{self.prefix}_tokens.lance")
@@ -80,14 +85,20 @@ class StoredPart:
         return found
 
 
+def lists_bytes(lists: Mapping[str, Postings]) -> int:
+    """About what lists of documents take in memory."""
+    return _TERM_BYTES + sum(each.nbytes for each in lists.values())
+
+
 @implements("WRITER-027", "PLAN-011")
 async def parts(io: Io, entry: table_pb2.IndexMetadata) -> list[StoredPart]:
     """The partitions of one index entry of the table at ``io``. Raises `ArtifactError` for missing or damaged files."""
     folder = index_folder(entry.uuid.uuid)
-    return await remembered(io, ("text index", io.path(folder)), partial(_opened, io, entry, folder), _size)
+    return await remembered(io, ("text index", io.path(folder)), partial(_opened, io, entry, folder), size_bytes)
 
 
-def _size(parts: Sequence[StoredPart]) -> int:
+def size_bytes(parts: Sequence[StoredPart]) -> int:
+    """About what partitions take in memory, without lists."""
     return sum(part.addresses.nbytes + part.lengths.nbytes + _TERM_BYTES * len(part.terms) for part in parts)
 
 

@@ -7,9 +7,10 @@ Source: MemWAL revision A, "Full-Text Search Queries"; AMB-110.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from ..table.reuse import Addresses
 from .parts import Part, TablePart
 from .ranking import Freshness
 
+T = TypeVar("T")
+
 
 @dataclass(slots=True)
 class Liveness:
@@ -30,6 +33,8 @@ class Liveness:
     fresh: Freshness
     _dead: dict[tuple[RegionId | None, int], Addresses] = field(default_factory=dict)
     """Addresses of the rows that do not count, ascending."""
+    _told: dict[tuple[RegionId | None, int], tuple[str, ...] | None] = field(default_factory=dict)
+    """What `_of_tables` said."""
 
     @implements("AMB-110")
     async def of(self, part: Part, addresses: Addresses) -> Mask:
@@ -50,23 +55,52 @@ class Liveness:
         return live
 
     async def _remembered(self, part: Part) -> Addresses:
-        """What generations say is kept: they do not change. What is in memory or in the WAL does."""
+        return await self.kept(part, ("superseded rows",), partial(self._made, part), _size)
+
+    async def kept(
+        self,
+        part: Part,
+        what: tuple[Hashable, ...],
+        make: Callable[[], Awaitable[T]],
+        size_bytes: Callable[[T], int],
+        *,
+        of: Sequence[str] = (),
+    ) -> T:
+        """What ``make`` works out of a source and of which of its rows count, under the name ``what``.
+
+        It is kept while the source and the generations above it are the same: they do not change. What is in memory or
+        in the WAL does. ``of``: full names of files of the base table that it is made of, too.
+        """
+        told = await self._of_tables(part)
+        if told is None or not isinstance(part, TablePart):
+            return await make()
+        name = (*what, part.io.root, told, self.fresh.view.base.primary_key, self.fresh.approximate)
+        if part.region_id is None:
+            return await remembered(part.io, name, make, size_bytes, of=(*told, *of))
+        return await remembered(part.io, name, make, size_bytes, by=lambda _: told)
+
+    async def _of_tables(self, part: Part) -> tuple[str, ...] | None:
+        """The manifests of a source and of all generations above it; None if one of these is not a table."""
+        which = part.region_id, part.generation
+        if which not in self._told:
+            newer = await self._newer(part)
+            tables = [each for each in (part, *newer) if isinstance(each, TablePart)]
+            for each in newer:
+                await self.fresh.keys(each)  # which asks for the newest version of each: that is not kept
+            every = len(tables) == len(newer) + 1
+            self._told[which] = tuple([(await each.opened()).path for each in tables]) if every else None
+        return self._told[which]
+
+    async def _newer(self, part: Part) -> list[Part]:
+        """The sources whose rows supersede those of ``part``, without MemTables that have no rows."""
         regions = self.fresh.parts.regions
         # A newer row of the key supersedes one of the base whichever region it is in: that is what its merge does.
         sources = regions.values() if part.region_id is None else (regions[part.region_id],)
         newer = [each for parts in sources for each in parts if each.generation > part.generation]
-        newer = [each for each in newer if isinstance(each, TablePart) or len((await self.fresh.keys(each))[1])]
-        make = partial(self._made, part, newer)
-        tables = [each for each in newer if isinstance(each, TablePart)]
-        if not isinstance(part, TablePart) or len(tables) < len(newer):
-            return await make()
-        told = tuple([(await each.opened()).path for each in (part, *tables)])
-        for each in newer:
-            await self.fresh.keys(each)  # which asks for the newest version of each: that is not kept
-        what = ("superseded rows", part.io.root, told, self.fresh.view.base.primary_key)
-        return await remembered(part.io, what, make, _size, of=told)
+        return [each for each in newer if isinstance(each, TablePart) or len((await self.fresh.keys(each))[1])]
 
-    async def _made(self, part: Part, newer: Sequence[Part]) -> Addresses:
+    async def _made(self, part: Part) -> Addresses:
+        newer = await self._newer(part)
         return np.unique(np.concatenate([await self._superseded(part, newer), await _deleted(part)]))
 
     async def _superseded(self, part: Part, newer: Sequence[Part]) -> Addresses:

@@ -8,20 +8,24 @@ Source: MemWAL revision A, "Full-Text Search Queries".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from ..clauses import implements
-from ..effects import Io
+from ..codec.pb.lance import table_pb2
+from ..codec.postings import Postings
+from ..effects import Io, remembered
 from ..errors import InvalidArgument
 from ..keys import Mask
 from ..maintained import stored_text
 from ..maintained.base_index import MaintainedIndex
 from ..maintained.bm25 import AskedTerms, Corpus, CorpusStatistics
+from ..maintained.stored_text import StoredPart
 from ..maintained.text_index import TextIndex
 from ..metrics import Metrics, within
 from ..table import reuse
@@ -35,11 +39,13 @@ from .indexed import Answered, Coverage, in_base, inside, of_base, of_part
 from .liveness import Liveness
 from .memtable_part import MemTablePart
 from .nodes import PlanNode, watched
-from .parts import Part, Parts, collect
+from .parts import Part, Parts, TablePart, collect
 from .pruning import left_out, narrowed
 from .query import Query
 from .ranking import Candidates, FilterStale, Freshness, GlobalLimit, Pool, Ranked, RankedSort
 from .view import View, over
+
+T = TypeVar("T")
 
 SCORE = "_score"
 """Column of the answer: float32, BM25 over all sources."""
@@ -102,6 +108,8 @@ class Documents:
         """Of rows that no index has the texts are cut here: from row ``first`` on of a MemTable."""
         assert self.index.tokenizer is not None
         rows = (await self.part.rows([self.asked.column], self.coverage.scanned)).slice(first)
+        if not rows.num_rows:
+            return
         looked = TextIndex(self.index.tokenizer)
         looked.insert(rows.column(self.asked.column))
         addresses = rows.column(ROW_ADDRESS).to_numpy()
@@ -110,16 +118,44 @@ class Documents:
     @implements("PLAN-011", "PLAN-023")
     async def _ask(self, answered: Answered) -> None:
         for entry in answered.entries:
-            for stored in await stored_text.parts(answered.io, entry):
-                addresses = reuse.addresses(stored.addresses, answered.state.moves)
-                own = inside(answered.by(entry), addresses)
+            opening = partial(stored_text.parts, answered.io, entry)
+            for stored in await self._once(("text index", entry.uuid.uuid), opening, stored_text.size_bytes):
+                make = partial(self._counted, answered, entry, stored)
                 if answered.merged is not None:
-                    there, here = await in_base(self.parts.base, *answered.merged, self.parts.base.base.primary_key)
-                    addresses, present = _moved(addresses, there, here)
-                    own &= present
-                live = own & await self.live.of(self.part, addresses)
-                lists = await stored.postings(self.terms.terms, positions=self.terms.phrase)
-                self.found.append((addresses, Corpus(lengths=stored.lengths, live=live, postings=lists)))
+                    addresses, corpus = await make()
+                else:
+                    name = ("documents of an index", stored.prefix)
+                    addresses, corpus = await self.live.kept(self.part, name, make, _documents_bytes, of=stored.files)
+                self.found.append((addresses, replace(corpus, postings=await self._lists(stored))))
+
+    async def _counted(
+        self, answered: Answered, entry: table_pb2.IndexMetadata, stored: StoredPart
+    ) -> tuple[Addresses, Corpus]:
+        """The documents of a partition, where they are in this source and which of them count; without lists."""
+        addresses = reuse.addresses(stored.addresses, answered.state.moves)
+        own = inside(answered.by(entry), addresses)
+        if answered.merged is not None:
+            there, here = await in_base(self.parts.base, *answered.merged, self.parts.base.base.primary_key)
+            addresses, present = _moved(addresses, there, here)
+            own &= present
+        live = own & await self.live.of(self.part, addresses)
+        return addresses, Corpus(lengths=stored.lengths, live=live, postings={}).counted()
+
+    async def _lists(self, stored: StoredPart) -> dict[str, Postings]:
+        """The lists of the query's terms. Those of a term are kept, since an index does not change."""
+        found: dict[str, Postings] = {}
+        for term in self.terms.terms:
+            make = partial(stored.postings, [term], positions=self.terms.phrase)
+            name = ("list of documents", stored.io.path(stored.prefix), term, self.terms.phrase)
+            if self.part.region_id is None:
+                found |= await remembered(stored.io, name, make, stored_text.lists_bytes, of=stored.files)
+            else:
+                found |= await self._once(name, make, stored_text.lists_bytes)
+        return found
+
+    async def _once(self, what: Hashable, make: Callable[[], Awaitable[T]], size_bytes: Callable[[T], int]) -> T:
+        """What ``make`` reads of an index; that of a generation is kept with the generation."""
+        return await self.part.once(what, make, size_bytes) if isinstance(self.part, TablePart) else await make()
 
     async def rank(self, everything: GlobalBM25) -> Ranked:
         """Its rows that match, by the statistics of all sources, best first."""
@@ -128,6 +164,11 @@ class Documents:
         addresses = np.concatenate([np.empty(0, np.uint64), *(own[found] for own, found, _ in matching)])
         values = np.concatenate([np.empty(0, np.float32), *(each[2] for each in matching)])
         return Ranked(addresses, values, greatest=True)
+
+
+def _documents_bytes(found: tuple[Addresses, Corpus]) -> int:
+    addresses, corpus = found
+    return int(addresses.nbytes + corpus.live.nbytes)
 
 
 def _moved(addresses: Addresses, there: Addresses, here: Addresses) -> tuple[Addresses, Mask]:

@@ -16,7 +16,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from memwal.effects import Stat, StoreRequest
 from memwal.index import transforms
+from memwal.stores.memory import MemoryStore
 
 from ..kit.tables import keys_of
 
@@ -166,6 +168,51 @@ def test_superseded_rows_of_every_source_are_neither_found_nor_counted(built: Pa
         via = [line.rpartition("via=")[2].partition("  ")[0] for line in plan.splitlines() if "FTSExec" in line]
         assert via[0] == "index+gen=1 index+gen=1 index+scan of 2 fragments"
         assert sorted(set(via[1:])) == ["index", "memory index"]
+
+
+@pytest.mark.clause("PLAN-024", "AMB-110")
+def test_a_reader_that_keeps_lists_counts_what_was_written_since(built: Path, tmp_path: Path) -> None:
+    place = tmp_path / "t"
+    with ExitStack() as stack:
+        table, writers = opened(built, place, "R", stack)
+        mine = keys_of(table, 0, 3)
+        kept = memwal.open(place)
+        check(kept, ())
+        for steps in (
+            [("flush",), ("put", dict.fromkeys(mine, "fox red fox"), True), ("flush",), ("flush",)],
+            [("put", {mine[0]: "ox", mine[1]: "fox"}, True), ("flush",), ("flush",)],
+            [("put", {mine[2]: "cow"}, True)],
+            [("delete_base",)],
+            [("delete", [mine[0]]), ("flush",), ("flush",)],
+            [("merge",)],
+            [("catch_up",)],
+        ):
+            run(table, writers, steps)
+            check(kept, ())
+            check(kept, writers)
+            forgetful = memwal.open(place, remember_bytes=0)
+            assert kept.search_text("fox", "text", 9) == forgetful.search_text("fox", "text", 9)
+
+
+def test_of_a_generation_only_its_manifest_is_looked_at_in_a_second_search(built: Path, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        table, writers = opened(built, tmp_path / "t", "R", stack)
+        run(table, writers, [("put", {-300: "cow fox"}, True), ("flush",), ("flush",)])
+    asked: list[StoreRequest[Any]] = []
+
+    class Noting(MemoryStore):
+        def perform(self, request: StoreRequest[Any]) -> Any:
+            asked.append(request)
+            return super().perform(request)
+
+    files = {each.relative_to(tmp_path).as_posix(): each.read_bytes() for each in tmp_path.rglob("*") if each.is_file()}
+    kept = memwal.open("t", store=Noting(files), remember_bytes=1 << 24)
+    first = kept.search_text("fox", "text", 9)
+    asked.clear()
+    assert kept.search_text("fox", "text", 9) == first
+    found = {each.path.rpartition("_gen_")[2].partition("/")[2] for each in asked if "_gen_" in each.path}
+    assert [name.partition("/")[0] for name in found] == ["_versions"]
+    assert all(isinstance(each, Stat) for each in asked if "_gen_" in each.path)
 
 
 @pytest.mark.clause("PLAN-024", "AMB-110")
