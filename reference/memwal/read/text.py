@@ -147,10 +147,12 @@ class Documents:
         for term in self.terms.terms:
             make = partial(stored.postings, [term], positions=self.terms.phrase)
             name = ("list of documents", stored.io.path(stored.prefix), term, self.terms.phrase)
+            lists: dict[str, Postings]
             if self.part.region_id is None:
-                found |= await remembered(stored.io, name, make, stored_text.lists_bytes, of=stored.files)
+                lists = await remembered(stored.io, name, make, stored_text.lists_bytes, of=stored.files)
             else:
-                found |= await self._once(name, make, stored_text.lists_bytes)
+                lists = await self._once(name, make, stored_text.lists_bytes)
+            found |= lists
         return found
 
     async def _once(self, what: Hashable, make: Callable[[], Awaitable[T]], size_bytes: Callable[[T], int]) -> T:
