@@ -46,6 +46,7 @@ class ForeignPut:
 
     rows: int
     late: int
+    replaced: int = 0
 
 
 class AcknowledgedRows:

@@ -1,8 +1,9 @@
 """Rows on their way to the task of their region: as Arrow bytes, so that Spark moves few rows and sorts none.
 
 A task that reads divides its rows by region, a chunk at a time, and hands on the rows of each region as one row of
-Spark's: the bytes of an Arrow stream, in sequence order. The task of the region puts these runs in order. What is more
-than it may hold waits in files, each in order too, and is merged from there.
+Spark's: the bytes of an Arrow stream, in sequence order, and how many rows they stand for. The task of the region puts
+these runs in order. What is more than it may hold waits in files, each in order too, and is merged from there. Where
+rows that others of their key are above need not be written, they are left out wherever rows meet.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from memwal import cellwise
 from memwal.errors import InvalidArgument
+from memwal.key_codes import Codes
+from memwal.keys import repeated
 from memwal.region.sequences import comparable
 
 from .errors import sentences
@@ -27,9 +30,9 @@ from .settling import settle
 from .values import as_text
 from .write import check_given, check_regions
 
-TASK, ROWS = "task", "rows"
-PACKED = f"{TASK} int, {ROWS} binary"
-"""Columns of packed rows, in Spark's words: the number of the task, and what it gets."""
+TASK, ROWS, GIVEN = "task", "rows", "given"
+PACKED = f"{TASK} int, {ROWS} binary, {GIVEN} bigint"
+"""Columns of packed rows, in Spark's words: the number of the task, what it gets, and of how many rows that is left."""
 CHUNK_BYTES = 32 << 20
 """A chunk is divided when it has so many bytes."""
 WRITE_ROWS = 1 << 16
@@ -56,6 +59,8 @@ class Packing:
     one have a task behind these."""
     known: tuple[str, ...]
     """Region values as texts, or region ids, in the order of their tasks; of no account where there are buckets."""
+    standing_only: bool = False
+    """Whether rows are left out that a row of their key and task in the same chunk is above; see `standing`."""
 
     def pack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of Spark's, each with a run of one task. Raises PySparkException."""
@@ -69,11 +74,22 @@ class Packing:
         tasks = self._tasks(rows)
         by = pa.table([tasks, comparable(rows[self.sequence_by])], names=["task", "sequence"])
         order = pc.sort_indices(by, [("task", "ascending"), ("sequence", "ascending")]).to_numpy()
-        rows, numbers = cellwise.at(rows, order), tasks.to_numpy()[order]
+        numbers = tasks.to_numpy()[order]
         ends = [0, *(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist(), len(numbers)]
-        for start, end in pairwise(ends):
-            run = _bytes(rows.slice(start, end - start))
-            yield pa.record_batch([pa.array(numbers[start : start + 1]), pa.array([run])], names=[TASK, ROWS])
+        given = [order[start:end] for start, end in pairwise(ends)]
+        left = [self._standing(rows, run) for run in given] if self.standing_only else given
+        rows = cellwise.at(rows, np.concatenate(left))
+        start = 0
+        for number, came, kept in zip(numbers[ends[:-1]], given, left, strict=True):
+            run = _bytes(rows.slice(start, len(kept)))
+            start += len(kept)
+            told = [pa.array([number]), pa.array([run]), pa.array([len(came)])]
+            yield pa.record_batch(told, names=[TASK, ROWS, GIVEN])
+
+    def _standing(self, rows: pa.Table, run: Codes) -> Codes:
+        """Those of the positions ``run`` whose rows stand; they are of one task, in sequence order."""
+        told = rows.select([*self.key, self.sequence_by]).take(pa.array(run))
+        return run[standing(told, self.key, self.sequence_by)]
 
     def _tasks(self, rows: pa.Table) -> pa.Array:
         """Number of each row's task."""
@@ -110,10 +126,29 @@ def chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def unpacked(packed: Iterable[pa.RecordBatch], by: str, *, held_bytes: int = HELD_BYTES) -> Iterator[pa.RecordBatch]:
+def standing(rows: pa.Table, key: Sequence[str], by: str) -> Codes:
+    """Positions of the rows that no other row of their ``key`` is above, of rows in the order of ``by``.
+
+    Of one key they all have the same sequence: which one of them stands is for the writer to say.
+    """
+    places: Codes = np.arange(rows.num_rows)
+    several = repeated(rows.select(list(key)))
+    if several is None:
+        return places
+    order, number = several
+    last = order[np.append(number[1:] != number[:-1], True)][number]
+    sequence = comparable(rows[by])
+    below = pc.not_equal(*(sequence.take(pa.array(at)) for at in (order, last))).to_numpy()
+    return np.delete(places, order[below])
+
+
+def unpacked(
+    packed: Iterable[pa.RecordBatch], by: str, *, key: Sequence[str] = (), held_bytes: int = HELD_BYTES
+) -> Iterator[pa.RecordBatch]:
     """All rows of a task in the order of ``by``, in batches of at most `WRITE_ROWS`.
 
-    Holds about ``held_bytes`` of them, and what sorting that takes; the rest waits in files of Spark's local folder.
+    With a ``key`` only those that stand among the rows that are put in order together. Holds about ``held_bytes`` of
+    them, and what sorting that takes; the rest waits in files of Spark's local folder.
     """
     with ExitStack() as until_read:
         folder: Path | None = None
@@ -127,15 +162,15 @@ def unpacked(packed: Iterable[pa.RecordBatch], by: str, *, held_bytes: int = HEL
                 if folder is None:
                     place = tempfile.TemporaryDirectory(prefix="memwal-", dir=_local_folder())
                     folder = Path(until_read.enter_context(place))
-                parts.append(_stored(_ordered(held, by), folder / f"{len(parts)}.arrow"))
+                parts.append(_stored(_ordered(held, by, key), folder / f"{len(parts)}.arrow"))
                 held, size = [], 0
         if held:
-            parts.append(_pieces(_ordered(held, by)))
-        for rows in _merged(parts, by):
+            parts.append(_pieces(_ordered(held, by, key)))
+        for rows in _merged(parts, by, key):
             yield from rows.to_batches(max_chunksize=WRITE_ROWS)
 
 
-def _merged(parts: Sequence[Iterator[pa.Table]], by: str) -> Iterator[pa.Table]:
+def _merged(parts: Sequence[Iterator[pa.Table]], by: str, key: Sequence[str]) -> Iterator[pa.Table]:
     """The rows of ``parts``, each of which is in order, in order."""
     if len(parts) == 1:
         yield from parts[0]
@@ -152,16 +187,16 @@ def _merged(parts: Sequence[Iterator[pa.Table]], by: str) -> Iterator[pa.Table]:
             rest = head.slice(count) if count < head.num_rows else next(parts[number], None)
             if rest is not None:
                 left[number] = rest
-        yield _ordered(taken, by)
+        yield _ordered(taken, by, key)
         heads = left
 
 
-def _ordered(runs: Sequence[pa.Table], by: str) -> pa.Table:
+def _ordered(runs: Sequence[pa.Table], by: str, key: Sequence[str]) -> pa.Table:
     rows = pa.concat_tables(runs).combine_chunks()
     sequence = comparable(rows[by])
-    if pc.all(pc.less_equal(sequence.slice(0, len(sequence) - 1), sequence.slice(1))).as_py():
-        return rows
-    return cellwise.at(rows, pc.sort_indices(sequence).to_numpy())
+    if not pc.all(pc.less_equal(sequence.slice(0, len(sequence) - 1), sequence.slice(1))).as_py():
+        rows = cellwise.at(rows, pc.sort_indices(sequence).to_numpy())
+    return cellwise.at(rows, standing(rows, key, by)) if key else rows
 
 
 def _pieces(rows: pa.Table) -> Iterator[pa.Table]:

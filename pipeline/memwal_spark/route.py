@@ -76,8 +76,13 @@ def route(
     return packed.mapInArrow(rows, df.schema)
 
 
-def gathered(df: DataFrame, table: Table, *, sequence_by: str, region_column: str | None) -> DataFrame:
-    """The rows of ``df``, packed, each region's in a partition of its own; `unpacked` gives them. See `route`."""
+def gathered(
+    df: DataFrame, table: Table, *, sequence_by: str, region_column: str | None, standing_only: bool = False
+) -> DataFrame:
+    """The rows of ``df``, packed, each region's in a partition of its own; `unpacked` gives them. See `route`.
+
+    ``standing_only``: rows may be left out that another row of their key is above.
+    """
     region, buckets = _region(df, table, sequence_by, region_column), bucket_count(table)
     known = _distinct(df.select(region)) if buckets is None else ()
     packing = Packing(
@@ -87,6 +92,7 @@ def gathered(df: DataFrame, table: Table, *, sequence_by: str, region_column: st
         region_column=region_column,
         buckets=buckets,
         known=known,
+        standing_only=standing_only,
     )
     tasks = max(1, len(known)) if buckets is None else _tasks(table, buckets)
     return df.mapInArrow(packing.pack, PACKED).repartitionById(tasks, TASK)

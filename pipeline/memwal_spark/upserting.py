@@ -21,7 +21,7 @@ from memwal.region.sequences import LateRows
 
 from .errors import plain_errors, sentences
 from .options import STORAGE_PREFIX, for_writing
-from .packing import unpacked
+from .packing import GIVEN, unpacked
 from .place import open_table
 from .route import gathered
 from .settling import settle
@@ -50,8 +50,13 @@ class Upserted:
         return sum(task["rows"] for task in self.tasks)
 
     @property
+    def replaced(self) -> int:
+        """Those that were left out, since a row of their key that came with them has a higher sequence."""
+        return sum(task["replaced"] for task in self.tasks)
+
+    @property
     def late(self) -> int:
-        """Those that were left out, since their sequence was not higher than what stood for their key."""
+        """Those of the others that were left out, since their sequence was not higher than what stood for their key."""
         return sum(task["late"] for task in self.tasks)
 
     @property
@@ -114,15 +119,27 @@ def upsert(
     options = replace(options, batch=batch_of(txn, speculates=speculates(df)))
     table = open_table(options.place)
     check(table, options, df.columns)
+    # Each row is compared, or written, under the other two.
+    standing_only = options.late_rows == "drop"
+    key = tuple(table.primary_key) if standing_only else ()
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        given: list[int] = []
+
+        def counted() -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                given.extend(batch.column(GIVEN).to_pylist())
+                yield batch
+
         with sentences():
-            done = RegionTask(options).run(unpacked(batches, sequence_by))
+            done = RegionTask(options).run(unpacked(counted(), sequence_by, key=key))
+        if not done.skipped:
+            done = replace(done, rows=sum(given), replaced=done.replaced + sum(given) - done.rows)
         settle()
         yield pa.RecordBatch.from_pydict({_DONE: [json.dumps(asdict(done))]})
 
     with plain_errors():
-        packed = gathered(df, table, sequence_by=sequence_by, region_column=region_column)
+        packed = gathered(df, table, sequence_by=sequence_by, region_column=region_column, standing_only=standing_only)
         found = [json.loads(row[_DONE]) for row in packed.mapInArrow(task, f"{_DONE} string").collect()]
     tasks = sorted(found, key=lambda each: each["partition"])
     others = other_claims(table, [TaskWritten(**each) for each in tasks])

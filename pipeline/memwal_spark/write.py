@@ -53,8 +53,10 @@ class TaskWritten(WriterCommitMessage):  # type: ignore[misc] # pyspark's own ty
     """Position of the last WAL entry before this writer closed; None if there is none."""
     rows: int
     """Rows of the task."""
+    replaced: int
+    """Those of them that were left out, since another one of them, of the same key, has a higher sequence."""
     late: int
-    """Those of them that were left out, since their sequence was not higher than what stood for their key."""
+    """Those of the others that were left out, since their sequence was not higher than what stood for their key."""
     deleted: int
     """Those of them that deleted their key."""
     puts: int
@@ -72,7 +74,8 @@ class RegionTask:
         self._options = options
         self._last: pa.Scalar | None = None
         self._values: dict[str, object] = {}
-        self._rows = self._late = self._deleted = self._puts = self._generations = self._unflushed = 0
+        self._rows = self._replaced = self._late = self._deleted = 0
+        self._puts = self._generations = self._unflushed = 0
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> TaskWritten:
         """Put every batch durably, flushing the MemTable now and then; the rest stays in the WAL.
@@ -160,10 +163,12 @@ class RegionTask:
         if self._options.delete_column is not None:
             # Deletes and upserts are two writes: of a key that has both here the last one counts.
             rows = last_of_each(rows, table.primary_key)
+            self._replaced += given - rows.num_rows
         gone = self._gone(rows)
         stored = self._stored(table, rows if gone is None else rows.filter(pc.invert(gone)))
         try:
             done = writer.put(stored, durable=True)
+            self._replaced += done.replaced
             self._late += done.late
             if gone is not None and pc.any(gone).as_py():
                 self._delete(table, writer, rows.filter(gone))
@@ -236,6 +241,7 @@ class RegionTask:
             epoch=0 if writer is None else int(writer.epoch),
             position=None if writer is None else int(writer.position_next) - 1,
             rows=self._rows,
+            replaced=self._replaced,
             late=self._late,
             deleted=self._deleted,
             puts=self._puts,

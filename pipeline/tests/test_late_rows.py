@@ -13,6 +13,7 @@ import memwal_spark
 import pyarrow as pa
 import pytest
 from memwal.errors import InvalidArgument
+from memwal.region.sequences import LateRows
 from memwal_spark.route import route
 from memwal_spark.source import MemWalWriter
 from pyspark import cloudpickle
@@ -60,15 +61,46 @@ def test_one_call_routes_and_writes_and_a_later_job_with_older_rows_changes_noth
 ) -> None:
     bucketed(tmp_path / "t")
     done = memwal_spark.upsert(events(spark, 1000, 400), tmp_path / "t", sequence_by="seq", flush_every_rows=100)
-    assert (done.rows, done.late, done.deleted, done.generations > 0) == (400, 0, 0, True)
+    assert (done.rows, done.replaced, done.late, done.deleted, done.generations > 0) == (400, 360, 0, 0, False)
     late = memwal_spark.upsert(events(spark, 500, 80), tmp_path / "t", sequence_by="seq")
-    assert (late.rows, late.late) == (80, 80)
+    assert (late.rows, late.replaced, late.late) == (80, 40, 40)
     assert found(tmp_path / "t") == expected(1000, 400)
     kept = memwal_spark.upsert(events(spark, 500), tmp_path / "t", sequence_by="seq", late_rows="keep")
-    assert (kept.rows, kept.late) == (40, 0)
+    assert (kept.rows, kept.replaced, kept.late) == (40, 0, 0)
     assert found(tmp_path / "t") == expected(500)
     with pytest.raises(PySparkException, match=r"\[MEMWAL_LATE_ROW\] late: \d+ rows?; the first is .*AMB-148"):
         memwal_spark.upsert(events(spark, 100), tmp_path / "t", sequence_by="seq", late_rows="fail")
+
+
+def test_only_where_late_rows_are_dropped_is_a_row_left_out_that_a_later_one_of_the_call_replaces(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    counts = {}
+    ways: tuple[LateRows, ...] = ("drop", "keep", "fail")
+    for late_rows in ways:
+        path = tmp_path / late_rows
+        bucketed(path)
+        done = memwal_spark.upsert(events(spark, 0, 60), path, sequence_by="seq", late_rows=late_rows)
+        entries = spark.read.format("memwal").option("table", "wal").load(str(path))
+        stored = entries.selectExpr("sum(rows)").collect()[0][0]
+        counts[late_rows] = (done.rows, done.replaced, done.late, stored)
+        assert found(tmp_path / late_rows) == expected(0, 60)
+    assert counts == {"drop": (60, 20, 0, 40), "keep": (60, 0, 0, 60), "fail": (60, 20, 0, 40)}
+    # A row that is late fails the job, also where a later one of its key comes with it.
+    with pytest.raises(PySparkException, match=r"\[MEMWAL_LATE_ROW\]"):
+        memwal_spark.upsert(events(spark, 40, 80), tmp_path / "fail", sequence_by="seq", late_rows="fail")
+
+
+def test_of_rows_of_one_key_and_sequence_one_stands_and_the_others_are_late(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    bucketed(tmp_path / "t")
+    rows = spark.createDataFrame(
+        [(1, 5, "a"), (1, 4, "b"), (1, 5, "a"), (2, 1, "c")], "id bigint, seq bigint, text string"
+    )
+    done = memwal_spark.upsert(rows, tmp_path / "t", sequence_by="seq")
+    assert (done.rows, done.replaced, done.late) == (4, 1, 1)
+    assert found(tmp_path / "t") == [(1, 5, "a"), (2, 1, "c")]
 
 
 def test_a_delete_column_deletes_and_an_older_row_does_not_bring_the_key_back(
@@ -78,7 +110,7 @@ def test_a_delete_column_deletes_and_an_older_row_does_not_bring_the_key_back(
     memwal_spark.upsert(events(spark, 1000), tmp_path / "t", sequence_by="seq")
     changes = events(spark, 2000, 80).withColumn("gone", (sf.col("seq") % 4 == 0) & (sf.col("seq") >= 2040))
     done = memwal_spark.upsert(changes, tmp_path / "t", sequence_by="seq", delete_column="gone")
-    assert (done.rows, done.late, done.deleted) == (80, 0, 10)
+    assert (done.rows, done.replaced, done.late, done.deleted) == (80, 40, 0, 10)
     memwal_spark.upsert(events(spark, 1500), tmp_path / "t", sequence_by="seq")
     assert found(tmp_path / "t") == [row for row in expected(2000, 80) if row[1] % 4]
 

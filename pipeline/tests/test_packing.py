@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from memwal import cellwise
 from memwal.region.sequences import comparable
 from memwal_spark import packing
-from memwal_spark.packing import ROWS, TASK, Packing, unpacked
+from memwal_spark.packing import GIVEN, ROWS, TASK, Packing, unpacked
 from memwal_spark.route import _values
 from pyspark.errors import PySparkException
 
@@ -64,6 +64,43 @@ def test_a_task_gets_all_its_rows_in_order_however_little_it_may_hold(
         found = pa.Table.from_batches(list(unpacked(runs(rows, of), "seq", held_bytes=held)))
     assert found["seq"].to_pylist() == sorted(rows["seq"].to_pylist())
     assert sorted(found.to_pylist(), key=lambda row: row["place"]) == rows.to_pylist()
+
+
+@given(
+    drawn=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9), st.sampled_from(["one", "two"])), min_size=1),
+    of=st.integers(1, 40),
+    held=st.sampled_from([1, 300, 1 << 20]),
+    kind=st.sampled_from(SEQUENCES),
+    texts=st.booleans(),
+)
+def test_rows_that_others_of_their_key_and_task_are_above_are_left_out_and_counted(
+    drawn: list[tuple[int, int, str]], of: int, held: int, kind: pa.DataType, texts: bool
+) -> None:
+    ids, sequences, regions = (list(each) for each in zip(*drawn, strict=True))
+    rows = numbered(sequences, kind)
+    rows = rows.append_column("id", pa.array([f"key {n}" for n in ids] if texts else ids))
+    rows = rows.append_column("region", pa.array(regions))
+    packs = Packing(
+        key=("id",), sequence_by="seq", values=None, region_column="region", buckets=None, known=("one", "two"),
+        standing_only=True,
+    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as small:
+        small.setattr(packing, "_PIECE_BYTES", 100)
+        small.setattr(packing, "CHUNK_BYTES", of * 20)
+        packed = list(packs.pack(rows.to_batches(max_chunksize=2)))
+        for task, region in enumerate(packs.known):
+            came = [row for row in rows.to_pylist() if row["region"] == region]
+            mine = [batch for batch in packed if batch[TASK].to_pylist() == [task]]
+            assert sum(sum(batch[GIVEN].to_pylist()) for batch in mine) == len(came)
+            found = [row for batch in unpacked(mine, "seq", key=["id"], held_bytes=held) for row in batch.to_pylist()]
+            highest = {row["id"]: row["seq"] for row in sorted(came, key=lambda row: row["seq"])}
+            standing = [row for row in came if row["seq"] == highest[row["id"]]]
+            assert [row["seq"] for row in found] == sorted(row["seq"] for row in found)
+            told = sorted(found, key=lambda row: row["place"])
+            assert [row for row in told if row in standing] == standing
+            assert all(row in came for row in told)
+            if held == 1 << 20:
+                assert told == standing
 
 
 def test_what_a_task_may_not_hold_lies_in_sparks_local_folder_until_it_is_read(

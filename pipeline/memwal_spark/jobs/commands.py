@@ -114,6 +114,7 @@ def write(
             )
         return {
             "rows": done.rows,
+            "replaced": done.replaced,
             "late": done.late,
             "deleted": done.deleted,
             "generations": done.generations,
@@ -130,8 +131,9 @@ def write(
     skipped = f"; {before} of {asked} tasks wrote nothing, since they were finished before" if before else ""
     regions = sum(task["region_id"] is not None for task in found["tasks"])
     typer.echo(
-        f"{counted(found['rows'], 'row')} into {counted(regions, 'region')}: {found['late']:,} late, "
-        f"{counted(found['deleted'], 'delete')}, {counted(found['generations'], 'generation')} flushed{skipped}"
+        f"{counted(found['rows'], 'row')} into {counted(regions, 'region')}: {found['replaced']:,} replaced, "
+        f"{found['late']:,} late, {counted(found['deleted'], 'delete')}, "
+        f"{counted(found['generations'], 'generation')} flushed{skipped}"
     )
 
 

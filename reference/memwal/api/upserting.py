@@ -55,7 +55,8 @@ class OpenWriters:
                     raise
                 with self.closing():
                     raise
-        return PutResult(rows=sum(each.rows for each in done), late=sum(each.late for each in done))
+        sums = {name: sum(getattr(each, name) for each in done) for name in ("rows", "late", "replaced")}
+        return PutResult(**sums)
 
     def __bool__(self) -> bool:
         """Whether any is open."""

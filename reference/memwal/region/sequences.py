@@ -56,6 +56,8 @@ class PutResult:
     the others would never be read, since a write is atomic."""
     late: int = 0
     """Rows that were left out, since their sequence was not higher than the one that stands for their key."""
+    replaced: int = 0
+    """Those of ``rows`` that were not stored, since a later row of their key was in the same write."""
 
 
 @implements("AMB-148")

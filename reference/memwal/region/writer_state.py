@@ -123,7 +123,7 @@ class WriterState:
         self.insert(fresh)
         self.comparison.written(fresh, compared)
         late = 0 if compared is None else int(compared.late.sum())
-        return PutResult(rows.num_rows - late, late)
+        return PutResult(rows.num_rows - late, late, rows.num_rows - late - fresh.num_rows)
 
     @property
     def timed(self) -> bool:

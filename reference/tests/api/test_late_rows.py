@@ -99,7 +99,7 @@ def test_within_one_write_a_row_is_late_behind_a_higher_or_equal_one_of_its_key(
     table = create(tmp_path / "t")
     mixed = rows((1, 3, "a"), (2, 7, "x"), (1, 5, "b"), (1, 4, "late"), (2, 7, "same"), (1, 5, "same"), (1, 6, "c"))
     with table.writer(sequence_by="seq") as writer:
-        assert writer.put(mixed) == PutResult(4, 3)
+        assert writer.put(mixed) == PutResult(4, 3, replaced=2)
     assert found(table) == [(1, 6, "c"), (2, 7, "x")]
 
 
@@ -166,7 +166,7 @@ def test_keys_are_read_only_when_a_row_is_not_above_all_stored_sequences(
     table = create(tmp_path / "t")
     table.base.append(rows(*((i, i, "old") for i in range(40)), (40, None, "unknown")))
     with table.writer(sequence_by="seq") as writer:
-        assert writer.put(rows((1, 40, "a"), (2, 42, "b"), (1, 39 + 2, "c"))) == PutResult(3)
+        assert writer.put(rows((1, 40, "a"), (2, 42, "b"), (1, 39 + 2, "c"))) == PutResult(3, replaced=1)
         assert writer.put(rows((1, 43, "d"), (50, 44, "new"))) == PutResult(2)
         assert asked == [False]
         # 50 was written before the keys were read, 3 and 40 are stored, 2 stands at 42 by this writer's own row.
@@ -318,7 +318,7 @@ def test_of_a_write_with_many_rows_of_one_key_the_last_ones_are_stored_and_all_o
     table = create(tmp_path / "t")
     with table.writer(sequence_by="seq") as writer:
         done = writer.put(rows((1, 5, "a"), (1, 7, "b"), (2, 7, "c"), (1, 6, "late"), (2, 9, "d"), (2, 9, "equal")))
-        assert (done, writer.rows) == (PutResult(4, 2), 2)
+        assert (done, writer.rows) == (PutResult(4, 2, replaced=2), 2)
         # Few that share their key stay as they are: nobody reads the older one all the same.
         several = [(number, 10, "e") for number in range(20)]
         assert writer.put(rows(*several, (3, 11, "f"))) == PutResult(21)
