@@ -112,16 +112,8 @@ def write(
                 flush_every_rows=flush_every_rows,
                 storage=_options(storage),
             )
-        return {
-            "rows": done.rows,
-            "replaced": done.replaced,
-            "late": done.late,
-            "deleted": done.deleted,
-            "generations": done.generations,
-            "skipped": done.skipped,
-            "finished_before": done.finished_before,
-            "tasks": [dict(task) for task in done.tasks],
-        }
+        told = ("rows", "replaced", "late", "deleted", "generations", "skipped", "finished_before")
+        return {name: getattr(done, name) for name in told} | {"tasks": [dict(task) for task in done.tasks]}
 
     found = _attempted(job)
     if as_json:
@@ -129,11 +121,10 @@ def write(
         return
     before, asked = found["finished_before"], len(found["tasks"])
     skipped = f"; {before} of {asked} tasks wrote nothing, since they were finished before" if before else ""
-    regions = sum(task["region_id"] is not None for task in found["tasks"])
+    regions = counted(sum(task["region_id"] is not None for task in found["tasks"]), "region")
     typer.echo(
-        f"{counted(found['rows'], 'row')} into {counted(regions, 'region')}: {found['replaced']:,} replaced, "
-        f"{found['late']:,} late, {counted(found['deleted'], 'delete')}, "
-        f"{counted(found['generations'], 'generation')} flushed{skipped}"
+        f"{counted(found['rows'], 'row')} into {regions}: {found['replaced']:,} replaced, {found['late']:,} late, "
+        f"{counted(found['deleted'], 'delete')}, {counted(found['generations'], 'generation')} flushed{skipped}"
     )
 
 
