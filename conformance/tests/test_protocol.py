@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from memwal_conformance import cells, protocol
+from memwal_conformance.adapters.aided import BASE_WRITER
 from memwal_conformance.cells import CellError
 from memwal_conformance.protocol import AdapterError, Hello, ProtocolViolation
 
@@ -17,7 +18,7 @@ ROWS = {
 
 def test_every_role_has_messages_and_every_message_has_both_parts() -> None:
     roles = {message.role for message in protocol.messages().values()}
-    assert roles == {"all", "capability", *protocol.ROLES}
+    assert roles == {"all", "capability", BASE_WRITER, *protocol.ROLES}
     for message in protocol.messages().values():
         assert set(message.schema["$defs"]) == {"params", "result"}, message.name
         assert message.description.endswith("."), message.name

@@ -209,6 +209,7 @@ def summary(hello: Hello, tallies: Iterable[Tally], results: Iterable[CaseResult
         "partial": list(hello.partial),
         "without": list(hello.without),
         "helped": list(hello.helped),
+        "lent": list(hello.lent),
         "capabilities": sorted(hello.capabilities),
         "revisions": {
             t.revision: {

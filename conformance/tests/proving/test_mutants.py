@@ -526,7 +526,9 @@ AWAY, LIMIT, LOOPS = (
 def test_a_change_is_tried_with_the_tests_that_enter_its_block_and_pass_those_of_narrow_files_first(
     toy_pass: Path,
 ) -> None:
-    table = watching.table(toy_pass / "out", 60, toy_pass)
+    recorded = watching.table(toy_pass / "out", 60, toy_pass)
+    # What they really take is a matter of the machine.
+    table = dataclasses.replace(recorded, seconds=dict.fromkeys(recorded.seconds, 0.5))
     assert {name: set(tests) for name, tests in table.entering.items()} == {
         "memwal.toy:within": {AWAY, LIMIT},
         "memwal.toy:other": {LOOPS},
