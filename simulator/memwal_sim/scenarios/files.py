@@ -15,7 +15,7 @@ from ..outcomes import FATES, FAULTS, Fate
 from ..process import Process
 from ..store import Contents, Traits
 from ..world import World
-from . import clients, columns, first_seconds, ground, indexed, late, one_region, scripts, sharded, specs
+from . import asking, clients, columns, first_seconds, ground, indexed, late, one_region, scripts, sharded, specs
 from .actors import Workplace
 from .questions import QUESTIONS
 from .scenario import Scenario, ScenarioSetting
@@ -88,6 +88,7 @@ GROUNDS: Mapping[str, Callable[[DataTable], Ground]] = {
     "specs": partial(_specs, words=specs.WORDS),
     "columns": partial(_specs, words=columns.WORDS),
     "vectors": lambda _: Ground(sharded.place, first_seconds.WORDS, first_seconds.with_vectors),
+    "asked": lambda _: Ground(sharded.place, asking.WORDS, asking.world),
     "late": lambda _: Ground(partial(clients.place, collected=True), late.WORDS, late.world),
     "indexed without specs": lambda _: Ground(sharded.place, first_seconds.INDEXED, first_seconds.with_an_index),
 }

@@ -73,7 +73,7 @@ class Scenario:
         return find, (self.name,)
 
 
-AREAS = ("writers", "putters", "jobs", "commits", "specs", "columns", "index", "late", "first_seconds")
+AREAS = ("writers", "putters", "jobs", "commits", "specs", "columns", "index", "late", "first_seconds", "asking")
 """Files of ``data/scenarios``, and the module `commits`, whose scenarios are made by code."""
 
 

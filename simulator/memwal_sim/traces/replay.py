@@ -189,7 +189,7 @@ class _Replaying:
     ) -> None:
         """``elsewhere``: bytes are others; requests, and replies in words, are what can differ.
 
-        ``judging``: oracles are asked after each step; else only where something has to be so.
+        ``judging``: oracles are asked at the beginning and after each step; else only where something has to be so.
         """
         self.simulation = simulation
         self.elsewhere = elsewhere
@@ -202,6 +202,8 @@ class _Replaying:
         self.diverged_at: int | None = None
         self.violation: Violation | None = None
         self.violation_at: int | None = None
+        if judging:
+            self.judge()
         if watch is not None:
             watch(simulation, None)
 

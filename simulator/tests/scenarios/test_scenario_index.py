@@ -134,15 +134,33 @@ def test_what_a_search_finds_too_much_and_what_it_misses_are_violations() -> Non
     assert clauses == {"stale": "READ-002", "twice": "READ-002", "other value": "READ-002", "missing": "READ-001"}
 
 
-def test_the_fixture_is_a_table_with_two_indexes_and_can_be_made_again(tmp_path: Path) -> None:
-    make.make(tmp_path / "again.zip")
+@pytest.mark.parametrize(
+    ("name", "rows", "indexes"),
+    [
+        ("indexed_table", [{"id": "base", "value": "v0"}], ["by_id", "by_value"]),
+        (
+            "asked_table",
+            [
+                {"id": "a", "value": "v3", "at": [3.0], "text": "fox red red red"},
+                {"id": "b", "value": "v5", "at": [5.0], "text": "fox red red red red red"},
+                {"id": "c", "value": "v7", "at": [7.0], "text": "fox red red red red red red red"},
+                {"id": "d", "value": "v9", "at": [9.0], "text": "fox red red red red red red red red red"},
+            ],
+            ["by_text", "by_value"],
+        ),
+    ],
+)
+def test_a_fixture_is_a_table_with_indexes_and_can_be_made_again(
+    name: str, rows: list[dict[str, object]], indexes: list[str], tmp_path: Path
+) -> None:
+    make.make(name, tmp_path / "again.zip")
     with zipfile.ZipFile(tmp_path / "again.zip") as archive:
         again = Contents({path: archive.read(path) for path in archive.namelist()})
-    for name, contents in {"kept": fixtures.load("indexed_table"), "again": again}.items():
-        dump(contents, tmp_path / name)
-        opened = lance.dataset(str(tmp_path / name))
-        assert opened.to_table().to_pylist() == [{"id": "base", "value": "v0"}]
-        assert sorted(index.name for index in opened.describe_indices()) == ["by_id", "by_value"]
+    for kind, contents in {"kept": fixtures.load(name), "again": again}.items():
+        dump(contents, tmp_path / kind)
+        opened = lance.dataset(str(tmp_path / kind))
+        assert opened.to_table().to_pylist() == rows
+        assert sorted(index.name for index in opened.describe_indices()) == indexes
 
 
 def test_writes_that_are_put_together_share_one_wal_entry() -> None:

@@ -1,0 +1,27 @@
+"""Each source scores its rows by its own statistics."""
+
+from memwal.maintained.bm25 import CorpusStatistics
+from memwal.read.ranking import Ranked
+from memwal.read.text import Documents, GlobalBM25
+from memwal_sim.bugs import Bug
+
+_rank = Documents.rank
+
+
+async def _alone(documents: Documents, everything: GlobalBM25) -> Ranked:
+    """In place of ranking by the statistics of all sources together."""
+    await everything.statistics()
+    own = sum((corpus.statistics() for _, corpus in documents.found), CorpusStatistics())
+    return await _rank(documents, GlobalBM25(everything.child, everything.documents, found=own))
+
+
+BUG = Bug(
+    name="statistics_of_each_source",
+    clause="PLAN-024",
+    what="A text search scores the rows of each source by the number and length of texts in that source alone.",
+    why="A word that is rare in one source counts more there: the best rows of a small generation come first.",
+    scenario="asked_every_way",
+    oracle="a text search scores as one table does",
+    violated="PLAN-024",
+    replaced={"memwal.read.text:Documents.rank": _alone},
+)
