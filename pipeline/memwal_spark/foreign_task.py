@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from memwal import cellwise
 from memwal.keys import last_of_each
+from memwal.region.sequences import PutResult
 from pyspark.sql.datasource import WriterCommitMessage
 
 from .errors import sentences
@@ -37,16 +37,7 @@ if TYPE_CHECKING:
 PREPARED = 1
 """Epoch of a region that the job has claimed once, so that its manifest says of which region spec it is."""
 DELETED = "deleted"
-_STORED = "memwal.stored_sequence"
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignPut:
-    """What a put or a delete did."""
-
-    rows: int
-    late: int
-    replaced: int = 0
+_STORED, _PLACE = "memwal.stored_sequence", "memwal.place"
 
 
 class AcknowledgedRows:
@@ -108,23 +99,23 @@ class ForeignRegionWriter:
         folder = Path(self._writer.acknowledged)
         return AcknowledgedRows(folder, self.region_id, self.epoch, self._attempt, schema, self._by)
 
-    def put(self, rows: pa.Table, *, durable: bool = True) -> ForeignPut:
+    def put(self, rows: pa.Table, *, durable: bool = True) -> PutResult:
         """Put those of ``rows`` that are newer than what is stored."""
-        wanted = self._newer(rows) if self._compares else rows
+        wanted, result = self._compared(rows)
         if wanted.num_rows:
             params = {"writer": self._handle, "rows": stream(wanted), "durable": durable}
             self._process.call("writer.put", params)
             self._notes.add(wanted, deleted=False)
-        return ForeignPut(wanted.num_rows, rows.num_rows - wanted.num_rows)
+        return result
 
-    def delete(self, rows: pa.Table, *, durable: bool = True) -> ForeignPut:
+    def delete(self, rows: pa.Table, *, durable: bool = True) -> PutResult:
         """Delete the keys of ``rows``, which have the sequence too, where what is stored is older."""
-        wanted = self._newer(rows) if self._compares else rows
+        wanted, result = self._compared(rows)
         if wanted.num_rows:
             keys = wanted.select(list(self._table.primary_key))
             self._process.call("writer.delete", {"writer": self._handle, "keys": stream(keys), "durable": durable})
             self._notes.add(wanted, deleted=True)
-        return ForeignPut(wanted.num_rows, rows.num_rows - wanted.num_rows)
+        return result
 
     def flush(self) -> int | None:
         """Flush the MemTable; an implementation may have to claim its region again for that."""
@@ -141,14 +132,19 @@ class ForeignRegionWriter:
             (int(end) for name, end in self._table.log_ends().items() if name == self.region_id), 0
         )
 
-    def _newer(self, rows: pa.Table) -> pa.Table:
+    def _compared(self, rows: pa.Table) -> tuple[pa.Table, PutResult]:
+        """What is to be written of ``rows``, which are in sequence order: the last row of each key that is not late."""
+        if not self._compares:
+            return rows, PutResult(rows.num_rows)
         key = list(self._table.primary_key)
         self._table.refresh()
-        last = last_of_each(rows, self._table.primary_key)
-        stored = self._table.get(last.select(key), columns=[*key, self._by]).rename_columns([*key, _STORED])
-        both = last.join(stored, keys=key)
-        newer = pc.fill_null(pc.greater(both[self._by], both[_STORED]), True)
-        return both.filter(newer).select(rows.schema.names).sort_by(self._by).cast(rows.schema)
+        stored = self._table.get(last_of_each(rows.select(key), key), columns=[*key, self._by])
+        places = rows.select([*key, self._by]).append_column(_PLACE, pa.array(range(rows.num_rows)))
+        both = places.join(stored.rename_columns([*key, _STORED]), keys=key).sort_by(_PLACE)
+        newer = rows.filter(pc.fill_null(pc.greater(both[self._by], both[_STORED]), True))
+        last = last_of_each(newer, key)
+        late = rows.num_rows - newer.num_rows
+        return last, PutResult(newer.num_rows, late, newer.num_rows - last.num_rows)
 
 
 def stored_epoch(table: Table, region: str) -> int:

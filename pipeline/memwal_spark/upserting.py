@@ -18,6 +18,7 @@ import pyarrow as pa
 from memwal.codec.marks import Mark
 from memwal.errors import InvalidArgument
 from memwal.region.sequences import LateRows
+from memwal.words import counted
 
 from .errors import plain_errors, sentences
 from .options import STORAGE_PREFIX, for_writing
@@ -37,12 +38,21 @@ _RANDOM_BITS = 20
 """Of the number of a call; what is above them is its time in steps of a millisecond."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Upserted:
     """What a write did."""
 
     tasks: tuple[Mapping[str, Any], ...]
     """Of each task what `memwal_spark.write.TaskWritten` says, by partition."""
+
+    def __repr__(self) -> str:
+        before = f"{self.finished_before} of {counted(len(self.tasks), 'task')} wrote nothing"
+        regions = counted(sum(task["region_id"] is not None for task in self.tasks), "region")
+        return (
+            f"{counted(self.rows, 'row')} into {regions}: {self.replaced:,} replaced, {self.late:,} late, "
+            f"{counted(self.deleted, 'delete')}, {counted(self.generations, 'generation')} flushed"
+            + (f"; {before}, since they were finished before" if self.finished_before else "")
+        )
 
     @property
     def rows(self) -> int:

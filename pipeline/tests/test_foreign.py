@@ -6,7 +6,7 @@ The writer of a task is driven here without Spark, as two attempts of one task w
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from memwal.errors import InvalidArgument
+from memwal.region.sequences import PutResult
 from memwal_spark import validate
 from memwal_spark.change_log import ChangeLog
 from memwal_spark.folder import Folder
@@ -29,12 +30,17 @@ from rich.console import Console
 
 BROKEN = f"{sys.executable} -m memwal_conformance.proving.broken"
 SCHEMA = pa.schema(
-    [pa.field("id", pa.int64(), nullable=False), pa.field("seq", pa.int64(), nullable=False), ("text", pa.string())]
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("seq", pa.int64(), nullable=False),
+        ("text", pa.string()),
+        ("parts", pa.list_(pa.int32())),
+    ]
 )
 
 
-def rows(first: int, last: int) -> pa.Table:
-    return pa.Table.from_pylist([{"id": n % 7, "seq": n, "text": str(n)} for n in range(first, last)], SCHEMA)
+def rows(sequences: Iterable[int]) -> pa.Table:
+    return pa.Table.from_pylist([{"id": n % 7, "seq": n, "text": str(n), "parts": [n]} for n in sequences], SCHEMA)
 
 
 @contextmanager
@@ -47,13 +53,13 @@ def opened(writer: ForeignWriter, place: TableOption, region: str, attempt: int)
         yield opened
 
 
-def run(tmp_path: Path, command: str, revision: str = "B") -> tuple[list[int], list[str]]:
-    """Rows that the second attempt leaves out, put by put, and what is found; the first is killed behind a flush."""
+def run(tmp_path: Path, command: str, revision: str = "B") -> tuple[list[PutResult], list[str]]:
+    """What the second attempt does, put by put, and what is found; the first is killed behind a flush."""
     folder = Folder(tmp_path)
     folder.clear()
     memwal.create(folder.table, SCHEMA, primary_key=["id"], revision=revision, spec=memwal.bucket("bucket", "id", 1))
     log = ChangeLog(name="log", key=("id",), sequence="seq", schema=SCHEMA, rows=40, region_by=("id",))
-    pa.parquet.write_table(rows(0, 40), folder.log)
+    pa.parquet.write_table(rows(range(40)), folder.log)
     found = working_writer(command, revision, folder, log, PhaseProgress(Console(stderr=True)))
     assert isinstance(found, ForeignRun)
     found.prepare([{"bucket": 0}])
@@ -61,19 +67,20 @@ def run(tmp_path: Path, command: str, revision: str = "B") -> tuple[list[int], l
     place = TableOption(path=str(folder.table))
     with suppress(ZeroDivisionError), opened(found.writer, place, region, 0) as first:
         for at in (0, 10):
-            first.put(rows(at, at + 10))
+            first.put(rows(range(at, at + 10)))
         first.flush()
-        first.put(rows(20, 30))
+        first.put(rows(range(20, 30)))
         raise ZeroDivisionError
     with opened(found.writer, place, region, 1) as second:
-        late = [second.put(rows(first, last)).late for first, last in ((0, 10), (10, 20), (20, 30), (30, 33))]
+        done = [second.put(rows(range(first, first + 10))) for first in (0, 10, 20)]
+        done.append(second.put(rows((28, 30, 31, 37))))
         second.flush()
     found.ask_regions()
     found.judge("when it has written")
     found.overtake()
     found.flush()
     found.judge("in the end")
-    return late, [finding for phase in found.judged for finding in phase.findings]
+    return done, [finding for phase in found.judged for finding in phase.findings]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +100,7 @@ def test_a_planted_fault_is_found_under_its_clause(tmp_path: Path, planted: str,
 
 @pytest.mark.parametrize(("name", "revision"), [("reference", "B"), ("native", "R")])
 def test_an_honest_writer_has_no_findings(tmp_path: Path, name: str, revision: str) -> None:
-    assert run(tmp_path, name, revision) == ([10, 10, 10, 0], [])
+    assert run(tmp_path, name, revision) == ([PutResult(0, 10)] * 3 + [PutResult(3, 1, replaced=1)], [])
 
 
 def adapter(*replies: str) -> ForeignWriter:

@@ -29,12 +29,15 @@ GRACE_MS = gc_options.duration_ms(gc_options.GRACE)
 """Grace time where the caller says nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Collected(JobDone):
     """What a collection did: the tasks, one a region, and one of the table if that failed; and the report of all."""
 
     report: GcReport
     """What `memwal.Table.gc` returns: all that was done."""
+
+    def __repr__(self) -> str:
+        return "\n".join([repr(self.report), *self.errors])
 
 
 def gc(

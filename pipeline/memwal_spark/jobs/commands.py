@@ -22,6 +22,7 @@ from rich.console import Console
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from ..upserting import Upserted
     from .collecting import Collected
     from .spread import JobDone, Tell
     from .tracing import Traced
@@ -87,7 +88,7 @@ def write(
     Columns get the table's types where no value changes; missing and unknown columns are errors.
     """
 
-    def job() -> dict[str, Any]:
+    def job() -> Upserted:
         from . import loading, sessions
 
         if (txn_app_id is None) != (txn_version is None):
@@ -96,7 +97,7 @@ def write(
         if format_ is not None:
             check_name("format", format_, ("parquet", "json", "csv"))
         with sessions.started("memwal spark write", master) as spark, _busy("writing"):
-            done = loading.write(
+            return loading.write(
                 spark,
                 table,
                 sources,
@@ -112,20 +113,14 @@ def write(
                 flush_every_rows=flush_every_rows,
                 storage=_options(storage),
             )
-        told = ("rows", "replaced", "late", "deleted", "generations", "skipped", "finished_before")
-        return {name: getattr(done, name) for name in told} | {"tasks": [dict(task) for task in done.tasks]}
 
-    found = _attempted(job)
+    done = _attempted(job)
     if as_json:
+        told = ("rows", "replaced", "late", "deleted", "generations", "skipped", "finished_before")
+        found = {name: getattr(done, name) for name in told} | {"tasks": [dict(task) for task in done.tasks]}
         typer.echo(json.dumps(found, indent=2))
-        return
-    before, asked = found["finished_before"], len(found["tasks"])
-    skipped = f"; {before} of {asked} tasks wrote nothing, since they were finished before" if before else ""
-    regions = counted(sum(task["region_id"] is not None for task in found["tasks"]), "region")
-    typer.echo(
-        f"{counted(found['rows'], 'row')} into {regions}: {found['replaced']:,} replaced, {found['late']:,} late, "
-        f"{counted(found['deleted'], 'delete')}, {counted(found['generations'], 'generation')} flushed{skipped}"
-    )
+    else:
+        typer.echo(repr(done))
 
 
 def merge(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from memwal.errors import MemwalError
+from memwal.words import counted, grid
 
 from ..settling import settle
 
@@ -62,13 +63,25 @@ class Hot:
     """Its rows by those of the median region."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class JobDone:
     """What a job did, task by task."""
 
     tasks: tuple[TaskDone, ...]
     compacted: int = 0
     """Small fragments of the base table that a merge then rewrote as fewer."""
+
+    def __repr__(self) -> str:
+        lines = [f"{counted(len(self.tasks) - len(self.failed), 'task')} done, {len(self.failed)} failed"]
+        columns = list(dict.fromkeys(name for task in self.tasks for name in task.found or {}))
+        cells = [(task.item, *(_cell((task.found or {}).get(name, "-")) for name in columns)) for task in self.tasks]
+        lines += [grid(("task", *columns), cells)] if cells else []
+        return "\n".join([*lines, *self.errors])
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """A line for each task that failed."""
+        return tuple(f"failed: {task.item}: {task.error}" for task in self.failed)
 
     @property
     def failed(self) -> tuple[TaskDone, ...]:
@@ -88,6 +101,11 @@ class JobDone:
     def total(self, name: str) -> int:
         """Sum of the number ``name`` over the tasks that did their work."""
         return sum(int(task.found[name]) for task in self.tasks if task.found is not None)
+
+
+def _cell(value: object) -> object:
+    """A value of a task in a table: how many there are of what is several."""
+    return len(value) if isinstance(value, list | tuple | dict) else value
 
 
 def spread(spark: SparkSession, items: Sequence[str], work: Work, tell: Tell | None = None) -> tuple[TaskDone, ...]:

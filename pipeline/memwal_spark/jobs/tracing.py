@@ -53,11 +53,14 @@ class KeyHistory:
     """The row that a read finds; None if there is none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Traced(JobDone):
     """The tasks, one a region and one for the base table, and the histories of the keys in their order."""
 
     histories: tuple[KeyHistory, ...]
+
+    def __repr__(self) -> str:
+        return "\n".join([*map(told, self.histories), *self.errors])
 
 
 def why(

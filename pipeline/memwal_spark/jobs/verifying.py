@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Verified(JobDone):
     """What looking at a table found: the tasks, one a region and one for all of the table, and the report."""
 
     report: Report
     """What `memwal.verify` returns; ``unlooked`` names what a task has failed to look at."""
+
+    def __repr__(self) -> str:
+        return "\n".join([repr(self.report), *self.errors])
 
 
 def verify(
