@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import wraps
 from inspect import isfunction, signature
 from numbers import Real
-from types import NoneType, UnionType
+from types import NoneType, SimpleNamespace, UnionType
 from typing import Any, Literal, NewType, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from .errors import InvalidArgument
@@ -57,7 +57,11 @@ def checked_methods(cls: type[T]) -> type[T]:
 
 def _kinds(function: Callable[..., object]) -> dict[str, Kind]:
     """What each parameter of ``function`` takes, without those that take anything. Never empty."""
-    found = {name: _kind(hint) for name, hint in get_type_hints(function).items()}
+    arguments = SimpleNamespace(
+        __annotations__={name: hint for name, hint in function.__annotations__.items() if name != "return"}
+    )
+    hints = get_type_hints(arguments, function.__globals__)
+    found = {name: _kind(hint) for name, hint in hints.items()}
     return {name: kind for name, kind in found.items() if kind is not None} | {"return": ("anything", _anything)}
 
 

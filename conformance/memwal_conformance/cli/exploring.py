@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from memwal.cli.terminal import entries
 from memwal.errors import InvalidArgument, check_name
 from memwal_sim.cli.terminal import mistakes_are_usage
 
@@ -61,8 +62,7 @@ def explore(
     with mistakes_are_usage():
         known = known_lives.load(lives or known_lives.FILE)
         if list_lives:
-            for each in known.values():
-                typer.echo(f"{each.name:<22} {each.about}")
+            entries((each.name, each.about) for each in known.values())
             return
         for name in life or ():
             check_name("life", name, sorted(known))

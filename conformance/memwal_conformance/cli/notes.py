@@ -38,8 +38,7 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List the notes: number, kind, severity, title."""
-    from ..generated.notes import sections
-    from ..registry.clauses import ambiguities
+    from ..registry.clauses import ambiguities, sections
 
     for what, word, known in (("kind", kind, KINDS), ("severity", severity, SEVERITIES)):
         if word:
@@ -68,8 +67,8 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show one note: which sections it is about, what the engine does, and a wording for the texts."""
-    from ..generated.notes import PAGE, hazards, sections
-    from ..registry.clauses import ambiguities, clauses, switches
+    from ..generated.notes import PAGE, hazards
+    from ..registry.clauses import ambiguities, clauses, sections, switches
 
     known = {each.id: each for each in ambiguities()}
     wanted = f"AMB-{int(note):02d}" if note.isdecimal() else note.upper()
@@ -129,8 +128,7 @@ def readings(as_json: Json = False) -> None:
 
 def as_dict(note: Ambiguity) -> dict[str, Any]:
     """A note as JSON."""
-    from ..generated.notes import sections
-    from ..registry.clauses import clauses
+    from ..registry.clauses import clauses, sections
 
     return {
         "id": note.id,

@@ -14,7 +14,7 @@ from memwal_sim.evidence import recorded
 from memwal_sim.traces.sketch import sketch
 from memwal_sim.traces.trace import load as load_trace
 
-from ..registry.clauses import ROOT, Ambiguity, ambiguities, cited, clauses, marked, switches
+from ..registry.clauses import ROOT, Ambiguity, ambiguities, cited, marked, sections, switches
 from ..reporting import markdown
 
 PAGE = ROOT / "SPEC_NOTES.md"
@@ -96,11 +96,6 @@ def _picture(shown: Sequence[str]) -> list[str]:
 
 def _listed(places_: Sequence[str]) -> str:
     return "; ".join(places_) or "no clause of the registry"
-
-
-def sections(note: Ambiguity) -> tuple[str, ...]:
-    """The sections that the clauses which name the note are from, as ``MemWAL revision B: WAL Entry``, sorted."""
-    return tuple(sorted({place for each in clauses() if note.id in each.ambiguities for place in each.place}))
 
 
 def hazards() -> Evidence:

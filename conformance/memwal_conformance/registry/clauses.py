@@ -213,6 +213,20 @@ def clauses(folder: Path = CLAUSES) -> tuple[Clause, ...]:
     return tuple(found.values())
 
 
+def sections(note: Ambiguity) -> tuple[str, ...]:
+    """The sections that the clauses which name the note are from, as ``MemWAL revision B: WAL Entry``, sorted."""
+    return tuple(sorted(_places().get(note.id, ())))
+
+
+@cache
+def _places() -> Mapping[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for clause in clauses():
+        for note in clause.ambiguities:
+            found.setdefault(note, set()).update(clause.place)
+    return found
+
+
 def _word(entry: DataTable, key: str, default: str | None = None) -> str:
     """The text ``key``, which is one of its `_VALUES`."""
     with entry.placed():

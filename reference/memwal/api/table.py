@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..arguments import checked_methods
 from ..codec.index_details import RegionSpec
@@ -14,7 +14,6 @@ from ..index import backlog as waiting
 from ..index import drained, maintaining, regions
 from ..index.backlog import RegionBacklog
 from ..index.transforms import SpecRequest
-from ..invariants import Report
 from ..jobs import collector, index_builder, spec_change
 from ..jobs.defaults import COMMIT_EVERY, COMPACT_OVER
 from ..jobs.merger import Failure, Merged, merge_regions
@@ -26,8 +25,11 @@ from ..table.state import TableState
 from .base import BaseTable
 from .regions import Regions, parsed_region
 from .reports import CatchUpReport, GcReport, MergeReport, ReportRows, first
-from .verifying import RepairReport, repair_place, verify_place
 from .writer import Writer
+
+if TYPE_CHECKING:
+    from ..invariants import Report
+    from .verifying import RepairReport
 
 
 @checked_methods
@@ -243,11 +245,15 @@ class Table(Regions):
 
         Every file is read anew.
         """
+        from .verifying import verify_place
+
         unremembered = replace(self._place, io=replace(self._place.io, remembers=False))
         return verify_place(unremembered, None, fast=fast)
 
     def repair(self, *, dry_run: bool = False) -> RepairReport:
         """Repair what can be repaired without losing anything. See `memwal.repair`."""
+        from .verifying import repair_place
+
         self._check_not_pinned()
         return repair_place(self._place, dry_run=dry_run)
 

@@ -28,10 +28,10 @@ def enter(command: str, tell: Callable[[str], None]) -> None:
 
     ``tell`` gets a line for each file that ended a process.
     """
-    from memwal.codec import native
-
     if command not in GUARDED or not hasattr(os, "fork"):
         return
+    from memwal.codec import native
+
     deadly: dict[str, str] = {}
     while True:
         memory = mmap(-1, native.MARK_BYTES)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from memwal.violations import Violation
 
 _WIDTH = 1 << 16
-"""Lines are not broken: the terminal does that, and what is piped stays one line for each thing."""
+"""Of a tree that is piped: one line for each thing. A terminal's own width breaks them within the branches."""
 
 
 def register(app: typer.Typer) -> None:
@@ -48,8 +48,8 @@ def register(app: typer.Typer) -> None:
         if json_:
             out.print_json(json.dumps({"damaged": len(found), **as_json(node)}))
         else:
-            wide = Console(file=out.file, width=_WIDTH, force_terminal=out.is_terminal, highlight=False)
-            wide.print(_tree(node), soft_wrap=True)
+            paper = out if out.is_terminal else Console(file=out.file, width=_WIDTH)
+            paper.print(_tree(node), highlight=False)
             out.print(f"{len(found)} damaged" if found else "no damage", style="red" if found else "")
         if found:
             raise typer.Exit(1)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table as Grid
 
 import memwal
@@ -77,7 +78,7 @@ def _grid(regions: Sequence[memwal.RegionInfo], waiting: dict[str, RegionBacklog
         found, manifest = waiting.get(region.region_id), region.manifest
         grid.add_row(
             str(region.region_id)[:SHORT],
-            values_text(region.values),
+            escape(values_text(region.values)),
             str(manifest.epoch) if manifest else "-",
             str(region.merged or "-"),
             f"{len(found.generations):,}" if found else "0",

@@ -89,7 +89,7 @@ class _Lance(ModuleType):
 
 
 class _LanceLater(Loader):
-    """Lets the engine's commands import ``lance.file`` without all of pylance, which takes 0.2 s."""
+    """Lets commands import ``lance.file`` without all of pylance, which takes 0.2 s."""
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         found = PathFinder.find_spec(name) if name == "lance" else None
@@ -109,8 +109,7 @@ def main() -> None:
     set_threshold(100_000)  # what is imported lives as long as the process: looking for garbage in it takes a tenth
     command = groups.command_of(sys.argv[1:])
     own = command in {each.name or getattr(each.callback, "__name__", "") for each in app.registered_commands}
-    if own:
-        sys.meta_path[:0] = [_NoFrames(), _LanceLater()]
+    sys.meta_path[:0] = [*[_NoFrames()] * own, _LanceLater()]
     guard.enter(command, tell)
     try:
         app()

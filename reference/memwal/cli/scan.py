@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table as Grid
 
 import memwal
@@ -55,9 +56,9 @@ def scan(
     if as_json:
         print_json({"rows": found.num_rows, "shown": shown.to_pylist()})
         return
-    grid = Grid(*found.schema.names)
+    grid = Grid(*map(escape, found.schema.names))
     for row in shown.to_pylist():
-        grid.add_row(*(str(value) for value in row.values()))
+        grid.add_row(*(escape(str(value)) for value in row.values()))
     out.print(grid)
     say(f"{counted(found.num_rows, 'row')}, {shown.num_rows} shown")
 

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from memwal.cli.endings import TABLE
 
-out, err = Console(), Console(stderr=True)
+out, err = Console(emoji=False), Console(stderr=True, emoji=False)
 
 
 def _named(context: typer.Context, value: str) -> str:
@@ -85,8 +85,11 @@ def entries(told: Iterable[tuple[str, str]]) -> None:
     """A list of names, each with what is said of it in whole words below: fits a terminal of any width."""
     for head, text in told:
         name, _, rest = head.partition(" ")
-        out.print(f"[bold]{escape(name)}[/] {escape(rest)}".rstrip(), soft_wrap=True, highlight=False)
-        out.print(Padding(Text(text), (0, 0, 0, 4)))
+        fits = len(head) <= out.width
+        below = (text,) if fits else (rest.strip(), text)
+        out.print(f"[bold]{escape(name)}[/] {escape(rest) if fits else ''}".rstrip(), soft_wrap=True, highlight=False)
+        for each in below:
+            out.print(Padding(Text(each), (0, 0, 0, 4)))
 
 
 def print_json(value: Any) -> None:

@@ -95,6 +95,11 @@ def test_many_rows_are_written_in_parts_and_formats_carry_them_on(people: Path) 
     assert pq.read_table("all.parquet").num_rows == 10
 
 
+def test_a_value_is_printed_as_it_is(people: Path) -> None:
+    assert said("upsert", "people", "-", stdin=b"id,name\n9,:smile: [red]\n") == "upserted 1 row\n"
+    assert ":smile: [red]" in said("scan", "people", "--where", "id = 9")
+
+
 def test_the_history_names_operations_and_rows(people: Path) -> None:
     told = json.loads(said("history", "people", "--json"))
     assert [each["version"] for each in told] == [2, 1]

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 FOUND, USAGE = endings.NOT_WELL, endings.USAGE
 
-stdout = Console()
-stderr = Console(stderr=True)
+stdout = Console(emoji=False)
+stderr = Console(stderr=True, emoji=False)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Jobs = Annotated[int, typer.Option(min=1, help="How many at a time, each in a process of its own.")]
@@ -108,11 +108,16 @@ def print_violation(violation: Violation) -> None:
 
 
 def print_steps(steps: Sequence[Step]) -> None:
-    """One line per step, and what the process reported below it; lines are cut at no width."""
+    """One line per step, and what the process reported below it.
+
+    Where a step does not fit into the terminal's width, the place in the code has a line of its own.
+    """
     rows = [(str(s.index), s.actor, s.operation, s.path, s.outcome, s.answer, s.site) for s in steps]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for step, row in zip(steps, rows, strict=True):
-        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        fits = sum(widths) + 2 * (len(widths) - 1) <= stdout.width or not stdout.is_terminal
+        line = "  ".join(cells if fits else cells[:-1]).rstrip()
         stdout.print(line, style="red" if step.outcome != "normal" else None, markup=False, soft_wrap=True)
-        for note in step.notes:
+        for note in (*([] if fits else [step.site]), *step.notes):
             stdout.print(f"{'':{widths[0]}}    {note}", style="dim", markup=False, soft_wrap=True)
