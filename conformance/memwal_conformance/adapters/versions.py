@@ -35,15 +35,32 @@ def interpreter(version: str) -> Path:
 
     Raises `NotInstalled`.
     """
+    folder = cache_folder() / _checked(version)
+    if not (folder / _MARK).exists():
+        install(version, folder, "jsonschema")
+        (folder / _MARK).touch()  # last: an installation that was cut short is begun again
+    return _python(folder)
+
+
+def install(version: str, folder: Path, *more: str) -> Path:
+    """Make a new environment in ``folder`` that has ``pylance`` of that version and ``more``; its interpreter.
+
+    Raises `NotInstalled`.
+    """
+    wanted = f"pylance=={_checked(version)}"
+    _run(version, [sys.executable, "-m", "venv", "--clear", str(folder)])
+    _run(version, [str(_python(folder)), "-m", "pip", "install", "--quiet", wanted, *more])
+    return _python(folder)
+
+
+def _python(folder: Path) -> Path:
+    return folder / "bin" / "python"
+
+
+def _checked(version: str) -> str:
     if _VERSION.fullmatch(version) is None:
         raise NotInstalled(f"{version!r} is no version")
-    folder = cache_folder() / version
-    python = folder / "bin" / "python"
-    if not (folder / _MARK).exists():
-        _run(version, [sys.executable, "-m", "venv", "--clear", str(folder)])
-        _run(version, [str(python), "-m", "pip", "install", "--quiet", f"pylance=={version}", "jsonschema"])
-        (folder / _MARK).touch()  # last: an installation that was cut short is begun again
-    return python
+    return version
 
 
 def _run(version: str, arguments: list[str]) -> None:

@@ -90,6 +90,7 @@ def show(
 ) -> None:
     """Show one clause and all the evidence for it."""
     from ..proving.remembering import coverage_kept
+    from ..registry.texts import links
 
     _say_if_installed()
     with usage():
@@ -102,6 +103,7 @@ def show(
     stdout.print(about.statement, markup=False, highlight=False)
     lists = {
         "place": about.place,
+        "public text": links(about.place),
         "notes": about.ambiguities,
         "reason": (about.reason,) if about.reason else (),
         "code": found.code,
@@ -153,7 +155,7 @@ def check(seeds: Seeds = None) -> None:
     from .. import matrix as generated
     from ..generated.clause_matrix import figures
     from ..proving.coverage import coverages, differing, faults, named
-    from ..registry.clauses import texts
+    from ..registry.texts import texts
 
     with usage():
         known = coverages()
@@ -206,6 +208,8 @@ def _values(each: ClauseCoverage) -> dict[str, tuple[str, ...]]:
 
 def as_dict(each: ClauseCoverage) -> dict[str, Any]:
     """One clause as JSON."""
+    from ..registry.texts import links
+
     clause = each.clause
     return {
         "id": clause.id,
@@ -213,6 +217,7 @@ def as_dict(each: ClauseCoverage) -> dict[str, Any]:
         "level": clause.level,
         "revisions": list(clause.revisions),
         "place": list(clause.place),
+        "public": list(links(clause.place)),
         "kind": clause.kind,
         "observable": clause.observable,
         "statement": clause.statement,

@@ -16,6 +16,7 @@ from memwal_sim.cli.terminal import mistakes_are_usage
 
 if TYPE_CHECKING:
     from ..adapters.harness import Harness
+    from ..exploring.findings import ForeignFinding
 
 findings_app = typer.Typer(no_args_is_help=True, help="What an exploration found: a list, and one finding whole.")
 
@@ -55,7 +56,7 @@ def explore(
     as_json: Annotated[bool, typer.Option("--json", help="Print findings.json instead of text.")] = False,
 ) -> None:
     """Run short lives of an implementation under every fault, crash and order of requests that the budget allows."""
-    from ..exploring import findings, reproducing
+    from ..exploring import findings, reproducing, showing
     from ..exploring import lives as known_lives
     from ..exploring.explorer import ForeignExploration
 
@@ -87,6 +88,7 @@ def explore(
                 harness.close()
         notebook = exploration.notebook
         notebook.save(out, exploration.covered)
+        showing.write_logs(notebook.findings, out)
         if hello.implementation == reproducing.PACKAGE:
             for found in notebook.findings:
                 found.alone = reproducing.write(found, out, harnesses[0].settings, native_version)
@@ -96,7 +98,7 @@ def explore(
     else:
         for name, words in exploration.covered.items():
             typer.echo(f"{name}: {words}")
-        typer.echo("\n".join(findings.listed(notebook.findings)) or "nothing was found")
+        typer.echo("\n".join(showing.listed(notebook.findings, hello.implementation)) or "nothing was found")
         typer.echo(
             f"{hello.implementation} {hello.version}, revision {exploration.revision}: {exploration.runs} runs, "
             f"{len(notebook.findings)} findings, {exploration.unconfirmed} seen once only; {out}"
@@ -141,12 +143,12 @@ def _harnesses(
 def list_(
     folder: Annotated[Path, typer.Argument(help="Where the exploration wrote.")] = Path("out/findings"),
 ) -> None:
-    """A line for each finding, the most severe first."""
-    from ..exploring import findings
+    """List the findings, the most severe first: what happened, the versions and clauses, and what shows it."""
+    from ..exploring import findings, showing
 
     with mistakes_are_usage():
         whole = findings.load(folder)
-    typer.echo("\n".join(findings.listed(whole["findings"])) or "nothing was found")
+    typer.echo("\n".join(showing.listed(whole["findings"], whole["implementation"])) or "nothing was found")
 
 
 @findings_app.command()
@@ -154,12 +156,58 @@ def show(
     number: Annotated[int, typer.Argument(help="Of the finding.")],
     folder: Annotated[Path, typer.Argument(help="Where the exploration wrote.")] = Path("out/findings"),
 ) -> None:
-    """One finding: what happens, what shows it, what was asked, and the requests."""
-    from ..exploring import findings
+    """Show one finding: what is wrong, which text says so, what was asked, the stored bytes, and the requests."""
+    from ..exploring import findings, showing
 
     with mistakes_are_usage():
         whole = findings.load(folder)
         found = {each.number: each for each in whole["findings"]}
         if number not in found:
             raise InvalidArgument(f"there is no finding {number}; there are {', '.join(map(str, found)) or 'none'}")
-    typer.echo(findings.shown(found[number], whole, folder))
+    typer.echo(showing.shown(found[number], whole, folder))
+
+
+@findings_app.command()
+def reproduce(
+    folder: Annotated[Path, typer.Argument(help="Where the exploration wrote.")] = Path("out/findings"),
+    number: Annotated[list[int] | None, typer.Option(help="Of the finding; may be repeated. Default: all.")] = None,
+    version: Annotated[
+        list[str] | None,
+        typer.Option("--native-version", help="Of the package; may be repeated. Default: that of the exploration."),
+    ] = None,
+) -> None:
+    """Run the files of findings in fresh environments that have the package and nothing of this project.
+
+    For each version a virtual environment is made, and removed at the end. What the files show is kept in
+    findings.json: `findings list` names the versions that show a finding. Exit code 0: each file shows its finding
+    under some of the versions; 1: one does not.
+    """
+    from ..adapters.versions import NotInstalled
+    from ..exploring import findings, reproducing
+
+    with mistakes_are_usage():
+        whole = findings.load(folder)
+        chosen = _chosen(whole["findings"], number)
+        if whole["implementation"] != reproducing.PACKAGE:
+            raise InvalidArgument(f"files that run alone are made for {reproducing.PACKAGE} only")
+        shown: set[int] = set()
+        for each in dict.fromkeys(version or [whole["version"]]):
+            try:
+                with reproducing.environment(each) as python:
+                    for found in chosen:
+                        said = reproducing.in_fresh_environment(found, folder, each, python)
+                        shown |= {found.number} if said.startswith("shows") else set()
+                        typer.echo(f"{each}  {found.number:3}  {said}")
+            except NotInstalled as error:
+                raise InvalidArgument(str(error)) from error
+            findings.keep(whole, folder)
+    raise typer.Exit(int(len(shown) < len(chosen)))
+
+
+def _chosen(found: list[ForeignFinding], numbers: list[int] | None) -> list[ForeignFinding]:
+    """The findings of these numbers that have a file, or all that have one. Raises `InvalidArgument`."""
+    with_file = {each.number: each for each in found if each.alone and each.alone != "there is none"}
+    if strange := sorted(set(numbers or ()) - with_file.keys()):
+        there = ", ".join(map(str, with_file)) or "none"
+        raise InvalidArgument(f"finding {strange[0]} has no file that runs alone; these have one: {there}")
+    return [with_file[number] for number in dict.fromkeys(numbers)] if numbers else list(with_file.values())

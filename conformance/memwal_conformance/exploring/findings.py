@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from memwal.errors import InvalidArgument
-from memwal.words import counted
 
-from ..gate import LogEntry
-from ..gate.log import text_of
-from .judging import Symptom
+from ..gate import CrashState, LogEntry
+from .decoded import ORACLES, lines_of
+from .judging import Symptom, without_places
 from .lives import ForeignLife
 from .living import Lived
 from .plans import Plan
@@ -76,6 +75,10 @@ class ForeignFinding:
     versions: list[str] = field(default_factory=list)
     alone: str = ""
     """Whether the file that needs none of our code shows it."""
+    fresh: dict[str, str] = field(default_factory=dict)
+    """Version -> what that file did in a fresh environment that had only the package."""
+    decoded: list[str] = field(default_factory=list)
+    """What is stored where the symptom was seen, decoded, if bytes are what it is about."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -116,7 +119,7 @@ class Notebook:
         """A new finding, from all symptoms of one run. The most severe heads it."""
         head = heading(symptoms)
         life = lived.life
-        crash = next((state.index for state in lived.states if state.order == head.order), -1) if head.order else -1
+        state = next((each for each in lived.states if head.order and each.order == head.order), None)
         found = ForeignFinding(
             number=len(self.findings) + 1,
             oracle=head.oracle,
@@ -130,25 +133,31 @@ class Notebook:
             where=head.where,
             life=life.to_json(),
             plan=plan.to_json(),
-            crash=crash,
+            crash=-1 if state is None else state.index,
             other_limits=head.other_limits,
             told=list(lived.told),
             log=[entry.to_json() for entry in around(lived.log, plan, head.order)],
             consequences=[w for w in dict.fromkeys(s.words for s in symptoms) if w != head.words],
             confirmed=confirmed,
             versions=[self.version],
+            decoded=_decoded(head, lived, state or lived.states[-1], self.revision),
         )
         self.findings.append(found)
         return found
 
     def save(self, folder: Path, covered: dict[str, Any]) -> None:
-        """``findings.json`` and a log for each finding. The folder is made."""
+        """Write ``findings.json``. The folder is made."""
         folder.mkdir(parents=True, exist_ok=True)
         about = {"implementation": self.implementation, "version": self.version, "revision": self.revision}
-        whole = {"format": FORMAT, **about, "covered": covered, "findings": [asdict(each) for each in self.findings]}
-        (folder / FILE).write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        for each in self.findings:
-            (folder / f"{each.number:02}.log").write_text(log_of(each), encoding="utf-8")
+        keep({"format": FORMAT, **about, "covered": covered, "findings": self.findings}, folder)
+
+
+def _decoded(head: Symptom, lived: Lived, state: CrashState, revision: str) -> list[str]:
+    if head.oracle not in ORACLES:
+        return []
+    region = f"/{lived.region_id}/"
+    mine = {name: data for name, data in state.contents.objects.items() if region in name}
+    return list(lines_of(mine, revision))
 
 
 def heading(symptoms: Sequence[Symptom]) -> Symptom:
@@ -164,7 +173,7 @@ def sentence(head: Symptom, plan: Plan, lived: Lived) -> str:
         after = f", and a crash behind {made.operation} {made.name}" if made is not None else ", and a crash"
     what = "No request fails" if plan.hit == "no fault" else plan.words[:1].upper() + plan.words[1:]
     seen = {"recovered": " for the process that recovers", "flushed": " after recovery and flush"}.get(head.where, "")
-    return f"{what}{after}: {head.detail.splitlines()[0]}{seen}."
+    return f"{what}{after}: {without_places(head.detail.splitlines()[0])}{seen}."
 
 
 def around(log: Sequence[LogEntry], plan: Plan, order: int) -> list[LogEntry]:
@@ -178,12 +187,10 @@ def around(log: Sequence[LogEntry], plan: Plan, order: int) -> list[LogEntry]:
     return list(log[first : min(last, first + 3 * LOG_LINES)])
 
 
-def log_of(found: ForeignFinding) -> str:
-    """The log of a finding as text, with what each client was told and who it says it is."""
-    entries = [LogEntry.from_json(each) for each in found.log]
-    lines = text_of(entries).splitlines()
-    agents = [entry.agent.split(" ")[0] for entry in entries]
-    return "".join(f"{line}  {agent}\n" if agent else f"{line}\n" for line, agent in zip(lines, agents, strict=True))
+def keep(whole: dict[str, Any], folder: Path) -> None:
+    """Write what `load` reads."""
+    whole = {**whole, "findings": [asdict(each) for each in whole["findings"]]}
+    (folder / FILE).write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def load(folder: Path) -> dict[str, Any]:
@@ -216,50 +223,3 @@ def matters(findings: Iterable[ForeignFinding]) -> list[list[ForeignFinding]]:
 
 def _one(one: ForeignFinding, other: ForeignFinding) -> bool:
     return one.words == other.words or one.words in other.consequences or other.words in one.consequences
-
-
-def listed(findings: Iterable[ForeignFinding]) -> list[str]:
-    """A line for each finding, the most severe first, and further in those that are one matter with it."""
-    lines = []
-    for matter in matters(findings):
-        for each in matter:
-            further = "" if each is matter[0] else "  "
-            lines.append(
-                f"{each.number:3}  {each.severity:<8}  {further}{each.hit:<22}  {each.words}"
-                + ("" if each.confirmed else "  (seen once)")
-                + (f"  ({each.note})" if each.note else "")
-            )
-    return lines
-
-
-def shown(found: ForeignFinding, whole: dict[str, Any], folder: Path) -> str:
-    """One finding for people."""
-    about = f"{whole['implementation']} {', '.join(found.versions)}, revision {whole['revision']}"
-    life = found.life
-    lines = [
-        f"{found.number}. {found.sentence}",
-        "",
-        f"{found.severity}, by {found.oracle}; {about}",
-        f"clauses: {', '.join(found.clauses) or 'none'}"
-        + (f"; the texts leave it open: {found.note}" if found.note else ""),
-        f"life {life['name']}: {life['steps']}",
-        f"plan: {found.plan['words']}",
-        f"seen in {counted(found.seen, 'run')}" + ("" if found.confirmed else ", and not again when it was repeated"),
-        *(f"  also: {each}" for each in found.also),
-        *(f"  it also shows: {each}" for each in found.consequences),
-        "",
-        "What was asked:",
-        *(f"  {line.splitlines()[0][:160]}" for line in found.told),
-        "",
-        "The requests around it:",
-        *(f"  {line}" for line in log_of(found).splitlines()),
-    ]
-    if found.alone:
-        file = folder / f"{found.number:02}.py"
-        lines += [
-            "",
-            f"Without our code: {file} {found.alone}"
-            if found.alone != "there is none"
-            else "Without our code: not to be had, since it needs an order of requests or other limits",
-        ]
-    return "\n".join(lines)

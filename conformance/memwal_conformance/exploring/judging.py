@@ -36,6 +36,8 @@ from ..running import oracle
 from ..running.testbed import FOLDER
 from .living import KEY, Lived, leave, limits_of, unexplained
 
+_PLACE = re.compile(r", /\S+\.rs:[0-9]+:[0-9]+")
+"""Where in its own source an implementation raised an error."""
 _NAMES = (
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "REGION"),
     (re.compile(r"[0-9a-fA-F]{8}_gen_[0-9]+"), "GENERATION"),
@@ -68,8 +70,14 @@ class Symptom:
     """The note of SPEC_NOTES by which the texts leave it open."""
 
 
+def without_places(text: str) -> str:
+    """A sentence without places in the source of the implementation."""
+    return _PLACE.sub("", text)
+
+
 def without_names(text: str) -> str:
     """A sentence without its numbers, ids and values."""
+    text = without_places(text)
     for pattern, word in _NAMES:
         text = pattern.sub(word, text)
     return text
@@ -206,7 +214,7 @@ class Recoverer:
                 yield replace(each, detail=told, other_limits=other)
         except BROKEN as error:
             self._end()
-            text = str(error).splitlines()[0]
+            text = str(error).splitlines()[0].replace(str(root), FOLDER)  # its place is another each time
             words = f"a fresh process cannot recover the region: {without_names(text)}"
             yield Symptom(
                 oracle="recovery",

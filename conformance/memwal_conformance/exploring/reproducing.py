@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import pprint
 import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 
-from ..adapters.versions import interpreter
+from ..adapters import versions
+from ..adapters.harness import NOWHERE
 from .findings import ForeignFinding
+from .judging import OTHER_ROWS
 
 PACKAGE = "pylance"
 """The implementation that such a file can be made for."""
+NONE = "there is none"
+"""Of a finding that no such file can show."""
 _PLACE = "FINDING: dict[str, Any] = {}"
+_STUB = "from memwal_conformance.exploring.stub import BUCKET, StubStore, name_of\n"
 _LIMIT_S = 120
 
 
 def text_of(found: ForeignFinding, settings: Mapping[str, str]) -> str | None:
-    """The file; None for an order of requests, which one process cannot be told, and for a recovery under other limits.
+    """The file; None for an order of requests, which one process cannot be told.
 
     ``settings``: of the adapter; its storage options are the package's.
     """
     plan = found.plan
     held = any(rule["do"] in ("delay", "hold_before") for rule in plan.get("rules", ()))
-    if found.other_limits or "switches" in plan or "random" in plan or held:
+    if "switches" in plan or "random" in plan or held:
         return None
     storage = {name.removeprefix("storage."): value for name, value in settings.items() if name.startswith("storage.")}
     about = {
@@ -35,12 +43,19 @@ def text_of(found: ForeignFinding, settings: Mapping[str, str]) -> str | None:
         "crash": found.crash,
         "storage": storage,
     }
-    whole = resources.files(__package__).joinpath("alone.py").read_text("utf-8")
+    if found.other_limits:
+        about["recovery_rows"] = OTHER_ROWS
+    stub = _source("stub.py").partition("from __future__ import annotations\n")[2].lstrip("\n")
+    whole = _source("alone.py").replace(_STUB, stub, 1)
     return whole.replace(_PLACE, f"FINDING: dict[str, Any] = {pprint.pformat(about, width=110, sort_dicts=False)}", 1)
 
 
-LOOKED_FOR = ("rows", "structure", "recovery")
-"""Oracles whose symptoms such a file may see: in rows, in generations, in what a new writer recovers."""
+def _source(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text("utf-8")
+
+
+LOOKED_FOR = ("rows", "structure", "recovery", "machine")
+"""Oracles whose symptoms such a file may see: in rows, generations, manifests, and what a new writer recovers."""
 
 
 def write(found: ForeignFinding, folder: Path, settings: Mapping[str, str], version: str | None) -> str:
@@ -50,16 +65,48 @@ def write(found: ForeignFinding, folder: Path, settings: Mapping[str, str], vers
     """
     text = text_of(found, settings)
     if text is None:
-        return "there is none"
+        return NONE
     file = folder / f"{found.number:02}.py"
     file.write_text(text, encoding="utf-8")
-    python = sys.executable if version is None else str(interpreter(version))
+    return run(found, file, sys.executable if version is None else str(versions.interpreter(version)))
+
+
+def run(found: ForeignFinding, file: Path, python: str) -> str:
+    """Run the file of a finding; what it prints is kept beside it.
+
+    The interpreter ignores Python's settings in the environment and the folder of the file: it sees no code of ours.
+    """
     try:
-        done = subprocess.run([python, str(file)], capture_output=True, text=True, timeout=_LIMIT_S, check=False)
+        done = subprocess.run(
+            [python, "-I", str(file)],
+            capture_output=True,
+            text=True,
+            timeout=_LIMIT_S,
+            check=False,
+            env={**os.environ, **NOWHERE},
+        )
     except subprocess.TimeoutExpired:
         return f"does not show it: it did not end in {_LIMIT_S} s"
     file.with_suffix(".txt").write_text(done.stdout + done.stderr, encoding="utf-8")
     return judged(found.oracle, done.returncode, done.stderr)
+
+
+@contextmanager
+def environment(version: str) -> Iterator[str]:
+    """The interpreter of a new virtual environment with the package of that version and what it needs, until the end.
+
+    Raises `versions.NotInstalled`.
+    """
+    with tempfile.TemporaryDirectory(prefix="memwal-fresh-", ignore_cleanup_errors=True) as folder:
+        yield str(versions.install(version, Path(folder) / "venv"))
+
+
+def in_fresh_environment(found: ForeignFinding, folder: Path, version: str, python: str) -> str:
+    """Run the file that `write` left, and note in the finding what it did, and that the version shows it if it does."""
+    said = found.fresh[version] = run(found, folder / f"{found.number:02}.py", python)
+    if said.startswith("shows") and version not in found.versions:
+        found.versions.append(version)
+    return said
 
 
 def judged(oracle: str, status: int, errors: str) -> str:
@@ -69,5 +116,5 @@ def judged(oracle: str, status: int, errors: str) -> str:
     if status == 1:
         return "shows it"
     if oracle not in LOOKED_FOR:
-        return f"does not show it: it looks for rows and generations, and this was seen by {oracle}"
+        return f"does not show it: it looks for rows, generations and manifests, and this was seen by {oracle}"
     return "does not show it: it tried a few times, and timing differs from that of the gate"

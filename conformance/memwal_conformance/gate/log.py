@@ -68,6 +68,15 @@ class LogEntry:
     """Label of the rule that decided."""
     agent: str = ""
     """The User-Agent that the client calls itself."""
+    got: int | None = None
+    """Status of the reply that the client got, 0 if it got none; None where that is not known, as while it waits."""
+
+    @property
+    def told(self) -> str:
+        """What the client got, where that is not the reply of the store; empty otherwise."""
+        if self.got in (None, self.status):
+            return ""
+        return f"the client got {self.got}" if self.got else "the client got no answer"
 
     def to_json(self) -> dict[str, Any]:
         """As saved in a file of JSON lines."""
@@ -82,6 +91,12 @@ class LogEntry:
         return LogEntry(
             **{**fields, "class_": saved["class"], "fate": RequestFate(saved["fate"]), "others": tuple(saved["others"])}
         )
+
+
+def got(answer: Answer, *, gone: bool) -> int:
+    """Status of the reply that a client gets of ``answer``; 0: none."""
+    reply = answer.reply if isinstance(answer, Half) else answer
+    return reply.status if isinstance(reply, Reply) and not gone else 0
 
 
 def fate(answer: Answer, applied: Reply | None, *, gone: bool) -> RequestFate:
@@ -102,10 +117,10 @@ def fate(answer: Answer, applied: Reply | None, *, gone: bool) -> RequestFate:
 
 
 def text_of(entries: Iterable[LogEntry]) -> str:
-    """The log for people: one line per entry."""
+    """The log for people: one line per entry, with what the client got if that is not what the store replied."""
     return "".join(
         f"{e.order:5d}  {e.actor:<12} {e.operation:<11} {e.name:<32} {e.status:3d} {e.fate:<9} "
-        f"{e.request_bytes:>8} {e.reply_bytes:>8}  {e.rule}".rstrip()
+        f"{e.request_bytes:>8} {e.reply_bytes:>8}  {'  '.join(filter(None, (e.rule, e.told)))}".rstrip()
         + "\n"
         for e in entries
     )

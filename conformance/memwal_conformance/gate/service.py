@@ -17,7 +17,7 @@ from .faults import Apply, FaultRule, Rules, act
 from .history import CrashStates
 from .http import RequestHead
 from .limits import GateLimits
-from .log import LogEntry, RequestFate, entry, fate
+from .log import LogEntry, RequestFate, entry, fate, got
 from .replies import Answer, Framing, Refusal, Reply, Unanswered
 from .requests import GateRequest
 from .shelf import Shelf
@@ -147,6 +147,8 @@ class GateService:
             last = self._noted(course, RequestFate.PENDING, status, b"")
         if last.fate is RequestFate.PENDING:
             last.fate = fate(answer, course.honest, gone=course.gone)
+        for entry_ in course.entries:
+            entry_.got = got(answer, gone=course.connection.gone)
         course.connection.answer(answer)
         self._happened()
 

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ..proving.coverage import ClauseCoverage, coverages
-from ..registry.clauses import GROUPS, ROOT, texts
+from ..registry.clauses import GROUPS, ROOT
+from ..registry.texts import texts
 from ..reporting.markdown import cell, code, table
 from ..reporting.page import asset, templates
 

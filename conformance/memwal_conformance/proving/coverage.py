@@ -16,7 +16,8 @@ from pathlib import Path
 
 from memwal.errors import InvalidArgument, check_name
 
-from ..registry.clauses import CLAUSES, Clause, Text, clauses, implemented, marked, status_of, texts
+from ..registry.clauses import Clause, clauses, implemented, marked, status_of
+from ..registry.texts import CLAUSES, Text, texts
 from . import evidence
 from .deaths import Death, by_name, deaths, fresh
 from .end_to_end import end_to_end
@@ -171,15 +172,22 @@ def faults(known: Sequence[ClauseCoverage], names: Mapping[str, Iterable[str]]) 
 
 
 def differing(folder: Path, pinned: Sequence[Text] | None = None) -> list[str]:
-    """Which of the pinned texts ``folder`` does not hold with their digest; other files in it do not matter.
+    """Which of the pinned texts ``folder`` does not hold with their digest, and which sections are not in their line.
 
-    Raises `InvalidArgument` if it is no folder.
+    Other files in it do not matter. Raises `InvalidArgument` if it is no folder.
     """
     if not folder.is_dir():
         raise InvalidArgument(f"{folder} is no folder")
-    there = {hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
-    return [
-        f"{text.name}: no file in {folder} has its digest {text.sha256[:12]}…"
-        for text in (texts(CLAUSES) if pinned is None else pinned)
-        if text.sha256 not in there
-    ]
+    files = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+    there = {hashlib.sha256(data).hexdigest(): data for data in files}
+    found = []
+    for text in texts(CLAUSES) if pinned is None else pinned:
+        if text.sha256 not in there:
+            found.append(f"{text.name}: no file in {folder} has its digest {text.sha256[:12]}…")
+            continue
+        lines = there[text.sha256].decode("utf-8").split("\n")
+        for section, number in text.lines.items():
+            heading = lines[number - 1].lstrip("# ") if number <= len(lines) else ""
+            if heading.partition(":")[0] != section:
+                found.append(f"{text.name}: line {number} is no heading {section!r}")
+    return found

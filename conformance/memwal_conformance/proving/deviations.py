@@ -15,8 +15,8 @@ from pathlib import Path
 from .. import vectors
 from ..adapters.harness import Harness
 from ..places import SUITE
-from ..registry.clauses import entries
 from ..registry.levels import levels_of
+from ..registry.texts import entries
 from ..running import runner, scenarios
 from ..verdicts import Finding, Verdict, level_of
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from memwal.errors import InvalidArgument
 
-from ..registry.clauses import GROUPS, ROOT, entries
+from ..registry.clauses import GROUPS, ROOT
+from ..registry.texts import entries
 from .anchors import places, replaced
 
 SOURCES = ("reference/memwal", "simulator/memwal_sim", "conformance/memwal_conformance", "pipeline/memwal_spark")

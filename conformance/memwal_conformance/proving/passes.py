@@ -23,7 +23,8 @@ from memwal.errors import InvalidArgument
 from memwal_sim import parallel
 from memwal_sim.parallel import ALONE, Workers
 
-from ..registry.clauses import ROOT, entries
+from ..registry.clauses import ROOT
+from ..registry.texts import entries
 from .chances import Chance
 from .mutants import SourceChange
 from .trials import Ran, Trying, changed, copy_of_the_checkout, run, warm

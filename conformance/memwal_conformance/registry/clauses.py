@@ -19,14 +19,12 @@ from pathlib import Path
 
 from memwal import revisions
 from memwal.errors import InvalidArgument, check_name
-from memwal_sim.data import DataTable, load
+from memwal_sim.data import DataTable
 
-from .. import places
+from .texts import CLAUSES, entries, texts
 
 ROOT = Path(__file__).resolve().parents[3]
 """The project's root folder."""
-CLAUSES = places.SUITE / "clauses"
-"""The folder of the registry."""
 TESTS = ("reference/tests", "simulator/tests", "conformance/tests", "pipeline/tests")
 """Where tests live, below `ROOT`."""
 
@@ -63,22 +61,6 @@ _VALUES = {
 _REVISIONS = ("A", "B", "0", "T")
 _NOTES = re.compile(r"AMB-([0-9]{2,3}(?:(?:, |-)[0-9]{2,3})*)(?![0-9])")
 """``AMB-07``, or several with the prefix once: ``AMB-07, 09, 13-15``."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Text:
-    """One of the texts that the registry was made from."""
-
-    name: str
-    """How the project cites it."""
-    title: str
-    """The text's own title."""
-    content: str
-    """What it covers, in one sentence."""
-    bytes: int
-    """Length in bytes."""
-    sha256: str
-    """Digest of the bytes, 64 hexadecimal digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,33 +117,6 @@ class Ambiguity:
         return f"AMB-{self.number:02d}"
 
 
-def entries(path: Path, array: str, name: str) -> tuple[DataTable, ...]:
-    """The tables of ``array``, each named by its value of ``name``; nothing else may be in the file."""
-    document = load(path)
-    document.need(array, list)
-    document.close()
-    return document.tables(array, name)
-
-
-@cache
-def texts(folder: Path = CLAUSES) -> tuple[Text, ...]:
-    """The pinned texts. Raises `InvalidArgument` naming file and entry."""
-    found = []
-    for entry in entries(folder / "seeds.toml", "text", "name"):
-        text = Text(
-            name=entry.text("name"),
-            title=entry.text("title"),
-            content=entry.text("content"),
-            bytes=entry.need("bytes", int),
-            sha256=entry.text("sha256"),
-        )
-        if not re.fullmatch(r"[0-9a-f]{64}", text.sha256) or text.bytes <= 0:
-            raise entry.wrong("sha256 or bytes is malformed")
-        entry.close()
-        found.append(text)
-    return tuple(found)
-
-
 @cache
 def ambiguities(folder: Path = CLAUSES) -> tuple[Ambiguity, ...]:
     """All notes, by number from 1 without a gap. Raises `InvalidArgument` naming file and entry."""
@@ -192,7 +147,7 @@ def clauses(folder: Path = CLAUSES) -> tuple[Clause, ...]:
     Raises `InvalidArgument` naming file and entry.
     """
     known_notes = {note.id for note in ambiguities(folder)}
-    known_texts = {text.name for text in texts(folder)}
+    known_texts = {text.name: text for text in texts(folder)}
     found: dict[str, Clause] = {}
     for group in GROUPS:
         for entry in entries(folder / f"{group}.toml", "clause", "id"):
@@ -201,8 +156,11 @@ def clauses(folder: Path = CLAUSES) -> tuple[Clause, ...]:
                 raise entry.wrong("the id is malformed, of another group, or used twice")
             if strange := set(clause.revisions) - set(_REVISIONS):
                 raise entry.wrong(f"unknown revisions: {', '.join(sorted(strange))}")
-            if strange := {place.partition(": ")[0] for place in clause.place} - known_texts:
+            places = [place.partition(": ")[::2] for place in clause.place]
+            if strange := {text for text, _ in places} - known_texts.keys():
                 raise entry.wrong(f"unknown texts: {', '.join(sorted(strange))}")
+            if strange := {at for text, at in places if known_texts[text].source and at not in known_texts[text].lines}:
+                raise entry.wrong(f"sections without a line in seeds.toml: {', '.join(sorted(strange))}")
             if strange := {*clause.ambiguities, *filter(None, [clause.note])} - known_notes:
                 raise entry.wrong(f"unknown notes: {', '.join(sorted(strange))}")
             if (clause.status == "open") == bool(clause.reason):

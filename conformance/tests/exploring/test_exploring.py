@@ -12,7 +12,7 @@ import pytest
 from memwal.errors import InvalidArgument
 from memwal_conformance.adapters.harness import REFERENCE, Harness
 from memwal_conformance.adapters.process import AdapterProcess
-from memwal_conformance.exploring import findings, lives, living, orders, plans, reproducing
+from memwal_conformance.exploring import findings, lives, living, orders, plans, reproducing, showing
 from memwal_conformance.exploring.explorer import ForeignExploration, crash_states
 from memwal_conformance.exploring.judging import Recoverer, Symptom, look_of, of_run
 from memwal_conformance.exploring.lives import ForeignLife
@@ -64,7 +64,13 @@ def test_an_implementation_that_halves_puts_is_found_and_the_finding_is_kept(exp
     whole = findings.load(tmp_path)
     assert whole["implementation"] == "broken (halves_puts)"
     assert [(each.key, each.told, len(each.log)) for each in whole["findings"]] == [(one.key, one.told, len(one.log))]
-    assert "w put: done" in findings.shown(one, whole, tmp_path)
+    assert whole["findings"][0].decoded[0].startswith("manifest/@")
+    text = showing.shown(one, whole, tmp_path)
+    assert "w put: done" in text
+    assert "WAL-001 (MUST): " in text
+    assert "docs/src/format/table/mem_wal.md?plain=1#L" in text
+    showing.write_logs(whole["findings"], tmp_path)
+    assert (tmp_path / "01.log").read_text("utf-8") == showing.log_of(one)
 
 
 def shown_by(command: tuple[str, ...], life: ForeignLife, plan: Plan, touched: Touched | None = None) -> list[Symptom]:
@@ -205,7 +211,11 @@ def test_a_finding_without_an_order_becomes_one_file_that_needs_none_of_our_code
     compile(text, "alone", "exec")
     assert "import memwal" not in text
     assert "from memwal" not in text
+    assert "class StubStore" in text
     assert "'storage': {'timeout': '2s'}" in text
+    assert "recovery_rows" not in text.partition("}\n")[0]
+    found.other_limits = True
+    assert "'recovery_rows': 2" in (reproducing.text_of(found, {}) or "")
     found.plan["switches"] = {}
     assert reproducing.text_of(found, {}) is None
 
@@ -215,7 +225,13 @@ def test_a_finding_without_an_order_becomes_one_file_that_needs_none_of_our_code
     [
         ("rows", 1, "", "shows it"),
         ("rows", 0, "", "does not show it: it tried a few times, and timing differs from that of the gate"),
-        ("machine", 0, "", "does not show it: it looks for rows and generations, and this was seen by machine"),
+        ("machine", 0, "", "does not show it: it tried a few times, and timing differs from that of the gate"),
+        (
+            "hang",
+            0,
+            "",
+            "does not show it: it looks for rows, generations and manifests, and this was seen by hang",
+        ),
         ("rows", 1, "Traceback\nKeyError: 'x'\n", "does not show it: it ended with KeyError: 'x'"),
         ("rows", -9, "", "does not show it: it ended with status -9"),
     ],
@@ -318,7 +334,7 @@ def test_a_state_is_recovered_under_other_limits_too(monkeypatch: pytest.MonkeyP
         if message == "writer.open":
             asked.append(params.get("memtable_rows"))
             if params.get("memtable_rows"):
-                raise AdapterError("corrupt", "several MemTables are too many")
+                raise AdapterError("corrupt", f"several MemTables are too many for {params['table']}/x")
         return told(process, message, params)
 
     monkeypatch.setattr(AdapterProcess, "call", call)
@@ -327,13 +343,15 @@ def test_a_state_is_recovered_under_other_limits_too(monkeypatch: pytest.MonkeyP
     harness.close()
     assert asked == [None, 2]
     assert (found.oracle, found.other_limits) == ("recovery", True)
-    assert found.detail.endswith("several MemTables are too many (recovered with a MemTable of 2 rows)")
+    assert found.words.endswith("several MemTables are too many for t/x")  # whatever folder it was recovered in
+    assert found.detail.endswith("several MemTables are too many for t/x (recovered with a MemTable of 2 rows)")
 
 
 def finding(number: int, hit: str, words: str, *consequences: str, severity: str = "major") -> findings.ForeignFinding:
     """A finding of which only this matters."""
-    of = {"oracle": "rows", "clauses": [], "note": None, "sentence": "", "detail": "", "where": ""}
+    of = {"oracle": "rows", "clauses": ["WAL-001"], "note": None, "sentence": "It is.", "detail": "", "where": ""}
     run = {"life": {}, "plan": {}, "crash": -1, "told": [], "log": [], "consequences": list(consequences)}
+    run["versions"] = ["1"]
     return findings.ForeignFinding(number=number, hit=hit, words=words, severity=severity, **of, **run)
 
 
@@ -343,6 +361,7 @@ def test_findings_that_are_one_matter_stand_together_and_others_by_themselves() 
     three = finding(3, "hint GET", "the region does not open")
     four = finding(4, "manifest CREATE", "the pointer lags")
     assert findings.matters([one, two, three, four]) == [[two, one, four], [three]]
-    lines = findings.listed([one, two, three, four])
-    assert [line[15:].startswith("  ") for line in lines] == [False, True, True, False]
-    assert [int(line[:3]) for line in lines] == [2, 1, 4, 3]
+    lines = showing.listed([one, two, three, four], "x")
+    assert [line[15:].startswith("  ") for line in lines[::2]] == [False, True, True, False]
+    assert [int(line[:3]) for line in lines[::2]] == [2, 1, 4, 3]
+    assert lines[1].strip() == "x 1; WAL-001; no fault; seen in 1 run, and not again when it was repeated"

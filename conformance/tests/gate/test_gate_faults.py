@@ -166,20 +166,20 @@ def test_what_is_no_fault_is_refused(value: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("do", "status", "shown", "applied", "fate"),
+    ("do", "status", "shown", "applied", "fate", "got"),
     [
-        (Do.REFUSE, 0, "AlreadyExistsError", False, RequestFate.REFUSED),
-        (Do.REFUSE, 403, "PermissionDeniedError", False, RequestFate.REFUSED),
-        (Do.FAIL, 0, "GenericError", False, RequestFate.THROTTLED),
-        (Do.FAIL, 500, "GenericError", False, RequestFate.FAILED),
-        (Do.LOSE, 0, "GenericError", False, RequestFate.LOST),
-        (Do.APPLY_THEN_LOSE, 0, "GenericError", True, RequestFate.APPLIED),
-        (Do.APPLY_THEN_FAIL, 0, "GenericError", True, RequestFate.APPLIED),
-        (Do.HALF, 0, "GenericError", True, RequestFate.HALF),
+        (Do.REFUSE, 0, "AlreadyExistsError", False, RequestFate.REFUSED, 409),
+        (Do.REFUSE, 403, "PermissionDeniedError", False, RequestFate.REFUSED, 403),
+        (Do.FAIL, 0, "GenericError", False, RequestFate.THROTTLED, 503),
+        (Do.FAIL, 500, "GenericError", False, RequestFate.FAILED, 500),
+        (Do.LOSE, 0, "GenericError", False, RequestFate.LOST, 0),
+        (Do.APPLY_THEN_LOSE, 0, "GenericError", True, RequestFate.APPLIED, 0),
+        (Do.APPLY_THEN_FAIL, 0, "GenericError", True, RequestFate.APPLIED, 500),
+        (Do.HALF, 0, "GenericError", True, RequestFate.HALF, 200),
     ],
 )
 def test_a_fault_does_to_the_store_and_shows_the_client_what_it_says(
-    do: Do, status: int, shown: str, applied: bool, fate: RequestFate
+    do: Do, status: int, shown: str, applied: bool, fate: RequestFate, got: int
 ) -> None:
     rule = FaultRule(at=Address(class_="wal", operation="PUT"), do=do, status=status)
     with Gate(rules=[rule]) as gate:
@@ -188,6 +188,7 @@ def test_a_fault_does_to_the_store_and_shows_the_client_what_it_says(
         assert (WAL_1 in gate.contents) is applied
         assert gate.log[0].fate is fate
         assert gate.log[0].rule == rule.label
+        assert gate.log[0].got == got
         assert gate.matched() == {rule.label: (1,)}
         assert gate.inconclusive == ""
         assert create(gate, WAL_2) == "created"

@@ -21,6 +21,7 @@ from memwal_conformance.proving import coverage, evidence, remembering
 from memwal_conformance.proving.coverage import ClauseCoverage, Way
 from memwal_conformance.proving.end_to_end import end_to_end
 from memwal_conformance.registry import clauses as registry
+from memwal_conformance.registry import texts
 from memwal_conformance.reporting import markdown
 from memwal_sim.traces.sketch import sketch
 from memwal_sim.traces.trace import load as load_trace
@@ -35,7 +36,7 @@ CRITICAL = {
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A copy of the registry that a test may damage."""
-    return Path(shutil.copytree(registry.CLAUSES, tmp_path / "clauses"))
+    return Path(shutil.copytree(texts.CLAUSES, tmp_path / "clauses"))
 
 
 def damage(file: Path, old: str, new: str) -> None:
@@ -64,7 +65,7 @@ def test_the_registry_has_every_note_once_and_41_are_critical() -> None:
 
 
 def test_the_texts_are_pinned_by_length_and_digest() -> None:
-    pinned = {text.name: (text.bytes, text.sha256[:8]) for text in registry.texts()}
+    pinned = {text.name: (text.bytes, text.sha256[:8]) for text in texts.texts()}
     assert pinned == {
         "MemWAL revision A": (53708, "9a21d494"),
         "MemWAL revision B": (33534, "e8003dca"),
@@ -167,6 +168,8 @@ def test_a_note_cannot_be_called_decided_without_code_that_names_it() -> None:
         ("ambiguities.toml", "decided = false", "decided = 0", r"ambiguities.toml, .*: decided is no true or false: 0"),
         ("seeds.toml", 'sha256 = "9a21', 'sha256 = "9A21', r"seeds.toml, text 1 \(MemWAL revision A\): sha256"),
         ("seeds.toml", "[[text]]", "[[texts]]", "seeds.toml: no field 'texts'; there are text"),
+        ("seeds.toml", '"WAL" = 94', '"WAL" = 0', "lines are numbers from 1, and a text has them if it has a source"),
+        ("seeds.toml", '"WAL" = 94\n', "", "sections without a line in seeds.toml: WAL"),
         ("seeds.toml", "[[text]]", "[[text]", "seeds.toml is no TOML: .*line"),
     ],
 )
@@ -379,7 +382,7 @@ def test_a_name_that_the_registry_does_not_have_is_a_fault(registered: tuple[Cla
 def test_the_texts_are_found_by_their_digests_whatever_their_names(tmp_path: Path) -> None:
     data = {"one": b"first text", "two": b"second text"}
     pinned = [
-        registry.Text(name=name, title=name, content="c", bytes=len(d), sha256=hashlib.sha256(d).hexdigest())
+        texts.Text(name=name, title=name, content="c", bytes=len(d), sha256=hashlib.sha256(d).hexdigest())
         for name, d in data.items()
     ]
     (tmp_path / "deep").mkdir()
@@ -389,6 +392,20 @@ def test_the_texts_are_found_by_their_digests_whatever_their_names(tmp_path: Pat
     assert wrong.startswith("two: no file in ")
     with pytest.raises(InvalidArgument, match="is no folder"):
         coverage.differing(tmp_path / "nowhere", pinned)
+
+
+def test_a_section_that_is_not_in_its_line_of_the_text_is_a_fault(tmp_path: Path) -> None:
+    data = b"# A\n\n## Appendix 1: More\n"
+    (tmp_path / "a.md").write_bytes(data)
+    lines = {"A": 1, "Appendix 1": 3, "B": 2, "C": 9}
+    digest = hashlib.sha256(data).hexdigest()
+    pinned = texts.Text(name="a", title="a", content="c", bytes=len(data), sha256=digest, source="x", lines=lines)
+    assert coverage.differing(tmp_path, [pinned]) == ["a: line 2 is no heading 'B'", "a: line 9 is no heading 'C'"]
+
+
+def test_a_clause_links_to_its_section_in_the_public_text_at_one_commit() -> None:
+    (link,) = texts.links(("MemWAL revision A: WAL", "MemWAL revision B: WAL Durability"))
+    assert re.fullmatch(r"https://github\.com/lancedb/lance/blob/[0-9a-f]{40}/.*/mem_wal\.md\?plain=1#L100", link)
 
 
 # The command ------------------------------------------------------------------------------------------------------
