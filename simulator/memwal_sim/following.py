@@ -19,7 +19,8 @@ from memwal_model.following import Stopped, begun, follow, literal, unacknowledg
 from memwal_model.machine import ASSUMPTIONS
 from memwal_model.states import Step
 
-from .histories.history import History
+from .blame import blamed, without
+from .histories.history import History, Rows
 from .histories.notes import WRITE_ACKNOWLEDGED
 from .regions import EntryRows, RegionsSeen
 from .store import Contents
@@ -41,11 +42,32 @@ class StoreChange:
 
 
 @dataclass(frozen=True, slots=True)
+class RowTold:
+    """A row that a client was told to be stored, as the words of its cells."""
+
+    key: frozenset[str]
+    cells: frozenset[str]
+    """Those of the key and of the other columns, as far as words can be compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsTold:
+    """What a client was told to be stored."""
+
+    actor: str
+    """Who told it."""
+    rows: tuple[RowTold, ...]
+    order: int = 0
+    """Number of the last change in a log or a trace that was made by then."""
+
+
+@dataclass(frozen=True, slots=True)
 class ChangeTold:
     """What one change is for one region."""
 
     region: RegionId
     change: StoreChange
+    """Of an acknowledgement, which changes nothing: the store as it is then."""
     steps: tuple[Step, ...]
     stopped: Stopped | None = None
     """Why the run breaks off here; None if it continues."""
@@ -66,21 +88,32 @@ class ChangeTold:
 
 
 def told(
-    revision: Revision, first: Contents, changes: Iterable[StoreChange], *, without: frozenset[str] = frozenset()
+    revision: Revision,
+    first: Contents,
+    events: Iterable[StoreChange | RowsTold],
+    *,
+    without: frozenset[str] = frozenset(),
 ) -> list[ChangeTold]:
     """Each change of a run that begins with ``first``, as steps; a region ends where its run breaks off.
 
-    ``without``: readings that the run need not share, by their names in `ASSUMPTIONS`.
+    So it does at an acknowledgement that no step has made. ``without``: readings that the run need not share, by their
+    names in `ASSUMPTIONS`.
     """
-    run = list(changes)
-    collects = _collects([first, *(each.contents for each in run)], revision)
+    run = list(events)
+    collects = _collects([first, *(each.contents for each in run if isinstance(each, StoreChange))], revision)
     teller = Teller(revision, collects_wal=collects, without=without)
     found: list[ChangeTold] = []
     known, before = teller.begin(first), first
-    for change in run:
-        known, now = teller.take(known, before, change)
+    for event in run:
+        if isinstance(event, RowsTold):
+            wrong = (teller.acknowledged(known, event.actor, row) for row in event.rows)
+            for region, stopped in [each for each in wrong if each is not None][:1]:
+                found.append(ChangeTold(region, StoreChange(before, event.actor, order=event.order), (), stopped))
+                known = replace(known, ended=known.ended | {region})
+            continue
+        known, now = teller.take(known, before, event)
         found += now
-        before = change.contents
+        before = event.contents
     return found
 
 
@@ -167,24 +200,37 @@ class Teller:
             found = Stopped(what, stranger, f"{claimed[region, w]} has claimed that epoch")
         return replace(known, ended=known.ended | {region}), ChangeTold(region, change, (), found)
 
-    def acknowledged(self, known: RunTold, actor: str, row: tuple[str, str | None]) -> tuple[RegionId, Stopped] | None:
-        """Why no step acknowledges a row (key and value; None: it is deleted) that ``actor`` says is stored.
+    def acknowledged(self, known: RunTold, actor: str, row: RowTold) -> tuple[RegionId, Stopped] | None:
+        """Why no step acknowledges a row that ``actor`` says is stored.
 
         None if one does, or if that cannot be told: of a key that is in some entry a writer may drop a row that is
         older by its sequence (AMB-148), and who claims no region writes to the base table.
         """
         if known.ended:
             return None
-        cells = {each for each in row if each is not None}
-        places = [place for place, rows in known.rows.items() if any(cells <= each for each in rows)]
+        places = [place for place, rows in known.rows.items() if any(row.cells <= each for each in rows)]
         wrong = [(region, unacknowledged(known.courses[region], p, x)) for region, p, x in places]
         found = [(region, stopped) for region, stopped in wrong if stopped is not None]
         if places:
             return found[0] if len(found) == len(wrong) else None
-        own = next((region for (region, _), claimer in known.claimed.items() if claimer == actor), None)
-        if own is None or any(row[0] in each for rows in known.rows.values() for each in rows):
+        own = next((place for place, claimer in known.claimed.items() if claimer == actor), None)
+        if own is None or any(row.key <= each for rows in known.rows.values() for each in rows):
             return None
-        return own, Stopped(f"{row[0]}={row[1]} was acknowledged to {actor}, and is in no entry", None, "")
+        region, w = own
+        what = f"the row {', '.join(sorted(row.cells))} was acknowledged to {actor}"
+        return region, Stopped(what, ("acknowledge", (w,)), "no entry has it")
+
+
+def acknowledged(ghosts: object, notes: Iterable[Note]) -> Rows:
+    """Rows of the writes that ``notes`` say are stored; ``ghosts``: the history of all calls."""
+    names = {dict(note.fields)["write"] for note in notes if note.event == WRITE_ACKNOWLEDGED}
+    writes = ghosts.writes if names and isinstance(ghosts, History) else ()
+    return tuple(row for call in writes if call.name in names for row in call.rows)
+
+
+def rows_told(rows: Rows) -> tuple[RowTold, ...]:
+    """Rows of a history (key and value; None: the key was deleted) as they are told to be stored."""
+    return tuple(RowTold(frozenset({key}), frozenset({key, value} - {None})) for key, value in rows)
 
 
 _UNDER_A_CLAIM = ("claim", "carry_out", "list_generation")
@@ -210,25 +256,28 @@ class Refinement:
         if key not in self.judged:
             then, told = self.teller.take(known, before, StoreChange(contents, actor, lost))
             wrong = next((each for each in told if each.stopped is not None or each.without), None)
-            self.judged[key] = self._known(then), None if wrong is None else _violation(wrong)
+            self.judged[key] = (
+                self._known(then),
+                None if wrong is None else _violation(wrong, self.teller.seeing.revision),
+            )
         return self.judged[key]
 
     def noted(self, known: RunTold, ghosts: object, actor: str, notes: tuple[Note, ...]) -> Violation | None:
         """What is wrong with the acknowledgements in ``notes``; ``ghosts``: the history of all calls."""
-        names = {dict(note.fields)["write"] for note in notes if note.event == WRITE_ACKNOWLEDGED}
-        for call in ghosts.writes if names and isinstance(ghosts, History) else ():
-            for row in call.rows if call.name in names else ():
-                wrong = self.teller.acknowledged(known, actor, row)
-                if wrong is not None:
-                    return Violation("ENGINE", REFINEMENT, f"region {wrong[0]}: {wrong[1]}")
+        for row in rows_told(acknowledged(ghosts, notes)):
+            wrong = self.teller.acknowledged(known, actor, row)
+            if wrong is not None:
+                region, stopped = wrong
+                clause = blamed(stopped, self.teller.seeing.revision.name)
+                return Violation(clause, REFINEMENT, f"region {region}: {stopped}")
         return None
 
     def _known(self, run: RunTold) -> RunTold:
         return self.runs.setdefault(run.key(), run)
 
 
-def _violation(told: ChangeTold) -> Violation:
-    words = str(told)
-    if told.without:
-        words = f"region {told.region}: {told.strictly}; without the reading {told.without} ({told.note}) it can"
-    return Violation("ENGINE", REFINEMENT, words)
+def _violation(told: ChangeTold, revision: Revision) -> Violation:
+    if told.stopped is not None:
+        return Violation(blamed(told.stopped, revision.name), REFINEMENT, str(told))
+    words = f"region {told.region}: {told.strictly}; without the reading {told.without} ({told.note}) it can"
+    return Violation(without(told.steps), REFINEMENT, words)

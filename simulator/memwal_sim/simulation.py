@@ -114,8 +114,8 @@ class Simulation:
         """What the world's oracles say of this state, and of the ends of its processes; ``only`` one of them."""
         ends = ((name, running.pause) for name, running in self.running.items())
         found = [broken(name, pause) for name, pause in ends if isinstance(pause, Ended)]
-        found.append(self.refused)
         found += [oracle(self.contents, self.ghosts) for oracle in self.world.oracles]
+        found.append(self.refused)
         return next((each for each in found if each is not None and only in (None, each.oracle)), None)
 
     def _change(self, contents: Contents, actor: str, *, lost: bool) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from memwal_sim.following import RowsTold, RowTold
 from memwal_sim.histories.history import Outcome
 
 from ..judge import content
@@ -14,6 +17,8 @@ from .scenarios import plain_rows
 WRITES = ("writer.put", "writer.delete")
 SYNCS = ("writer.flush_wal", "writer.flush_memtable", "writer.close")
 """Messages whose success makes durable what the writer had buffered."""
+ROUNDED = ("float32", "float64", "timestamp_us")
+"""Types whose values have several words."""
 BASE_WRITES = ("append", "update", "delete")
 """Changes of ``base.write`` that change rows."""
 
@@ -41,6 +46,30 @@ def remember(context: CheckContext, actor: str, message: str, params: Json, erro
         if outcome == "ok" and not deletes and claim is not None:
             context.written |= {(*claim, content.shown(row)) for row in plain}
         context.history = oracle.written(before, key, writer, plain, outcome, deletes=deletes)
+
+
+def told_stored(context: CheckContext, actor: str, message: str, params: Json, order: int) -> RowsTold | None:
+    """What a message that succeeded told its caller to be stored; None where it told nothing of that kind.
+
+    ``order``: of the last request that the gate had carried out by then.
+    """
+    if message not in WRITES or not params["durable"]:
+        return None
+    given = params["rows" if message == "writer.put" else "keys"]
+    columns = _named(given["columns"], context.names.scenario.schema)
+    worded = [column["name"] for column in columns if column["type"] not in ROUNDED]
+    if not set(context.key) <= set(worded):
+        return None
+    rows = plain_rows({**given, "columns": columns})
+    return RowsTold(
+        actor,
+        tuple(RowTold(_words(row, context.key), _words(row, worded)) for row in rows),
+        order,
+    )
+
+
+def _words(row: Json, columns: Sequence[str]) -> frozenset[str]:
+    return frozenset(str(row[name]) for name in columns if row[name] is not None)
 
 
 def _named(columns: list[Json], known: list[Json]) -> list[Json]:

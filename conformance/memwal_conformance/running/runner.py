@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from memwal.words import counted
+from memwal_sim.following import RowsTold
 from memwal_sim.histories.history import History
 from memwal_sim.store import Contents
 
@@ -64,6 +65,8 @@ class ScenarioRun:
     sent_meanwhile: str = ""
     """How many requests to the store an actor sent whose message was never answered, for the text of the verdict."""
     claims: Claims = field(default_factory=Claims)
+    acknowledged: list[RowsTold] = field(default_factory=list)
+    """What actors behind the gate said is stored, in order."""
 
     def step(self, step: Json) -> None:
         """Do one step. Raises `Stop`, and what a broken adapter raises."""
@@ -252,6 +255,10 @@ class ScenarioRun:
 
     def _remember(self, actor: str, params: Json, message: str, error: str | None) -> None:
         remembering.remember(self.context, actor, message, params, error, self.claims)
+        if self.testbed is not None and error is None:
+            log = self.testbed.gate.log
+            told = remembering.told_stored(self.context, actor, message, params, log[-1].order if log else 0)
+            self.acknowledged += [] if told is None else [told]
 
 
 def run(
@@ -327,7 +334,7 @@ def _witnessed(running: ScenarioRun, testbed: Testbed) -> tuple[Json, ...]:
     """The log of the gate. A rule that never acted, and whatever else makes the run void, is a broken witness."""
     if void := testbed.gate.inconclusive_without(testbed.optional):
         running.witness(void)
-    running.findings += machine.looked(testbed.gate, running.revision, FOLDER)
+    running.findings += machine.looked(testbed.gate, running.revision, FOLDER, running.acknowledged)
     return tuple(entry.to_json() for entry in testbed.gate.log)
 
 

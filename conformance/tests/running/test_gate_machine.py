@@ -11,7 +11,7 @@ from memwal_conformance.running.cases import CaseRunner
 from memwal_conformance.verdicts import CaseResult, Finding, Verdict
 from memwal_model.following import Stopped
 from memwal_model.machine import ACTIONS
-from memwal_sim import bugs
+from memwal_sim import blame, bugs
 
 GATE = SUITE / "scenarios" / "gate"
 
@@ -43,6 +43,7 @@ def test_the_reference_makes_steps_of_the_machine(cases: CaseRunner, monkeypatch
             "but w1 cannot have got past position 2, where no entry stands",
         ),
         ("claim_keeps_epoch", "crash_in_a_claim", "FENCE-005", "nearest step is claim"),
+        ("buffered_put", "zombie_append", "WAL-001", "was acknowledged to one: the nearest step is acknowledge w1"),
     ],
 )
 def test_a_planted_bug_ends_the_run_at_its_request(
@@ -65,9 +66,9 @@ def test_a_run_that_needs_another_reading_is_an_observation(cases: CaseRunner) -
 
 
 def test_each_clause_that_it_names_is_one_of_every_revision() -> None:
-    assert set(machine.CLAUSES) <= set(ACTIONS)
+    assert set(blame.CLAUSES) <= set(ACTIONS)
     for revision in "ABR":
-        assert {*machine.CLAUSES.values(), *machine.LEFT.values(), machine.LAGS[revision], machine.ANY_CHANGE} <= set(
+        assert {*blame.CLAUSES.values(), *blame.LEFT.values(), blame.LAGS[revision], blame.ANY_CHANGE} <= set(
             levels_of(revision)
         )
 
@@ -83,7 +84,7 @@ def test_each_clause_that_it_names_is_one_of_every_revision() -> None:
     ],
 )
 def test_the_clause_is_that_of_what_cannot_be_and_not_of_the_nearest_step_alone(stopped: Stopped, clause: str) -> None:
-    assert machine.blamed(stopped, "B") == clause
+    assert blame.blamed(stopped, "B") == clause
 
 
 def test_a_region_whose_newest_manifest_cannot_be_read_is_left_to_others(cases: CaseRunner) -> None:

@@ -15,10 +15,10 @@ from memwal.errors import InvalidArgument
 from memwal.violations import Violation
 
 from ..book import Book
-from ..outcomes import FAULTS, Fate, fates
+from ..outcomes import FAULTS, UNLEARNED, Fate, fates
 from ..simulation import broken
 from ..trie import AT_END, ROOT, Trie
-from ..world import World
+from ..world import StepJudge, World
 from .exploration import Move
 from .tables import FATE_BITS, NONE_UNDER_WAY, GhostTable, Orphans, Stores
 
@@ -33,8 +33,10 @@ STATES_KEPT = 500_000
 Lanes = tuple[int, ...]
 
 _State = tuple[int, ...]
-"""(store, ghosts, orphans, node of each process …)."""
-_FIRST_NODE = 3
+"""(store, ghosts, orphans, run, node of each process …)."""
+_FIRST_NODE = 4
+_REFUSED = -1
+"""In place of the run, where the world's judge of steps has refused one."""
 
 
 class Unfolding:
@@ -59,6 +61,9 @@ class Unfolding:
         self._orphans = Orphans()
         self._states: list[_State] = []
         self._index: dict[_State, int] = {}
+        self._runs: list[Any] = []
+        """Number of a run -> what the world's judge of steps knows of it."""
+        self._run_numbers: dict[int, int] = {}
         self._verdicts: dict[tuple[int, int], Violation | None] = {}
         self._fates: dict[tuple[int, bool], tuple[int, ...]] = {}
         self._begin()
@@ -69,11 +74,15 @@ class Unfolding:
     def replay(self, state: int, key: int) -> int:
         """The state after the move ``key`` in ``state``; remembered in `after`."""
         lane, fate = key >> FATE_BITS, key & FATE_MASK
+        before = self._states[state]
         if lane < len(self.tries):
-            successor, violation = self._advance(self._states[state], lane, fate)
+            successor, ended = self._advance(before, lane, fate)
         else:
-            successor, violation = self._land(self._states[state], lane - len(self.tries)), None
-        found = self.after[state][key] = self._number(successor, violation)
+            successor, ended = self._land(before, lane - len(self.tries)), None
+        refused = None
+        if self.world.step is not None:
+            successor, refused = self._told(self.world.step, before, successor, lane, fate)
+        found = self.after[state][key] = self._number(successor, ended, refused)
         return found
 
     def faults(self, state: int, lane: int) -> tuple[int, ...]:
@@ -119,12 +128,13 @@ class Unfolding:
         for actor in range(len(self.tries)):
             ghost = self._ghosts.after(ghost, actor, ROOT, invoked=False)
             violation = violation or self._end(actor, ROOT)
-        state = (self.stores.number(self.world.contents), ghost, NONE_UNDER_WAY, *(ROOT for _ in self.tries))
+        run = 0 if self.world.step is None else self._run(self.world.step.begin(self.world.contents))
+        state = (self.stores.number(self.world.contents), ghost, NONE_UNDER_WAY, run, *(ROOT for _ in self.tries))
         self._number(state, violation)
 
     def _advance(self, state: _State, actor: int, fate: int) -> tuple[_State, Violation | None]:
         """The state after the next request of ``actor`` met ``fate``, and what the end of the process violates."""
-        store, ghost, orphans = state[:_FIRST_NODE]
+        store, ghost, orphans, run = state[:_FIRST_NODE]
         place = _FIRST_NODE + actor
         trie, node = self.tries[actor], state[place]
         request = trie.requests[node]
@@ -136,7 +146,7 @@ class Unfolding:
             ghost = self._ghosts.after(ghost, actor, child, invoked=False)
         if fate == Fate.LATE:
             orphans = self._orphans.with_one(orphans, actor, request)
-        successor = (store, ghost, orphans, *state[_FIRST_NODE:place], child, *state[place + 1 :])
+        successor = (store, ghost, orphans, run, *state[_FIRST_NODE:place], child, *state[place + 1 :])
         return successor, self._end(actor, child)
 
     def _land(self, state: _State, place: int) -> _State:
@@ -145,14 +155,40 @@ class Unfolding:
         store, _ = self.stores.effect(store, request, Fate.NORMAL)
         return (store, ghost, self._orphans.without(orphans, place), *nodes)
 
-    def _number(self, state: _State, violation: Violation | None) -> int:
-        """Number of ``state``, new or old; a new one is judged. ``violation``: of the process that moved, if any."""
+    def _told(
+        self, judge: StepJudge, before: _State, after: _State, lane: int, fate: int
+    ) -> tuple[_State, Violation | None]:
+        """``after`` with its run, and what ``judge`` has against the move ``fate`` of ``lane``."""
+        lands = lane >= len(self.tries)
+        actor = self._orphans.sets[before[2]][lane - len(self.tries)][0] if lands else lane
+        name, known, refused = self.tries[actor].process.name, self._runs[before[3]], None
+        if after[0] != before[0]:
+            first, then = (self.stores.contents[each[0]] for each in (before, after))
+            known, refused = judge.after(known, first, then, name, lost=lands or Fate(fate) in UNLEARNED)
+        if after[1] != before[1] and not lands and refused is None:
+            notes = self.tries[actor].notes[after[_FIRST_NODE + actor]]
+            refused = judge.noted(known, self._ghosts.values[after[1]], name, notes)
+        refused = None if refused is None else self._counted(refused)
+        run = self._run(known) if refused is None else _REFUSED
+        return (*after[:3], run, *after[_FIRST_NODE:]), refused
+
+    def _run(self, known: Any) -> int:
+        found = self._run_numbers.setdefault(id(known), len(self._runs))
+        if found == len(self._runs):
+            self._runs.append(known)
+        return found
+
+    def _number(self, state: _State, ended: Violation | None, refused: Violation | None = None) -> int:
+        """Number of ``state``, new or old; a new one is judged.
+
+        ``ended``: what is wrong with the end of the process that moved; ``refused``: with its move.
+        """
         number = self._index.setdefault(state, len(self._states))
         if number < len(self._states):
             return number
         self._states.append(state)
         self.after.append({})
-        violation = violation or self._verdict(state[0], state[1])
+        violation = ended or self._verdict(state[0], state[1]) or refused
         if violation is not None:
             self.violations[number] = violation
             self.lanes.append(())

@@ -37,5 +37,5 @@ def any_of(draws: Draws) -> Pick:
 
 def usual_length(world: World) -> int:
     """Steps of a run without mishaps, whatever it violates: by this, mishaps are spread over runs. 1 or more."""
-    unjudged = Unfolding(replace(world, oracles=()), only="")
+    unjudged = Unfolding(replace(world, oracles=(), step=None), only="")
     return len(walk(unjudged, any_of(Draws(0))).keys) or 1

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from memwal.revisions import REVISIONS
 
-from ..following import ChangeTold, StoreChange, told
+from ..following import ChangeTold, RowsTold, StoreChange, acknowledged, rows_told, told
 from ..names import operation, symbolic
 from ..outcomes import UNLEARNED
 from ..simulation import Simulation, StepTaken
+from ..store import Contents
 from .references import found_in
 from .replay import Replayed, replay
 
@@ -38,19 +39,24 @@ class TraceTold:
 
 def tell(path: Path) -> TraceTold:
     """Replay the trace in the file ``path`` and tell it. Raises as `replay` does."""
-    seen: list[StoreChange] = []
+    states: list[Contents] = []
+    events: list[StoreChange | RowsTold] = []
     requests: list[str] = []
 
     def watch(simulation: Simulation, taken: StepTaken | None) -> None:
         if taken is None:
-            seen.append(StoreChange(simulation.contents))
+            states.append(simulation.contents)
             return
         fate = "late" if taken.fate is None else taken.fate.label
         requests.append(f"{taken.actor} {operation(taken.request)} {symbolic(taken.request.path)} {fate}")
         lost = taken.fate is None or taken.fate in UNLEARNED
-        if simulation.contents != seen[-1].contents:
-            seen.append(StoreChange(simulation.contents, taken.actor, lost, len(requests)))
+        if simulation.contents != states[-1]:
+            states.append(simulation.contents)
+            events.append(StoreChange(simulation.contents, taken.actor, lost, len(requests)))
+        rows = rows_told(acknowledged(simulation.ghosts, taken.notes))
+        if rows:
+            events.append(RowsTold(taken.actor, rows, len(requests)))
 
     replayed = replay(path, watch=watch)
     revision = REVISIONS[found_in(path).study.revision]
-    return TraceTold(replayed, tuple(requests), tuple(told(revision, seen[0].contents, seen[1:])))
+    return TraceTold(replayed, tuple(requests), tuple(told(revision, states[0], events)))

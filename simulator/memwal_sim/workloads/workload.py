@@ -13,6 +13,7 @@ from memwal.effects import Protocol
 from memwal.errors import InvalidArgument, check_name
 
 from ..actor import Actor, Arguments
+from ..following import Refinement
 from ..histories.history import History
 from ..histories.notes import observe
 from ..process import Process
@@ -65,6 +66,7 @@ class Workload:
             ghosts=ghosts,
             observe=self.observe,
             oracles=tuple(self.oracles(setting)),
+            step=Refinement(setting.revision),
         )
 
     def _begun(self, setting: ScenarioSetting) -> tuple[Contents, Ghosts]:

@@ -7,7 +7,7 @@ from memwal import paths
 from memwal.effects import PutIfAbsent
 from memwal_sim import bugs as planting
 from memwal_sim import process as processes
-from memwal_sim.exploring.exploration import Bounds
+from memwal_sim.exploring.exploration import Bounds, Move
 from memwal_sim.exploring.explorer import explore
 from memwal_sim.outcomes import FAULTS, Fate
 from memwal_sim.scenarios import clients, scripts
@@ -15,6 +15,7 @@ from memwal_sim.scenarios import scenario as scenarios
 from memwal_sim.scenarios.scenario import setting
 from memwal_sim.simulation import Simulation
 from memwal_sim.traces.replay import replay
+from memwal_sim.traces.shrinking import shrink
 from memwal_sim.traces.study import Study, carry_out, killing
 from memwal_sim.traces.trace import dumps
 from memwal_sim.world import REFINEMENT
@@ -37,7 +38,10 @@ def test_the_engine_makes_steps_of_the_machine(name, revision):
         ("skip_newer_epoch", "but w1 cannot have got past position 0, where an entry of epoch 2 stands"),
         ("claim_by_equal_bytes", "writer-2 acts under epoch 1: the nearest step is carry_out w1 0, but writer-1 has"),
         ("wal_above_the_pointer", "the nearest step is delete_entry 2, but p < start does not hold"),
-        ("buffered_put", "k1=v1 was acknowledged to writer-1, and is in no entry: no step of the machine does that"),
+        (
+            "buffered_put",
+            "the row k1, v1 was acknowledged to writer-1: the nearest step is acknowledge w1, but no",
+        ),
         (
             "files_before_the_list",
             "files[1]: True -> False: the nearest step is delete_files 1, but not listed(g) does",
@@ -59,6 +63,22 @@ def test_a_planted_bug_makes_another(bug, nearest, tmp_path):
     file = tmp_path / "bug.trace.json"
     file.write_text(dumps(found.trace))
     assert replay(file).violation == found.run.violation
+
+
+@pytest.mark.parametrize(
+    ("bug", "clause"),
+    [("claim_keeps_epoch", "FENCE-005"), ("buffered_put", "WAL-001"), ("wal_above_the_pointer", "GC-007")],
+)
+def test_what_no_step_does_breaks_a_clause_and_its_history_is_made_small(bug, clause):
+    (planted,) = planting.choose([bug])
+    study = replace(killing(planted), refine=True, only=REFINEMENT)
+    found = carry_out(study).run
+    assert found.violation.clause == clause
+    with planting.planted(study.bugs):
+        longer = [*found.trace, *(Move(each.name, Fate.NORMAL) for each in study.world().processes)]
+        small = shrink(study.world(), longer, clause=clause, oracle=REFINEMENT)
+    assert small.violation == found.violation
+    assert len(small.moves) <= len(found.trace)
 
 
 def test_a_late_commit_that_takes_the_number_of_an_expired_version_is_nothing_that_the_machine_sees():

@@ -45,10 +45,13 @@ NOTICED = {
     "merge/builder_restores_progress.jsonl",
     "table/blind_index_commit.jsonl",
     "table/restored_past_collection.jsonl",
+    "wal/buffered_put.jsonl",
     "wal/overwritten_entry.jsonl",
     "wal/plain_wal_put.jsonl",
     "wal/skip_newer_epoch.jsonl",
     "wal/start_behind_pointer.jsonl",
+    "wal/stored_by_another.jsonl",
+    "wal/torn_entry.jsonl",
     "wal/unresolved_put.jsonl",
 }
 """Recorded violations that are no histories of the machine under the strict reading."""
