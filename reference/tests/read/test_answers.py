@@ -597,13 +597,17 @@ def test_an_index_of_runs_of_letters_is_extended_after_a_compaction_moved_its_ro
 
 
 @pytest.mark.long
-@settings(max_examples=600, phases=(Phase.explicit, Phase.reuse, Phase.generate))
-@given(revision=st.sampled_from("ABR"), made=TABLES, steps=HISTORIES)
-def test_every_answer_of_many_tables_is_the_fold_of_all_histories(
+@pytest.mark.parametrize("revision", list("ABR"))
+@pytest.mark.parametrize("last", sorted({*STEPS, *OTHERS}))
+@settings(max_examples=12, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@given(made=TABLES, steps=HISTORIES)
+def test_every_answer_after_a_job_is_the_fold_of_all_histories(
     template: Path,
     tmp_path_factory: pytest.TempPathFactory,
     revision: str,
+    last: str,
     made: tuple[tuple[str, ...], list[transforms.SpecRequest]],
     steps: list[tuple[str, list[int], int]],
 ) -> None:
-    run(tmp_path_factory.mktemp("t") / "t", template, revision, made, steps, count=3)
+    *before, (_, keys, seed) = steps
+    run(tmp_path_factory.mktemp("t") / "t", template, revision, made, [*before, (last, keys, seed)], count=3)
