@@ -22,6 +22,9 @@ PACKAGES = ("reference/memwal", "simulator/memwal_sim", "conformance/memwal_conf
 RECORDED = {"planted.md", "native_matrix.md", "clauses.md", "INDEX.md", "SPEC_NOTES.md"}
 """Pages with titles of what was recorded or planted: only the words that are never right are looked for there."""
 
+GENERATED = {"planted.md", "native_matrix.md", "clauses.md", "INDEX.md"}
+"""Pages of lists by id, whose rows have the words in another column, or the title of the note in the same one."""
+
 NEVER = re.compile(
     r"\b(comes? to its end|that there is not\b|told rather than|stands? behind (it|each)\b|of all of them\.)", re.I
 )
@@ -29,6 +32,9 @@ PERSON = re.compile(r"\b(somebody|nobody|whoever|anybody|everybody)\b", re.I)
 PERSONS = re.compile(rf"{PERSON.pattern}|\b(goes on|go on|went on|hands? on|handed on)\b", re.I)
 """A process is no person, and a program continues."""
 ONE_OF_MANY = re.compile(r"(?<![\d,.])\b1 (?:rows|regions|entries|files|steps|states|findings|cases|runs|keys)\b(?!\.)")
+_ID = r"\[?(?:AMB-\d+|[A-Z]{2,}-\d{3})\]?"
+ALONE = re.compile(rf"\(\s*{_ID}(?:(?:,|;| and| or| to)\s+{_ID})*\s*\)")
+"""Brackets that hold nothing but ids of clauses and notes."""
 HELP = frozenset({"Option", "Argument"})
 
 
@@ -76,6 +82,11 @@ def test_the_first_sentence_of_a_page_says_what_it_is_for(page: Path) -> None:
     assert first.startswith("This page ")
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in GENERATED], ids=lambda page: page.name)
+def test_an_id_of_a_clause_or_note_has_words_beside_it(page: Path) -> None:
+    assert ALONE.findall(prose(page.read_text("utf-8"))) == []
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_docstrings_and_comments_have_no_persons(package: str) -> None:
     modules = sorted((ROOT / package).rglob("*.py"))
@@ -97,6 +108,8 @@ def test_a_riddle_is_found() -> None:
         "nobody",
         "goes on",
     ]
+    bare = prose("(AMB-1), (WAL-007, AMB-12), (see WAL-007), ([AMB-50](x)) (AMB-50, words)")
+    assert ALONE.findall(bare) == ["(AMB-1)", "(WAL-007, AMB-12)", "([AMB-50)"]
     assert found(prose("1 rows of 21 rows")) == ["1 rows"]
     assert list(remarks('def a():  # nobody\n    """Whoever."""\n    return "somebody"')) == ["Whoever.", "# nobody"]
     assert list(messages('raise ValueError(f"nobody has {a}")')) == ["nobody has "]
