@@ -13,7 +13,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER of Linux's prctl."""
 
-# Spark's Python workers outlive the process that started them. Whoever loses its parent below this process becomes its
+# Spark's Python workers outlive the process that started them. A descendant that loses its parent becomes its
 # child, and is found here.
 if ctypes.CDLL(None, use_errno=True).prctl(_SUBREAPER, 1, 0, 0, 0):
     raise OSError(ctypes.get_errno(), "orphans of this process cannot be kept, and their time would be lost")

@@ -146,7 +146,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="where the tables are; a run that was ended goes on there")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="after which the run ends, for now")
     chosen = parser.parse_args()
-    # The tasks of the sink ask Spark who they are; here they are nobody in particular.
+    # The tasks of the sink ask Spark for their numbers; here they have none.
     task = SimpleNamespace(partitionId=lambda: 0, attemptNumber=lambda: 0, taskAttemptId=lambda: 0)
     write.context = lambda: task  # type: ignore[assignment, return-value]
     given = batches(chosen.triggers, chosen.rows, chosen.keys)

@@ -110,7 +110,7 @@ def engine() -> World:
 
 
 def at_random(world: World, seconds: float) -> dict[str, Any]:
-    """Distinct schedules of uniform runs, one by one; nobody stalls or crashes, so that each goes to the end."""
+    """Distinct schedules of uniform runs, one by one; no process stalls or crashes, so that each goes to the end."""
     unfolding = Unfolding(world)
     schedules: set[int] = set()
     runs = steps = 0

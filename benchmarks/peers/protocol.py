@@ -38,7 +38,7 @@ class Store(Protocol):
         """Remove, if it is there."""
 
     async def acknowledged(self, key: str, value: str) -> None:
-        """Report a write to its client. No request: nobody steps in."""
+        """Report a write to its client. No request: no other process steps in."""
 
 
 class FencedError(Exception):

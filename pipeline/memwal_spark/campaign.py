@@ -56,7 +56,7 @@ def _task(spark: SparkSession, work: Callable[[T], R], thing: T) -> R:
             found: R | None = None
             try:
                 found = work(thing)
-            except Exception as error:  # noqa: BLE001 - raised again by who asked
+            except Exception as error:  # noqa: BLE001 - raised again by the caller
                 failed = error
             yield pa.RecordBatch.from_pylist([{"done": pickle.dumps((found, failed))}], _DONE)
 

@@ -83,7 +83,7 @@ class VerifyResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedPhase:
-    """What was said of another implementation after a phase: by the suite's judge, who reads bytes, or by the job."""
+    """What was said of another implementation after a phase: by the suite's judge, which reads bytes, or by the job."""
 
     when: str
     findings: tuple[str, ...]

@@ -109,8 +109,8 @@ class RegionTask:
     def write(self, table: Table, rows: pa.Table, mark: Mark) -> TaskWritten:
         """Put all of ``rows``, which are of one region and come in any order, and behind them the ``mark``.
 
-        The mark is no more than a hint: who finds it, or that of a later batch, looks whether the rows are stored, and
-        only then claims nothing. So what is left of a batch is written, however it was divided among tasks before.
+        The mark is no more than a hint: a task that finds it, or that of a later batch, looks whether the rows are
+        stored, and only then claims nothing. So what is left of a batch is written, however it was divided among tasks.
         """
         started = time.monotonic()
         rows = rows.take(pc.sort_indices(rows, [(self._options.sequence_by, "ascending")]))

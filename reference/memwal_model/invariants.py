@@ -115,8 +115,8 @@ _because("counters", "Nothing is flushed before the first claim, nor collected b
 _because("claims", "A writer's epoch was stored, and it knows of no more than has happened.",
     lambda w: (mine(w) >= 0) & (mine(w) <= epoch) & ((mine(w) > 0) >> (
         (first <= begins(w)) & (begins(w) <= at(w)) & (number(w) <= current))))  # fmt: skip
-_because("unclaimed", "Who has not claimed has done nothing.", lambda w: (mine(w) == 0) >> ~(opened(w) | flushing(w)))
-_because("sent_in_order", "A put is sent by who has claimed, for a position up to the next one.",
+_because("unclaimed", "Without a claim nothing is done.", lambda w: (mine(w) == 0) >> ~(opened(w) | flushing(w)))
+_because("sent_in_order", "A put is sent by a writer that has claimed, for a position up to the next one.",
     lambda w, p: sent(w, p) >> ((mine(w) > 0) & (first <= p) & (p <= at(w))))  # fmt: skip
 _because("entries", "An entry has the epoch of a claim.",
     lambda p: entry(p) >> ((written(p) >= 1) & (written(p) <= epoch)))  # fmt: skip

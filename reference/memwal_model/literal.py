@@ -1,4 +1,4 @@
-"""Steps of who reads a text literally, or of a store that keeps less than is assumed: none is of the machine.
+"""Steps of a literal reading of the texts, or of a store that keeps less than is assumed: none is of the machine.
 
 Each can happen only without the assumption that it names, and `histories` tells what it breaks.
 """

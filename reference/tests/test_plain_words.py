@@ -18,7 +18,13 @@ PAGES = [
     *(ROOT / place for place in ("faults/INDEX.md", "benchmarks/README.md", "reference/README.md")),
     *sorted((ROOT / "conformance").glob("*/README.md")),
 ]
-PACKAGES = ("reference/memwal", "simulator/memwal_sim", "conformance/memwal_conformance", "pipeline/memwal_spark")
+PACKAGES = (
+    "reference/memwal",
+    "reference/memwal_model",
+    "simulator/memwal_sim",
+    "conformance/memwal_conformance",
+    "pipeline/memwal_spark",
+)
 RECORDED = {"planted.md", "native_matrix.md", "clauses.md", "INDEX.md", "SPEC_NOTES.md"}
 """Pages with titles of what was recorded or planted: only the words that are never right are looked for there."""
 
@@ -28,7 +34,11 @@ GENERATED = {"planted.md", "native_matrix.md", "clauses.md", "INDEX.md"}
 NEVER = re.compile(
     r"\b(comes? to its end|that there is not\b|told rather than|stands? behind (it|each)\b|of all of them\.)", re.I
 )
-PERSON = re.compile(r"\b(somebody|nobody|whoever|anybody|everybody)\b", re.I)
+PERSON = re.compile(
+    r"\b(somebody|nobody|whoever|whomever|anybody|everybody|someone|anyone|everyone|no one)\b"
+    r"|\b(?:for|by|to|from|than) who\b",
+    re.I,
+)
 PERSONS = re.compile(rf"{PERSON.pattern}|\b(goes on|go on|went on|hands? on|handed on)\b", re.I)
 """A process is no person, and a program continues."""
 ONE_OF_MANY = re.compile(r"(?<![\d,.])\b1 (?:rows|regions|entries|files|steps|states|findings|cases|runs|keys)\b(?!\.)")
@@ -92,14 +102,14 @@ def test_docstrings_and_comments_have_no_persons(package: str) -> None:
     modules = sorted((ROOT / package).rglob("*.py"))
     sources = [source for module in modules if PERSON.search(source := module.read_text("utf-8"))]
     told = [text for source in sources for text in remarks(source) if PERSON.search(text)]
-    assert (len(modules) > 20, told) == (True, [])
+    assert (len(modules) > 15, told) == (True, [])
 
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_messages_are_in_plain_words(package: str) -> None:
     modules = sorted((ROOT / package).rglob("*.py"))
     told = [text for module in modules for text in messages(module.read_text("utf-8")) if found(text)]
-    assert (len(modules) > 20, told) == (True, [])
+    assert (len(modules) > 15, told) == (True, [])
 
 
 def test_a_riddle_is_found() -> None:
@@ -110,6 +120,7 @@ def test_a_riddle_is_found() -> None:
     ]
     bare = prose("(AMB-1), (WAL-007, AMB-12), (see WAL-007), ([AMB-50](x)) (AMB-50, words)")
     assert ALONE.findall(bare) == ["(AMB-1)", "(WAL-007, AMB-12)", "([AMB-50)"]
+    assert found("It is sent by who has claimed; who is it? Those who read.") == ["by who"]
     assert found(prose("1 rows of 21 rows")) == ["1 rows"]
     assert list(remarks('def a():  # nobody\n    """Whoever."""\n    return "somebody"')) == ["Whoever.", "# nobody"]
     assert list(messages('raise ValueError(f"nobody has {a}")')) == ["nobody has "]

@@ -204,7 +204,7 @@ class Teller:
         """Why no step acknowledges a row that ``actor`` says is stored.
 
         None if one does, or if that cannot be told: of a key that is in some entry a writer may drop a row that is
-        older by its sequence (AMB-148), and who claims no region writes to the base table.
+        older by its sequence (AMB-148), and an actor that claims no region writes to the base table.
         """
         if known.ended:
             return None

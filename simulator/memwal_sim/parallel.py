@@ -45,7 +45,7 @@ ALONE = Workers()
 
 
 def each(work: Callable[[T], R], things: Sequence[T], workers: Workers = ALONE) -> Iterator[tuple[T, R]]:
-    """``work`` of each of ``things``, in the order in which it is done. Who stops listening stops the rest.
+    """``work`` of each of ``things``, in the order in which it is done. A caller that stops listening stops the rest.
 
     ``work`` is a function of a module, and ``things`` and results can be pickled, unless it is done in this process.
     It may be done twice where a machine of a cluster is lost.

@@ -19,7 +19,7 @@ _GROUPS = frozenset(GROUP_OF.values())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Requests by who, what and where. Every field is a condition; its default is none.
+    """Requests by actor, kind and place. Every field is a condition; its default is none.
 
     Raises `InvalidArgument` for an unknown class or operation, so that a slip is no idle rule.
     """

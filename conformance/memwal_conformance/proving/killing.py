@@ -49,7 +49,7 @@ class Attempt:
 def asked(
     chosen: Sequence[Planted], *, again: bool, survey: Sequence[str] = ()
 ) -> list[tuple[Planted, tuple[str, ...]]]:
-    """Who is to be asked: who is wanted, with ``again`` all that ever noticed, and the ``survey`` of each bug."""
+    """Those to be asked: what is wanted, with ``again`` all that ever noticed, and the ``survey`` of each bug."""
     kept = deaths.by_name(deaths.deaths())
     found = []
     for planted in chosen:

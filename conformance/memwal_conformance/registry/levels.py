@@ -9,7 +9,7 @@ from .clauses import Ambiguity, ambiguities
 from .clauses import clauses as registry
 
 PROMISED = ("AMB-148", "AMB-149")
-"""Notes about what no text speaks of: who claims the capabilities ``sequence.*`` and ``task.*`` promises as much."""
+"""Notes about what no text speaks of: claiming the capabilities ``sequence.*`` and ``task.*`` promises as much."""
 
 
 def levels_of(revision: str) -> dict[str, str]:

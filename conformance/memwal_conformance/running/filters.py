@@ -1,4 +1,4 @@
-"""Bloom filters as they are stored, asked of who wrote them: the format is the writer's own (AMB-47, bloom filters).
+"""Bloom filters as they are stored, asked of their writer: the format is the writer's own (AMB-47, bloom filters).
 
 The judge takes the keys out of each listed generation by decoders of its own, and has an adapter that answers
 ``eval.bloom`` look for them in the stored file. A filter that denies one of them loses rows. One that denies none of

@@ -97,7 +97,7 @@ LIVES: Mapping[str, Life] = {
 
 
 def live(life: Life, table: str, call: Call) -> str:
-    """Write the table; gives the region id. The writer is left open: who calls kills the process (`LIVES` ends so)."""
+    """Write the table; gives the region id. The writer is left open: the caller kills the process (`LIVES` ends so)."""
     call("table.create", {"table": table, "rows": rows(BASE), "primary_key": ["id"]})
     opened = call("writer.open", {"table": table})
     writer = opened["writer"]

@@ -147,7 +147,7 @@ class Regions(Queries):
     def done(self, region: str) -> tuple[Mark, ...]:
         """Of each application the newest batch with finished tasks in ``region``, without a claim (AMB-149).
 
-        What a live writer of the region finishes meanwhile may be missed: who has claimed it asks `Writer.done`.
+        What a live writer of the region finishes meanwhile may be missed: after a claim, ask `Writer.done`.
         """
         row, _ = self._registered(region)
         return self._run(marks.done(self._io, region_of(self._io, self._state, row)))

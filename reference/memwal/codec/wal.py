@@ -278,7 +278,7 @@ _SALVAGE: dict[str, Callable[[bytes, str], tuple[pa.Table, int]]] = {"arrow": _s
 def plain(entry: WalEntry, schema: pa.Schema) -> WalEntry:
     """``entry`` with those columns plain that are dictionary-encoded in it and plain in ``schema``.
 
-    How rows are encoded is up to who wrote them. Other differences are left for the caller to judge.
+    How rows are encoded is up to their writer. Other differences are left for the caller to judge.
     """
     rows, types = entry.rows, dict(zip(schema.names, schema.types, strict=True))
     for number, field in enumerate(entry.rows.schema):

@@ -41,7 +41,7 @@ async def wal_tail(
     Equal to the memory of a writer that writes durably. Read-only: no claim and no barrier. ``end``: the position
     before which to stop, which `wal_end` has found; None: where an entry is missing. Raises `ArtifactError` for a
     damaged entry, and for a WAL that does not start where the revision does or ends before the last-seen hint, each
-    seen twice; who only reads does not list the folder.
+    seen twice; a reader does not list the folder.
     """
     try:
         tail = await confirm.damage(partial(_rows, region, manifest, rows, revision, end))

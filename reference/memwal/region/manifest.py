@@ -1,7 +1,7 @@
 """Region manifest versions: finding the newest, and creating the next.
 
 Requests in the undisturbed case. `latest`: the hint, the version that it names, and a HEAD of the version above; where
-versions may have been collected a HEAD of the version below too. These two HEADs are all for who has read the newest
+versions may have been collected a HEAD of the version below too. These two HEADs are all for a reader of the newest
 version before. `advance`: those of `latest`, the conditional put, and the put of the hint; where versions may be
 collected a LIST between the two puts.
 
@@ -71,7 +71,7 @@ async def latest(
     stale copy of a collected version: then the version below it is gone. So a hint that is ahead, behind, missing or
     rolled back never makes a region look new or old.
 
-    ``collected``: whether versions may have been deleted, by whomever. Only who knows that none ever was saves the
+    ``collected``: whether versions may have been deleted, by any process. Only a caller that knows of none saves the
     question. What is left open then takes three faults at once: stale copies of two neighbours, and a hint that was
     rolled back to the upper one; nothing can be committed on top of it, since `advance` lists.
     """
@@ -294,7 +294,7 @@ async def advance(
                 return Advanced(current, committed=False)
             if isinstance(failure, OutcomeUnknown):
                 unsure = failure
-            # AMB-138, bounded retries: who loses to another sees progress; no answer, or the same number, is none.
+            # AMB-138, bounded retries: the loser to another sees progress; no answer, or the same number, is none.
             if not isinstance(failure, AlreadyExists) or wanted.version == version_before:
                 fruitless += 1
             if fruitless >= confirm.ATTEMPTS:

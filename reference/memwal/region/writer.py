@@ -39,7 +39,7 @@ class RegionWriter(WriterState):
     """An open writer: its state, and the steps that change it.
 
     Entries are stored one after another (AMB-14: one put at a time) by the one that has the ``storing`` turn, and
-    generations are written by the one that has ``flushing``; who wants both takes ``storing`` first.
+    generations are written by the one that has ``flushing``; a task that needs both takes ``storing`` first.
 
     A failure of anything but `InvalidArgument` stops the writer for good (AMB-21): rows that were not acknowledged may
     surface later, whole, or never (AMB-22), and memory is rebuilt from the WAL by opening the region again.

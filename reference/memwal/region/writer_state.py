@@ -38,7 +38,7 @@ class WriterState:
     memtable: MemTable
     """The active MemTable."""
     position_next: WalPosition
-    """Position of the next WAL entry. Changed by who has the ``storing`` turn."""
+    """Position of the next WAL entry. Changed by the task that has the ``storing`` turn."""
     background: bool = False
     """Whether a coroutine of its own flushes MemTables, and the WAL where writes are not durable, while puts continue.
     It ends where there is nothing to do. Without it, the put that reaches a limit flushes."""

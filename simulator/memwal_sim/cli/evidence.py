@@ -46,7 +46,7 @@ def certify(
         with counting("exploring", len(keys), quiet=False) as done:
             for key, each in certificates.renewed(keys, Workers(jobs, on)):
                 found[key] = each
-                if not check:  # at once: who stops this loses nothing that is done
+                if not check:  # at once: stopping this loses nothing that is done
                     (folder / certificates.FILE).write_text(certificates.dumps({**kept, **found}), "utf-8")
                 done(key)
     changed = [each for key, each in found.items() if before.get(key) != each]

@@ -86,7 +86,7 @@ def _clusters(operations: Iterable[Operation], initial: Value) -> dict[Value, _C
 def _misread(read: Operation, clusters: dict[Value, _Cluster]) -> Contradiction | None:
     cluster = clusters.get(read.value)
     if cluster is None:
-        return Contradiction("unwritten", f"{read} found what nobody wrote", (read,))
+        return Contradiction("unwritten", f"{read} found what was never written", (read,))
     write = cluster.write
     if write is None:
         return None

@@ -103,7 +103,7 @@ def highest(rows: Mapping[str, str], history: History) -> Violation | None:
     put = {row for write in history.writes for row in write.rows}
     for row in sorted(rows.items()):
         if row not in put:
-            return Violation("AMB-22", SURVIVE, f"{row[0]}={row[1]} is there, and nobody put it", ())
+            return Violation("AMB-22", SURVIVE, f"{row[0]}={row[1]} is there, and was never put", ())
     return None
 
 

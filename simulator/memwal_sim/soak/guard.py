@@ -74,7 +74,7 @@ class Guard:
             return "GC-006", "a listed generation names it" if file in self._views.named_entries(manifest) else ""
         generation = paths.generation_number(folder)
         if generation is None:
-            return "GC-007", f"nobody knows what {file} is"
+            return "GC-007", f"it is not known what {file} is"
         if any(listed.path == folder for listed in manifest.flushed):
             return "AMB-93", "the region manifest lists its generation"
         if generation >= manifest.generation_current:

@@ -1,6 +1,6 @@
 """Swarm: each run leaves some of its means out (Groce, Zhang, Eide, Chen, Regehr: ISSTA 2012).
 
-A bug that needs many steps of one process, or faults of one kind only, drowns where everything happens to everyone. So
+A bug that needs many steps of one process, or faults of one kind only, drowns where everything happens to all. So
 each run draws which kinds of fault happen, whether processes stall, whether they crash, and how eager each of them is.
 """
 

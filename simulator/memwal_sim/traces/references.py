@@ -46,7 +46,7 @@ def resolved(trace: Trace, name: str) -> Recorded:
 
 
 def found_in(path: Path) -> Recorded:
-    """As `recorded`, but for the actors and their processes: who opens the world learns of those."""
+    """As `recorded`, but for the actors and their processes: the one that opens the world learns of those."""
     return named(load(path), path.name)
 
 

@@ -61,7 +61,7 @@ def judge_reads(history: History) -> Violation | None:
             return wrong
         unheard = [] if read.strong else sorted(set(read.rows) - written, key=str)
         if unheard:
-            return Violation("READ-010", AGREE, f"read {read.name} found {unheard[0]}, which nobody wrote")
+            return Violation("READ-010", AGREE, f"read {read.name} found {unheard[0]}, which was never written")
     return None
 
 

@@ -306,7 +306,7 @@ async def expired_manifests(io: Io) -> tuple[tuple[str, TableManifest], ...]:
 async def detached_manifests(io: Io) -> tuple[tuple[str, TableManifest], ...]:
     """Manifests of versions beside the numbered ones, whose files are in use; raises `ArtifactError` for a damaged one.
 
-    Their names are ``d`` and the version; they are not listed, and who made them knows their number.
+    Their names are ``d`` and the version; they are not listed, and the process that made them knows their number.
     """
     found = []
     for name in await io.list(paths.VERSIONS):
