@@ -8,6 +8,14 @@ from .transactions import OPERATIONS
 BEGIN, END = "<!-- conflict table: begin -->", "<!-- conflict table: end -->"
 
 _MARKS = {ConflictVerdict.REBASE: "=", ConflictVerdict.RETRY: "R", ConflictVerdict.FAIL: "X"}
+_WORDS = {
+    "TXN-052": "conflicts by row",
+    "TXN-056": "two deletes of one fragment",
+    "TXN-058": "an update beside a compaction",
+    "TXN-059": "a delete beside a restore",
+    "AMB-123": "two deletes of one row",
+}
+"""What the clauses and notes that reasons name are about."""
 
 
 def section() -> str:
@@ -33,9 +41,15 @@ def _row(ours: str) -> str:
     lines = [f"### {_title(ours)}", "", *head]
     for theirs in OPERATIONS:
         cell = CELLS[ours, theirs]
-        lines.append(f"| {_title(theirs)} | {cell.words} | {cell.basis.value} | {cell.reason} |")
+        lines.append(f"| {_title(theirs)} | {cell.words} | {cell.basis.value} | {_told(cell.reason)} |")
     return "\n".join(lines)
 
 
 def _title(operation: str) -> str:
     return "".join(part.capitalize() for part in operation.split("_"))
+
+
+def _told(reason: str) -> str:
+    """``reason``, with words beside each id in brackets."""
+    words, _, ids = reason.partition(" (")
+    return f"{words} ({'; '.join(f'{each}, {_WORDS[each]}' for each in ids[:-1].split(', '))})" if ids else reason

@@ -116,10 +116,10 @@ _DIFFERING: dict[str, dict[str, _Entry]] = {
         "data_replacement": (_YES, _D, "it only touches fragments that it names"),
     },
     "delete": {
-        "delete": (_ROWS, _S, "masks are merged when no row is in both (TXN-056, an example; AMB-123, two deletes)"),
-        "update": (_ROWS, _D, "an update deletes rows too (TXN-052, conflicts by row; AMB-123, two deletes)"),
+        "delete": (_ROWS, _S, "deletion vectors are merged when the rows do not overlap (TXN-056, AMB-123)"),
+        "update": (_ROWS, _D, "an update deletes rows in their fragments too: as two deletes (TXN-052, AMB-123)"),
         "rewrite": (_FRAGMENTS, _D, "the rows are in other fragments after a rewrite"),
-        "restore": (_NO, _S, "the rows that ours meant may not be there (TXN-059, an example)"),
+        "restore": (_NO, _S, "the rows that ours meant may not be there (TXN-059)"),
         "data_replacement": (_FRAGMENTS, _D, "the predicate was evaluated on values that were replaced"),
     },
     "overwrite": {
@@ -183,10 +183,10 @@ _DIFFERING: dict[str, dict[str, _Entry]] = {
     "reserve_fragments": {theirs: (_YES, _D, _IDS) for theirs in OPERATIONS if theirs != "clone"},
     "update": {
         "append": (_AGAIN, _C, "an upsert looked for its keys, and appended rows may hold some"),
-        "delete": (_ROWS, _D, "an update deletes rows too (TXN-052, conflicts by row; AMB-123, two deletes)"),
+        "delete": (_ROWS, _D, "an update deletes rows in their fragments: as two deletes (TXN-052, AMB-123)"),
         "update": (_when(on.update_against_update, "it wrote rows, a fragment of both is gone, or a row is in both"),
                    _D, "AMB-84: two upserts may insert one key, and new rows may be what ours looked for"),
-        "rewrite": (_FRAGMENTS, _S, "the fragments that ours changes are gone (TXN-058, an example)"),
+        "rewrite": (_FRAGMENTS, _S, "the fragments that ours changes are gone (TXN-058)"),
         "data_replacement": (_FRAGMENTS, _D, "the rows that ours copied hold values that were replaced"),
         "update_mem_wal_state": (_when(on.same_region, "both make progress of one region"), _D,
                                  "AMB-82: the newest progress decides"),
