@@ -39,6 +39,9 @@ MEANING = {
 }
 """One sentence each, for the reports."""
 
+EXPLORATION = "exploration"
+"""Area of a case that explores, and the beginning of the name of the folder where its findings are."""
+
 FAILING = frozenset({Verdict.INCONCLUSIVE, Verdict.FAIL, Verdict.HANG, Verdict.CRASH, Verdict.HARNESS_ERROR})
 """Verdicts that fail the test run. UNSUPPORTED is a skip; the others pass."""
 

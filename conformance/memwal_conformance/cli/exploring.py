@@ -113,30 +113,21 @@ def _settings(given: list[str]) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-NATIVE = {"storage.timeout": "2s"}
-"""What the native package is set to where nothing else is said: a request without an answer costs half a minute."""
-
-
-START_S = 60.0
-"""How long a process of an adapter may take to start: a busy machine is no hang."""
-
-
 def _harnesses(
     against: str, version: str | None, settings: dict[str, str], roles_by: str, jobs: int, limit: float
 ) -> list[Harness]:
     from ..adapters import harness, versions
+    from ..exploring.adapters import explored
 
     if against == versions.NAME:
         try:
             command = versions.command(version)
         except versions.NotInstalled as error:
             raise InvalidArgument(str(error)) from error
-        settings = NATIVE | settings
     else:
         command = harness.REFERENCE if against == "reference" else tuple(shlex.split(against))
     helpers = harness.players(roles_by)
-    start_s = max(limit, START_S)
-    return [harness.Harness(command, limit, settings, roles_by=helpers, start_s=start_s, spare=1) for _ in range(jobs)]
+    return [explored(command, settings, helpers, limit_s=limit) for _ in range(jobs)]
 
 
 @findings_app.command("list")

@@ -22,7 +22,7 @@ from ..gate import CrashState, LogEntry
 from . import orders, plans
 from .findings import ForeignFinding, Notebook, heading
 from .judging import Recoverer, StateLook, Symptom, of_run
-from .lives import ForeignLife
+from .lives import WRITES, ForeignLife
 from .living import Lived, Start, in_order, live, started
 from .orders import InOrder, Touched
 from .plans import ALONE, Plan
@@ -218,6 +218,9 @@ class ForeignExploration:
             job.covered.missing = str(error).splitlines()[0]
             return
         shown = self._shown(recoverer, job, start, ALONE, job.life)
+        if (why := _nothing_done(shown.lived)) and not shown.symptoms:
+            job.covered.missing = why
+            return
         found = plans.faults(shown.lived.log, job.life.actors)
         job.covered.faults = len(found)
         job.faults.extend(found)
@@ -332,6 +335,14 @@ class ForeignExploration:
                 # Twice in a row, since one run may show it by luck of timing.
                 small = (same(smaller) and same(smaller)) or small
         return small
+
+
+def _nothing_done(lived: Lived) -> str:
+    """Why a life that is left alone shows nothing: none of its writes was acknowledged, and no actor has ended."""
+    writes = any(step.verb in WRITES for step in lived.life.steps)
+    done = any(call.process for call in lived.history.acknowledged)
+    failed = [line for line in lived.told if not line.endswith(": done")]
+    return failed[0].splitlines()[0] if writes and not done and not lived.ended and failed else ""
 
 
 def crash_states(lived: Lived, plan: Plan) -> Iterator[CrashState]:

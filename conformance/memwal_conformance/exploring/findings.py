@@ -11,8 +11,9 @@ from typing import Any
 from memwal.errors import InvalidArgument
 
 from ..gate import CrashState, LogEntry
+from ..sentences import without_places
 from .decoded import ORACLES, lines_of
-from .judging import Symptom, without_places
+from .judging import Symptom
 from .lives import ForeignLife
 from .living import Lived
 from .plans import Plan

@@ -34,19 +34,8 @@ from ..judge.wire import DamagedBytes, WireMessage
 from ..protocol import Json
 from ..running import oracle
 from ..running.testbed import FOLDER
+from ..sentences import without_names
 from .living import KEY, Lived, leave, limits_of, unexplained
-
-_PLACE = re.compile(r", /\S+\.rs:[0-9]+:[0-9]+")
-"""Where in its own source an implementation raised an error."""
-_NAMES = (
-    (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "REGION"),
-    (re.compile(r"[0-9a-fA-F]{8}_gen_[0-9]+"), "GENERATION"),
-    (re.compile(r"[01]{64}"), "NAME"),
-    (re.compile(r"\{[^{}]*\}"), "…"),
-    (re.compile(r"\([^()]*\)"), "…"),
-    (re.compile(r"\[[^\[\]]*\]"), "…"),
-    (re.compile(r"[0-9]+"), "N"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,19 +57,6 @@ class Symptom:
     """It was seen only by a process that recovered under another limit than the writer's."""
     note: str | None = None
     """The note of SPEC_NOTES by which the texts leave it open."""
-
-
-def without_places(text: str) -> str:
-    """A sentence without places in the source of the implementation."""
-    return _PLACE.sub("", text)
-
-
-def without_names(text: str) -> str:
-    """A sentence without its numbers, ids and values."""
-    text = without_places(text)
-    for pattern, word in _NAMES:
-        text = pattern.sub(word, text)
-    return text
 
 
 DURABLE = ("WAL-001",)

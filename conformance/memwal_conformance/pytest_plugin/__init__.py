@@ -20,7 +20,8 @@ from ..protocol import Hello
 from ..registry.levels import levels_of
 from ..reporting import Finished, hello_json, report
 from ..vectors import REVISIONS
-from ..verdicts import FAILING, CaseResult, Verdict
+from ..verdicts import EXPLORATION, FAILING, CaseResult, Verdict
+from .exploring import LIVES, LivesFile
 from .items import CaseItem, ScenarioFile, VectorFile
 from .session import AMOUNTS, PLAYER, TIMEOUT_S, existing_session, suite_size
 
@@ -79,6 +80,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="so many more orders of each race, or all (default: %(default)s)",
     )
     group.addoption(
+        "--memwal-explore",
+        metavar="SECONDS",
+        type=float,
+        help="explore the adapter for so long under each revision, see docs/exploring.md (default: not at all)",
+    )
+    group.addoption(
         "--memwal-seed",
         metavar="TEXT",
         default=AMOUNTS["--memwal-seed"],
@@ -94,7 +101,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """``vectors/<revision>/<kind>/<case>/case.json`` and ``scenarios/<name>.json`` are files of cases."""
+    """``vectors/<revision>/<kind>/<case>/case.json`` and ``scenarios/<name>.json`` are files of cases.
+
+    So is ``lives.toml`` if adapters are to be explored.
+    """
+    if file_path.name == LIVES and parent.config.getoption("--memwal-explore") is not None:
+        return LivesFile.from_parent(parent, path=file_path)
     if file_path.name == "case.json" and file_path.parents[3].name == "vectors":
         return VectorFile.from_parent(parent, path=file_path)
     if file_path.suffix == ".json" and file_path.parent.name in ("scenarios", "gate"):
@@ -228,7 +240,9 @@ def _finished(terminalreporter: pytest.TerminalReporter) -> Finished | None:
     for revision in REVISIONS:
         mine = [result for result, _ in found if result.revision == revision]
         if mine:
-            tallies.append(report.tally(revision, mine, levels_of(revision), max(totals[revision], len(mine))))
+            explored = sum(result.area == EXPLORATION for result in mine)
+            total = max(totals[revision] + explored, len(mine))
+            tallies.append(report.tally(revision, mine, levels_of(revision), total))
     return Finished(
         hello=Hello.of(found[0][1]["hello"]),
         tallies=tuple(tallies),

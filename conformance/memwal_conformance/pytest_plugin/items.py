@@ -88,6 +88,8 @@ class CaseItem(pytest.Item):
 
     revision: str
     smoke = False
+    again = True
+    """Whether it is run a second time if it fails."""
     result: CaseResult | None = None
     hello: Hello | None = None
     """Both set when the case has been run."""
@@ -146,7 +148,7 @@ class CaseItem(pytest.Item):
             result = self.verdict(Verdict.UNSUPPORTED, f"not claimed: {', '.join(missing)}")
         else:
             result = self._judged(session)
-            if result.verdict in FAILING:
+            if result.verdict in FAILING and self.again:
                 result = agreed(result, self._judged(session))
         session.begin("")
         if self.smoke:
@@ -301,4 +303,4 @@ def _folder(item: CaseItem) -> Path:
 
 def _depth(path: Path) -> int:
     """How far above a case the folder of the suite is."""
-    return {"scenarios": 1, "gate": 2}.get(path.parent.name, 4)
+    return {"scenarios": 1, "gate": 2, "conformance": 0, "suite": 0}.get(path.parent.name, 4)

@@ -105,6 +105,10 @@ class Session:
         found = [("--memwal-adapter", given), ("--native-version", config.getoption("--native-version"))]
         found += [("--memwal-timeout", f"{timeout:g}" if timeout != TIMEOUT_S else None)]
         found += [(name, config.getoption(name)) for name in AMOUNTS if config.getoption(name) != AMOUNTS[name]]
+        seconds: float | None = config.getoption("--memwal-explore")
+        if seconds is not None and not seconds > 0:
+            raise pytest.UsageError(f"--memwal-explore: {seconds:g} is no time")
+        found += [("--memwal-explore", None if seconds is None else f"{seconds:g}")]
         player: str = config.getoption("--roles-by")
         found += [("--roles-by", player if player != PLAYER else None)]
         found += [("--memwal-setting", setting) for setting in settings]

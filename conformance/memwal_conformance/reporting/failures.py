@@ -23,7 +23,7 @@ from typing import Any
 from .. import protocol
 from ..protocol import Json
 from ..vectors import BadCase
-from ..verdicts import FAILING, CaseResult
+from ..verdicts import EXPLORATION, FAILING, CaseResult
 from .finished import Finished, hello_json
 
 FOLDER = "failures"
@@ -39,12 +39,21 @@ def write(found: Finished, folder: Path) -> list[Path]:
         old.unlink()
     written = []
     for result in found.results:
-        if result.verdict in FAILING:
+        if result.verdict in FAILING and result.area != EXPLORATION:
             path = folder / f"{name(result)}.json"
             packed = pack(result, found.files[result.case], hello_json(found.hello))
             path.write_text(json.dumps(packed, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
             written.append(path)
     return written
+
+
+def kept(result: CaseResult) -> str:
+    """Where what was recorded of a failed case is, beside the page; empty if it did not fail."""
+    if result.verdict not in FAILING:
+        return ""
+    if result.area == EXPLORATION:
+        return f"{EXPLORATION}-{result.revision}/findings.json"
+    return f"{FOLDER}/{name(result)}.json"
 
 
 def name(result: CaseResult) -> str:

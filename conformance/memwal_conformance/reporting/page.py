@@ -14,10 +14,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from ..protocol import Json
 from ..registry.clauses import GROUPS, Clause, clauses
 from ..registry.levels import levels_of, words
+from ..sentences import without_names
 from ..vectors import REVISIONS
-from ..verdicts import FAILING, MEANING, CaseResult, Verdict
+from ..verdicts import MEANING, CaseResult, Finding, Verdict, level_of
 from . import report
-from .failures import FOLDER, name
+from .failures import kept, name
 from .finished import Finished
 from .picture import ROW, Picture, answered, draw
 
@@ -62,6 +63,17 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PageFinding:
+    """One thing that is wrong, and the cases that show it."""
+
+    verdict: Verdict
+    sentence: str
+    clauses: tuple[str, ...]
+    note: str | None
+    cases: tuple[CaseResult, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClauseLine:
     """One clause of the matrix."""
 
@@ -98,6 +110,8 @@ def render(found: Finished) -> str:
         sentences=[
             (t, report.sentence(found.hello, t).partition("; broken: ")[0], *CALM[t.conforms]) for t in found.tallies
         ],
+        findings=findings(found.results),
+        anchor=name,
         revisions=revisions,
         verdicts=[(v, verdicts[v], MEANING[v]) for v in reversed(Verdict) if verdicts[v]],
         areas=areas(found.results),
@@ -105,11 +119,30 @@ def render(found: Finished) -> str:
         groups=[(group, title, mine) for group, title in GROUPS.items() if (mine := _of(lines, group))],
         cases=[_case(result) for result in sorted(found.results, key=_place)],
         statements=statements,
-        passing=Verdict.PASS,
+        folded=(Verdict.PASS, Verdict.UNSUPPORTED),
+        unsupported=Verdict.UNSUPPORTED,
         row=ROW,
         style=asset("report.css"),
         script=asset("report.js"),
     )
+
+
+def findings(results: Iterable[CaseResult]) -> list[PageFinding]:
+    """What is wrong, worst first and then by how many cases show it: one for all that is said in the same words."""
+    seen: dict[tuple[Verdict, str, tuple[str, ...]], list[tuple[CaseResult, Finding]]] = {}
+    for result in results:
+        levels = levels_of(result.revision)
+        for each in result.findings:
+            if each.broken is not None and not each.witness:
+                key = level_of(each, levels), without_names(each.broken), each.clauses
+                seen.setdefault(key, []).append((result, each))
+    found = []
+    for (verdict, _, cited), shown in seen.items():
+        first = shown[0][1]
+        cases = tuple({result.case: result for result, _ in shown}.values())
+        sentence = (first.broken or "").splitlines()[0]
+        found.append(PageFinding(verdict=verdict, sentence=sentence, clauses=cited, note=first.ambiguity, cases=cases))
+    return sorted(found, key=lambda each: (-list(Verdict).index(each.verdict), -len(each.cases)))
 
 
 def matrix(results: Iterable[CaseResult], revisions: Iterable[str], known: dict[str, Clause]) -> list[ClauseLine]:
@@ -158,7 +191,7 @@ def _case(result: CaseResult) -> Case:
         picture=picture,
         why=result.text if picture is None else result.text.partition("\nsteps:\n")[0],
         steps=tuple(_shown(n, step) for n, step in enumerate(result.steps, 1) if "message" in step),
-        packed=f"{FOLDER}/{anchor}.json" if result.verdict in FAILING else "",
+        packed=kept(result),
         words=" ".join(texts).lower()[:2_000],
     )
 

@@ -4,12 +4,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 import typer
 from memwal_conformance.cli import commands
-from memwal_conformance.exploring import decoded, findings, reproducing, showing
+from memwal_conformance.exploring import decoded, explorer, findings, lives, reproducing, showing
 from memwal_conformance.gate import LogEntry, RequestFate
 from memwal_conformance.judge.artifacts import name_of
 from memwal_conformance.judge.wire import blob_field, uint_field
@@ -149,3 +150,21 @@ def test_a_version_that_is_none_is_a_mistake_of_the_caller(tmp_path: Path) -> No
     findings.keep({"format": findings.FORMAT, **whole}, tmp_path)
     status, text = run("reproduce", str(tmp_path), "--native-version", "newest")
     assert (status, "'newest' is no version" in text) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("told", "ended", "acknowledged", "why"),
+    [
+        (["w open: storage: no", "w put: storage: no"], [], [], "w open: storage: no"),
+        (["w open: done", "w put: storage: no"], [], ["w"], ""),
+        (["w open: no answer in 15 s"], ["hang at open"], [], ""),
+        (["w open: done"], [], [""], ""),
+    ],
+)
+def test_a_life_of_which_no_write_succeeds_is_not_explored_and_says_why(
+    told: list[str], ended: list[str], acknowledged: list[str], why: str
+) -> None:
+    calls = [SimpleNamespace(process=name) for name in acknowledged]
+    life = lives.ForeignLife(name="a", about="", steps=lives.steps_of("w open, w put", "a"))
+    lived = SimpleNamespace(life=life, told=told, ended=ended, history=SimpleNamespace(acknowledged=calls))
+    assert explorer._nothing_done(lived) == why  # type: ignore[arg-type]

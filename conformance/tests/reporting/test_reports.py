@@ -328,6 +328,33 @@ def test_the_page_has_a_line_for_each_clause_that_was_looked_at(finished: Finish
     }
 
 
+def test_the_page_begins_with_what_is_wrong_and_what_is_not_supported_is_folded_away(finished: Finished) -> None:
+    again = result(
+        "scenarios/other.json::B", Verdict.FAIL, Finding(clauses=("FENCE-016",), broken="the row {'id': 2} is missing")
+    )
+    open_ = result(
+        "scenarios/open.json::B", Verdict.OBSERVED, Finding(clauses=("WAL-013",), broken="x", ambiguity="AMB-11")
+    )
+    held = result(
+        "scenarios/held.json::B", Verdict.INCONCLUSIVE, Finding(clauses=("WAL-013",), broken="y", witness=True)
+    )
+    results = (*finished.results, again, open_, held)
+    found = page.findings(results)
+    assert [(each.verdict, each.sentence, each.clauses, len(each.cases)) for each in found] == [
+        (Verdict.FAIL, "the row {'id': 1} is missing", ("FENCE-016",), 2),
+        (Verdict.OBSERVED, "x", ("WAL-013",), 1),
+    ]
+    text = page.render(replace(finished, results=results))
+    assert text.index('id="findings-title"') < text.index('id="areas-title"') < text.index('id="clauses-title"')
+    assert f'href="#{failures.name_of("scenarios/other.json::B")}"' in text
+    assert 'data-verdict="UNSUPPORTED" aria-pressed="false"' in text
+    assert re.findall(r'<details class="case"[^>]*data-verdict="(\w+)"[^>]* hidden>', text) == ["UNSUPPORTED"]
+    assert re.findall(r'<details class="group"( open)?>\s*<summary><b>(\w+)</b>', text) == [
+        ("", "REGION"), (" open", "WAL"), (" open", "FENCE"),
+    ]  # fmt: skip
+    assert "findings-title" not in page.render(replace(finished, results=finished.results[1:]))
+
+
 def test_a_case_about_a_note_that_no_clause_speaks_of_is_shown_with_the_words_of_the_note(finished: Finished) -> None:
     late = result("scenarios/a_late_row_is_left_out.json::B", Verdict.UNSUPPORTED, clauses=("AMB-148",))
     text = page.render(replace(finished, results=(late,)))
@@ -373,6 +400,9 @@ FOCUSED = "document.activeElement.closest('.case')?.dataset.verdict"
 
 def test_cases_are_sorted_worst_first_and_keys_walk_through_them(opened: Callable[..., Tab]) -> None:
     tab = opened()
+    assert tab.run(VISIBLE) == ["FAIL", "PASS"]  # what is not supported is folded away
+    assert tab.run("document.getElementById('count').innerText") == "2 of 3"
+    tab.press("a")
     assert tab.run(VISIBLE) == ["FAIL", "UNSUPPORTED", "PASS"]
     for key, verdict in (("j", "FAIL"), ("j", "UNSUPPORTED"), ("j", "PASS"), ("j", "PASS"), ("k", "UNSUPPORTED")):
         tab.press(key)

@@ -96,4 +96,5 @@ addEventListener("keydown", event => {
   }[event.key];
   if (act) { event.preventDefault(); act(); }
 });
+filter();
 reveal();
